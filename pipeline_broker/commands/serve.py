@@ -76,13 +76,13 @@ class EndSignals:
     "--store",
     metavar="URL",
     default=None,
-    help="Keep the archive in s3://BUCKET/PREFIX or file:///DIR; needs --wal.",
+    help="Keep what is stored in s3://BUCKET/PREFIX or file:///DIR; needs --wal.",
 )
 @click.option(
     "--wal",
-    type=click.Choice(["disk"]),
+    type=click.Choice(["disk", "objects"]),
     default=None,
-    help="With --store, where what is not archived yet is: in the data directory.",
+    help="With --store, where what is not archived yet is: in the data directory, or in the store too.",
 )
 @click.option(
     "--trace",

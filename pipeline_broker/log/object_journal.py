@@ -14,6 +14,7 @@ the archive, is a run of slots.
 import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -28,12 +29,12 @@ from pipeline_broker.log.store_room import StoreRoom
 from pipeline_broker.objects.boundary import raise_boundary, read_boundary, trim
 from pipeline_broker.objects.fenced_log import BrokenLogError, Place, Writer, data_places, slot_name
 from pipeline_broker.objects.fencing import Ownership, list_places
-from pipeline_broker.objects.settled_store import SettledStore
-from pipeline_broker.objects.slot import EncodedSlot, SlotEntry, SlotHeader, encode_slot
+from pipeline_broker.objects.settled_store import SettledStore, pause_briefly
+from pipeline_broker.objects.slot import HEADER_SIZE, EncodedSlot, SlotEntry, SlotHeader, encode_slot, read_header
 from pipeline_broker.objects.slot_reader import ReadSlot, SlotReader
 from pipeline_broker.objects.slot_writer import FencedError, SlotWriter, WriterStopped
 from pipeline_broker.objects.store import ObjectStore, ObjectStoreError
-from pipeline_broker.records.batch import HEADER_SIZE
+from pipeline_broker.records.batch import HEADER_SIZE as BATCH_HEADER_SIZE
 
 __all__ = ["ObjectJournal", "SlotTicket", "lsn_of"]
 
@@ -97,7 +98,8 @@ class ObjectJournal:
         self._store = SettledStore(store, self.room.pause)
         self._log, self._ownership, self._taken = log, ownership, taken
         self._recovery_reader = SlotReader(self._store, log)
-        self._reader = SlotReader(SettledStore(store, self.room.pause_reading), log)
+        self._brief_store = SettledStore(store, pause_briefly)
+        self._reader = SlotReader(self._brief_store, log)
         self._segment_sealed, self._segment_bytes = segment_sealed, segment_bytes
         first = ownership.first
         self._slots = SlotWriter(self._store, log, node, ownership.nonce, Writer.owning(first))
@@ -118,6 +120,16 @@ class ObjectJournal:
         return self._taken.path.absolute()
 
     def is_in_place(self) -> bool:
+        """Also looks for a successor, of whom an owner that writes nothing would not learn.
+
+        Raises:
+            FencedError: there is one.
+        """
+        place = Place(self.generation, self._slots.writer.next_slot)
+        with suppress(ObjectStoreError):
+            header = read_header(self._brief_store.read(slot_name(self._log, place), 0, HEADER_SIZE).data)
+            if header.nonce != self._ownership.nonce:
+                raise FencedError(f"another broker took over as generation {self.generation + 1}")
         return self._taken.lock.is_in_place()
 
     def disk_space(self) -> tuple[int, int]:
@@ -354,5 +366,5 @@ class ObjectJournal:
 
 def _head(parts: Sequence[Buffer]) -> bytes:
     """The header of a batch, which may begin in one part and end in another."""
-    head = bytes(parts[0][:HEADER_SIZE])
-    return head if len(head) == HEADER_SIZE else b"".join(parts)[:HEADER_SIZE]
+    head = bytes(parts[0][:BATCH_HEADER_SIZE])
+    return head if len(head) == BATCH_HEADER_SIZE else b"".join(parts)[:BATCH_HEADER_SIZE]

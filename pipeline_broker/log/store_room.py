@@ -14,8 +14,6 @@ __all__ = ["StoreRoom"]
 
 REFUSE_FROM_SECONDS = 1.6
 """A try that waits so long for the next one comes after about as long an outage."""
-READ_UNTIL_SECONDS = 0.8
-"""A read gives up there, about a second after it began: its client asks again."""
 
 logger = logging.getLogger(__name__)
 
@@ -32,11 +30,6 @@ class StoreRoom:
         if seconds >= REFUSE_FROM_SECONDS:
             self.close(Obstacle(f"the object store does not answer: {error}"))
         if self._stopping.wait(seconds):
-            raise error
-
-    def pause_reading(self, seconds: float, error: ObjectStoreError) -> None:
-        """Wait for the next try of a read."""
-        if seconds >= READ_UNTIL_SECONDS or self._stopping.wait(seconds):
             raise error
 
     def close(self, obstacle: OSError) -> None:

@@ -1,4 +1,4 @@
-"""The store that a broker was started with: found, checked, and opened as its archive.
+"""The store that a broker was started with: found, checked, and opened as its archive, and as its journal.
 
 Rules of this file: imported when a start names a store. What makes the store unusable is one StartError with one line;
 a store that keeps no conditions is refused before anything is written to it that counts.
@@ -6,7 +6,9 @@ a store that keeps no conditions is refused before anything is written to it tha
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -16,10 +18,15 @@ from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.archive_place import ArchivePlace, read_archive_place
 from pipeline_broker.log.archive.object_archive import open_object_archive
-from pipeline_broker.log.errors import ManifestDamaged
+from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
+from pipeline_broker.log.journal.taken_directory import TakenDirectory
+from pipeline_broker.log.object_journal import ObjectJournal
 from pipeline_broker.node.options import StartError
 from pipeline_broker.objects.check import check_store
+from pipeline_broker.objects.fenced_log import BrokenLogError
+from pipeline_broker.objects.fencing import TakeoverError, take_over
 from pipeline_broker.objects.opening import StoreRefused, open_store
+from pipeline_broker.objects.settled_store import SettledStore, pause_briefly
 from pipeline_broker.objects.slot_writer import FencedError
 from pipeline_broker.objects.store import ObjectStore, ObjectStoreError
 
@@ -48,7 +55,7 @@ class ArchiveStore:
         Raises:
             StartError: it cannot be used.
         """
-        if place.url.startswith("memory:"):
+        if place.url.startswith("memory:") and place.wal == "disk":
             raise StartError(f"{place.url} ends with the process, and the journal goes on: name another store")
         try:
             store = open_store(place.url, files)
@@ -82,11 +89,47 @@ class ArchiveStore:
             StartError: the store does not answer, or another broker takes it over.
             ManifestDamaged: it cannot be read.
         """
+        if self.place.wal == "disk" and self._has_journal():
+            raise StartError(f"the journal of node {self.place.node} is in {self.place.url}: start with --wal objects")
         try:
             return open_object_archive(self.store, self.place.node, _pause)
         except (ObjectStoreError, FencedError) as error:
             where = f"the archive of node {self.place.node} in {self.place.url}"
             raise StartError(f"{where} cannot be used: {error}") from None
+
+    def open_journal(self, taken: TakenDirectory, segment_sealed: Callable[[], None]) -> ObjectJournal:
+        """Take the journal over, from any process that has it; the archive comes first.
+
+        What a predecessor gives back rests on what its archive held. So whoever has taken the archive over, and read
+        it, misses nothing in the journal.
+
+        Args:
+            taken: the data directory, in which nothing that matters is kept.
+            segment_sealed: see ObjectJournal.
+
+        Raises:
+            StartError: the store does not answer, or other brokers take it over.
+            JournalCorrupt: its beginning cannot be read.
+        """
+        log, node = self._journal_name, self.place.node
+        try:
+            ownership = take_over(SettledStore(self.store, pause_briefly), log, node, lambda: os.urandom(16))
+        except (ObjectStoreError, TakeoverError) as error:
+            where = f"the journal of node {node} in {self.place.url}"
+            raise StartError(f"{where} cannot be used: {error}") from None
+        except BrokenLogError as error:
+            raise JournalCorrupt(str(error)) from None
+        return ObjectJournal(self.store, log, node, ownership, taken, segment_sealed)
+
+    @property
+    def _journal_name(self) -> str:
+        return f"wal/{self.place.node}"
+
+    def _has_journal(self) -> bool:
+        try:
+            return bool(SettledStore(self.store, pause_briefly).list(f"{self._journal_name}/"))
+        except ObjectStoreError as error:
+            raise StartError(f"the store {self.place.url} cannot be used: {error}") from None
 
 
 def _pause(seconds: float, error: ObjectStoreError) -> None:

@@ -114,6 +114,8 @@ def _open(
         archive = Archive.open(taken.path, taken.files, None if clean is None else clean.manifest)
     else:
         archive = store.open()
+        if store.place.wal == "objects":
+            return archive, store.open_journal(taken, ports.segment_sealed)
     journal_ports = JournalPorts(
         manifest_end=lambda: archive.manifest_end,
         segment_sealed=ports.segment_sealed,

@@ -25,6 +25,7 @@ from stages.socket_server import ServerLimits
 if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.dashboard.options import DashboardOptions
+    from pipeline_broker.log.archive.archive_place import Wal
     from pipeline_broker.log.journal_port import Flush
 
 __all__ = ["QUEUES", "ServeOptions", "StartError", "limits_of", "mode_of", "quota_limits_of"]
@@ -57,6 +58,7 @@ class ServeOptions:
         faults: the file of the fault rules that it begins with, if any.
         dashboard: where the dashboard is served, if at all.
         store: the address of the store that the archive is in; None for the data directory.
+        wal: where the journal is: "disk", the data directory, or "objects", the store.
     """
 
     mode: Mode
@@ -72,6 +74,7 @@ class ServeOptions:
     faults: Path | None = None
     dashboard: DashboardOptions | None = None
     store: str | None = None
+    wal: Wal = "disk"
 
     @classmethod
     def from_command_line(cls, config: BrokerConfig, options: Mapping[str, Any]) -> ServeOptions:
@@ -90,7 +93,8 @@ class ServeOptions:
             request_log=options["request_log"],
             faults=options["faults"],
             dashboard=_dashboard(options["dashboard"], options["dashboard_beside"]),
-            store=_store(options["store"], options["wal"]),
+            store=options["store"],
+            wal=_wal(options["store"], options["wal"]),
             config=config,
         )
 
@@ -120,11 +124,11 @@ def _dashboard(place: str | None, beside: str | None) -> DashboardOptions | None
         raise StartError(f"--dashboard: {error}") from None
 
 
-def _store(url: str | None, wal: str | None) -> str | None:
-    """Where the archive is; a store without a place for the journal, and the other way round, are StartErrors."""
+def _wal(url: str | None, wal: Wal | None) -> Wal:
+    """Where the journal is; a store without a place for it, and the other way round, are StartErrors."""
     if (url is None) != (wal is None):
-        raise StartError("--store and --wal belong together: --store URL --wal disk")
-    return url
+        raise StartError("--store and --wal belong together: --store URL --wal disk, or --wal objects")
+    return wal or "disk"
 
 
 def mode_of(name: str, config: BrokerConfig) -> Mode:

@@ -33,6 +33,7 @@ from pipeline_broker.node.observers import Observers, ObserversUnavailableError
 from pipeline_broker.node.options import ServeOptions, StartError
 from pipeline_broker.node.surroundings import Surroundings
 from pipeline_broker.node.timelines import Timelines
+from pipeline_broker.objects.slot_writer import FencedError
 from pipeline_broker.owner_only import is_open_to_others
 from stages.committer import CommitFailedError
 from stages.socket_server import SocketServer
@@ -110,7 +111,7 @@ def archive_store(options: ServeOptions, files: FileSystem) -> ArchiveStore | No
     from pipeline_broker.log.archive.archive_place import ArchivePlace  # noqa: PLC0415 - for those who asked
     from pipeline_broker.node.archive_store import ArchiveStore  # noqa: PLC0415 - see above
 
-    return ArchiveStore.find(ArchivePlace(options.store, options.config.node_id), files)
+    return ArchiveStore.find(ArchivePlace(options.store, options.config.node_id, options.wal), files)
 
 
 def ready_line(options: ServeOptions, listeners: BrokerListeners) -> str:
@@ -208,6 +209,13 @@ async def _stop_on_signal(signals: Any, server: SocketServer, broker: Broker, ti
         broker.end_waiting()
 
 
+def _root_of(error: BaseException) -> BaseException:
+    """The error that all the others come from."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
 def run(options: ServeOptions, on_ready: Callable[[str], None]) -> None:
     """Run a broker in this process; returns after a clean end.
 
@@ -229,6 +237,9 @@ def run(options: ServeOptions, on_ready: Callable[[str], None]) -> None:
         if isinstance(cause, ObserversUnavailableError | StartError):
             raise StartError(str(cause)) from None
         if isinstance(cause, CommitFailedError):
+            if isinstance(fenced := _root_of(cause), FencedError):
+                logger.critical("%s; this one ends", fenced)
+                sys.exit(EXIT_TAKEN_OVER)
             logger.critical("%s; nothing after it was acknowledged", cause)
             sys.exit(1)
         from pipeline_broker.node.upkeep import TakenOverError, UpkeepFailedError  # noqa: PLC0415 - see `_start_upkeep`

@@ -128,7 +128,11 @@ class Upkeep:
 
     async def _watch_directory(self) -> None:
         while True:
-            if not await trio.to_thread.run_sync(self._journal.is_in_place):
+            try:
+                is_in_place = await trio.to_thread.run_sync(self._journal.is_in_place)
+            except FencedError as error:
+                raise TakenOverError(f"{error}; this one ends") from error
+            if not is_in_place:
                 directory = self._journal.data_directory
                 raise UpkeepFailedError(f"the data directory {directory} was removed or replaced while it was in use")
             await trio.sleep(WATCH_SECONDS)

@@ -1,12 +1,13 @@
-"""Where the archive of a data directory is: in itself, or in a store that a file of it names.
+"""Where the archive and the journal of a data directory are: in itself, or in a store that a file of it names.
 
 Rules of this file: a journal goes on where its archive ends, so the two stay together. A start that would read another
-archive, or none, is refused, because it would take all that was archived for never written.
+archive or journal, or none, is refused, because it would take all that was written for never written.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import attrs
 
@@ -14,8 +15,12 @@ from pipeline_broker.files.file_system import FileSystem, write_all
 from pipeline_broker.log.archive.archive import ARCHIVE_NAME
 from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME
 from pipeline_broker.log.errors import ManifestDamaged
+from pipeline_broker.log.journal.segment import SEGMENT_SUFFIX
+from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 
-__all__ = ["PLACE_NAME", "ArchivePlace", "keep_archive_place", "read_archive_place"]
+__all__ = ["PLACE_NAME", "ArchivePlace", "Wal", "keep_archive_place", "read_archive_place"]
+
+Wal = Literal["disk", "objects"]
 
 PLACE_NAME = "archive-store"
 WRITING_NAME = "archive-store.writing"
@@ -29,10 +34,12 @@ class ArchivePlace:
     Attributes:
         url: of the store.
         node: whose archive in that store it is.
+        wal: where the journal is: "disk", the directory, or "objects", the store.
     """
 
     url: str
     node: int
+    wal: Wal = "disk"
 
 
 def read_archive_place(files: FileSystem, data: Path) -> ArchivePlace | None:
@@ -45,11 +52,11 @@ def read_archive_place(files: FileSystem, data: Path) -> ArchivePlace | None:
     if PLACE_NAME not in files.list_directory(data):
         return None
     lines = bytes(files.open(data / PLACE_NAME).read(PLACE_BYTES_MAX, 0)).decode(errors="replace").splitlines()
-    if len(lines) != 2 or not lines[1].isdecimal():
+    if lines[2:] not in ([], ["objects"]) or len(lines) < 2 or not lines[1].isdecimal():
         raise ManifestDamaged(
             f"{PLACE_NAME} does not say where the archive is: a line with its store, one with its node"
         )
-    return ArchivePlace(lines[0], int(lines[1]))
+    return ArchivePlace(lines[0], int(lines[1]), "objects" if lines[2:] else "disk")
 
 
 def keep_archive_place(files: FileSystem, data: Path, place: ArchivePlace | None) -> None:
@@ -68,15 +75,22 @@ def keep_archive_place(files: FileSystem, data: Path, place: ArchivePlace | None
             raise ManifestDamaged(f"the archive of this directory is in {before.url}: start with that --store")
         if place.node != before.node:
             raise ManifestDamaged(f"the archive of this directory is that of node.id={before.node}")
+        if place.wal != before.wal:
+            raise ManifestDamaged(f"this directory belongs to a journal elsewhere: start with --wal {before.wal}")
         return
     if place is None:
         return
     if ARCHIVE_NAME in files.list_directories(data) and MANIFEST_NAME in files.list_directory(data / ARCHIVE_NAME):
         raise ManifestDamaged("this directory has its archive in itself: with --store it needs to be a new one")
+    if place.wal == "objects" and any(
+        name.endswith(SEGMENT_SUFFIX) for name in files.list_directory(data / JOURNAL_NAME)
+    ):
+        raise ManifestDamaged("this directory has a journal: with --wal objects it needs to be a new one")
     if WRITING_NAME in files.list_directory(data):
         files.unlink(data / WRITING_NAME)  # an attempt that was cut short
     file = files.open(data / WRITING_NAME, create=True)
-    write_all(file, [f"{place.url}\n{place.node}\n".encode()], 0)
+    third = "objects\n" if place.wal == "objects" else ""
+    write_all(file, [f"{place.url}\n{place.node}\n{third}".encode()], 0)
     file.sync_data()
     files.rename(data / WRITING_NAME, data / PLACE_NAME)
     files.sync_directory(data)
