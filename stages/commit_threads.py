@@ -134,8 +134,10 @@ class CommitThreads:
         if self._commit_on_loop(self._committer):
             return
         states, called = self._states, self._wakeups.qsize()
-        missing = count - called - states.count(_State.LOOKING) - states.count(_State.WAITING)
-        idle = states.count(_State.IDLE) - called
+        asleep = states.count(_State.WAITING)
+        is_called_early = bool(asleep) and self._committer.is_large
+        missing = count - called - states.count(_State.LOOKING) - (0 if is_called_early else asleep)
+        idle = states.count(_State.IDLE) - called + (asleep if is_called_early else 0)
         for _ in range(missing):
             if idle > 0:
                 idle -= 1

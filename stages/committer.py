@@ -165,6 +165,8 @@ class Committer:
         self.commits_in_flight = commits_in_flight
         self.delay_ns = int(delay_seconds * 1e9)
         self.pace = pace or CommitPace()
+        self._counts_bytes = self.pace.counts_bytes and batching is Batching.GROUP
+        self._submitted_bytes = self._taken_bytes = 0  # the first is written on the loop, the other with the turn
         self.error: BaseException | None = None
         self._on_commit, self._on_failure = on_commit, on_failure
         self.on_completed = on_completed
@@ -192,6 +194,8 @@ class Committer:
         if self.error is not None:
             self._end(submission, self.error)
             return
+        if self._counts_bytes:
+            self._submitted_bytes += sum(map(self.storage.size_of, submission.entries))
         self._waiting.append(submission)
 
     def start_commit(self) -> None:
@@ -304,6 +308,7 @@ class Committer:
             commit = self._take() if self._wait_ns() == 0 else None
             if commit is not None and commit.error is None:
                 self._write(commit, self.storage.write)
+                self._count(commit)
         return commit
 
     def commit_nowait(self) -> Commit | None:
@@ -322,8 +327,14 @@ class Committer:
         finally:
             self._turn.release()
         if commit is not None:
+            self._count(commit)
             self.end_commit(commit)
         return commit
+
+    def _count(self, commit: Commit) -> None:
+        if self._counts_bytes and commit.entries:
+            self._taken_bytes += commit.size_bytes
+            self.pace.commit_began(commit.started_ns)
 
     def _put_back(self, commit: Commit) -> None:
         self._next_number -= 1
@@ -337,11 +348,16 @@ class Committer:
         wait_ns = self._wait_ns() if self._waiting else None
         return None if wait_ns is None else wait_ns / 1e9
 
+    @property
+    def is_large(self) -> bool:
+        """So much waits that a thread should not sleep until its time comes, but look now."""
+        return self._counts_bytes and self._wait_ns() == 0
+
     def _wait_ns(self) -> int | None:
-        if not self._groups:
+        if not self._groups and not self._counts_bytes:
             return 0
-        begin_ns = self.pace.next_begin_ns(self._last_begin_ns)
-        return None if begin_ns is None else max(0, begin_ns - now_ns())
+        last_begin_ns = self._last_begin_ns if self._groups else None
+        return self.pace.wait_ns(now_ns(), last_begin_ns, self._submitted_bytes - self._taken_bytes)
 
     def end_commit(self, commit: Commit, sleep: Callable[[float], None] = time.sleep) -> None:
         """The second half of `run_one`: sync it and wait for an injected delay; `complete` comes next."""

@@ -131,6 +131,7 @@ class BrokerConfig:
     pipeline_commit: str | None = None
     pipeline_telemetry_file: str | None = None
     pipeline_timelines: bool = False
+    wal_puts_per_second: int = 10
 
     properties: Mapping[str, str] = attrs.field(factory=dict)
     """What was set, by Kafka's name, in Kafka's form: the static settings that DescribeConfigs shows."""

@@ -20,7 +20,7 @@ from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.journal_port import JournalPort
 from pipeline_broker.node.listeners import BrokerListeners
-from pipeline_broker.node.options import ServeOptions, limits_of, mode_of
+from pipeline_broker.node.options import ServeOptions, commit_pace_of, limits_of, mode_of
 from pipeline_broker.node.surroundings import Surroundings
 from pipeline_broker.node.thread_wakeup import ThreadWakeup
 from stages.commit_storage import CommitStorage
@@ -95,6 +95,7 @@ def compose(
     def commit_ended(commit: Commit) -> None:
         broker.entries_durable(commit.entries)
 
+    arguments.setdefault("commit_pace", commit_pace_of(options, broker.config))
     server = SocketServer(
         mode_of(options.mode.name, broker.config),
         application,

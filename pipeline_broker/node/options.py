@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pipeline_broker.config.listeners import read_endpoints
-from stages.commit_pace import COMMITS_IN_FLIGHT_MAX
+from stages.commit_pace import COMMITS_IN_FLIGHT_MAX, CommitPace, PaidCommitPace
 from stages.connection_limits import ConnectionLimits
 from stages.connection_quotas import ConnectionQuotaLimits
 from stages.mode import MODES, SHARED_QUEUE, Batching, Mode
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.archive.archive_place import Wal
     from pipeline_broker.log.journal_port import Flush
 
-__all__ = ["QUEUES", "ServeOptions", "StartError", "limits_of", "mode_of", "quota_limits_of"]
+__all__ = ["QUEUES", "ServeOptions", "StartError", "commit_pace_of", "limits_of", "mode_of", "quota_limits_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -129,6 +129,12 @@ def _wal(url: str | None, wal: Wal | None) -> Wal:
     if (url is None) != (wal is None):
         raise StartError("--store and --wal belong together: --store URL --wal disk, or --wal objects")
     return wal or "disk"
+
+
+def commit_pace_of(options: ServeOptions, config: BrokerConfig) -> CommitPace | None:
+    """When group commits begin, where each is a request to a store that costs money; None for the usual pace."""
+    is_paid = options.wal == "objects" and config.wal_puts_per_second > 0
+    return PaidCommitPace(config.wal_puts_per_second) if is_paid else None
 
 
 def mode_of(name: str, config: BrokerConfig) -> Mode:

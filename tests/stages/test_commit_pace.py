@@ -3,7 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stages.commit_pace import COMMITS_IN_FLIGHT_MAX, COMMITS_REMEMBERED, SLOW_COMMIT_NS, CommitPace
+from stages.commit_pace import (
+    COMMITS_IN_FLIGHT_MAX,
+    COMMITS_REMEMBERED,
+    PAID_LARGE_BYTES,
+    SLOW_COMMIT_NS,
+    CommitPace,
+    PaidCommitPace,
+)
 
 MS = 1_000_000
 
@@ -36,3 +43,39 @@ def test_storage_is_slow_when_the_last_commits_all_were(durations_ns):
     fastest_ns = min(durations_ns[-COMMITS_REMEMBERED:])
     expected = fastest_ns // COMMITS_IN_FLIGHT_MAX if fastest_ns >= SLOW_COMMIT_NS else None
     assert pace_after(*durations_ns).next_begin_ns(0) == expected
+
+
+def begun(pace, wanted_ns, waiting_bytes=0):
+    """When commits begin that are wanted at these times, alone each, as soon as they may."""
+    times, now_ns = [], 0
+    for time_ns in wanted_ns:
+        now_ns = max(now_ns, time_ns)
+        now_ns += pace.wait_ns(now_ns, None, waiting_bytes)
+        pace.commit_began(now_ns)
+        times.append(now_ns)
+    return times
+
+
+@given(st.lists(st.integers(0, 2000), min_size=1, max_size=60).map(sorted), st.integers(1, 50), st.integers(1, 6))
+def test_paid_commits_are_so_many_a_second_but_for_a_burst(wanted_ms, per_second, burst):
+    times = begun(PaidCommitPace(per_second, burst), [time * MS for time in wanted_ms])
+    token_ns = int(1e9 / per_second)
+    for first, begin_ns in enumerate(times):
+        for number, end_ns in enumerate(times[first:], 1):
+            assert number <= burst + (end_ns - begin_ns) // token_ns
+
+
+def test_after_a_rest_nobody_waits_and_behind_the_burst_each_waits_for_its_token():
+    assert begun(PaidCommitPace(10), [5000 * MS] * 6) == [time * MS for time in (5000, 5000, 5000, 5000, 5100, 5200)]
+
+
+def test_what_is_large_does_not_wait_for_a_token():
+    assert begun(PaidCommitPace(10), [0] * 9, PAID_LARGE_BYTES) == [0] * 9
+
+
+def test_paid_commits_beside_others_keep_their_distance_too():
+    pace = PaidCommitPace(1000)
+    assert pace.wait_ns(0, 0, 0) is None
+    for _ in range(COMMITS_REMEMBERED):
+        pace.commit_ended(80 * MS)
+    assert pace.wait_ns(0, 0, PAID_LARGE_BYTES) == 80 * MS // COMMITS_IN_FLIGHT_MAX
