@@ -166,12 +166,21 @@ class ObjectJournal:
         self._is_recovered = True
 
     def _places_from(self, slot: int) -> list[Place]:
-        boundary = read_boundary(self._store, self._log)
-        if boundary.place.slot > slot:
-            missing = f"slots {slot} to {boundary.place.slot - 1}"
-            raise BrokenLogError(f"{missing} are neither in {self._log} nor in the archive")
-        listing = list_places(self._store, self._log, boundary.place)
-        return [place for place in data_places(boundary, self._ownership.fence, listing) if place.slot >= slot]
+        if slot > self._ownership.first.slot:
+            raise BrokenLogError(f"{self._log} ends at slot {self._ownership.fence.slot}, the archive at slot {slot}")
+        while True:
+            boundary = read_boundary(self._store, self._log)
+            if boundary.place.slot > slot:
+                missing = f"slots {slot} to {boundary.place.slot - 1}"
+                raise BrokenLogError(f"{missing} are neither in {self._log} nor in the archive")
+            listing = list_places(self._store, self._log, boundary.place)
+            try:
+                places = list(data_places(boundary, self._ownership.fence, listing))
+            except BrokenLogError:
+                if read_boundary(self._store, self._log) == boundary:
+                    raise
+                continue  # a predecessor gave back what it had archived, while this one looked
+            return [place for place in places if place.slot >= slot]
 
     def _stored_entries(self, slot: ReadSlot) -> Iterator[StoredEntry]:
         view, start = memoryview(slot.data), (slot.place.slot - self._base) << POSITION_BITS

@@ -97,7 +97,9 @@ class ArchiveStore:
             where = f"the archive of node {self.place.node} in {self.place.url}"
             raise StartError(f"{where} cannot be used: {error}") from None
 
-    def open_journal(self, taken: TakenDirectory, segment_sealed: Callable[[], None]) -> ObjectJournal:
+    def open_journal(
+        self, taken: TakenDirectory, archived_lsn: int, segment_sealed: Callable[[], None]
+    ) -> ObjectJournal:
         """Take the journal over, from any process that has it; the archive comes first.
 
         What a predecessor gives back rests on what its archive held. So whoever has taken the archive over, and read
@@ -105,13 +107,18 @@ class ArchiveStore:
 
         Args:
             taken: the data directory, in which nothing that matters is kept.
+            archived_lsn: of the archive; that of a journal on a disk means nothing to one in a store.
             segment_sealed: see ObjectJournal.
 
         Raises:
-            StartError: the store does not answer, or other brokers take it over.
+            StartError: the store does not answer, other brokers take it over, or the journal was on a disk before.
             JournalCorrupt: its beginning cannot be read.
         """
         log, node = self._journal_name, self.place.node
+        if archived_lsn and not self._has_journal():
+            raise StartError(
+                f"the archive of node {node} in {self.place.url} belongs to a journal on a disk: --wal disk"
+            )
         try:
             ownership = take_over(SettledStore(self.store, pause_briefly), log, node, lambda: os.urandom(16))
         except (ObjectStoreError, TakeoverError) as error:

@@ -115,7 +115,7 @@ def _open(
     else:
         archive = store.open()
         if store.place.wal == "objects":
-            return archive, store.open_journal(taken, ports.segment_sealed)
+            return archive, store.open_journal(taken, archive.lsn, ports.segment_sealed)
     journal_ports = JournalPorts(
         manifest_end=lambda: archive.manifest_end,
         segment_sealed=ports.segment_sealed,

@@ -302,3 +302,39 @@ def test_a_writer_waits_while_too_much_waits_for_the_archive():
     machine.journal.recycle(machine.journal.sealed()[0][0])
     thread.join(SECONDS_MAX)
     assert machine.manager.find("topic", 0).high_watermark == 3
+
+
+def test_an_archive_that_is_ahead_of_the_journal_stops_a_start():
+    store = MemoryStore()
+    Machine(store).commit(b"1")
+    with pytest.raises(JournalCorrupt, match="ends at slot"):
+        Machine(store, lsn_of(1_000))
+
+
+def test_what_a_predecessor_gives_back_while_its_successor_looks_is_not_missed():
+    store = MemoryStore()
+    zombie = Machine(store, segment_bytes=1)
+    for value in (b"1", b"2", b"3"):
+        zombie.commit(value)
+    number, archived = zombie.journal.sealed()[0]
+
+    class RecyclesBetween:
+        """The predecessor gives a segment back behind the successor's look at the boundary."""
+
+        is_armed = False
+
+        def list(self, prefix, after=""):
+            if self.is_armed:
+                self.is_armed = False
+                zombie.journal.recycle(number)
+            return store.list(prefix, after)
+
+        def __getattr__(self, name):
+            return getattr(store, name)
+
+    between = RecyclesBetween()
+    ownership = take_over(between, LOG, 1, lambda: bytes(16))
+    journal = ObjectJournal(between, LOG, 1, ownership, TakenDirectory.take(Path("/d"), MemoryFileSystem()))
+    between.is_armed = True
+    found = [value for _, _, batch in journal.recover(archived) for value in values_of(read_header(batch), batch)]
+    assert (found, between.is_armed) == ([b"2", b"3"], False)

@@ -8,7 +8,9 @@ import confluent_kafka as ck
 import pytest
 
 from pipeline_broker.files.file_system import SystemFileSystem
+from pipeline_broker.objects.fenced_log import place_of
 from pipeline_broker.objects.opening import open_store
+from pipeline_broker.objects.slot import FENCE_SIZE
 from pipeline_broker.objects.store import list_all
 from tests.node.test_archive_in_store import (
     RECORDS,
@@ -35,6 +37,12 @@ def names_in(url, prefix):
     return [each.name for each in list_all(open_store(url, SystemFileSystem()), prefix)]
 
 
+def commits_in(url):
+    """The names of objects of the journal that are no fences."""
+    found = list_all(open_store(url, SystemFileSystem()), "wal/1/")
+    return [each.name for each in found if place_of(each.name) is not None and each.size_bytes > FENCE_SIZE]
+
+
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
 def test_a_killed_brokers_records_are_there_on_an_empty_machine(broker_process, place, tmp_path, mode):
     broker = broker_process(mode=mode, arguments=on_objects(place))
@@ -57,9 +65,10 @@ def test_what_is_archived_leaves_the_journal_and_is_there_on_an_empty_machine(br
     create(broker, "t")
     create(broker, "compacted", cleanup_policy="compact")
     produce(broker, "t")
-    before = len(names_in(url, "wal/1/"))
+    before = commits_in(url)
     archive_all(broker.data)
-    assert len(names_in(url, "wal/1/")) < before // 2
+    assert len(before) > 2
+    assert set(before).isdisjoint(commits_in(url))
     assert names_in(url, "bulk/1/")
     produce(broker, "t", first=RECORDS)
     broker.kill()
@@ -128,3 +137,18 @@ def test_without_a_store_there_is_no_journal_in_it(tmp_path):
     code, said, _ = failed_start(tmp_path / "data", "--wal", "objects")
     assert (code, said.count("\n")) == (2, 1)
     assert "belong together" in said
+
+
+def test_a_journal_on_a_disk_is_not_left_for_one_in_the_store(broker_process, tmp_path):
+    url = f"file://{tmp_path}/store"
+    broker = broker_process(arguments=("--store", url, "--wal", "disk"))
+    create(broker, "t", cleanup_policy="compact")
+    produce(broker, "t")
+    archive_all(broker.data)
+    broker.stop()
+    for data in (broker.data, tmp_path / "new"):
+        code, said, _ = failed_start(data, *on_objects(url))
+        assert (code, said.count("\n")) == (2, 1)
+        assert "--wal disk" in said
+    broker = broker_process(data=broker.data, arguments=("--store", url, "--wal", "disk"))
+    assert consumed(broker, "t")[1] == RECORDS

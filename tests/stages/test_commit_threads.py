@@ -7,7 +7,6 @@ import time
 import pytest
 import trio
 
-from stages.commit_pace import PaidCommitPace
 from stages.commit_threads import CommitThreads
 from stages.committer import Commit, Committer, Submission
 from stages.mode import Batching
@@ -361,43 +360,3 @@ def test_what_is_submitted_while_a_commit_completes_does_not_overtake_the_rest_o
 
     trio.run(main)
     assert ended == ["first", "second", "third"]
-
-
-def test_a_paid_commit_waits_for_its_time_unless_much_waits():
-    """One in 1,000 seconds, but for what is large: a thread that sleeps until then is called."""
-
-    class Sized(Storage):
-        @staticmethod
-        def size_of(entry):
-            return entry
-
-    async def main():
-        storage, durable = Sized(), []
-        pace = PaidCommitPace(0.001, burst=1, large_bytes=1000)
-        committer = Committer(
-            storage, batching=Batching.GROUP, on_commit=durable.append, on_failure=durable.append, pace=pace
-        )
-        threads = CommitThreads()
-        committer.start(threads)
-
-        def submit(entry):
-            committer.submit(Submission([entry]))
-            committer.start_commit()
-
-        with trio.fail_after(SECONDS_MAX):
-            submit(1)
-            while len(durable) < 1:
-                await trio.sleep(0.001)
-            submit(400)
-            await trio.sleep(0.05)
-            submit(500)
-            await trio.sleep(0.05)
-            assert storage.written == [1]
-            submit(101)
-            while len(durable) < 2:
-                await trio.sleep(0.001)
-            assert storage.written == [1, 400, 500, 101]
-            assert committer.seconds_to_begin() is None
-        threads.stop()
-
-    trio.run(main)
