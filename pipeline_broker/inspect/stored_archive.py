@@ -99,7 +99,7 @@ def open_stored_archive(files: FileSystem, data_directory: Path) -> StoredArchiv
     """The archive of a data directory.
 
     Raises:
-        NoDataDirectoryError: the store that it is in cannot be reached.
+        NoDataDirectoryError: its store cannot be reached, or has the journal too, which is not read there.
     """
     try:
         place = read_archive_place(files, data_directory)
@@ -109,6 +109,8 @@ def open_stored_archive(files: FileSystem, data_directory: Path) -> StoredArchiv
         raise NoDataDirectoryError(f"{data_directory} cannot be read: {error.strerror}") from None
     if place is None:
         return _LocalArchive(files, data_directory)
+    if place.wal == "objects":  # what is in the archive alone would be taken for everything
+        raise NoDataDirectoryError(f"the journal of {data_directory} is in {place.url}, where it cannot be inspected")
     from pipeline_broker.inspect.object_archive import ObjectArchive  # noqa: PLC0415 - for those who have one
 
     return ObjectArchive.find(place, files)

@@ -6,7 +6,9 @@ import time
 
 import confluent_kafka as ck
 import pytest
+from click.testing import CliRunner
 
+from pipeline_broker.cli import main
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.objects.fenced_log import place_of
 from pipeline_broker.objects.opening import open_store
@@ -152,3 +154,11 @@ def test_a_journal_on_a_disk_is_not_left_for_one_in_the_store(broker_process, tm
         assert "--wal disk" in said
     broker = broker_process(data=broker.data, arguments=("--store", url, "--wal", "disk"))
     assert consumed(broker, "t")[1] == RECORDS
+
+
+def test_what_cannot_be_inspected_is_not_called_intact(broker_process, tmp_path):
+    broker = broker_process(arguments=on_objects(f"file://{tmp_path}/store"))
+    broker.stop()
+    result = CliRunner().invoke(main, ["inspect", "--data", str(broker.data)])
+    assert result.exit_code == 2
+    assert "where it cannot be inspected" in result.output

@@ -49,6 +49,8 @@ AT_LENGTH = {
     "two slots, one after the other": ({**EVERYTHING, "in_flight": 1, "slots": 2}, 50_076),
     "four in flight and one fencer": ({**EVERYTHING, "in_flight": 4, "slots": 4, "fencers": 1, "distance": 2}, 23_309),
     "three fencers": ({**ONE_EACH, "fencers": 3}, 37_680),
+    "two slots at once, and a takeover of the taker": ({**EVERYTHING, "slots": 2, "successor_slots": 1}, 67_967),
+    "three slots, two at once": ({"slots": 3}, 201_614),
 }
 BOUNDS = ORDINARY | AT_LENGTH if "EXAMPLES" in os.environ else ORDINARY
 SEEDED_STATES_MAX = 20_000
