@@ -67,34 +67,56 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
 
 
+class _WrongMarkerError(Exception):
+    """What a marker says makes no sense: one line for the test that has it."""
+
+
 def _marked(node: Any) -> dict[str, Any]:
-    """What the markers of a test say together, the closest last."""
+    """What the markers of a test say together, the closest last; `mode` is a list, empty where none is named.
+
+    Raises:
+        _WrongMarkerError: it makes no sense.
+    """
     said: dict[str, Any] = {}
     settings: dict[str, Any] = {}
     for marker in reversed(list(node.iter_markers("kafka"))):
         unknown = marker.kwargs.keys() - MARKER_ARGUMENTS
         if marker.args or unknown:
             wrong = ", ".join([*map(repr, marker.args), *sorted(unknown)])
-            raise pytest.Collector.CollectError(
-                f"{node.nodeid}: @pytest.mark.kafka takes {MARKER.split(':', maxsplit=1)[0][6:-1]}, not {wrong}"
-            )
-        settings |= marker.kwargs.get("settings", {})
+            raise _WrongMarkerError(f"takes {MARKER.split(':', maxsplit=1)[0][6:-1]}, not {wrong}")
+        of_marker = marker.kwargs.get("settings", {})
+        if not isinstance(of_marker, Mapping):
+            raise _WrongMarkerError(f"takes settings={{NAME: VALUE}}, not {of_marker!r}")
+        settings |= of_marker
         said |= marker.kwargs
-    return said | {"settings": settings}
+    return said | {"settings": settings, "mode": _modes(said.get("mode", [])), "partitions": _partitions(said)}
+
+
+def _modes(said: object) -> list[str]:
+    modes = said if isinstance(said, list | tuple) else [said]
+    for mode in modes:
+        if mode not in MODES:
+            raise _WrongMarkerError(f"mode {mode!r} is neither of {', '.join(MODES)}")
+    return list(modes)
+
+
+def _partitions(said: Mapping[str, object]) -> int | None:
+    partitions = said.get("partitions")
+    if partitions is not None and (type(partitions) is not int or partitions < 1):
+        raise _WrongMarkerError(f"takes a number of partitions from 1, not {partitions!r}")
+    return partitions
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a test that is marked a broker as the marker says, and run it once for each mode that it names."""
     if "kafka_broker" not in metafunc.fixturenames:
         return
-    said = _marked(metafunc.definition)
-    modes = said.get("mode", [])
-    modes = [modes] if isinstance(modes, str) else list(modes)
-    if wrong := [mode for mode in modes if mode not in MODES]:
-        raise pytest.Collector.CollectError(
-            f"{metafunc.definition.nodeid}: mode {wrong[0]!r} is neither of {', '.join(MODES)}"
-        )
-    settings = tuple(sorted((name, str(value)) for name, value in said["settings"].items()))
+    try:
+        said = _marked(metafunc.definition)
+    except _WrongMarkerError:
+        return  # the test is told when it runs: here it would end the collection of all
+    modes = said["mode"]
+    settings = tuple(sorted((str(name), str(value)) for name, value in said["settings"].items()))
     if not modes and not settings:
         return
     brokers = [(mode, settings) for mode in modes or [None]]
@@ -174,7 +196,7 @@ def _broker(mode: str, settings: Mapping[str, str]) -> EmbeddedBroker:
 def kafka_topic(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -> str:
     """The name of a topic that only this test has; it is there and empty."""
     name = f"{_safe(request.node.name)}-{next(_topic_numbers)}"
-    kafka_broker.create_topic(name, partitions=_marked(request.node).get("partitions"))
+    kafka_broker.create_topic(name, partitions=_marked(request.node)["partitions"])
     return name
 
 
@@ -191,8 +213,12 @@ def _safe(name: str) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Note when a test begins: what a broker saw before is none of its business."""
+    """Note when a test begins, for what a broker saw before is none of its business; fail it for a wrong marker."""
     item.stash[_BEGAN_NS] = time.monotonic_ns()
+    try:
+        _marked(item)
+    except _WrongMarkerError as error:
+        pytest.fail(f"@pytest.mark.kafka {error}", pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -297,8 +297,15 @@ def test_a_run_that_uses_no_fixture_loads_nothing_of_ours(tree):
 @pytest.mark.parametrize(
     ("marker", "line"),
     [
-        ("mode='fast'", "mode 'fast' is neither of classic, pipelined"),
+        ("mode='fast'", "@pytest.mark.kafka mode 'fast' is neither of classic, pipelined"),
+        ("mode=['classic', 3]", "@pytest.mark.kafka mode 3 is neither of classic, pipelined"),
+        ("mode=None", "@pytest.mark.kafka mode None is neither of classic, pipelined"),
+        ("mode={'classic': {}}", "@pytest.mark.kafka mode {'classic': {}} is neither of classic, pipelined"),
         ("modes='classic'", "@pytest.mark.kafka takes mode=..., settings={...}, partitions=1, not modes"),
+        ("partition=3", "@pytest.mark.kafka takes mode=..., settings={...}, partitions=1, not partition"),
+        ("partitions='3'", "@pytest.mark.kafka takes a number of partitions from 1, not '3'"),
+        ("partitions=0", "@pytest.mark.kafka takes a number of partitions from 1, not 0"),
+        ("settings=3", "@pytest.mark.kafka takes settings={NAME: VALUE}, not 3"),
         ("'classic'", "@pytest.mark.kafka takes mode=..., settings={...}, partitions=1, not 'classic'"),
         (
             "settings={'num.partition': 1}",
@@ -306,12 +313,50 @@ def test_a_run_that_uses_no_fixture_loads_nothing_of_ours(tree):
         ),
     ],
 )
-def test_a_mistake_is_told_in_one_line(tree, marker, line):
-    test = f"import pytest\n@pytest.mark.kafka({marker})\ndef test_it(kafka_broker): pass\n"
+def test_a_mistake_in_a_marker_fails_its_own_test_with_one_line_and_no_other(tree, marker, line):
+    test = f"""
+    import pytest
+
+    @pytest.mark.kafka({marker})
+    def test_it(kafka_broker):
+        pass
+
+    def test_other(kafka_broker):
+        pass
+    """
     outcome = tree({"test_it.py": test}, "-q")
-    assert outcome.code != 0
-    assert line in outcome.text
+    assert outcome.counts() == {"passed": 1, "error": 1}, outcome.text
+    assert f"\n{line}\n" in outcome.text
     assert "Traceback" not in outcome.text
+
+
+def test_what_does_not_come_is_told_at_the_line_of_the_test_and_no_line_of_ours(tree):
+    files = {
+        "test_it.py": """
+        import asyncio
+
+        import pytest
+
+        ASKED = {
+            "records": lambda broker: broker.wait_records("t", timeout=0.1),
+            "assigned": lambda broker: broker.wait_assigned("g", timeout=0.1),
+            "fetching": lambda broker: broker.wait_fetching("t", timeout=0.1),
+            "awaited": lambda broker: asyncio.run(broker.wait_records_async("t", timeout=0.1)),
+            "no topic": lambda broker: broker.records("nope"),
+            "refused": lambda broker: broker.create_topic("a topic"),
+            "no group": lambda broker: broker.faults.force_rebalance("nope"),
+            "back": lambda broker: broker.advance(-1),
+        }
+
+        @pytest.mark.parametrize("name", ASKED)
+        def test_it(kafka_broker, name):
+            ASKED[name](kafka_broker)
+        """
+    }
+    outcome = tree(files, "-q")
+    assert outcome.counts() == {"failed": 8}, outcome.text
+    assert "WaitTimeoutError: the topic 't' has 0 of 1 records, after 0.1 s" in outcome.text
+    assert not re.search(r"pipeline_broker/\S+:\d+: ", outcome.text), outcome.text
 
 
 def test_a_line_of_the_configuration_file_that_is_no_setting_is_told(tree):

@@ -25,6 +25,7 @@ from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["EmbeddedBroker"]
 
+__tracebackhide__ = True  # see lifecycle.py
 WAIT_SECONDS = 10.0
 
 

@@ -19,6 +19,7 @@ from pipeline_broker.faults.rule import Choice, DiskCondition, RequestCondition,
 
 __all__ = ["BegunRule", "EmbeddedFaults"]
 
+__tracebackhide__ = True  # see lifecycle.py
 Result = TypeVar("Result")
 
 

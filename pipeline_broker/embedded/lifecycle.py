@@ -21,10 +21,12 @@ from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from pipeline_broker.embedded.life import MEMORY_DIRECTORY, Running
 from pipeline_broker.embedded.loops import await_future, in_thread, running_loop
 from pipeline_broker.embedded.settings import SettingValue, serve_options
+from pipeline_broker.faults.names import FaultError
 from pipeline_broker.node.options import StartError
 
 __all__ = ["Lifecycle"]
 
+__tracebackhide__ = True  # pytest shows the line that asked, not ours
 Result = TypeVar("Result")
 
 REQUESTS_MAX = 4096
@@ -193,6 +195,8 @@ class Lifecycle:
             return self._thread.call(work, own_seconds)
         except ThreadEndedError as error:
             raise EmbeddedBrokerError(str(error)) from None
+        except (EmbeddedBrokerError, FaultError) as error:
+            raise error.with_traceback(None) from None  # how this came about in the broker helps no caller
 
     def _wait(self, name: str, work: Callable[[], Awaitable[Result]], timeout_seconds: float) -> Result:
         if (loop := running_loop()) is not None:
@@ -207,3 +211,5 @@ class Lifecycle:
             return await await_future(self._thread.submit(work))
         except ThreadEndedError as error:
             raise EmbeddedBrokerError(str(error)) from None
+        except EmbeddedBrokerError as error:
+            raise error.with_traceback(None) from None

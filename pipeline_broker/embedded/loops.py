@@ -16,6 +16,7 @@ from pipeline_broker.embedded.errors import EmbeddedBrokerError
 
 __all__ = ["await_future", "in_thread", "running_loop"]
 
+__tracebackhide__ = True  # see lifecycle.py
 Result = TypeVar("Result")
 
 
