@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from pipeline_broker.embedded.embedded_broker import EmbeddedBroker
     from pipeline_broker.embedded.fault_rules import EmbeddedFaults
     from pipeline_broker.embedded.island import Island
+    from pipeline_broker.faults.rule import Rule
 
-__all__ = ["UnusedFaultWarning", "kafka_broker", "kafka_faults", "kafka_topic"]
+__all__ = ["UnusedFaultWarning", "kafka_broker", "kafka_broker_fresh", "kafka_faults", "kafka_topic", "kafka_topics"]
 
 MODES = ("classic", "pipelined")
 MARKER = (
@@ -29,15 +30,17 @@ MARKER = (
     "those of kafka_topic"
 )
 MARKER_ARGUMENTS = frozenset({"mode", "settings", "partitions"})
+FIXTURES = ("kafka_broker", "kafka_broker_fresh")
 SECTION = "kafka broker"
+SECTION_FRESH = "kafka broker, fresh"
 NAME_CHARACTERS_MAX = 200
 """Of a topic and of a file; Kafka's bound is 249 and that of file systems 255."""
 
 _topic_numbers = itertools.count(1)
 _BROKER: pytest.StashKey[EmbeddedBroker] = pytest.StashKey()
 """Of a configuration: the broker of the session, while there is one."""
-_ISLAND: pytest.StashKey[Island] = pytest.StashKey()
-"""Of a test: what it does to that broker."""
+_ISLANDS: pytest.StashKey[dict[str, tuple[EmbeddedBroker, Island | None]]] = pytest.StashKey()
+"""Of a test: its brokers by the title of their section, and what it does to them."""
 _BEGAN_NS: pytest.StashKey[int] = pytest.StashKey()
 _HAS_PASSED: pytest.StashKey[bool] = pytest.StashKey()
 
@@ -109,7 +112,8 @@ def _partitions(said: Mapping[str, object]) -> int | None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a test that is marked a broker as the marker says, and run it once for each mode that it names."""
-    if "kafka_broker" not in metafunc.fixturenames:
+    fixtures = [name for name in FIXTURES if name in metafunc.fixturenames]
+    if not fixtures:
         return
     try:
         said = _marked(metafunc.definition)
@@ -121,19 +125,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     brokers = [(mode, settings) for mode in modes or [None]]
     ids = [f"{mode or ''}{'+settings' if settings else ''}".strip("+") for mode, _ in brokers]
-    metafunc.parametrize("kafka_broker", brokers, indirect=True, ids=ids, scope="session")
+    # one of both is enough, see `_started`: both would run the test in each pair of modes
+    scope: Literal["session", "function"] = "session" if fixtures[0] == "kafka_broker" else "function"
+    metafunc.parametrize(fixtures[0], brokers, indirect=True, ids=ids, scope=scope)
 
 
 @pytest.fixture(scope="session")
 def kafka_broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
     """A broker in this process, as `pipeline_broker.EmbeddedBroker`, shared by the tests of the session."""
-    mode, settings = getattr(request, "param", (None, ()))
-    config = request.config
-    mode = mode or config.getoption("--kafka-mode") or config.getini("kafka_mode")
-    broker = _broker(mode, {**_of_lines(config.getini("kafka_settings")), **dict(settings)})
-    config.stash[_BROKER] = broker
+    broker = _started(request)
+    request.config.stash[_BROKER] = broker
     yield broker
-    del config.stash[_BROKER]
+    del request.config.stash[_BROKER]
     broker.close()
 
 
@@ -152,8 +155,27 @@ def _kafka_island(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     item = request.node
     with broker.island() as island:
-        item.stash[_ISLAND] = island
+        item.stash[_ISLANDS][SECTION] = broker, island
         yield
+    _warn(item, island)
+
+
+@pytest.fixture
+def kafka_broker_fresh(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
+    """A broker of the test's own, as `kafka_broker` otherwise; it may be closed, and its disk may fail."""
+    from pipeline_broker.embedded.island import Island  # noqa: PLC0415 - see the rules
+
+    broker = _started(request)
+    try:
+        island = Island(broker.faults)
+        request.node.stash[_ISLANDS][SECTION_FRESH] = broker, island
+        yield broker
+    finally:
+        broker.close()
+    _warn(request.node, island)
+
+
+def _warn(item: pytest.Item, island: Island) -> None:
     if item.stash.get(_HAS_PASSED, False):
         for rule in island.rules_never_struck:
             item.warn(UnusedFaultWarning(f"this fault rule never struck: {rule}"))
@@ -163,9 +185,10 @@ def _kafka_island(request: pytest.FixtureRequest) -> Iterator[None]:
 def pytest_runtest_call(item: pytest.Item) -> Any:
     """Fail a test that passed although it began a fault rule and gave it no effect."""
     result = yield
-    if (island := item.stash.get(_ISLAND, None)) is not None and (begun := island.rules_without_effect):
-        effects = "such as .error(...), .delay(...), .drop() or .disconnect()"
-        pytest.fail(f"this fault rule has no effect: {begun[0]}; name one, {effects}", pytrace=False)
+    for _, island in item.stash[_ISLANDS].values():
+        if island is not None and (begun := island.rules_without_effect):
+            effects = "such as .error(...), .delay(...), .drop() or .disconnect()"
+            pytest.fail(f"this fault rule has no effect: {begun[0]}; name one, {effects}", pytrace=False)
     return result
 
 
@@ -176,8 +199,16 @@ def _of_lines(lines: list[str]) -> Mapping[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _broker(mode: str, settings: Mapping[str, str]) -> EmbeddedBroker:
-    """Start one; what prevents that is one line of the test that wanted it."""
+def _started(request: pytest.FixtureRequest) -> EmbeddedBroker:
+    """Start a broker as marker, command line and configuration file say.
+
+    What prevents that is one line of the test that wanted it.
+    """
+    of_test = getattr(getattr(request.node, "callspec", None), "params", {})
+    of_marker, marked = getattr(request, "param", None) or of_test.get("kafka_broker", (None, ()))
+    config = request.config
+    mode = of_marker or config.getoption("--kafka-mode") or config.getini("kafka_mode")
+    settings = {**_of_lines(config.getini("kafka_settings")), **dict(marked)}
     from pipeline_broker._stages_check import ShadowedStagesError  # noqa: PLC0415 - see the rules
 
     try:
@@ -189,7 +220,7 @@ def _broker(mode: str, settings: Mapping[str, str]) -> EmbeddedBroker:
     try:
         return EmbeddedBroker(mode=mode, settings=settings).start()
     except EmbeddedBrokerError as error:
-        raise pytest.fail.Exception(f"kafka_broker: {error}", pytrace=False) from None
+        raise pytest.fail.Exception(f"{request.fixturename}: {error}", pytrace=False) from None
 
 
 @pytest.fixture
@@ -198,6 +229,28 @@ def kafka_topic(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) ->
     name = f"{_safe(request.node.name)}-{next(_topic_numbers)}"
     kafka_broker.create_topic(name, partitions=_marked(request.node)["partitions"])
     return name
+
+
+@pytest.fixture
+def kafka_topics(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -> Callable[..., list[str]]:
+    """Make topics that only this test has: the fixture is called with names and returns those of the topics.
+
+    They are called as the test, with a number and the name that is given; `partitions` and `configs` are those of
+    `EmbeddedBroker.create_topic`.
+    """
+    of_marker = _marked(request.node)["partitions"]
+
+    def make(
+        *names: str, partitions: int | None = None, configs: Mapping[str, str | float | bool] | None = None
+    ) -> list[str]:
+        number = next(_topic_numbers)
+        room = NAME_CHARACTERS_MAX - max(map(len, names), default=0)
+        made = [f"{_safe(request.node.name)[:room]}-{number}-{name}" for name in names]
+        for name in made:
+            kafka_broker.create_topic(name, partitions=of_marker if partitions is None else partitions, configs=configs)
+        return made
+
+    return make
 
 
 @pytest.fixture
@@ -215,6 +268,7 @@ def _safe(name: str) -> str:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Note when a test begins, for what a broker saw before is none of its business; fail it for a wrong marker."""
     item.stash[_BEGAN_NS] = time.monotonic_ns()
+    item.stash[_ISLANDS] = {}
     try:
         _marked(item)
     except _WrongMarkerError as error:
@@ -227,26 +281,42 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
     report: pytest.TestReport = yield
     if report.when == "call":
         item.stash[_HAS_PASSED] = report.passed
-    broker = item.config.stash.get(_BROKER, None)
-    if report.failed and broker is not None and "kafka_broker" in getattr(item, "fixturenames", ()):
-        _tell(item, report, broker)
+    if report.failed:
+        brokers: dict[str, tuple[EmbeddedBroker, Island | None]] = {}
+        if (of_session := item.config.stash.get(_BROKER, None)) is not None and _uses(item, of_session):
+            brokers[SECTION] = of_session, None  # without what follows where a fixture of a wider scope failed
+        if _ISLANDS in item.stash:
+            used = item.stash[_ISLANDS].items()
+            brokers |= {section: found for section, found in used if section != SECTION or section in brokers}
+        for section, (broker, island) in brokers.items():
+            report.sections.append((section, _told(item, section, broker, () if island is None else island.rules)))
     return report
 
 
-def _tell(item: pytest.Item, report: pytest.TestReport, broker: EmbeddedBroker) -> None:
+def _uses(item: pytest.Item, broker: EmbeddedBroker) -> bool:
+    """Whether a test asked for the broker of the session, or came to it by `getfixturevalue`."""
+    from pipeline_broker.embedded.errors import EmbeddedBrokerError  # noqa: PLC0415 - see the rules
+
+    try:
+        return "kafka_broker" in getattr(item, "fixturenames", ()) or bool(broker.requests() or broker.topics_asked())
+    except EmbeddedBrokerError:
+        return False
+
+
+def _told(item: pytest.Item, section: str, broker: EmbeddedBroker, rules: Sequence[Rule]) -> str:
     from pipeline_broker.embedded.dump import as_html, as_text, seen  # noqa: PLC0415 - see the rules
     from pipeline_broker.embedded.errors import EmbeddedBrokerError  # noqa: PLC0415 - see the rules
 
     folder = item.config.getoption("--kafka-dump")
-    island = item.stash.get(_ISLAND, None)
     try:
-        found = seen(broker, () if island is None else island.rules, item.stash[_BEGAN_NS])
+        found = seen(broker, rules, item.stash.get(_BEGAN_NS, 0))
         text = as_text(broker, found)
         if folder is not None:
-            path = Path(folder).absolute() / f"{_safe(item.nodeid)}.html"
+            name = _safe(item.nodeid) + ("" if section == SECTION else "-fresh")
+            path = Path(folder).absolute() / f"{name}.html"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(as_html(broker, found, item.nodeid), encoding="utf-8")
             text += f"\nall of it: {path}"
     except (EmbeddedBrokerError, OSError) as error:  # the failure of the test is what counts
-        text = f"nothing can be shown of the broker: {error}"
-    report.sections.append((SECTION, text))
+        return f"nothing can be shown of the broker: {error}"
+    return text

@@ -6,12 +6,12 @@ something looks whenever a request or a commit has ended, and gives the others t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import trio
 
-from pipeline_broker.broker.group_views import list_groups
+from pipeline_broker.broker.group_views import group_offsets, list_groups
 from pipeline_broker.embedded.clock import AdvancedClock
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, WaitTimeoutError
 from pipeline_broker.embedded.groups import delete_groups, describe_groups
@@ -33,6 +33,8 @@ DRAIN_SECONDS = 0.25
 LOOK_AGAIN_SECONDS = 1.0
 """Whoever waits looks at least this often."""
 TOPICS_ASKED_MAX = 1_000
+BEHIND_MAX = 20
+"""Partitions that one line names."""
 
 
 class Core:
@@ -279,6 +281,32 @@ class Core:
             if not last:
                 return f"there is no group {group_id!r}"
             return f"the group {group_id!r} is {last[0].state} with {len(last[0].members)} of {members} members"
+
+        return await self.wait_until(look, timeout_seconds, missing)
+
+    async def wait_committed(
+        self, group_id: str, wanted: Mapping[tuple[str, int], int] | None, timeout_seconds: float
+    ) -> dict[tuple[str, int], int]:
+        """What a group has committed, once this is at least what is wanted, or without that, all that there is."""
+        behind: dict[tuple[str, int], tuple[int | None, int]] = {}
+
+        async def look() -> dict[tuple[str, int], int] | None:
+            views = group_offsets(self.running.broker, group_id)
+            found = {(it.topic, it.partition): it.committed for it in views if it.committed is not None}
+            # of a partition without records nothing is committed, unless that is asked for by its offset
+            ends = wanted or {(it.topic, it.partition): it.end for it in views if it.end}
+            behind.clear()
+            for place, end in ends.items():
+                if found.get(place, -1) < end:
+                    behind[place] = found.get(place), end
+            return found if found and not behind else None
+
+        def missing() -> str:
+            lines = [
+                f"{topic}[{partition}] {'nothing' if committed is None else committed} of {end}"
+                for (topic, partition), (committed, end) in sorted(behind.items())
+            ]
+            return f"the group {group_id!r} has committed {', '.join(lines[:BEHIND_MAX]) or 'nothing'}"
 
         return await self.wait_until(look, timeout_seconds, missing)
 

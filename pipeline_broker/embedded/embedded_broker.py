@@ -11,11 +11,12 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 
 from pipeline_broker.embedded import groups, topics
-from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
+from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError, WaitTimeoutError
 from pipeline_broker.embedded.fault_rules import EmbeddedFaults
 from pipeline_broker.embedded.island import Island
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.embedded.lifecycle import Lifecycle
+from pipeline_broker.embedded.record_assertion import Expected, difference
 from pipeline_broker.embedded.record_reader import RecordReader
 from pipeline_broker.embedded.settings import SettingValue, setting_text
 from pipeline_broker.embedded.shown import Group, Record, Snapshot, decoded
@@ -188,6 +189,53 @@ class EmbeddedBroker(Lifecycle):
         """As `wait_fetching`, awaited from asyncio or Trio."""
         await self._wait_async(functools.partial(self._of_core.wait_fetching, topic, timeout))
 
+    def assert_records(
+        self,
+        topic: str,
+        expected: Iterable[Expected],
+        *,
+        any_order: bool = False,
+        partition: int | None = None,
+        timeout: float = WAIT_SECONDS,
+    ) -> list[Record]:
+        """Fail unless a topic has exactly these records, by partition and offset; returns them.
+
+        Args:
+            expected: values, or pairs (key, value), for which text stands for UTF-8. If there are fewer records, they
+                are waited for; if there should be none, nothing is.
+            any_order: only how often each is there counts, as where keys spread over partitions.
+            timeout: how long to wait, in seconds.
+
+        Raises:
+            AssertionError: there are others, with their differences in lines.
+            EmbeddedBrokerError: what is expected can be in no record.
+        """
+        wanted = list(expected)
+        difference((), wanted, any_order=any_order)  # a mistake in it is told before anything is waited for
+        try:
+            found = self.wait_records(topic, len(wanted), timeout=timeout, partition=partition)
+        except WaitTimeoutError:
+            found = self.wait_records(topic, 0, partition=partition)
+        return _asserted(topic, found, wanted, any_order=any_order)
+
+    async def assert_records_async(
+        self,
+        topic: str,
+        expected: Iterable[Expected],
+        *,
+        any_order: bool = False,
+        partition: int | None = None,
+        timeout: float = WAIT_SECONDS,  # noqa: ASYNC109 - see wait_records_async
+    ) -> list[Record]:
+        """As `assert_records`, awaited from asyncio or Trio."""
+        wanted = list(expected)
+        difference((), wanted, any_order=any_order)
+        try:
+            found = await self.wait_records_async(topic, len(wanted), timeout=timeout, partition=partition)
+        except WaitTimeoutError:
+            found = await self.wait_records_async(topic, 0, partition=partition)
+        return _asserted(topic, found, wanted, any_order=any_order)
+
     # Groups
 
     def groups(self) -> list[Group]:
@@ -215,6 +263,35 @@ class EmbeddedBroker(Lifecycle):
     ) -> Group:
         """As `wait_assigned`, awaited from asyncio or Trio."""
         return await self._wait_async(functools.partial(self._of_core.wait_assigned, group, members, timeout))
+
+    def wait_committed(
+        self,
+        group: str,
+        offsets: Mapping[tuple[str, int], int] | None = None,
+        *,
+        timeout: float = WAIT_SECONDS,
+    ) -> dict[tuple[str, int], int]:
+        """What a group has committed, once it has committed enough: offsets by topic and partition.
+
+        Args:
+            offsets: at least these; None for the end of each partition that it has committed or is assigned, and at
+                least one. The end may be a transaction's marker, behind which not every client commits.
+
+        Raises:
+            WaitTimeoutError: it had not within `timeout` seconds.
+        """
+        work = functools.partial(self._of_core.wait_committed, group, offsets, timeout)
+        return self._wait("wait_committed", work, timeout)
+
+    async def wait_committed_async(
+        self,
+        group: str,
+        offsets: Mapping[tuple[str, int], int] | None = None,
+        *,
+        timeout: float = WAIT_SECONDS,  # noqa: ASYNC109 - see wait_records_async
+    ) -> dict[tuple[str, int], int]:
+        """As `wait_committed`, awaited from asyncio or Trio."""
+        return await self._wait_async(functools.partial(self._of_core.wait_committed, group, offsets, timeout))
 
     def offsets(self, group: str) -> dict[tuple[str, int], int]:
         """What a group has committed: offsets by topic and partition."""
@@ -307,6 +384,12 @@ class EmbeddedBroker(Lifecycle):
         if seconds < 0:
             raise EmbeddedBrokerError(f"advance({seconds:g}): time does not go back; restore a snapshot instead")
         self._ask(functools.partial(self._of_core.advance, seconds))
+
+
+def _asserted(topic: str, found: list[Record], wanted: list[Expected], *, any_order: bool) -> list[Record]:
+    if (differing := difference(found, wanted, any_order=any_order)) is not None:
+        raise AssertionError(f"the topic {topic!r} has other records: {differing}")
+    return found
 
 
 def _bytes(content: bytes | str | None) -> bytes | None:
