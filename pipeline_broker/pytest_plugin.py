@@ -6,6 +6,7 @@ a fixture is used; what goes wrong then fails the tests that use it, with one li
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 import time
@@ -39,6 +40,8 @@ NAME_CHARACTERS_MAX = 200
 _topic_numbers = itertools.count(1)
 _BROKER: pytest.StashKey[EmbeddedBroker] = pytest.StashKey()
 """Of a configuration: the broker of the session, while there is one."""
+_BEGIN: pytest.StashKey[Callable[[EmbeddedBroker], None]] = pytest.StashKey()
+"""Of a configuration: what begins the island of the test that runs, while there is no broker."""
 _ISLANDS: pytest.StashKey[dict[str, tuple[EmbeddedBroker, Island | None]]] = pytest.StashKey()
 """Of a test: its brokers by the title of their section, and what it does to them."""
 _BEGAN_NS: pytest.StashKey[int] = pytest.StashKey()
@@ -135,6 +138,8 @@ def kafka_broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
     """A broker in this process, as `pipeline_broker.EmbeddedBroker`, shared by the tests of the session."""
     broker = _started(request)
     request.config.stash[_BROKER] = broker
+    if _BEGIN in request.config.stash:  # made in the middle of a test
+        request.config.stash[_BEGIN](broker)
     yield broker
     del request.config.stash[_BROKER]
     broker.close()
@@ -144,20 +149,25 @@ def kafka_broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
 def _kafka_island(request: pytest.FixtureRequest) -> Iterator[None]:
     """Let what a test does to the broker of the session end with the test.
 
-    Of the fixtures that are made for each test this is the first to begin and the last to end.
+    Of the fixtures that are made for each test this is the first to begin and the last to end. A test may ask for the
+    broker by `getfixturevalue` only: then it begins with the broker, or as soon as the test if there is one already.
     """
-    if "kafka_broker" in request.fixturenames:
-        broker = request.getfixturevalue("kafka_broker")
-    else:  # a test may still ask for it by `getfixturevalue`
-        broker = request.config.stash.get(_BROKER, None)
-    if broker is None:
+    item, stash = request.node, request.config.stash
+    with contextlib.ExitStack() as stack:
+
+        def begin(broker: EmbeddedBroker) -> None:
+            item.stash[_ISLANDS][SECTION] = broker, stack.enter_context(broker.island())
+
+        if "kafka_broker" in request.fixturenames:
+            request.getfixturevalue("kafka_broker")
+        if _BROKER in stash:
+            begin(stash[_BROKER])
+        else:
+            stash[_BEGIN] = begin
+            stack.callback(stash.__delitem__, _BEGIN)
         yield
-        return
-    item = request.node
-    with broker.island() as island:
-        item.stash[_ISLANDS][SECTION] = broker, island
-        yield
-    _warn(item, island)
+    if SECTION in item.stash[_ISLANDS]:
+        _warn(item, item.stash[_ISLANDS][SECTION][1])
 
 
 @pytest.fixture
@@ -175,8 +185,8 @@ def kafka_broker_fresh(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroke
     _warn(request.node, island)
 
 
-def _warn(item: pytest.Item, island: Island) -> None:
-    if item.stash.get(_HAS_PASSED, False):
+def _warn(item: pytest.Item, island: Island | None) -> None:
+    if island is not None and item.stash.get(_HAS_PASSED, False):
         for rule in island.rules_never_struck:
             item.warn(UnusedFaultWarning(f"this fault rule never struck: {rule}"))
 

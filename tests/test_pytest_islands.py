@@ -104,6 +104,19 @@ DISTURBING = """
         broker.advance(8 * DAY)
 
 
+    def test_the_disk_fails(kafka_broker, kafka_faults):
+        def fail():
+            kafka_faults.disk_when("write").error()
+            kafka_broker.produce("lost", "value")
+
+        with pytest.raises(Exception, match="the broker failed"):
+            fail()
+
+
+    def test_close(kafka_broker):
+        kafka_broker.close()
+
+
     def test_nothing(untouched):
         import time
 
@@ -146,7 +159,7 @@ REPEATED = """
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
 def test_no_test_meets_what_another_did(tree, conftest, arguments, mode):
     outcome = tree({"conftest.py": conftest, "test_it.py": DISTURBING}, "-q", "--kafka-mode", mode, *arguments)
-    assert outcome.counts() == {"passed": 8}, outcome.text
+    assert outcome.counts() == {"passed": 10}, outcome.text
 
 
 def test_a_rule_that_never_struck_is_a_warning_with_its_text_and_an_error_where_that_is_asked(tree):

@@ -62,6 +62,11 @@ class BrokerThread:
         """Whether this is called from the thread itself."""
         return threading.current_thread() is self._thread
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the loop has ended, of itself or by an error."""
+        return self._has_ended.is_set()
+
     def call(self, function: Callable[[], Awaitable[Result]], own_seconds: float = 0) -> Result:
         """Run an async function on the loop and wait for what it returns.
 

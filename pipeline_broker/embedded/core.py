@@ -90,7 +90,7 @@ class Core:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 await self._begin_life()
-                if self._files is not None:
+                if self._files is not None and self._empty is None:
                     self._empty = Snapshot(self._files.copy(), 0)
                 task_status.started()
                 await self._closing.wait()
@@ -102,6 +102,17 @@ class Core:
     async def close(self) -> None:
         """Let `run` end."""
         self._closing.set()
+
+    def renew(self) -> None:
+        """Make it ready to `run` once more when it has ended, closed or by an error of its files.
+
+        It goes on with what there was before time went on in an island, or else with all that its files hold, as after
+        a crash.
+        """
+        kept = self._before or self._snapshot("island")
+        self._before = None
+        self._files, self.clock.ahead_ms = kept.files, kept.ahead_ms
+        self._closing = trio.Event()
 
     async def _begin_life(self) -> None:
         assert self._nursery is not None, "a life begins while `run` runs"
@@ -197,7 +208,12 @@ class Core:
         if self._groups_before is not None and self._before is None:
             self._before = self._snapshot("island")
 
-    async def end_island(self) -> None:
+    @property
+    def has_island(self) -> bool:
+        """Whether one has begun and not ended."""
+        return self._groups_before is not None
+
+    async def end_island(self, *, is_renewed: bool = False) -> None:
         """Put back what `advance`, `restore` and `reset` changed, and delete the groups that began meanwhile.
 
         A group that has members stays: they may be those of a program that goes on. Where the broker is put back it may
@@ -206,18 +222,25 @@ class Core:
         Raises:
             EmbeddedBrokerError: the broker has ended, or cannot begin again.
         """
+        await self._commit_all()  # until here it may still end, and be ended once more
         groups_before, before = self._groups_before, self._before
         assert groups_before is not None, "ended once, by who has begun it"
         self._groups_before = self._before = None
-        alive = {group.group_id for group in list_groups(self.running.broker) if not group.is_empty}
+        alive = {it.group_id for it in list_groups(self.running.broker) if not (it.is_empty or is_renewed)}
         if before is not None:
             await self._begin_again(before)
         ended = self._group_ids() - groups_before - alive
-        if before is not None:
+        if before is not None or is_renewed:
             for group_id in ended:
                 self.running.broker.groups.expire_member(group_id, None, self.clock.now_ms())
             await self.life.settle()
         await delete_groups(self.running, ended, self.clock.now_ms())
+
+    async def _commit_all(self) -> None:
+        """Return when all is durable; where that has failed, wait for the end of the broker, which follows."""
+        await self.life.settle()
+        if self.life.running.server.committer.error is not None:
+            await trio.sleep_forever()
 
     def _group_ids(self) -> frozenset[str]:
         return frozenset(group.group_id for group in list_groups(self.running.broker))

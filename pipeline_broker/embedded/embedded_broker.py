@@ -11,6 +11,7 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 
 from pipeline_broker.embedded import groups, topics
+from pipeline_broker.embedded.contents import encoded
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError, WaitTimeoutError
 from pipeline_broker.embedded.fault_rules import EmbeddedFaults
 from pipeline_broker.embedded.island import Island
@@ -105,8 +106,10 @@ class EmbeddedBroker(Lifecycle):
             RefusedError: Kafka's error.
             EmbeddedBrokerError: key, value or a header is neither text nor bytes nor None.
         """
-        encoded = tuple((name, _bytes(content)) for name, content in headers)
-        content = NewRecord(_bytes(value), _bytes(key), -1 if timestamp is None else timestamp, encoded)
+        contents = tuple((name, encoded("produce", content)) for name, content in headers)
+        content = NewRecord(
+            encoded("produce", value), encoded("produce", key), -1 if timestamp is None else timestamp, contents
+        )
 
         core = self._of_core
 
@@ -347,18 +350,19 @@ class EmbeddedBroker(Lifecycle):
         `requests` begins with nothing. At the end the fault rules go that were made inside, and the groups that began
         and have no members. If time was advanced, or the broker was restored or reset, it is put back to what it was
         before that happened first, and connections are closed; otherwise clients notice nothing. Topics and records
-        stay.
+        stay. A broker that was closed inside, or that failed, is started again.
 
         Raises:
             EmbeddedBrokerError: the broker keeps its data in a directory, is in an island already, or has ended.
         """
-        self._ask(self._of_core.begin_island)
+        self._ask_or_renew(lambda core, _: core.begin_island())
         island = Island(self.faults)
         try:
             yield island
         finally:
-            self.faults.remove_all(island.rules)
-            self._ask(self._of_core.end_island)
+            with contextlib.suppress(EmbeddedBrokerError):  # they have gone with the broker
+                self.faults.remove_all(island.rules)
+            self._ask_or_renew(lambda core, is_renewed: core.end_island(is_renewed=is_renewed))
 
     def snapshot(self) -> Snapshot:
         """Everything that the broker keeps: topics, records, groups, offsets, settings; see `restore`."""
@@ -390,11 +394,3 @@ def _asserted(topic: str, found: list[Record], wanted: list[Expected], *, any_or
     if (differing := difference(found, wanted, any_order=any_order)) is not None:
         raise AssertionError(f"the topic {topic!r} has other records: {differing}")
     return found
-
-
-def _bytes(content: bytes | str | None) -> bytes | None:
-    if isinstance(content, str):
-        return content.encode()
-    if content is not None and not isinstance(content, bytes | bytearray | memoryview):
-        raise EmbeddedBrokerError(f"produce: {content!r} is neither text nor bytes nor None; encode it")
-    return content

@@ -72,8 +72,13 @@ class Lifecycle:
         if self._thread is not None:
             raise EmbeddedBrokerError("this broker was started already; a broker starts once, make another one")
         core = self._core = Core(self._options, self._requests_max, in_memory=self._in_memory)
-        self._thread = BrokerThread("embedded-broker", core.run)
         self._process_id = os.getpid()
+        self._run(core)
+        return self
+
+    def _run(self, core: Core) -> None:
+        self._thread = BrokerThread("embedded-broker", core.run)
+        self._is_closed = False
         try:
             self._thread.start()
         except StartError as error:
@@ -81,7 +86,19 @@ class Lifecycle:
             raise EmbeddedBrokerError(str(error)) from None
         self._addresses = dict(core.running.listeners.addresses)
         atexit.register(self.close)
-        return self
+
+    def _renew(self) -> bool:
+        """Start it again where it has ended in an island, or has failed before one; whether it had."""
+        thread, core = self._thread, self._core
+        if thread is None or core is None or self._process_id != os.getpid():
+            return False
+        if not thread.has_ended or (self._is_closed and not core.has_island):
+            return False
+        atexit.unregister(self.close)
+        thread.join()
+        core.renew()
+        self._run(core)
+        return True
 
     def close(self) -> None:
         """End it: what is in flight is answered, connections are closed. Once is enough."""
@@ -188,6 +205,17 @@ class Lifecycle:
                 return await work()
 
         return self._call(in_turn)
+
+    def _ask_or_renew(self, work: Callable[[Core, bool], Awaitable[Result]]) -> Result:
+        """As `_ask`, and once more of a broker that is started again; `work` is called with whether it is."""
+        try:
+            core = self._of_core
+            return self._ask(lambda: work(core, False))
+        except EmbeddedBrokerError:
+            if not self._renew():
+                raise
+        core = self._of_core
+        return self._ask(lambda: work(core, True))
 
     def _call(self, work: Callable[[], Awaitable[Result]], own_seconds: float = 0) -> Result:
         assert self._thread is not None, "asked while it runs"

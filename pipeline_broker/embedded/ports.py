@@ -1,16 +1,20 @@
 """The ports of an embedded broker, which stay its own while it begins anew.
 
 Rules of this file: a listener is bound once; who serves it gets a duplicate of the socket, and closes that. Between one
-and the next, clients that connect wait in the queue of the system.
+and the next, clients that connect wait in the queue of the system. What is bound again after `close` gets its port
+back, unless somebody else has it by then.
 """
 
 from __future__ import annotations
+
+import contextlib
 
 import attrs
 
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.listeners import ListenerConfig
 from pipeline_broker.node.listeners import bind_listener
+from pipeline_broker.node.options import StartError
 from stages.listener import Listener
 
 __all__ = ["KeptPorts"]
@@ -21,6 +25,7 @@ class KeptPorts:
 
     def __init__(self) -> None:
         self._listeners: dict[tuple[str, str], Listener] = {}
+        self._closed: dict[tuple[str, str], int] = {}
 
     def bind(self, listener: ListenerConfig, config: BrokerConfig) -> Listener:
         """The listener on its port; raises StartError where the address cannot be had."""
@@ -28,13 +33,22 @@ class KeptPorts:
         kept = self._listeners.get(place)
         if kept is None or listener.port not in (0, kept.port):
             self._close(place)
-            kept = self._listeners[place] = bind_listener(listener, config)
+            kept = self._listeners[place] = self._bound(listener, config, self._closed.pop(place, 0))
         assert kept.sock is not None, "a listener of a configuration has a socket"
         return attrs.evolve(kept, sock=kept.sock.dup())
+
+    @staticmethod
+    def _bound(listener: ListenerConfig, config: BrokerConfig, port: int) -> Listener:
+        """A listener; one that wants any port gets the one that it had."""
+        if listener.port == 0 and port != 0:
+            with contextlib.suppress(StartError):
+                return bind_listener(attrs.evolve(listener, port=port), config)
+        return bind_listener(listener, config)
 
     def close(self) -> None:
         """Give all of them up."""
         for place in tuple(self._listeners):
+            self._closed[place] = self._listeners[place].port
             self._close(place)
 
     def _close(self, place: tuple[str, str]) -> None:

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+from pipeline_broker.embedded.contents import Content, encoded
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from pipeline_broker.embedded.shown import Record
 
-__all__ = ["Content", "Expected", "difference"]
+__all__ = ["Expected", "difference"]
 
-Content: TypeAlias = bytes | str | None
 Expected: TypeAlias = Content | tuple[Content, Content]
 Compared: TypeAlias = tuple[bytes | None, ...]
 
@@ -39,7 +39,8 @@ def difference(records: Sequence[Record], expected: Iterable[Expected], *, any_o
     pairs = [each for each in wanted if isinstance(each, tuple)]
     if pairs and (len(pairs) < len(wanted) or any(len(pair) != 2 for pair in pairs)):
         raise EmbeddedBrokerError("assert_records: expect values, or pairs (key, value) of all records")
-    right = [tuple(map(_bytes, each if isinstance(each, tuple) else (each,))) for each in wanted]
+    contents = [each if isinstance(each, tuple) else (each,) for each in wanted]
+    right = [tuple(encoded("assert_records", content) for content in each) for each in contents]
     left = [(record.key, record.value) if pairs else (record.value,) for record in records]
     lines = _unordered(left, right) if any_order else _ordered(records, left, right)
     if lines is None:
@@ -86,11 +87,3 @@ def _content(content: bytes | None) -> str:
     except UnicodeDecodeError:
         text = repr(content)
     return text if len(text) <= CHARACTERS_MAX else f"{text[:CHARACTERS_MAX]}... ({len(content)} bytes)"
-
-
-def _bytes(content: object) -> bytes | None:
-    if isinstance(content, str):
-        return content.encode()
-    if content is not None and not isinstance(content, bytes | bytearray | memoryview):
-        raise EmbeddedBrokerError(f"assert_records: {content!r} is neither text nor bytes nor None; encode it")
-    return None if content is None else bytes(content)

@@ -1,5 +1,7 @@
 """An island of an embedded broker: what is done in it ends with it, and what was there before is there again."""
 
+import socket
+
 import pytest
 from confluent_kafka import Consumer
 
@@ -147,4 +149,65 @@ def test_islands_do_not_overlap_and_a_directory_has_none(broker, tmp_path):
         pass
     refused = pytest.raises(EmbeddedBrokerError, match="start one without")
     with EmbeddedBroker(data=tmp_path / "data") as kept, refused, kept.island():
+        pass
+
+
+def fail(broker):
+    broker.faults.disk_when("write").error()
+    with pytest.raises(EmbeddedBrokerError, match="the broker failed"):
+        broker.produce("t", "lost")
+
+
+@pytest.mark.parametrize("end", [fail, EmbeddedBroker.close], ids=["failed", "closed"])
+def test_a_broker_that_ended_in_the_island_is_there_again_at_its_address(broker, end):
+    address = broker.bootstrap_servers
+    broker.produce("t", "one")
+    read_and_commit(broker, "before").close()
+    for time_goes_on in (False, True):
+        with broker.island():
+            broker.produce("t", "two")
+            consumer = read_and_commit(broker, "inside")
+            if time_goes_on:
+                broker.advance(8 * DAY)
+            end(broker)
+            consumer.close()
+        assert values(broker)[:2] == [b"one", b"two"]
+        assert group_ids(broker) == ["before"]
+        assert broker.faults.rules == []
+        assert broker.bootstrap_servers == address
+    with broker.island():
+        read_and_commit(broker, "inside").close()
+        broker.reset()
+        assert broker.topics() == {}
+    assert broker.offsets("before") == {("t", 0): 1}
+
+
+def test_a_broker_that_ended_gets_another_port_where_its_own_is_taken(broker):
+    host, port = broker.bootstrap_servers.split(":")
+    with socket.socket() as other:
+        with broker.island():
+            broker.close()
+            other.bind((host, int(port)))
+            other.listen()
+        assert broker.bootstrap_servers != f"{host}:{port}"
+        broker.produce("t", "one")
+
+
+def test_the_error_of_who_ends_the_island_is_not_lost_with_the_broker(broker):
+    def close_and_fail():
+        broker.close()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), broker.island():
+        close_and_fail()
+    broker.produce("t", "one")
+
+
+def test_a_broker_that_failed_before_the_island_is_started_again_and_one_that_was_closed_is_not(broker):
+    broker.produce("t", "one")
+    fail(broker)
+    with broker.island():
+        assert values(broker)[:1] == [b"one"]
+    broker.close()
+    with pytest.raises(EmbeddedBrokerError, match="the broker is closed"), broker.island():
         pass
