@@ -23,6 +23,8 @@ ROWS = (
     ("snapshot_ms", "snapshot", "ms"),
     ("restore_ms", "restore", "ms"),
     ("reset_ms", "reset", "ms"),
+    ("island_ms", "island", "ms"),
+    ("put_back_ms", "island, put back", "ms"),
     ("close_ms", "close", "ms"),
     ("memory_mb", "memory on top", "MB"),
 )
@@ -52,7 +54,7 @@ def timed(times, work):
 
 
 before = memory_mb()
-starts, closes, resets, produces, records, snapshots, restores = ([] for _ in range(7))
+starts, closes, resets, produces, records, snapshots, restores, islands, put_back = ([] for _ in range(9))
 first = []
 broker = timed(first, lambda: EmbeddedBroker(mode=mode).start())
 broker.create_topic("t")
@@ -63,6 +65,15 @@ for _ in range(rounds):
     timed(records, lambda: broker.records("t"))
     snapshot = timed(snapshots, broker.snapshot)
     timed(restores, lambda: broker.restore(snapshot))
+def island(seconds):
+    with broker.island():
+        if seconds:
+            broker.advance(seconds)
+
+
+for _ in range(rounds):
+    timed(islands, lambda: island(0))
+    timed(put_back, lambda: island(1))
 for _ in range(rounds):
     broker.produce("t", "v")
     timed(resets, broker.reset)
@@ -81,6 +92,8 @@ print(json.dumps({
     "snapshot_ms": median(snapshots),
     "restore_ms": median(restores),
     "reset_ms": median(resets),
+    "island_ms": median(islands),
+    "put_back_ms": median(put_back),
     "close_ms": median(closes),
     "memory_mb": memory,
 }))
