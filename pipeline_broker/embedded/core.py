@@ -192,6 +192,7 @@ class Core:
         self._kept("island")
         if self._groups_before is not None:
             raise EmbeddedBrokerError("island: one has begun already, and has not ended")
+        await self._commit_all()
         self._groups_before = self._group_ids()
         self.requests.clear()
         self.topics_asked.clear()
