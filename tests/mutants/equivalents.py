@@ -1,6 +1,8 @@
 """Mutants that no test can kill, each with the reason: what they do is what the original does."""
 
 QUOTAS = "pipeline_broker/quotas"
+FETCH = "pipeline_broker/apis/data/fetch.py"
+READABLE = "what has no error has a log and what can be read of it, and an error is answered before"
 
 EQUIVALENT: dict[str, str] = {
     f"{QUOTAS}/limits.py _shape: return tuple(((kind, name is None) for kind, name in entity)) -> return None": (
@@ -18,4 +20,11 @@ EQUIVALENT: dict[str, str] = {
     f"{QUOTAS}/client_quotas.py ClientQuotas.durable: del self._coming[entity] -> pass": (
         "what was coming is then what is set"
     ),
+    f"{FETCH} _Fetch.first: read.log is not None and read.readable -> read.log is not None or read.readable": READABLE,
+    f"{FETCH} _Fetch.first: without read.log is not None in read.log is not None and read.readable": READABLE,
+    f"{FETCH} _Fetch.first: without read.readable in read.log is not None and read.readable": READABLE,
+    f"{FETCH} _Fetch.__init__: False -> True": "what was not interrupted reads the same once more",
+    f"{FETCH} _Fetch._read_partition: 0 -> 1": "no batch fits into a byte",
+    f"{FETCH} _every_topic: del name -> pass": "for the linter",
+    f"{FETCH} _Fetch._answer: len(reads) <= ANSWERED_IN_A_TURN -> len(reads) < ANSWERED_IN_A_TURN": "a bound of effort",
 }

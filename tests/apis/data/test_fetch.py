@@ -1,6 +1,7 @@
 """How much a fetch returns, and when it answers at once: Kafka's limits (KIP-74) and waits."""
 
 import errno
+from types import SimpleNamespace
 
 import attrs
 import pytest
@@ -124,7 +125,7 @@ def fail(operation, path):
 def test_a_partition_that_cannot_be_read_is_told_and_others_are_returned(desk, at):
     desk.archive_all()
     desk = desk.restart()
-    desk.files.is_cold = True
+    desk.files.is_cold = at == "reading"
     desk.broker.topic_metrics = counted = Counted()
     request = fetch(0)
     if at == "decision":
@@ -257,3 +258,37 @@ def test_a_long_answer_is_made_in_steps(desk, monkeypatch):
 def test_a_partition_without_a_limit_of_its_own_never_waits_for_more_than_a_byte(desk):
     assert isinstance(desk.decide(fetch(0, partition_max_bytes=0, max_wait_ms=500), VERSION), Send)
     assert desk.decide(fetch((0, 3), partition_max_bytes=0, max_wait_ms=500), VERSION) is PARKED
+    assert desk.decide(fetch(0, partition_max_bytes=0, min_bytes=2, max_wait_ms=500), VERSION) is PARKED
+
+
+def test_a_wait_of_a_millisecond_is_a_wait(desk):
+    assert desk.decide(fetch((0, 3), max_wait_ms=1), VERSION) is PARKED
+    assert isinstance(desk.decide(fetch((0, 3), max_wait_ms=0), VERSION), Send)
+    assert isinstance(desk.decide(fetch((0, 3), max_wait_ms=-1), VERSION), Send)
+
+
+def test_partitions_that_come_from_the_disk_share_the_limit_of_the_whole_by_what_they_may_return(desk):
+    desk.archive_all()
+    desk = desk.restart()
+    desk.files.is_cold = True
+    assert sizes(desk.ask(fetch(0, 1, 2, partition_max_bytes=SIZE, max_bytes=2 * SIZE), VERSION)) == [SIZE, SIZE, 0]
+    assert sizes(desk.ask(fetch(0, 1, 2, partition_max_bytes=3 * SIZE, max_bytes=3 * SIZE), VERSION)) == [
+        3 * SIZE,
+        0,
+        0,
+    ]
+
+
+def test_a_partition_that_is_not_there_lists_no_aborted_transactions(desk):
+    for partition, expected in ((9, []), (0, None)):
+        (found,) = desk.ask(fetch(partition), VERSION).responses[0].partitions
+        assert found.aborted_transactions == expected
+
+
+@pytest.mark.parametrize(("version", "is_whole"), [(6, False), (7, True), (12, True)])
+def test_an_error_is_told_as_a_whole_where_the_version_has_room_for_it(desk, version, is_whole):
+    response = fetching.error_response(fetch(0, 1), SimpleNamespace(version=version), ErrorCode.INVALID_REQUEST)
+    told = [it.error_code for topic in response.responses for it in topic.partitions]
+    assert (response.error_code, told) == (
+        (ErrorCode.INVALID_REQUEST, []) if is_whole else (0, [ErrorCode.INVALID_REQUEST] * 2)
+    )
