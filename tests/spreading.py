@@ -6,6 +6,7 @@ unit, because each unit is handed out by itself.
 """
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -13,17 +14,23 @@ CHAINS = ("kafka", "spark")
 """Groups of minutes, each for one worker."""
 LONG = ("simulation", "faults", "clients", "browser")
 """Markers of tests that take seconds, the longest first."""
-LONG_FOLDERS = (
-    "tests",
-    "experiment",
-    "compaction",
-    "embedded",
-    "client_commands",
-    "load",
-    "repository",
-    "transactions",
-)
+TESTS = Path(__file__).parent
+LONG_FOLDERS = {
+    TESTS / folder
+    for folder in (
+        ".",
+        "apis/transactions",
+        "commands/cluster",
+        "embedded",
+        "log/compaction",
+        "measure/experiment",
+        "measure/load",
+        "repository",
+        "state/transactions",
+    )
+}
 """Folders of tests without such a marker that take seconds too, as tables do (see tests/tables.py)."""
+assert all(folder.is_dir() for folder in LONG_FOLDERS), "a folder has moved"
 TOGETHER = 50
 """Tests of one file that go as one unit, where a file has more of them."""
 
@@ -56,5 +63,5 @@ def rank(item):
     for place, name in enumerate(LONG):
         if item.get_closest_marker(name):
             return len(CHAINS) + place
-    is_long = group or item.path.parent.name in LONG_FOLDERS or hasattr(getattr(item, "obj", None), "rows")
+    is_long = group or item.path.parent in LONG_FOLDERS or hasattr(getattr(item, "obj", None), "rows")
     return len(CHAINS) + len(LONG) + (not is_long)
