@@ -17,6 +17,7 @@ LIVE_MODE ?= pipelined
 SEED ?=
 ROOM ?= all
 SAMPLE ?=
+LIMIT ?=
 SUITES_DIR ?= ../shared/suites
 MODES ?= classic pipelined
 SUITES ?=
@@ -63,8 +64,8 @@ contracts: $(VENV)/dev.stamp ## check which room imports which
 
 check: lint types contracts ## lint, types and contracts
 
-mutants: $(VENV)/dev.stamp ## change the source in one place at a time: tests of the room must notice (ROOM=quotas SAMPLE=60 SEED=)
-	@$(RUN)/python -m tests.mutants.campaign --room $(ROOM) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
+mutants: $(VENV)/dev.stamp ## change the source in one place at a time: tests of the room must notice (ROOM=quotas SAMPLE=60 SEED= LIMIT=seconds)
+	@$(RUN)/python -m tests.mutants.campaign --room $(ROOM) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(LIMIT),--seconds-max $(LIMIT))
 
 properties: $(VENV)/dev.stamp ## run the ordering properties at length (EXAMPLES=2000)
 	EXAMPLES=$(EXAMPLES) $(RUN)/python -m pytest -m properties --capture=no --timeout=0

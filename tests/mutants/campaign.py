@@ -10,6 +10,7 @@ sample, when so few would be killed once in a thousand samples of a room at its 
 """
 
 import argparse
+import itertools
 import math
 import random
 import subprocess
@@ -65,10 +66,21 @@ class Campaign:
         seed: of the draw.
         only: a text that the names of mutants must have.
         workers: forks at a time.
+        seconds_max: no mutant is begun later than so long after the start.
     """
 
-    def __init__(self, room: Room, *, sample: int | None, seed: str, only: str = "", workers: int = 2) -> None:
+    def __init__(
+        self,
+        room: Room,
+        *,
+        sample: int | None,
+        seed: str,
+        only: str = "",
+        workers: int = 2,
+        seconds_max: float = math.inf,
+    ) -> None:
         self.room = room
+        self._latest = time.monotonic() + seconds_max
         self.sources = {path: Source(ROOT, path) for path in room.source_paths(ROOT)}
         mutations = [it for source in self.sources.values() for it in source.mutations]
         self.total = len(mutations)
@@ -182,7 +194,8 @@ class Campaign:
                 return self._killer(mutation, chosen, functions, folder)
 
             jobs.append(Job((mutation, len(chosen)), work, max(SECONDS_MIN, SLOWER_MAX * seconds)))
-        for place, (job, result, seconds) in enumerate(run_forked(jobs, self.workers)):
+        in_time = itertools.takewhile(lambda _: time.monotonic() < self._latest, jobs)
+        for place, (job, result, seconds) in enumerate(run_forked(in_time, self.workers)):
             mutation, tests = job.name
             killer, is_made = result or ("out of time", True)
             if not is_made:
@@ -228,7 +241,12 @@ def run_room(room: Room, arguments: argparse.Namespace) -> int:
     is_sample = arguments.sample is not None or bool(arguments.only)
     started = time.monotonic()
     campaign = Campaign(
-        room, sample=arguments.sample, seed=arguments.seed, only=arguments.only, workers=arguments.workers
+        room,
+        sample=arguments.sample,
+        seed=arguments.seed,
+        only=arguments.only,
+        workers=arguments.workers,
+        seconds_max=arguments.seconds_max,
     )
     options = ["-qq", "-s", "-n0", "-p", "no:cacheprovider", "-m", NOT_ITS_OWN]
     code = pytest.main([*options, *(str(ROOT / it) for it in room.tests)], plugins=[campaign])
@@ -240,7 +258,7 @@ def run_room(room: Room, arguments: argparse.Namespace) -> int:
     share = campaign.killed / max(len(campaign.fates), 1)
     print(
         f"{room.name}: {campaign.killed} of {len(campaign.fates)} killed = {share:.1%} (floor {room.floor:.0%}), "
-        f"{campaign.total} mutants in all, {campaign.equivalent} listed as equivalent, "
+        f"{len(campaign.mutations)} drawn of {campaign.total}, {campaign.equivalent} listed as equivalent, "
         f"{time.monotonic() - started:.0f} s",
         flush=True,
     )
@@ -254,6 +272,7 @@ def main() -> int:
     parser.add_argument("--seed", help="of the draw; the commit unless given")
     parser.add_argument("--only", default="", help="mutants whose names have this text")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seconds-max", type=float, default=math.inf, help="no mutant is begun later than that")
     parser.add_argument("--killers", type=int, default=0, help="so many files of tests are listed with what they kill")
     arguments = parser.parse_args()
     arguments.seed = arguments.seed or commit()

@@ -192,7 +192,7 @@ room = Room("one", ("pipeline_broker/quotas/token_bucket.py",), ("{tmp_path}/tes
 campaign.ROOT = Path("{ROOT}")
 sys.argv[1:] = []
 import argparse
-arguments = argparse.Namespace(sample=None, seed="x", only="", workers=2, killers=1)
+arguments = argparse.Namespace(sample=None, seed="x", only="", workers=2, killers=1, seconds_max=100.0)
 sys.exit(campaign.run_room(room, arguments))
 """
     (tmp_path / "test_some.py").write_text(

@@ -1,6 +1,7 @@
 """Delegation tokens: who may do what with them and how long they last, with Kafka's codes."""
 
 import base64
+import json
 
 import pytest
 
@@ -134,6 +135,34 @@ def test_tokens_are_there_after_a_restart_and_void_with_another_key(tokens):
         assert each.visible(ANN, None, lambda _: False) == [token]
     assert again.secret("t") == tokens.secret("t")
     assert code(other.renew, tokens.secret("t"), ANN, -1, NOW) is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+
+
+def test_a_token_opens_no_door_any_more_when_the_key_is_taken_away(tokens):
+    """Its secret would be made with an empty key, which everybody knows."""
+    _, write = tokens.create("t", ANN, ANN, (), -1, NOW)
+    with_key, without = DelegationTokens(CONFIG), DelegationTokens(BrokerConfig())
+    for record in write.records:
+        with_key.replay(record.key, record.value)
+        without.replay(record.key, record.value)
+    (mechanism, *_) = SCRAM_MECHANISMS.values()
+    assert with_key.login(mechanism, "t", NOW).owner == ANN
+    assert without.login(mechanism, "t", NOW) is None
+    assert with_key.login(mechanism, "another", NOW) is None
+
+
+def test_a_period_of_none_and_of_less_than_none_is_the_usual_one(tokens):
+    created(tokens)
+    for period_ms, expected in [(0, DAY_MS), (-1, DAY_MS), (1, 1)]:
+        assert tokens.renew(tokens.secret("t"), ANN, period_ms, NOW)[0] == NOW + expected
+
+
+@pytest.mark.parametrize("pair", [["User", 1], [1, "ann"], ["User"], ["User", None]])
+def test_a_record_with_a_principal_that_is_none_is_told(tokens, pair):
+    body = {"owner": pair, "requester": ["User", "ann"], "renewers": [], "issued_ms": 1, "expires_ms": 1, "ends_ms": 1}
+    key = record_key(RecordType.DELEGATION_TOKEN, "t")
+    tokens.replay(key, record_value(json.dumps({**body, "owner": ["User", "ann"]})))
+    with pytest.raises(CorruptStateRecordError):
+        tokens.replay(key, record_value(json.dumps(body)))
 
 
 @pytest.mark.parametrize("body", ["", "[]", "{}", '{"owner": ["User"]}'])

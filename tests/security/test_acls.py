@@ -1,0 +1,52 @@
+"""Rules as records: what is read is a rule, or is told to be none."""
+
+import json
+
+import pytest
+
+from pipeline_broker.security.acl import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
+from pipeline_broker.security.acls import Acls, read_binding
+from pipeline_broker.state.errors import CorruptStateRecordError
+from pipeline_broker.state.metadata_records import RecordType, record_key
+
+RULE = AclBinding(
+    ResourceType.TOPIC, "t", PatternType.LITERAL, "User:ann", "*", AclOperation.READ, PermissionType.ALLOW
+)
+COLUMNS = [
+    int(RULE.resource_type),
+    RULE.resource_name,
+    int(RULE.pattern_type),
+    RULE.principal,
+    RULE.host,
+    int(RULE.operation),
+    int(RULE.permission),
+]
+
+
+def key_of(columns):
+    return record_key(RecordType.ACL, json.dumps(columns))
+
+
+def test_a_rule_is_read_as_it_was_written():
+    (record,) = Acls().add([RULE]).records
+    assert read_binding(record.key, record.value) == RULE == read_binding(key_of(COLUMNS), None)
+
+
+@pytest.mark.parametrize("place", range(len(COLUMNS)))
+@pytest.mark.parametrize("wrong", [None, 99, [1]], ids=["nothing", "another number", "a list"])
+def test_a_record_with_anything_else_in_a_column_is_told(place, wrong):
+    columns = [*COLUMNS]
+    columns[place] = wrong
+    with pytest.raises(CorruptStateRecordError):
+        read_binding(key_of(columns), None)
+
+
+@pytest.mark.parametrize("columns", [COLUMNS[:-1], [*COLUMNS, 1], {}, 7])
+def test_a_record_with_more_or_fewer_columns_is_told(columns):
+    with pytest.raises(CorruptStateRecordError):
+        read_binding(key_of(columns), None)
+
+
+def test_a_record_of_another_version_is_told():
+    with pytest.raises(CorruptStateRecordError):
+        read_binding(key_of(COLUMNS), b"\0\7")
