@@ -60,9 +60,9 @@ ROOMS = {
             "produce",
             (f"{APIS}/data/produce.py", f"{APIS}/data/long_batches.py", f"{APIS}/produce_template.py"),
             ("tests/apis", *METRICS),
-            0.65,
+            0.75,
         ),
-        Room("fetch", (f"{APIS}/data/fetch.py",), ("tests/apis", *METRICS), 0.8),
+        Room("fetch", (f"{APIS}/data/fetch.py",), ("tests/apis", *METRICS), 0.88),
         Room("security", ("pipeline_broker/security",), ("tests/security",), 0.75),
         Room(
             "quotas",
