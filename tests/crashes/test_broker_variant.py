@@ -16,7 +16,12 @@ import stages
 from tests.crashes import broker_variant
 from tests.crashes.broker_variant import VARIANTS, put_in_place
 
-NOT_OF_A_BROKER = ("pipeline_broker.__main__", "pipeline_broker.inspect", "pipeline_broker.embedded")
+NOT_OF_A_BROKER = (
+    "pipeline_broker.__main__",
+    "pipeline_broker.commands.upkeep",
+    "pipeline_broker.embedded",
+    "pipeline_broker.inspect",
+)
 
 
 @pytest.fixture(scope="module")
