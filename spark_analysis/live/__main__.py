@@ -26,8 +26,8 @@ FIRST_WINDOW_SECONDS_MAX: Final = 180.0
 """How long a job with an end waits for its first window: a start of Spark, its first batch, and somebody's load."""
 _LOOK_SECONDS: Final = 1
 _NO_WINDOW: Final = (
-    "no window yet: the job ended before its first batch, or nothing has published a Produce request's timeline "
-    "(pipeline-broker timelines status)\n"
+    "no window yet: the job ended before its first batch, which takes Spark some ten seconds, or nothing has published "
+    "a Produce request's timeline (pipeline-broker timelines status)\n"
 )
 
 

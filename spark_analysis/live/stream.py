@@ -31,7 +31,7 @@ CHECKPOINT_FOLDER: Final = "checkpoint"
 WINDOWS_FOLDER: Final = "windows"
 PLAN_FILE: Final = "live.json"
 EVERY_SECONDS: Final = 1.0
-_PLAN_SCHEMA: Final = 2
+_PLAN_SCHEMA: Final = 3
 _UNFINISHED: Final = ".spark-staging"
 
 
@@ -102,9 +102,9 @@ def _name() -> Column:
 
 def _utc_rows(frame: DataFrame) -> list[dict[str, Any]]:
     """The rows with times in UTC: those that Spark gives are in the local time of this process, which has gaps."""
-    bounds = ("window_start", "window_end")
-    rows = [row.asDict() for row in frame.withColumns({name: f.unix_micros(name) for name in bounds}).collect()]
-    return [row | {name: datetime.fromtimestamp(row[name] / 1_000_000, UTC) for name in bounds} for row in rows]
+    times = ("window_start", "window_end", "first_received", "last_received")
+    rows = [row.asDict() for row in frame.withColumns({name: f.unix_micros(name) for name in times}).collect()]
+    return [row | {name: datetime.fromtimestamp(row[name] / 1_000_000, UTC) for name in times} for row in rows]
 
 
 def _check_plan(place: Location, plan: dict[str, Any]) -> None:

@@ -1,7 +1,9 @@
 """The windows as a small table of text.
 
-Rules: plain Python over the rows of `window_stage_latency`; milliseconds, requests a second of the whole window. A
-window without a Produce request has no row.
+Rules: plain Python over the rows of `window_stage_latency`; milliseconds, requests a second of the time that a window
+covers. That is all of it but for the first window of a mode, which begins with its first request, and the last one,
+which ends with its last: timelines may have been on for a part of them only. A window without a Produce request has no
+row; without any row there is no table.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ _P99_OF: Final = {
     "send": "ResponseSend",
 }
 """Heads of columns, and the stages whose 99th percentile stands there."""
-_FORMAT: Final = "{:<10}{:<11}{:>10}{:>10}{:>9}{:>9}{:>9}" + "{:>9}" * len(_P99_OF) + "{:>7}"
+_FORMAT: Final = "{:<10}{:<11}{:>9}{:>10}{:>10}{:>9}{:>9}{:>9}" + "{:>9}" * len(_P99_OF) + "{:>7}"
 _BACK_AND_CLEAR: Final = "\x1b[{}F\x1b[J"
 """To the beginning of the line so many lines above, and clear what is below (ECMA-48: CPL and ED)."""
 HEAD: Final = (
-    _FORMAT.format("", "", "", "", "Total", "Total", "Total", *["p99"] * len(_P99_OF), ""),
-    _FORMAT.format("window", "mode", "requests", "per s", "p50 ms", "p99 ms", "p99.9 ms", *_P99_OF, "lost"),
+    _FORMAT.format("", "", "", "", "", "Total", "Total", "Total", *["p99"] * len(_P99_OF), ""),
+    _FORMAT.format("window", "mode", "seconds", "requests", "per s", "p50 ms", "p99 ms", "p99.9 ms", *_P99_OF, "lost"),
 )
 
 
@@ -41,11 +43,14 @@ class WindowTable:
     def __init__(self, windows_max: int = WINDOWS_SHOWN_MAX) -> None:
         self._windows_max = windows_max
         self._windows: dict[tuple[datetime, str], dict[str, Mapping[str, Any]]] = {}
+        self._first: dict[str, datetime] = {}  # of all windows of a mode, also of those that are not kept
 
     def update(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Put windows in the place of what there was of them."""
         for row in rows:
-            self._windows.setdefault((row["window_start"], row["mode"]), {})[row["stage"]] = row
+            start, mode = row["window_start"], row["mode"]
+            self._windows.setdefault((start, mode), {})[row["stage"]] = row
+            self._first[mode] = min(start, self._first.get(mode, start))
         for key in sorted(self._windows)[: -self._windows_max]:
             del self._windows[key]
 
@@ -55,7 +60,21 @@ class WindowTable:
 
     def lines(self) -> list[str]:
         """The table, the oldest window first."""
-        return [*HEAD, *(_line(*key, self._windows[key]) for key in sorted(self._windows))]
+        last = {mode: start for start, mode in sorted(self._windows)}
+        return [
+            *HEAD,
+            *(
+                _line(start, mode, self._windows[start, mode], self._covered_s(start, mode, last))
+                for start, mode in sorted(self._windows)
+            ),
+        ]
+
+    def _covered_s(self, start: datetime, mode: str, last: Mapping[str, datetime]) -> float:
+        """How many seconds of a window there are requests of."""
+        total = self._windows[start, mode][_TOTAL]
+        began = total["first_received"] if start == self._first[mode] else start
+        ended = total["last_received"] if start == last[mode] else total["window_end"]
+        return float((ended - began).total_seconds())
 
 
 class ShownTable:
@@ -78,12 +97,12 @@ class ShownTable:
     def update(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Put windows in the place of what there was of them, and show all."""
         self._table.update(rows)
-        if self._output.isatty():
+        if self._output.isatty() and self.has_windows:
             self._show()
 
     def end(self) -> None:
         """There are no more."""
-        if not self._output.isatty():
+        if not self._output.isatty() and self.has_windows:
             self._show()
 
     def _show(self) -> None:
@@ -94,14 +113,14 @@ class ShownTable:
         self._shown_lines = len(lines)
 
 
-def _line(start: datetime, mode: str, stages: Mapping[str, Mapping[str, Any]]) -> str:
+def _line(start: datetime, mode: str, stages: Mapping[str, Mapping[str, Any]], covered_s: float) -> str:
     total = stages[_TOTAL]
-    seconds = (total["window_end"] - start).total_seconds()
     return _FORMAT.format(
         f"{start:%H:%M:%S}",
         mode,
+        f"{covered_s:.1f}",
         f"{total['requests']:,}",
-        f"{total['requests'] / seconds:,.0f}",
+        f"{total['requests'] / covered_s:,.0f}" if covered_s > 0 else "-",
         *(_milliseconds(total[name]) for name in ("p50_us", "p99_us", "p999_us")),
         *(_milliseconds(stages[stage]["p99_us"]) for stage in _P99_OF.values()),
         f"{total['lost']:,}",

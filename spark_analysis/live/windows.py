@@ -34,12 +34,17 @@ def window_stage_latency(
 
     Returns:
         window_start, window_end (timestamps), mode, stage, requests, mean_us, p50_us, p90_us, p99_us, p999_us, p9999_us
-        (microseconds), lost (the most rows that the broker had lost by a record of the window).
+        (microseconds), lost (the most rows that the broker had lost by a record of the window), first_received and
+        last_received (timestamps of requests of the window).
     """
     waited = timelines.withWatermark("received", f"{late_seconds} seconds")
     placed = waited.withColumn("window", f.window("received", f"{window_seconds} seconds"))
     found = stage_statistics(
-        durations_of(placed, "mode", "window", "lost"), ("mode", "window"), f.max("lost").alias("lost")
+        durations_of(placed, "mode", "window", "lost", "received"),
+        ("mode", "window"),
+        f.max("lost").alias("lost"),
+        f.min("received").alias("first_received"),
+        f.max("received").alias("last_received"),
     )
     bounds = [f.col(f"window.{end}").alias(f"window_{end}") for end in ("start", "end")]
     return found.select(*bounds, *[name for name in found.columns if name != "window"])

@@ -67,14 +67,12 @@ def batch_windows(spark, topic):
     """The same by the batch job, from all that was published."""
     records = spark.read.text(str(topic.folder))
     frame = window_stage_latency(request_timelines(records))
-    columns = [name for name in frame.columns if not name.startswith("window")]
-    rows = frame.selectExpr("unix_micros(window_start) s", "unix_micros(window_end) e", *columns).collect()
+    times = ("window_start", "window_end", "first_received", "last_received")
+    columns = [f"unix_micros({name}) {name}" if name in times else name for name in frame.columns]
     found = {}
-    for each in rows:
+    for each in frame.selectExpr(*columns).collect():
         values = each.asDict()
-        values["window_start"], values["window_end"] = (
-            datetime.fromtimestamp(values.pop(bound) / 1e6, UTC) for bound in ("s", "e")
-        )
+        values |= {name: datetime.fromtimestamp(values[name] / 1e6, UTC) for name in times}
         found[values["window_start"], values["mode"], values["stage"]] = values
     return found
 
@@ -108,6 +106,7 @@ def test_a_window_has_the_figures_that_were_planted_and_the_modes_stay_apart(spa
     first, second = found[start, "pipelined", "Total"], found[after, "pipelined", "Total"]
     assert (first["requests"], first["p50_us"], first["p9999_us"], first["lost"]) == (2, 450.0, 450.0, 3)
     assert (second["requests"], second["p50_us"]) == (1, 900.0)
+    assert [(first[name] - start).total_seconds() for name in ("first_received", "last_received")] == [1.0, 9.0]
     planted = {"RequestQueue": 30, "Local": 30, "CommitWait": 50, "ResponseSend": 90}
     assert {stage: found[start, "classic", stage]["p50_us"] for stage in planted} == planted
     files = sorted(path.name for path in (tmp_path / "out/windows").iterdir())
@@ -173,8 +172,15 @@ def test_a_directory_keeps_its_length_of_windows(spark, topic, tmp_path):
 def window_row(start_s, stage, **values):
     start, end = (datetime.fromtimestamp(BEGIN_S + at, UTC) for at in (start_s, start_s + 10))
     figures = dict.fromkeys(("mean_us", "p50_us", "p90_us", "p99_us", "p999_us", "p9999_us"), 1500.0)
+    first, last = (datetime.fromtimestamp(BEGIN_S + at, UTC) for at in (start_s + 6, start_s + 8.5))
     head = {"window_start": start, "window_end": end, "mode": "pipelined", "stage": stage, "requests": 20, "lost": 4}
+    head |= {"first_received": first, "last_received": last}
     return {**head, **figures, **values}
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
 
 
 def test_the_table_shows_the_last_windows_and_the_last_state_of_each():
@@ -184,8 +190,34 @@ def test_the_table_shows_the_last_windows_and_the_last_state_of_each():
     table.update([window_row(20, stage, requests=1000, p99_us=None) for stage in STAGES])
     *_, first, last = table.lines()
     assert len(table.lines()) == 4
-    assert first.split()[:5] == ["22:13:30", "pipelined", "30", "3", "1.50"]
-    assert last.split()[2:6] == ["1,000", "100", "1.50", "-"]
+    assert first.split()[:6] == ["22:13:30", "pipelined", "10.0", "30", "3", "1.50"]
+    assert last.split()[2:7] == ["8.5", "1,000", "118", "1.50", "-"]
+
+
+def test_the_first_and_the_last_window_are_as_long_as_there_are_requests_of_them():
+    table = WindowTable(windows_max=2)
+    lines = []
+    for start_s in (0, 10, 20, 30):
+        table.update([window_row(start_s, stage, requests=100) for stage in STAGES])
+        lines.append([line.split()[2:5] for line in table.lines()[2:]])
+    assert lines == [
+        [["2.5", "100", "40"]],
+        [["4.0", "100", "25"], ["8.5", "100", "12"]],
+        [["10.0", "100", "10"], ["8.5", "100", "12"]],
+        [["10.0", "100", "10"], ["8.5", "100", "12"]],
+    ]
+    single = window_row(50, "Total", mode="classic", requests=1)
+    single["last_received"] = single["first_received"]
+    table.update([{**single, "stage": stage} for stage in STAGES])
+    assert table.lines()[-1].split()[2:5] == ["0.0", "1", "-"]
+
+
+@pytest.mark.parametrize("output", [io.StringIO(), Terminal()])
+def test_without_a_window_there_is_no_table(output):
+    table = ShownTable(output)
+    table.update([])
+    table.end()
+    assert output.getvalue() == ""
 
 
 def test_the_job_hears_who_wants_it_to_end_whatever_handler_spark_installs():
@@ -202,11 +234,6 @@ def test_the_job_hears_who_wants_it_to_end_whatever_handler_spark_installs():
     assert signal.getsignal(signal.SIGINT) is before
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
 def test_on_a_terminal_the_table_is_renewed_where_it_stands():
     terminal = Terminal()
     table = ShownTable(terminal)
@@ -214,10 +241,9 @@ def test_on_a_terminal_the_table_is_renewed_where_it_stands():
     table.update([window_row(0, stage) for stage in STAGES])
     table.update([window_row(0, stage, requests=30) for stage in STAGES])
     table.end()
-    _, second, third = re.split("(?=\x1b)", terminal.getvalue().replace("F\x1b", "F"))
-    assert second.startswith("\x1b[2F[J")
-    assert third.startswith("\x1b[3F[J")
-    assert third.splitlines()[-1].split()[2] == "30"
+    _, second = re.split("(?=\x1b)", terminal.getvalue().replace("F\x1b", "F"))
+    assert second.startswith("\x1b[3F[J")
+    assert second.splitlines()[-1].split()[3] == "30"
 
 
 def test_elsewhere_it_is_written_once():
