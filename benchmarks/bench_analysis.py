@@ -97,7 +97,7 @@ def peak_megabytes(process: int) -> float:
 
 def measure(directory: Path, rows: int) -> dict[str, float]:
     """Make the traces and run every query; seconds of both and the memory of the JVM."""
-    with spark_session() as spark:
+    with spark_session(input_bytes=None) as spark:
         began = time.perf_counter()
         generate(spark, directory, rows)
         made = time.perf_counter()

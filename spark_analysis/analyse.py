@@ -43,11 +43,12 @@ def analyse(directory: str | Path, begin: Begin, *, master: str | None = None, p
     Raises:
         AnalysisError: the traces, Java or Spark do not allow it.
     """
-    if (path := local_path(directory)) is not None and not path.is_dir():
+    path = local_path(directory)
+    if path is not None and not path.is_dir():
         raise TraceError(f"{directory}: no such directory")
     started = begin("Starting Spark")
     started(0, 1)
-    with spark_session(master) as spark:
+    with spark_session(master, input_bytes=None if path is None else _input_bytes(path)) as spark:
         started(1, 1)
         place = Location(spark, directory)
         if parquet and (place / RAW_FOLDER).is_folder():
@@ -59,6 +60,11 @@ def analyse(directory: str | Path, begin: Begin, *, master: str | None = None, p
                 f"{directory}: no {TRACES_FOLDER} folder" + ("" if parquet else "; leave out --no-parquet")
             )
         return report(place, spark, begin("Spark"))
+
+
+def _input_bytes(path: Path) -> int:
+    files = (file for folder in (RAW_FOLDER, TRACES_FOLDER) for file in (path / folder).rglob("*"))
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def report(

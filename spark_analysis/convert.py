@@ -128,7 +128,11 @@ def _decoder(
 
 
 def _map_in_arrow(frame: DataFrame, function: Any, columns: str) -> DataFrame:
-    """`DataFrame.mapInArrow`, which asks for pandas and does not use it; the version of PySpark is pinned."""
+    """`DataFrame.mapInArrow` without pandas, for which it asks up to Spark 4.1 at least, and which it does not use.
+
+    It does what that method does. There is no public way without pandas, a package as large as all others together;
+    the version of PySpark is pinned.
+    """
     from pyspark.cloudpickle import register_pickle_by_value  # noqa: PLC0415 - an optional package
     from pyspark.sql import DataFrame as Frame  # noqa: PLC0415 - see above
     from pyspark.sql.udf import UserDefinedFunction  # noqa: PLC0415 - see above

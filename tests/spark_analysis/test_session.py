@@ -63,6 +63,12 @@ def test_settings_of_a_job_count_more_than_those_of_the_file(environment):
     assert settings["spark.driver.memory"] == "1g"
 
 
+@pytest.mark.parametrize(("input_bytes", "optimises"), [(0, False), (64 << 20, False), (200 << 20, True), (None, True)])
+def test_java_optimises_where_there_is_much_to_read(input_bytes, optimises, nothing):
+    settings = effective_settings(None, "/scratch", environment=nothing, input_bytes=input_bytes)
+    assert ("TieredStopAtLevel=1" not in settings["spark.driver.defaultJavaOptions"]) == optimises
+
+
 def test_a_cluster_inside_this_machine_is_local():
     assert all(is_local(master) for master in ("local", "local[2]", "local-cluster[2,1,512]"))
     assert not any(is_local(master) for master in ("spark://local:7077", "yarn", "k8s://https://local:443"))
