@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 from pathlib import Path
 
+import attrs
 import pytest
 
 
@@ -31,4 +34,65 @@ def experiment(synthetic, tmp_path_factory):
     """A small experiment with every part of a real one, as raw runs."""
     directory = tmp_path_factory.mktemp("experiment")
     synthetic.experiment(directory, requests=60)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def converted(experiment, spark):
+    """The same, with its tables."""
+    from spark_analysis.convert import convert
+
+    convert(experiment, spark)
+    return experiment
+
+
+@attrs.frozen
+class Reported:
+    """A report, and what was printed and left while it was made.
+
+    Attributes:
+        directory: of the experiment.
+        printed: on standard output and standard error.
+        jobs: of Spark.
+        is_anything_kept: in Spark's memory, afterwards.
+    """
+
+    directory: Path
+    printed: tuple[str, str]
+    jobs: int
+    is_anything_kept: bool
+
+
+@pytest.fixture(scope="session")
+def reported(converted, spark):
+    """The same, with its page and summary."""
+    from spark_analysis.__main__ import main
+
+    out, err = io.StringIO(), io.StringIO()
+    tracker = spark.sparkContext.statusTracker()
+    before = set(tracker.getJobIdsForGroup(None))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        assert main([str(converted), "--no-parquet"]) == 0
+    jobs = set(tracker.getJobIdsForGroup(None)) - before
+    kept = not spark.sparkContext._jsc.sc().getPersistentRDDs().isEmpty()
+    return Reported(converted, (out.getvalue(), err.getvalue()), len(jobs), kept)
+
+
+@pytest.fixture(scope="session")
+def small(synthetic, spark, tmp_path_factory):
+    """Two rounds of two sides, the second one traced: raw runs, and the summary that this process makes of them."""
+    from spark_analysis.__main__ import main
+
+    assert spark is not None
+    directory = tmp_path_factory.mktemp("small")
+    stages = dict.fromkeys(("RequestQueue", "Local", "CommitWait", "Remote"), 10)
+    stages |= dict.fromkeys(("ResponseOrderWait", "ResponseQueue", "ResponseSend"), 5)
+    for number in range(1, 5):
+        columns = {"traced": number > 2, "side": number % 2, "mode": ("classic", "pipelined")[number % 2]}
+        run = synthetic.RawRun(directory / "raw", number, **columns)
+        synthetic.steady(run, [500 * number] * 50, gap_us=100)
+        if columns["traced"]:
+            synthetic.traced_request(run, 0, 0, synthetic.START_NS, stages)
+        run.write()
+    assert main([str(directory)]) == 0
     return directory

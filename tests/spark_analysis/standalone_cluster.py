@@ -15,6 +15,8 @@ from spark_analysis.java import find_java
 
 START_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 20.0
+SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A JVM of some seconds spends more on the optimising compiler than it gets back."""
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 
@@ -37,7 +39,11 @@ def wait_for(log: Path, pattern: str, processes) -> re.Match:
 def open_cluster(folder: Path):
     """Start master and workers on free ports; gives the address of the master, ends all of them afterwards."""
     environment = {**os.environ, "JAVA_HOME": str(find_java()), "SPARK_LOCAL_IP": "127.0.0.1"}
-    environment |= {"SPARK_WORKER_DIR": str(folder / "work"), "SPARK_NO_DAEMONIZE": "1"}
+    environment |= {
+        "SPARK_WORKER_DIR": str(folder / "work"),
+        "SPARK_NO_DAEMONIZE": "1",
+        "SPARK_DAEMON_JAVA_OPTS": SHORT_LIFE,
+    }
     environment["PYSPARK_PYTHON"] = sys.executable  # by which spark-class finds Spark
     processes = []
 

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_analysis.__main__ import main
 from spark_analysis.java import find_java
-from tests.spark_analysis.standalone_cluster import open_cluster, spark_class
+from tests.spark_analysis.standalone_cluster import SHORT_LIFE, open_cluster, spark_class
 
 pytestmark = [
     pytest.mark.spark,
@@ -43,7 +42,12 @@ def cluster(tmp_path):
     """The master's address; the user's settings are in `conf`."""
     assert spark_class().exists(), "pyspark brings it"
     (tmp_path / "conf").mkdir()
-    (tmp_path / "conf/spark-defaults.conf").write_text("spark.executor.memory 500m\nspark.driver.memory 600m\n")
+    settings = (
+        "spark.executor.memory 500m",
+        "spark.driver.memory 600m",
+        f"spark.executor.extraJavaOptions {SHORT_LIFE}",
+    )
+    (tmp_path / "conf/spark-defaults.conf").write_text("\n".join(settings))
     (tmp_path / "cluster").mkdir()
     with open_cluster(tmp_path / "cluster") as master:
         yield master
@@ -72,23 +76,12 @@ def applications(tmp_path):
     return (tmp_path / "cluster/master.log").read_text(encoding="utf-8").count("Registered app")
 
 
-def test_master_and_two_workers_decode_and_compute_what_one_process_does(cluster, synthetic, spark, tmp_path):
+def test_master_and_two_workers_decode_and_compute_what_one_process_does(cluster, small, tmp_path):
     """Its executors have the memory that the user gave them."""
-    assert spark is not None
-    here, there = tmp_path / "here", tmp_path / "there"
-    stages = dict.fromkeys(("RequestQueue", "Local", "CommitWait", "Remote"), 10)
-    stages |= dict.fromkeys(("ResponseOrderWait", "ResponseQueue", "ResponseSend"), 5)
-    for number in range(1, 5):
-        columns = {"traced": number > 2, "side": number % 2, "mode": ("classic", "pipelined")[number % 2]}
-        run = synthetic.RawRun(here / "raw", number, **columns)
-        synthetic.steady(run, [500 * number] * 50, gap_us=100)
-        if columns["traced"]:
-            synthetic.traced_request(run, 0, 0, synthetic.START_NS, stages)
-        run.write()
-    shutil.copytree(here, there)
-    assert main([str(here)]) == 0
+    there = tmp_path / "there"
+    shutil.copytree(small / "raw", there / "raw")
     said = answer_of([sys.executable, "-c", PROGRAM, cluster, there], tmp_path)
-    assert summary(there) == summary(here)
+    assert summary(there) == summary(small)
     settings = json.loads(said.splitlines()[-1])
     assert settings == {
         "spark.driver.memory": "600m",
@@ -100,9 +93,8 @@ def test_master_and_two_workers_decode_and_compute_what_one_process_does(cluster
 
 
 @pytest.mark.skipif(os.environ.get("AT_LENGTH") != "1", reason="two more sessions on a cluster: make cluster")
-def test_a_whole_experiment_by_module_and_by_spark_submit(cluster, experiment, spark, tmp_path):
-    assert spark is not None
-    assert main([str(experiment)]) == 0
+def test_a_whole_experiment_by_module_and_by_spark_submit(cluster, reported, tmp_path):
+    experiment = reported.directory
     for name in ("module", "submit"):
         shutil.copytree(experiment / "traces", tmp_path / name / "traces")
     submit = [Path(sys.executable).with_name("spark-submit"), "--master", cluster, SOURCE / "spark_analysis/job.py"]

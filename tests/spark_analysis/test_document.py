@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from spark_analysis.convert import convert
-
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
@@ -17,12 +15,11 @@ DOCUMENT = (Path(__file__).parents[2] / "docs/trace-format.md").read_text(encodi
 OPENING = 'load_run("out/compare")'
 
 
-def test_the_program_of_the_document_shows_stages_and_no_violation(spark, experiment, capsys):
-    convert(experiment, spark)
+def test_the_program_of_the_document_shows_stages_and_no_violation(spark, converted, capsys):
     (program,) = re.findall(r"^```python\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
     assert OPENING in program
 
-    exec(program.replace(OPENING, "load_run(directory, session)"), {"directory": experiment, "session": spark})
+    exec(program.replace(OPENING, "load_run(directory, session)"), {"directory": converted, "session": spark})
 
     stages, audit = capsys.readouterr().out.split("\n\n")[:2]
     assert "CommitWait" in stages

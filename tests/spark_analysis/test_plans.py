@@ -8,9 +8,7 @@ from collections import Counter
 import pytest
 
 from spark_analysis import load_run, stage_latency
-from spark_analysis.analyse import report
-from spark_analysis.convert import convert
-from spark_analysis.figures import gather, report_queries
+from spark_analysis.figures import report_queries
 from spark_analysis.tables import RING_TABLES
 from spark_analysis.together import shared, together
 
@@ -23,18 +21,8 @@ JOBS_MAX = 25
 SCANS_MAX = 3
 
 
-@pytest.fixture(scope="module")
-def converted(experiment, spark):
-    convert(experiment, spark)
-    return experiment
-
-
 def plan_of(frame):
     return frame._jdf.queryExecution().executedPlan()
-
-
-def jobs_of(spark):
-    return set(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
 
 
 def elements(sequence):
@@ -54,10 +42,8 @@ def scans(plan):
     return [*found, *kept]
 
 
-def test_a_report_takes_a_bounded_number_of_jobs(converted, spark):
-    before = jobs_of(spark)
-    report(converted, spark)
-    assert 0 < len(jobs_of(spark) - before) <= JOBS_MAX
+def test_a_report_takes_a_bounded_number_of_jobs(reported):
+    assert 0 < reported.jobs <= JOBS_MAX
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
@@ -80,7 +66,6 @@ def test_a_job_on_some_runs_opens_the_files_of_these_alone(converted, spark):
     assert "dynamicpruning" in plan or "PartitionFilters" in plan
 
 
-def test_nothing_is_kept_after_a_report(converted, spark):
-    gather(load_run(converted, spark))
-    assert spark.sparkContext._jsc.sc().getPersistentRDDs().isEmpty()
+def test_nothing_is_kept_after_a_report(reported, spark):
+    assert not reported.is_anything_kept
     assert spark.conf.get("spark.sql.adaptive.enabled") == "true"

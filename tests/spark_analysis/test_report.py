@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import html
-import io
 import json
 import os
 import re
@@ -18,6 +16,7 @@ import pytest
 
 from spark_analysis.__main__ import main
 from spark_analysis.words import times
+from tests.spark_analysis.standalone_cluster import SHORT_LIFE
 
 pytestmark = [
     pytest.mark.spark,
@@ -52,8 +51,6 @@ SECTIONS += [
     "words",
 ]
 HOSTILE = "</style></script><script>alert('x')</script><img src=x onerror=alert(1)>&\"'"
-SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A JVM of some seconds spends more on the optimising compiler than it gets back."""
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 
 
@@ -83,18 +80,8 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def printed(experiment, spark):
-    assert spark is not None
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        assert main([str(experiment)]) == 0
-    return out.getvalue(), err.getvalue()
-
-
-@pytest.fixture(scope="module")
-def directory(experiment, printed):
-    assert printed
-    return experiment
+def directory(reported):
+    return reported.directory
 
 
 @pytest.fixture(scope="module")
@@ -173,9 +160,9 @@ def test_every_speedup_and_rate_of_the_summary_is_on_the_page(directory, text):
         assert sentence.rstrip(".") in html.unescape(text)
 
 
-def test_main_prints_the_verdict_and_the_path_of_the_page_and_nothing_else(directory, printed):
+def test_main_prints_the_verdict_and_the_path_of_the_page_and_nothing_else(directory, reported):
     verdict = json.loads((directory / "summary.json").read_text())["verdict"]
-    assert printed == (f"{verdict}\nreport: {directory}/report.html\n", "")
+    assert reported.printed == (f"{verdict}\nreport: {directory}/report.html\n", "")
 
 
 def test_hostile_names_are_text(synthetic, spark, tmp_path):
@@ -207,9 +194,9 @@ def test_damaged_parquet_is_one_clear_line(directory, tmp_path, capsys):
     assert answer.err.count("\n") == 1
 
 
-def test_the_same_code_runs_under_spark_submit(directory, tmp_path):
+def test_the_same_code_runs_under_spark_submit(small, tmp_path):
     """A process of its own: spark-submit brings the JVM, the script is started by its path from another folder."""
-    shutil.copytree(directory / "traces", tmp_path / "traces")
+    shutil.copytree(small / "traces", tmp_path / "traces")
     script = Path(__file__).resolve().parents[2] / "spark_analysis/job.py"
     submit = Path(sys.executable).with_name("spark-submit")
     assert submit.exists(), "pyspark brings it"
@@ -227,5 +214,5 @@ def test_the_same_code_runs_under_spark_submit(directory, tmp_path):
     answer = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.endswith(f"report: {tmp_path}/report.html\n")
-    same = [json.loads((folder / "summary.json").read_text()) for folder in (directory, tmp_path)]
+    same = [json.loads((folder / "summary.json").read_text()) for folder in (small, tmp_path)]
     assert same[0] == same[1]

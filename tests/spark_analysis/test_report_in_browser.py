@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from spark_analysis.__main__ import main
 from tests.required import require_tool
 from tests.spark_analysis.browser import DESKTOP, PHONE, open_browser, show
 
@@ -40,11 +39,8 @@ return seen;
 
 
 @pytest.fixture(scope="module")
-def path(experiment, spark):
-    assert spark is not None
-    if not (experiment / "report.html").exists():
-        assert main([str(experiment)]) == 0
-    return experiment / "report.html"
+def path(reported):
+    return reported.directory / "report.html"
 
 
 @pytest.fixture(scope="module")
