@@ -7,12 +7,14 @@ aside, so a client may not produce it. The code that reads a topic is imported w
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from pipeline_broker.state.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 
-__all__ = ["Reader", "metadata_readers", "reader_of"]
+__all__ = ["Reader", "is_known_of", "metadata_readers", "reader_of"]
+
+_TYPE_BYTES = 2
 
 Reader: TypeAlias = Callable[[bytes, bytes | None], Any]
 """Key and value -> what they say; None for a type that is not known. Raises CorruptStateRecordError."""
@@ -37,6 +39,37 @@ def reader_of(topic: str) -> Reader | None:
         case _ if topic == METADATA_TOPIC:
             return _read_metadata
     return None
+
+
+@functools.cache
+def is_known_of(topic: str) -> Callable[[bytes | None], bool]:
+    """Says of a key whether `reader_of` the topic knows its type, or refuses it; all others it steps over.
+
+    A start asks this of each record before it takes it apart: a client may have written millions of unknown ones.
+    """
+    types: Iterable[int]
+    match topic:
+        case _ if topic == OFFSETS_TOPIC:
+            from pipeline_broker.state.group_records import OFFSET_TYPES  # noqa: PLC0415 - see the rules
+            from pipeline_broker.state.groups.records import RECORD_OWNERS  # noqa: PLC0415 - as above
+
+            types = (*OFFSET_TYPES, *RECORD_OWNERS)
+        case _ if topic == TRANSACTIONS_TOPIC:
+            from pipeline_broker.state.transactions import records as transactions  # noqa: PLC0415 - as above
+
+            types = transactions.RECORD_TYPES
+        case _ if topic == SHARE_TOPIC:
+            from pipeline_broker.state.share_coordinator import records as share  # noqa: PLC0415 - as above
+
+            types = share.RECORD_TYPES
+        case _:
+            types = metadata_readers()
+    known = frozenset(number.to_bytes(_TYPE_BYTES, "big", signed=True) for number in types)
+
+    def is_known(key: bytes | None) -> bool:
+        return key is None or len(key) < _TYPE_BYTES or key[:_TYPE_BYTES] in known
+
+    return is_known
 
 
 def _read_metadata(key: bytes, value: bytes | None) -> Any:

@@ -1,8 +1,9 @@
 """Replay at a start: every durable record of an internal topic is read, then applied, one at a time.
 
-Rules of this file: A record that cannot be read, or not applied, is set aside: all
-state is as if it did not exist, and everything else is served. Apache Kafka's CoordinatorLoaderImpl gives up the
-partition instead. Damage of the journal and the archive is found below, by checksums, and stops the start.
+Rules of this file: A record of a type that is not known is stepped over before it is taken apart. One that cannot be
+read, or not applied, is set aside: all state is as if it did not exist, and everything else is served. Apache Kafka's
+CoordinatorLoaderImpl gives up the partition instead. Damage of the journal and the archive is found below, by
+checksums, and stops the start.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from collections.abc import Callable
 
 from pipeline_broker.broker.coordinator import Coordinator
 from pipeline_broker.broker.coordinators import Coordinators
-from pipeline_broker.broker.record_readers import reader_of
+from pipeline_broker.broker.record_readers import is_known_of, reader_of
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.records.batch import BatchHeader
 from pipeline_broker.records.errors import RecordError
-from pipeline_broker.records.record import Record, iterate_records
+from pipeline_broker.records.record import Record, chosen_records
 from pipeline_broker.state.errors import StateRecordError
 from pipeline_broker.state.set_aside import SetAside
 
@@ -59,12 +60,14 @@ class StateReplay:
             return
         offset = header.base_offset
         try:
-            for record in iterate_records(batch, header):
-                try:
-                    self._take_over(log, coordinator, header, record)
-                except StateRecordError as error:
-                    self._set_aside.add(log.topic, log.partition, record.offset, error)
-                offset = record.offset + 1
+            for at, record in chosen_records(batch, header, is_known_of(log.topic)):
+                offset = at
+                if record is not None:
+                    try:
+                        self._take_over(log, coordinator, header, record)
+                    except StateRecordError as error:
+                        self._set_aside.add(log.topic, log.partition, offset, error)
+                offset += 1
         except RecordError as error:  # no damage, as the checksum is right: it was written like that
             self._set_aside.add(log.topic, log.partition, offset, error)
 

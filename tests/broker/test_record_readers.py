@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline_broker.broker.record_readers import reader_of
+from pipeline_broker.broker.record_readers import is_known_of, reader_of
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.internal_topics import METADATA_TOPIC
 from tests.state_records import DEEP, METADATA, TOPICS, any_records, sound
@@ -21,6 +21,18 @@ def test_a_reader_returns_or_says_that_the_record_is_corrupt(topic, data):
         reader_of(topic)(key or b"", value)
 
 
+@pytest.mark.parametrize("topic", TOPICS)
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_a_start_takes_apart_whatever_the_reader_reads_or_refuses(topic, data):
+    key, value = data.draw(any_records(topic))
+    try:
+        is_nothing = reader_of(topic)(key or b"", value) is None
+    except CorruptStateRecordError:
+        is_nothing = False
+    assert is_nothing or is_known_of(topic)(key)
+
+
 @pytest.mark.parametrize(
     "record", [record for _, record in sorted(METADATA.items())], ids=lambda record: repr(record.key[:2])
 )
@@ -31,6 +43,7 @@ def test_sound_records_of_the_metadata_partition_are_read(record):
 @pytest.mark.parametrize("topic", TOPICS)
 def test_a_type_that_is_not_known_is_stepped_over(topic):
     assert reader_of(topic)(b"\x7f\x7fwhatever", b"whatever") is None
+    assert not is_known_of(topic)(b"\x7f\x7fwhatever")
 
 
 def test_a_topic_without_state_has_no_reader():

@@ -23,6 +23,7 @@ from pipeline_broker.wire.messages.share.share_state_records import (
 )
 
 __all__ = [
+    "RECORD_TYPES",
     "ShareKey",
     "ShareRecord",
     "is_possible",
@@ -37,7 +38,8 @@ Value = ShareSnapshotValue | ShareUpdateValue
 
 NUMBER = struct.Struct(">h")
 VERSION = 0
-SNAPSHOT, UPDATE = 0, 1
+SNAPSHOT, UPDATE = RECORD_TYPES = 0, 1
+"""The types that `read_share_record` knows."""
 UNINITIALIZED_OFFSET = -1
 OFFSET_MAX = 2**63 - 1
 """What follows the last record of a batch has an offset, too."""

@@ -19,10 +19,12 @@ from pipeline_broker.wire.codec import DecodeError, decode, encode, versions_of
 from pipeline_broker.wire.messages.transactions.transaction_log_record import TransactionLogKey, TransactionLogValue
 from pipeline_broker.wire.primitives import write_uvarint
 
-__all__ = ["read_transaction", "tombstone", "transaction_record"]
+__all__ = ["RECORD_TYPES", "read_transaction", "tombstone", "transaction_record"]
 
 _NUMBER = struct.Struct(">h")
 _KEY_TYPE = 0
+RECORD_TYPES = (_KEY_TYPE,)
+"""Those that `read_transaction` knows."""
 _VALUE_VERSION = 1
 _HEAD = struct.Struct(">hqhib")
 _TAIL = struct.Struct(">qqB")

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pipeline_broker.apis.data.internal_topics import STATE_RECORDS_MAX
 from pipeline_broker.records.check import RECORD_ERRORS_MAX
 from pipeline_broker.state.group_records import CommittedOffset, OffsetKey, offset_record
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from pipeline_broker.wire.error import ErrorCode
-from tests.broker.replay_desk import SETTINGS, ReplayDesk
+from tests.broker.replay_desk import SETTINGS, UNKNOWN_TYPE, ReplayDesk
 from tests.drawn import drawn, measured
 from tests.state_records import any_records
 
@@ -78,6 +79,20 @@ def test_the_records_that_are_refused_are_named_and_nothing_is_appended(desk):
 def test_no_more_are_named_than_of_other_refusals(desk):
     answer = desk.produce(OFFSETS_TOPIC, 1, [BROKEN] * (RECORD_ERRORS_MAX + 1))
     assert len(answer.record_errors) == RECORD_ERRORS_MAX
+
+
+@pytest.mark.parametrize("record", [(SOUND.key, SOUND.value), (UNKNOWN_TYPE, None)], ids=["known", "unknown"])
+def test_a_batch_has_no_more_records_than_a_start_reads_in_an_instant(desk, record):
+    answer = desk.produce(OFFSETS_TOPIC, 1, [record] * (STATE_RECORDS_MAX + 1))
+    assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert desk.broker.logs.find(OFFSETS_TOPIC, 1).log_end_offset == 0
+    assert desk.produce(OFFSETS_TOPIC, 1, [record] * STATE_RECORDS_MAX).error_code == 0
+
+
+def test_a_batch_that_an_older_release_took_is_replayed_however_many_records_it_has(desk):
+    desk.append(OFFSETS_TOPIC, 1, [(UNKNOWN_TYPE, None)] * (STATE_RECORDS_MAX + 1) + [(SOUND.key, SOUND.value)])
+    groups = desk.restart().broker.groups.coordinator
+    assert groups.fetch("new")
 
 
 def test_each_request_is_looked_at_also_when_its_like_was_seen_before(desk):
