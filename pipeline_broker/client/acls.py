@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipeline_broker.client.answers import answer_to, answers_to
 from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import check
 from pipeline_broker.security.acl import AclBinding, AclFilter, AclOperation, PatternType, PermissionType, ResourceType
@@ -63,8 +64,9 @@ async def create_acls(cluster: Cluster, bindings: Sequence[AclBinding]) -> None:
 
     async def attempt() -> None:
         answer = await cluster.ask(request, CreateAclsResponse)
-        for binding, result in zip(bindings, answer.results, strict=True):
-            check(result.error_code, f"a rule for {binding.principal}", result.error_message)
+        numbers = range(len(bindings))
+        for at, it in answers_to(numbers, enumerate(answer.results), lambda at: _words(bindings[at])).items():
+            check(it.error_code, _words(bindings[at]), it.error_message)
 
     await cluster.retrying(attempt)
 
@@ -81,14 +83,18 @@ async def delete_acls(cluster: Cluster, wanted: AclFilter) -> list[AclBinding]:
 
     async def attempt() -> None:
         answer = await cluster.ask(request, DeleteAclsResponse)
-        for result in answer.filter_results:
-            check(result.error_code, "access rules", result.error_message)
-            for rule in result.matching_acls:
-                check(rule.error_code, f"the rule for {rule.principal}", rule.error_message)
-                deleted.add(_binding(rule.resource_type, rule.resource_name, rule.pattern_type, rule))
+        result = answer_to(0, enumerate(answer.filter_results), "access rules")
+        check(result.error_code, "access rules", result.error_message)
+        for rule in result.matching_acls:
+            check(rule.error_code, f"the rule for {rule.principal}", rule.error_message)
+            deleted.add(_binding(rule.resource_type, rule.resource_name, rule.pattern_type, rule))
 
     await cluster.retrying(attempt)
     return sorted(deleted)
+
+
+def _words(binding: AclBinding) -> str:
+    return f"a rule for {binding.principal}"
 
 
 def _fields(wanted: AclFilter) -> tuple[int, str | None, int, str | None, str | None, int, int]:

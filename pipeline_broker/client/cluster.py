@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 import trio
 
-from pipeline_broker.client.errors import ClientError, ConnectionLost, check
+from pipeline_broker.client.errors import BrokerRefused, ClientError, ConnectionLost, check
 from pipeline_broker.client.link import Link
 from pipeline_broker.client.secure_connection import connect_securely
 from pipeline_broker.client.security import PLAINTEXT, ClientSecurity
-from pipeline_broker.client.topology import Topology, topology_of
+from pipeline_broker.client.topology import TopicPartition, Topology, topology_of
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
@@ -228,6 +228,36 @@ class Cluster:
                     topology.topic(name)
                 return topology
             await trio.sleep(RETRY_S_MIN)
+
+    async def at_leaders(
+        self,
+        partitions: Collection[TopicPartition],
+        attempt: Callable[[int, list[TopicPartition]], Awaitable[Mapping[TopicPartition, Result]]],
+    ) -> dict[TopicPartition, Result]:
+        """What an attempt at the leader of each partition gives; one without a leader is waited for.
+
+        Args:
+            partitions: which.
+            attempt: gets the number of a broker and partitions that it leads; returns a result for each of these.
+
+        Raises:
+            NoSuchTopic: one of the topics is not there.
+            NoSuchPartition: it has no such partition.
+            ClientError: the last attempt's.
+        """
+        found: dict[TopicPartition, Result] = {}
+
+        async def once() -> None:
+            missing = [partition for partition in partitions if partition not in found]
+            topology = await self.refresh(sorted({topic for topic, _ in missing}))
+            for node, led in topology.by_leader(missing).items():
+                found.update(await attempt(node, led))
+            if any(partition not in found for partition in missing):
+                raise BrokerRefused("a partition has no leader (LEADER_NOT_AVAILABLE)", ErrorCode.LEADER_NOT_AVAILABLE)
+
+        if partitions:
+            await self.retrying(once)
+        return found
 
     async def ask_controller(
         self, request: Any, response_type: type[Response], versions: range | None = None

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
+from pipeline_broker.client.answers import answer_to
 from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import ClientError, check_topic
 from pipeline_broker.client.quotas import alter_quotas, quota_text, quotas_of
@@ -106,7 +107,8 @@ async def _configs(cluster: Cluster, subject: Subject, names: Sequence[str]) -> 
 
     async def attempt() -> list[Setting]:
         answer = await cluster.ask(request, DescribeConfigsResponse, node=await _node(cluster, subject))
-        (result,) = answer.results
+        named = (((it.resource_type, it.resource_name), it) for it in answer.results)
+        result = answer_to((resource.resource_type, resource.resource_name), named, str(subject))
         check_topic(result.error_code, subject.name, str(subject), result.error_message)
         return [_setting(it) for it in result.configs]
 
@@ -143,8 +145,9 @@ async def alter_settings(cluster: Cluster, subject: Subject, changes: Mapping[st
     async def attempt() -> None:
         node = await _node(cluster, subject)
         answer = await cluster.ask(request, IncrementalAlterConfigsResponse, node=node)
-        for it in answer.responses:
-            check_topic(it.error_code, subject.name, str(subject), it.error_message)
+        named = (((it.resource_type, it.resource_name), it) for it in answer.responses)
+        result = answer_to((resource.resource_type, resource.resource_name), named, str(subject))
+        check_topic(result.error_code, subject.name, str(subject), result.error_message)
 
     await cluster.retrying(attempt)
 

@@ -164,7 +164,8 @@ class Reader:
                 return
             for topic in answer.responses:
                 for it in topic.partitions:
-                    await self._take((topic.topic, it.partition_index), it)
+                    if (topic.topic, it.partition_index) in self.positions:
+                        await self._take((topic.topic, it.partition_index), it)
 
     def _request(self, partitions: Sequence[TopicPartition]) -> FetchRequest:
         topics: dict[str, FetchRequest.FetchTopic] = {}

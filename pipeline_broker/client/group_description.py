@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 import trio
 
+from pipeline_broker.client.answers import answer_to
 from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import BrokerRefused, NoSuchGroup, check
 from pipeline_broker.client.groups import Committed, ListedGroup, committed_offsets, lags_of
@@ -71,7 +72,7 @@ async def group_state(cluster: Cluster, group: str) -> dict[str, Any]:
             if not link.has_api(request_type.SCHEMA.key):
                 continue
             answer: Any = await cluster.ask(request_type([group]), response_type, node=node)
-            (found,) = answer.groups
+            found = answer_to(group, ((it.group_id, it) for it in answer.groups), f"group {group}")
             try:
                 check(found.error_code, f"group {group}", found.error_message)
             except BrokerRefused as error:
@@ -180,7 +181,7 @@ async def _share_starts(cluster: Cluster, group: str) -> dict[TopicPartition, Co
 
     async def attempt(node: int) -> dict[TopicPartition, Committed]:
         answer = await cluster.ask(request, DescribeShareGroupOffsetsResponse, node=node)
-        (found,) = answer.groups
+        found = answer_to(group, ((it.group_id, it) for it in answer.groups), f"group {group}")
         check(found.error_code, f"the offsets of group {group}", found.error_message)
         return {
             (topic.topic_name, it.partition_index): Committed(it.start_offset)

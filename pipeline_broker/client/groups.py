@@ -10,10 +10,11 @@ from typing import Any
 
 import attrs
 
+from pipeline_broker.client.answers import answer_to, answers_to
 from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import ClientError, check
 from pipeline_broker.client.offsets import list_offsets
-from pipeline_broker.client.topology import TopicPartition
+from pipeline_broker.client.topology import TopicPartition, partition_words
 from pipeline_broker.lag import lag_of
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -93,7 +94,7 @@ async def committed_offsets(cluster: Cluster, group: str, *, is_stable: bool = T
         answer = await cluster.ask(request, OffsetFetchResponse, node=node, versions=_FETCH_VERSIONS)
         found: OffsetFetchResponse | OffsetFetchResponse.OffsetFetchResponseGroup = answer
         if of_many:
-            (found,) = answer.groups
+            found = answer_to(group, ((it.group_id, it) for it in answer.groups), f"group {group}")
         check(found.error_code, f"the offsets of group {group}")
         offsets = {}
         for topic in found.topics:
@@ -141,9 +142,9 @@ async def commit(
 
     async def attempt(node: int) -> None:
         answer = await cluster.ask(request, OffsetCommitResponse, node=node, versions=_COMMIT_VERSIONS)
-        for topic in answer.topics:
-            for it in topic.partitions:
-                check(it.error_code, f"committing {topic.name}-{it.partition_index} of group {group}")
+        named = (((topic.name, it.partition_index), it) for topic in answer.topics for it in topic.partitions)
+        for partition, it in answers_to(offsets, named, partition_words).items():
+            check(it.error_code, f"committing {partition_words(partition)} of group {group}")
 
     if topics:
         await cluster.at_coordinator(group, attempt)
@@ -159,10 +160,10 @@ async def delete_groups(cluster: Cluster, groups: Sequence[str]) -> None:
 
         async def attempt(node: int, group: str = group) -> None:
             answer = await cluster.ask(DeleteGroupsRequest([group]), DeleteGroupsResponse, node=node)
-            for it in answer.results:
-                if it.error_code == ErrorCode.NON_EMPTY_GROUP:
-                    raise ClientError(f"group {group} has members: stop its consumers first")
-                check(it.error_code, f"group {group}")
+            it = answer_to(group, ((it.group_id, it) for it in answer.results), f"group {group}")
+            if it.error_code == ErrorCode.NON_EMPTY_GROUP:
+                raise ClientError(f"group {group} has members: stop its consumers first")
+            check(it.error_code, f"group {group}")
 
         await cluster.at_coordinator(group, attempt)
 

@@ -13,10 +13,10 @@ from datetime import datetime
 
 import attrs
 
+from pipeline_broker.client.answers import answers_to
 from pipeline_broker.client.cluster import Cluster
-from pipeline_broker.client.errors import BrokerRefused, ClientError, check
-from pipeline_broker.client.topology import TopicPartition
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.client.errors import ClientError, check
+from pipeline_broker.client.topology import TopicPartition, partition_words
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 __all__ = ["BEGINNING", "END", "Bounds", "Place", "bounds_of", "list_offsets", "offsets_at", "read_place"]
@@ -104,25 +104,17 @@ async def list_offsets(
     Raises:
         ClientError: a partition does not exist, or its leader does not answer in time.
     """
-    found: dict[TopicPartition, int] = {}
 
-    async def attempt() -> None:
-        missing = [partition for partition in wanted if partition not in found]
-        topology = await cluster.refresh(sorted({topic for topic, _ in missing}))
-        led = topology.by_leader(missing)
-        for node, partitions in led.items():
-            request = _request({partition: wanted[partition] for partition in partitions}, isolation)
-            answer = await cluster.ask(request, ListOffsetsResponse, node=node)
-            for topic in answer.topics:
-                for it in topic.partitions:
-                    check(it.error_code, f"offsets of {topic.name}-{it.partition_index}")
-                    found[topic.name, it.partition_index] = it.offset
-        if sum(map(len, led.values())) < len(missing):
-            raise BrokerRefused("a partition has no leader (LEADER_NOT_AVAILABLE)", ErrorCode.LEADER_NOT_AVAILABLE)
+    async def attempt(node: int, led: list[TopicPartition]) -> dict[TopicPartition, int]:
+        request = _request({partition: wanted[partition] for partition in led}, isolation)
+        answer = await cluster.ask(request, ListOffsetsResponse, node=node)
+        named = (((topic.name, it.partition_index), it) for topic in answer.topics for it in topic.partitions)
+        found = answers_to(led, named, partition_words)
+        for partition, it in found.items():
+            check(it.error_code, f"offsets of {partition_words(partition)}")
+        return {partition: it.offset for partition, it in found.items()}
 
-    if wanted:
-        await cluster.retrying(attempt)
-    return found
+    return await cluster.at_leaders(wanted, attempt)
 
 
 def _request(wanted: Mapping[TopicPartition, int], isolation: int) -> ListOffsetsRequest:
@@ -139,11 +131,16 @@ async def bounds_of(
     """Where partitions begin and end.
 
     Raises:
-        ClientError: see `list_offsets`.
+        ClientError: see `list_offsets`; or they are offsets that no partition has.
     """
     partitions = list(partitions)
     starts = await list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
     ends = await list_offsets(cluster, dict.fromkeys(partitions, LATEST), isolation)
+    for partition in partitions:
+        start, end = starts[partition], ends[partition]
+        if min(start, end) < 0:  # -1 means the end to DeleteRecords, and a number below 0 has a meaning elsewhere too
+            name = partition_words(partition)
+            raise ClientError(f"the broker says that {name} begins at offset {start} and ends before {end}")
     return {partition: Bounds(starts[partition], ends[partition]) for partition in partitions}
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from pipeline_broker.client.answers import answer_to
 from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import ClientError, check
 from pipeline_broker.wire.messages.configs.alter_client_quotas import (
@@ -90,8 +91,8 @@ async def alter_quotas(cluster: Cluster, entity: Entity, changes: Mapping[str, s
 
     async def attempt() -> None:
         answer = await cluster.ask(request, AlterClientQuotasResponse)
-        for it in answer.entries:
-            check(it.error_code, entity_words(entity), it.error_message)
+        it = answer_to(0, enumerate(answer.entries), entity_words(entity))
+        check(it.error_code, entity_words(entity), it.error_message)
 
     await cluster.retrying(attempt)
 

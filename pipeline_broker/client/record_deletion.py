@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from pipeline_broker.client.answers import answers_to
 from pipeline_broker.client.cluster import Cluster
-from pipeline_broker.client.errors import BrokerRefused, check
+from pipeline_broker.client.errors import check
 from pipeline_broker.client.offsets import Place, bounds_of, offsets_at
-from pipeline_broker.client.topology import TopicPartition
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.client.topology import TopicPartition, partition_words
 from pipeline_broker.wire.messages.data.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 
 __all__ = ["delete_records", "plan_deletion"]
@@ -59,23 +59,19 @@ async def delete_records(cluster: Cluster, plan: Sequence[Mapping[str, Any]]) ->
         BrokerRefused: records of a partition may not be deleted; those of others may be deleted by now.
         ClientError: a leader cannot be asked.
     """
-    left = {(row["topic"], row["partition"]): row["to"] for row in plan if row["to"] > row["start"]}
+    wanted = {(row["topic"], row["partition"]): row["to"] for row in plan if row["to"] > row["start"]}
 
-    async def attempt() -> None:
-        topology = await cluster.refresh(sorted({topic for topic, _ in left}))
-        for node, partitions in topology.by_leader(list(left)).items():
-            topics: dict[str, DeleteRecordsRequest.DeleteRecordsTopic] = {}
-            for topic, partition in partitions:
-                asked = topics.setdefault(topic, DeleteRecordsRequest.DeleteRecordsTopic(topic, []))
-                asked.partitions.append(DeleteRecordsRequest.DeleteRecordsPartition(partition, left[topic, partition]))
-            request = DeleteRecordsRequest(list(topics.values()), round(cluster.timeout_s * 1000))
-            answer = await cluster.ask(request, DeleteRecordsResponse, node=node)
-            for found in answer.topics:
-                for it in found.partitions:
-                    check(it.error_code, f"records of {found.name}-{it.partition_index}")
-                    left.pop((found.name, it.partition_index), None)
-        if left:
-            raise BrokerRefused("a partition has no leader (LEADER_NOT_AVAILABLE)", ErrorCode.LEADER_NOT_AVAILABLE)
+    async def attempt(node: int, led: list[TopicPartition]) -> dict[TopicPartition, Any]:
+        topics: dict[str, DeleteRecordsRequest.DeleteRecordsTopic] = {}
+        for topic, number in led:
+            asked = topics.setdefault(topic, DeleteRecordsRequest.DeleteRecordsTopic(topic, []))
+            asked.partitions.append(DeleteRecordsRequest.DeleteRecordsPartition(number, wanted[topic, number]))
+        request = DeleteRecordsRequest(list(topics.values()), round(cluster.timeout_s * 1000))
+        answer = await cluster.ask(request, DeleteRecordsResponse, node=node)
+        named = (((topic.name, it.partition_index), it) for topic in answer.topics for it in topic.partitions)
+        found = answers_to(led, named, partition_words)
+        for partition, it in found.items():
+            check(it.error_code, f"records of {partition_words(partition)}")
+        return found
 
-    if left:
-        await cluster.retrying(attempt)
+    await cluster.at_leaders(wanted, attempt)

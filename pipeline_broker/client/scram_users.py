@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from pipeline_broker.client.answers import answer_to, answers_to
 from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import BrokerRefused, ClientError, check
 from pipeline_broker.security.scram import SCRAM_MECHANISMS, ScramMechanism, salted_password
@@ -53,13 +54,17 @@ async def list_users(cluster: Cluster, users: Sequence[str] = ()) -> list[UserCr
     async def attempt() -> list[UserCredential]:
         answer = await cluster.ask(request, DescribeUserScramCredentialsResponse)
         check(answer.error_code, "users", answer.error_message)
-        for it in answer.results:
+        results = answer.results
+        if users:
+            named = ((it.user, it) for it in results)
+            results = [*answers_to(users, named, lambda user: f"user {user}").values()]
+        for it in results:
             if it.error_code == ErrorCode.RESOURCE_NOT_FOUND:
                 raise ClientError(f"there is no user {it.user!r} with a SCRAM password: see `users list`")
             check(it.error_code, f"user {it.user}", it.error_message)
         return sorted(
             UserCredential(it.user, _NAMES.get(info.mechanism, f"mechanism {info.mechanism}"), info.iterations)
-            for it in answer.results
+            for it in results
             for info in it.credential_infos
         )
 
@@ -91,7 +96,7 @@ async def set_password(
         upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
             user, mechanism.number, iterations, salt, salted
         )
-        await _alter(cluster, AlterUserScramCredentialsRequest([], [upsertion]))
+        await _alter(cluster, user, AlterUserScramCredentialsRequest([], [upsertion]))
 
 
 async def delete_credentials(cluster: Cluster, user: str, mechanisms: Sequence[ScramMechanism]) -> None:
@@ -103,18 +108,18 @@ async def delete_credentials(cluster: Cluster, user: str, mechanisms: Sequence[S
     """
     for mechanism in mechanisms:
         deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion(user, mechanism.number)
-        await _alter(cluster, AlterUserScramCredentialsRequest([deletion], []))
+        await _alter(cluster, user, AlterUserScramCredentialsRequest([deletion], []))
 
 
-async def _alter(cluster: Cluster, request: AlterUserScramCredentialsRequest) -> None:
+async def _alter(cluster: Cluster, user: str, request: AlterUserScramCredentialsRequest) -> None:
     async def attempt() -> None:
         answer = await cluster.ask_controller(request, AlterUserScramCredentialsResponse)
-        for it in answer.results:
-            try:
-                check(it.error_code, f"user {it.user}", it.error_message)
-            except BrokerRefused as error:
-                if error.code == ErrorCode.RESOURCE_NOT_FOUND:
-                    raise ClientError(f"user {it.user} has no such password: see `users list`") from None
-                raise
+        it = answer_to(user, ((it.user, it) for it in answer.results), f"user {user}")
+        try:
+            check(it.error_code, f"user {user}", it.error_message)
+        except BrokerRefused as error:
+            if error.code == ErrorCode.RESOURCE_NOT_FOUND:
+                raise ClientError(f"user {user} has no such password: see `users list`") from None
+            raise
 
     await cluster.retrying(attempt)

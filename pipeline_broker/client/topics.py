@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pipeline_broker.client.answers import answer_to
 from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import check, check_topic
 from pipeline_broker.client.offsets import bounds_of
@@ -91,8 +92,8 @@ async def create_topic(
 
     async def attempt() -> None:
         answer = await cluster.ask_controller(request, CreateTopicsResponse)
-        for it in answer.topics:
-            check(it.error_code, f"topic {it.name}", it.error_message)
+        it = answer_to(name, ((it.name, it) for it in answer.topics), f"topic {name}")
+        check(it.error_code, f"topic {name}", it.error_message)
 
     await cluster.retrying(attempt)
 
@@ -108,8 +109,8 @@ async def delete_topic(cluster: Cluster, name: str) -> None:
 
     async def attempt() -> None:
         answer = await cluster.ask_controller(request, DeleteTopicsResponse, _DELETE_VERSIONS)
-        for it in answer.responses:
-            check_topic(it.error_code, name, f"topic {it.name}", it.error_message)
+        it = answer_to(name, ((it.name, it) for it in answer.responses), f"topic {name}")
+        check_topic(it.error_code, name, f"topic {name}", it.error_message)
 
     await cluster.retrying(attempt)
 
@@ -128,7 +129,7 @@ async def add_partitions(cluster: Cluster, name: str, count: int) -> None:
 
     async def attempt() -> None:
         answer = await cluster.ask_controller(request, CreatePartitionsResponse)
-        for it in answer.results:
-            check_topic(it.error_code, name, f"topic {it.name}", it.error_message)
+        it = answer_to(name, ((it.name, it) for it in answer.results), f"topic {name}")
+        check_topic(it.error_code, name, f"topic {name}", it.error_message)
 
     await cluster.retrying(attempt)

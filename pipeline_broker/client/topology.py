@@ -15,11 +15,16 @@ from pipeline_broker.wire.messages.topics.metadata import MetadataResponse
 from pipeline_broker.wire.primitives import UUID_ZERO
 from pipeline_broker.wire.uuid_text import uuid_text
 
-__all__ = ["BrokerAddress", "Partition", "Topic", "TopicPartition", "Topology", "topology_of"]
+__all__ = ["BrokerAddress", "Partition", "Topic", "TopicPartition", "Topology", "partition_words", "topology_of"]
 
 NO_LEADER = -1
 TopicPartition = tuple[str, int]
 """A topic's name and the number of a partition."""
+
+
+def partition_words(partition: TopicPartition) -> str:
+    """A partition as a person calls it."""
+    return f"{partition[0]}-{partition[1]}"
 
 
 @attrs.frozen(slots=True)

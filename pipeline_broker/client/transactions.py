@@ -7,12 +7,14 @@ and the leader of a partition for those who write to it. Names and rules are tho
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import attrs
 
+from pipeline_broker.client.answers import answer_to, answers_to
 from pipeline_broker.client.cluster import Cluster
-from pipeline_broker.client.errors import BrokerRefused, ClientError, NoSuchPartition, check, check_topic
-from pipeline_broker.client.topology import TopicPartition, Topology
+from pipeline_broker.client.errors import ClientError, NoSuchPartition, check, check_topic
+from pipeline_broker.client.topology import TopicPartition, Topology, partition_words
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.transactions.describe_producers import (
     DescribeProducersRequest,
@@ -151,7 +153,8 @@ async def describe_transaction(cluster: Cluster, transactional_id: str) -> Trans
         answer = await cluster.ask(
             DescribeTransactionsRequest([transactional_id]), DescribeTransactionsResponse, node=node
         )
-        (it,) = answer.transaction_states
+        named = ((it.transactional_id, it) for it in answer.transaction_states)
+        it = answer_to(transactional_id, named, f"transaction {transactional_id}")
         if it.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             raise ClientError(f"there is no transaction {transactional_id!r}: see `transactions list`")
         check(it.error_code, f"transaction {transactional_id}")
@@ -183,26 +186,29 @@ async def producers_of(cluster: Cluster, topic: str, partitions: Collection[int]
         NoSuchPartition: it has no such partition.
         ClientError: a leader cannot be asked.
     """
-    found: dict[int, list[ActiveProducer]] = {}
 
-    async def attempt() -> None:
-        topology = await cluster.refresh([topic])
-        of_topic = topology.topic(topic)
-        wanted = [of_topic.partition(number).index for number in partitions] or [it.index for it in of_topic.partitions]
-        missing = [(topic, number) for number in wanted if number not in found]
-        for node, led in topology.by_leader(missing).items():
-            asked = DescribeProducersRequest.TopicRequest(topic, [number for _, number in led])
-            answer = await cluster.ask(DescribeProducersRequest([asked]), DescribeProducersResponse, node=node)
-            for it in (each for described in answer.topics for each in described.partitions):
-                check_topic(it.error_code, topic, f"producers of {topic}-{it.partition_index}", it.error_message)
-                found[it.partition_index] = [
-                    _producer(topic, it.partition_index, state) for state in it.active_producers
-                ]
-        if any(number not in found for number in wanted):
-            raise BrokerRefused("a partition has no leader (LEADER_NOT_AVAILABLE)", ErrorCode.LEADER_NOT_AVAILABLE)
+    async def find() -> list[TopicPartition]:
+        of_topic = (await cluster.refresh([topic])).topic(topic)
+        numbers = [of_topic.partition(number).index for number in partitions] or [
+            it.index for it in of_topic.partitions
+        ]
+        return [(topic, number) for number in sorted(set(numbers))]
 
-    await cluster.retrying(attempt)
-    return [producer for number in sorted(found) for producer in found[number]]
+    async def attempt(node: int, led: list[TopicPartition]) -> dict[TopicPartition, list[ActiveProducer]]:
+        asked = DescribeProducersRequest.TopicRequest(topic, [number for _, number in led])
+        answer = await cluster.ask(DescribeProducersRequest([asked]), DescribeProducersResponse, node=node)
+        named = (((each.name, it.partition_index), it) for each in answer.topics for it in each.partitions)
+        found = answers_to(led, named, partition_words)
+        for partition, it in found.items():
+            check_topic(it.error_code, topic, f"producers of {partition_words(partition)}", it.error_message)
+        return {
+            partition: [_producer(*partition, state) for state in it.active_producers]
+            for partition, it in found.items()
+        }
+
+    wanted = await cluster.retrying(find)
+    found = await cluster.at_leaders(wanted, attempt)
+    return [producer for partition in wanted for producer in found[partition]]
 
 
 def _producer(topic: str, partition: int, state: DescribeProducersResponse.ProducerState) -> ActiveProducer:
@@ -268,6 +274,8 @@ async def abort_transaction(cluster: Cluster, topic: str, partition: int, start_
     found = [it for it in await producers_of(cluster, topic, [partition]) if it.started_at == start_offset]
     if not found:
         raise ClientError(f"no open transaction of {topic}-{partition} began at offset {start_offset}: see `producers`")
+    if len(found) > 1:
+        raise ClientError(f"the broker names {len(found)} producers with a transaction from offset {start_offset} on")
     (producer,) = found
     marker = WriteTxnMarkersRequest.WritableTxnMarker(
         producer.producer_id,
@@ -279,13 +287,18 @@ async def abort_transaction(cluster: Cluster, topic: str, partition: int, start_
     )
     request = WriteTxnMarkersRequest([marker])
 
-    async def attempt() -> None:
-        topology = await cluster.refresh([topic])
-        for node in topology.by_leader([(topic, partition)]):
-            answer = await cluster.ask(request, WriteTxnMarkersResponse, node=node)
-            for written in answer.markers:
-                for it in (each for in_topic in written.topics for each in in_topic.partitions):
-                    check(it.error_code, f"aborting the transaction of {topic}-{partition}")
+    async def attempt(node: int, led: list[TopicPartition]) -> dict[TopicPartition, Any]:
+        answer = await cluster.ask(request, WriteTxnMarkersResponse, node=node)
+        named = (
+            ((written.producer_id, in_topic.name, it.partition_index), it)
+            for written in answer.markers
+            for in_topic in written.topics
+            for it in in_topic.partitions
+        )
+        what = f"aborting the transaction of {topic}-{partition}"
+        it = answer_to((producer.producer_id, topic, partition), named, what)
+        check(it.error_code, what)
+        return dict.fromkeys(led, it)
 
-    await cluster.retrying(attempt)
+    await cluster.at_leaders([(topic, partition)], attempt)
     return producer

@@ -35,6 +35,7 @@ class HangUp(Exception):
 class FakeCluster:
     """`leaders` gives the node of each partition; hooks are called with (node, request) before an API is answered.
 
+    `answers` are called with a request instead, also those of APIs that are not served otherwise.
     `around_append` is called with (append, node, partition, batch) and gives the answer to a produced batch.
     """
 
@@ -45,6 +46,7 @@ class FakeCluster:
     logs: dict[int, list[bytes]] = attrs.field(factory=dict)
     ends: Counter = attrs.field(factory=Counter)
     hooks: dict[ApiKey, object] = attrs.field(factory=dict)
+    answers: dict[ApiKey, object] = attrs.field(factory=dict)
     asked: Counter = attrs.field(factory=Counter)
     sequences: dict[int, int] = attrs.field(factory=dict)
     around_append: object = None
@@ -71,11 +73,14 @@ class FakeCluster:
         self.asked[node, key] += 1
         if key in self.hooks:
             self.hooks[key](node, request)
-        response = getattr(self, API_KEYS[key].name)(node, request)
+        if key in self.answers:
+            response = self.answers[key](request)
+        else:
+            response = getattr(self, API_KEYS[key].name)(node, request)
         return b"".join((response_header(key, version, header.correlation_id), *encode(response, version)))
 
     def ApiVersions(self, _node, _request):  # noqa: N802 - the API's name
-        versions = [API_KEYS[ApiKey(key)] for key in SERVED]
+        versions = [API_KEYS[ApiKey(key)] for key in (*SERVED, *self.answers)]
         return ApiVersionsResponse(
             api_keys=[ApiVersionsResponse.ApiVersion(api.key, api.versions[0], api.versions[-1]) for api in versions]
         )
