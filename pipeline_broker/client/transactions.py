@@ -296,7 +296,7 @@ async def abort_transaction(cluster: Cluster, topic: str, partition: int, start_
             for it in in_topic.partitions
         )
         what = f"aborting the transaction of {topic}-{partition}"
-        it = answer_to((producer.producer_id, topic, partition), named, what)
+        it = answer_to((producer.producer_id, topic, partition), named, f"the marker for {topic}-{partition}")
         check(it.error_code, what)
         return dict.fromkeys(led, it)
 
