@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.state.patterns import InvalidPatternError, compiled
+from pipeline_broker.state.patterns import LENGTH_MAX, InvalidPatternError, compiled
 from tests.drawn import drawn, measured
 
 
@@ -64,6 +64,12 @@ def test_any_text_is_an_expression_or_is_refused(text, name):
         return
     drawn("expression")
     assert pattern.matches(name) in {True, False}
+
+
+def test_what_is_longer_than_is_read_in_an_instant_is_refused():
+    assert compiled("a" * LENGTH_MAX).matches("a" * LENGTH_MAX)
+    with pytest.raises(InvalidPatternError, match="longer than"):
+        compiled("a" * (LENGTH_MAX + 1))
 
 
 def test_a_text_that_utf8_cannot_hold_is_refused():

@@ -108,7 +108,7 @@ def heartbeat(step: Step, request: HeartbeatRequest) -> HeartbeatResult:
     member_id = request.member_id or request.fresh_id
     check_full(step, request.member_id)
     old = _find(step, request, member_id)
-    check_regex(step, old.metadata if old is not None else None, request.topic_regex)
+    check_regex(request.topic_regex)
     metadata = _merged((old or Member(member_id)).metadata, request)
     check_memory(step, old, metadata)
     if old is not None and old.member_id != member_id:

@@ -7,9 +7,8 @@ its next heartbeats; here with this one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
-from pipeline_broker.state.groups.consumer.member import MemberMetadata
 from pipeline_broker.state.groups.consumer.messages import GroupError
 from pipeline_broker.state.groups.consumer.step import Step
 from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject
@@ -24,9 +23,9 @@ REFRESH_INTERVAL_MS_MAX = 600_000
 """After which rights may have changed what a group may see."""
 
 
-def check_regex(step: Step, before: MemberMetadata | None, regex: str | None) -> None:
-    """Refuse an expression that is none; one that the group has was looked at before."""
-    if not regex or (before is not None and before.topic_regex == regex) or step.group.regex_members(regex):
+def check_regex(regex: str | None) -> None:
+    """Refuse an expression that is none, also where the group has it: it may come from a record of another origin."""
+    if not regex:
         return
     try:
         compiled(regex)
@@ -76,15 +75,25 @@ def _resolve(step: Step, regexes: Collection[str], may_describe: Callable[[str],
     names = [topic.name for topic in step.topics.all()]
     allowed: dict[str, bool] = {}
     for regex in regexes:
-        pattern = compiled(regex)
         topics = set()
-        for name in names:
-            if pattern.matches(name):
-                if name not in allowed:
-                    allowed[name] = may_describe(name)
-                if allowed[name]:
-                    topics.add(name)
+        for name in _matching(regex, names):
+            if name not in allowed:
+                allowed[name] = may_describe(name)
+            if allowed[name]:
+                topics.add(name)
         before = group.regexes.get(regex)
         changed = changed or frozenset(topics) != (before.topics if before is not None else frozenset())
         step.emit(Subject.REGEX, regex, ResolvedRegex(frozenset(topics), step.topics_version, step.now_ms))
     return changed
+
+
+def _matching(regex: str, names: Iterable[str]) -> list[str]:
+    """The names that an expression of the group matches: none where it is no expression, as a record may hold one.
+
+    Who subscribes by such a one is refused by `check_regex`; the others of the group go on.
+    """
+    try:
+        pattern = compiled(regex)
+    except InvalidPatternError:
+        return []
+    return [name for name in names if pattern.matches(name)]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline_broker.state.groups.consumer.member import MemberMetadata
+from pipeline_broker.state.groups.consumer.records import record_of
+from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject, Update
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 
@@ -74,3 +77,22 @@ def test_another_expression_gives_back_what_matched_before(driver):
     assert names(driver, told) == []
     told = driver.beat("m", member_epoch=2, owned={})
     assert names(driver, told) == ["logs"]
+
+
+@pytest.mark.parametrize("also_resolved", [False, True])
+def test_an_expression_of_a_record_that_is_none_matches_nothing_and_stops_only_who_sends_it(driver, also_resolved):
+    enter(driver, "m", "orders\\..*")
+    records = [Update(Subject.MEMBER, "stranger", MemberMetadata(topic_regex="(", rebalance_timeout_ms=60_000))]
+    if also_resolved:
+        records.append(Update(Subject.REGEX, "(", ResolvedRegex(frozenset({"logs"}), 0, 0)))
+    driver.journal += [record_of("g", update) for update in records]
+    driver.restart()
+    driver.create("orders.jp", 1)
+    driver.tick(2_000)
+    epoch = driver.group().members["m"].current.member_epoch
+    assert driver.beat("m", member_epoch=epoch).error is ErrorCode.NONE
+    assert driver.group().regexes["("].topics == frozenset()
+    assert "orders.jp" in driver.group().regexes["orders\\..*"].topics
+    assert enter(driver, "stranger", "(").error is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert enter(driver, "stranger", "logs").error is ErrorCode.NONE
+    assert "(" not in driver.group().regexes
