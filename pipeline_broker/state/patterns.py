@@ -33,7 +33,8 @@ class Pattern:
 
     def matches(self, text: str) -> bool:
         """Whether all of a text matches."""
-        return self._expression.fullmatch(text) is not None
+        # Of bytes the package counts no characters, which takes it more than half of the time.
+        return self._expression.fullmatch(text.encode()) is not None
 
 
 @functools.lru_cache(maxsize=PATTERNS_REMEMBERED)
