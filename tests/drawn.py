@@ -13,6 +13,8 @@ return.
 import functools
 from collections import Counter
 
+from hypothesis import settings
+
 __all__ = ["BlindError", "drawn", "measured"]
 
 EXAMPLES_MIN = 20
@@ -54,6 +56,11 @@ def drawn(name, holds=True):
     return bool(holds)
 
 
+def _settings_of(test):
+    """Those that somebody wrote: Hypothesis itself gives a parametrized test others, with a health check less."""
+    return repr(settings(vars(test).get(SETTINGS, settings.default), suppress_health_check=()))
+
+
 def measured(**shares_min):
     """Have a test fail when fewer of its examples than these shares are about the names."""
 
@@ -62,7 +69,7 @@ def measured(**shares_min):
 
         @functools.wraps(test)
         def run(*arguments, **fixtures):
-            assert vars(run).get(SETTINGS) is vars(test).get(SETTINGS), "`measured` stands above `settings`"
+            assert _settings_of(run) == _settings_of(test), "`measured` stands above `settings`"
             count = _Count()
             _current.append(count)
             try:
