@@ -3,10 +3,10 @@
 from pipeline_broker.log.archive.archiver import Archiver
 
 
-def archive_one(archiver, logs, now_ms=0):
+def archive_one(archiver, logs, now_ms=0, **options):
     """Take over the oldest complete segment; its number and the edit, None when there is none."""
     segment = archiver.oldest_complete()
-    return None if segment is None else archiver.take_over(segment, logs.archive_targets(), now_ms)
+    return None if segment is None else archiver.take_over(segment, logs.archive_targets(), now_ms, **options)
 
 
 def archive_all(journal, logs, now_ms=0):

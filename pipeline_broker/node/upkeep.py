@@ -1,7 +1,8 @@
 """What becomes of the logs while a broker serves: they go to the archive, and what is old goes.
 
 Rules of this room: it decides nothing; what is to be done comes from the synchronous rooms, blocks, and is done in a
-thread, one writer of the archive at a time. The event loop shows each edit to the logs before anything that it makes
+thread, one writer of the archive at a time. Where that may take long, the end of the broker cuts it short at a point
+where a kill does no harm either. The event loop shows each edit to the logs before anything that it makes
 superfluous is given up. A disk that is full, or a want of descriptors, is waited for; every other failure ends the
 broker, because what a failed sync left behind can never be trusted again by this process. A log with damage in it is
 not compacted any more.
@@ -142,7 +143,7 @@ class Upkeep:
             known = frozenset(log.entry_key for log in self._logs)
             if not self._logs.knows_all_topics:
                 known |= frozenset(self._archive.known())
-            await trio.to_thread.run_sync(self._archive.remove_unknown, known)
+            await trio.to_thread.run_sync(self._archive.remove_unknown, known, trio.from_thread.check_cancelled)
         return True
 
     async def archive_one(self) -> bool:
@@ -152,7 +153,10 @@ class Upkeep:
             if segment is None:
                 return False
             targets = self._logs.archive_targets()  # every log that the segment may have batches of is there by now
-            number, edit = await trio.to_thread.run_sync(self._archiver.take_over, segment, targets, self._clock_ms())
+            now_ms = self._clock_ms()
+            number, edit = await trio.to_thread.run_sync(
+                self._archiver.take_over, segment, targets, now_ms, trio.from_thread.check_cancelled
+            )
             self._logs.show(edit)
             await trio.to_thread.run_sync(self._journal.recycle, number)
             return True
@@ -221,7 +225,7 @@ class Upkeep:
             cleaning.last_records,
             now_ms,
             dedupe_buffer_bytes,
-            trio.from_thread.check_cancelled,  # a log may be large, and a broker that ends does not wait for all of it
+            trio.from_thread.check_cancelled,
         )
         if cleaned is None:
             return False

@@ -1,9 +1,10 @@
 """A broker with something changed, run as `broker_variant.py VARIANT serve ...`: for tests, as a child process.
 
 Rules of this file: a variant subclasses one class of the broker and puts it in the place of the original. `rolling`,
-`unarchived`, `hoarding`, which is both, `counting`, `soaked`, `small-segments` and `wandering-clock` are brokers that
-must pass every test; the others are sabotaged, each in one way that the tests must notice. A variant that changes
-nothing would pass for a broker that withstands its sabotage: `test_broker_variant.py` looks that each bites.
+`unarchived`, `hoarding`, which is both, `counting`, `soaked`, `small-segments`, `slow-archive` and `wandering-clock`
+are brokers that must pass every test; the others are sabotaged, each in one way that the tests must notice. A variant
+that changes nothing would pass for a broker that withstands its sabotage: `test_broker_variant.py` looks that each
+bites.
 """
 
 import contextlib
@@ -19,6 +20,8 @@ from pipeline_broker.apis import dispatch
 from pipeline_broker.apis.call import Call
 from pipeline_broker.broker import broker
 from pipeline_broker.files.file_system import SystemFileSystem
+from pipeline_broker.log.archive import archive
+from pipeline_broker.log.archive.local_store import LocalStore
 from pipeline_broker.log.journal import commit_writer, journal
 from pipeline_broker.log.journal.recovery import Recovery
 from pipeline_broker.log.partition import partition_log, producer_state
@@ -38,6 +41,7 @@ SOAKED_SEGMENT_BYTES = 4 << 20
 LARGE_COMMIT_BYTES = 8 << 10
 """From here on they go past the page cache, so that what is killed does both."""
 HOLD_SECONDS = 0.1
+SLOW_SYNC_SECONDS = 0.02
 CLOCK_AHEAD = "CLOCK_AHEAD"
 """Names a file that says by how many seconds the wall clock of `wandering-clock` is ahead."""
 
@@ -61,6 +65,14 @@ class SoakedJournal(journal.Journal):
 
     def __init__(self, taken, flush, _, ports):
         super().__init__(taken, flush, SOAKED_SEGMENT_BYTES, ports)
+
+
+class SlowStore(LocalStore):
+    """A disk that takes its time for each file."""
+
+    def _sync_data(self, name):
+        time.sleep(SLOW_SYNC_SECONDS)
+        super()._sync_data(name)
 
 
 class NoUpkeep(upkeep.Upkeep):
@@ -259,6 +271,7 @@ VARIANTS = {
     "wandering-clock": {(time, "time"): wandering(time.time), (time, "time_ns"): wandering(time.time_ns)},
     "soaked": {(data_directory, "Journal"): SoakedJournal, **LARGE_COMMITS},
     "small-segments": {(data_directory, "Journal"): CountedJournal, **LARGE_COMMITS},
+    "slow-archive": {(data_directory, "Journal"): CountedJournal, (archive, "LocalStore"): SlowStore},
     "counting-and-loses-the-last-frame": {**COUNTING, (journal, "Recovery"): ShortRecovery},
     "hoarding": {(data_directory, "Journal"): RollingJournal, (upkeep, "Upkeep"): NoUpkeep, **LARGE_COMMITS},
     "acknowledges-before-the-write": {(data_directory, "Journal"): journal_on(HoldingFileSystem)},

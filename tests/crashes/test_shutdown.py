@@ -14,9 +14,12 @@ from click.testing import CliRunner
 
 from pipeline_broker.cli import main
 from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from stages.server_limits import DRAIN_SECONDS
 from tests.conftest import ROOT
+from tests.crashes.broker_under_test import VARIANTS
 from tests.crashes.producers import draw_records, produce_request
 from tests.crashes.scene import PARTITIONS, Scene
 from tests.crashes.wire_client import WireClient, describe_topics, fetch_request
@@ -27,6 +30,8 @@ ACKNOWLEDGED_FIRST = 100
 END_SECONDS_MAX = 10.0
 HALF_FRAMES = 50
 HELD_EACH = 10
+WIDE_PARTITIONS = 2000
+LATEST = -1
 
 
 def load_until_busy(scene):
@@ -156,6 +161,37 @@ def test_a_signal_ends_it_in_time_whatever_clients_and_rules_hold(broker_process
     assert code == 0, broker.stderr
     lines = [line for line in broker.stderr.splitlines() if "fault rule" not in line]
     assert lines == []
+
+
+@MODES
+def test_a_signal_ends_it_in_time_amid_the_archiving_of_thousands_of_partitions(broker_process, mode):
+    """Each of them is a sync or more: a round takes longer than an end may. What it left is in the journal."""
+    broker = broker_process(mode=mode, program=(str(VARIANTS), "slow-archive"))
+    batch = build_batch([NewRecord(bytes(500), timestamp=1_000)])
+    with WireClient((broker.host, broker.port)) as client:
+        topic = CreateTopicsRequest.CreatableTopic("wide", WIDE_PARTITIONS, 1)
+        (created,) = client.ask(CreateTopicsRequest([topic], timeout_ms=10_000)).topics
+        topic_ids = {"wide": created.topic_id}
+        answer = client.ask(produce_request(topic_ids, {("wide", number): batch for number in range(WIDE_PARTITIONS)}))
+        assert {each.error_code for each in answer.responses[0].partition_responses} == {0}
+    deadline = time.monotonic() + END_SECONDS_MAX
+    while not list((broker.data / "archive").glob("wide-*")):
+        assert time.monotonic() < deadline, "no archiving began"
+        time.sleep(0.01)
+    began = time.monotonic()
+    broker.process.send_signal(signal.SIGTERM)
+    assert broker.process.wait(END_SECONDS_MAX) == 0, broker.stderr
+    assert time.monotonic() - began < END_SECONDS_MAX
+    assert not broker.stderr
+    assert len(list((broker.data / "archive").glob("wide-*/*.log"))) > 0
+    again = broker_process(mode=mode)
+    with WireClient((again.host, again.port)) as client:
+        wanted = [ListOffsetsRequest.ListOffsetsPartition(number, -1, LATEST) for number in range(WIDE_PARTITIONS)]
+        request = ListOffsetsRequest(-1, topics=[ListOffsetsRequest.ListOffsetsTopic("wide", wanted)])
+        assert {each.offset for each in client.ask(request).topics[0].partitions} == {1}
+        for number in range(0, WIDE_PARTITIONS, 97):
+            fetched = client.ask(fetch_request(topic_ids["wide"], number, 0))
+            assert len(fetched.responses[0].partitions[0].records) == len(batch)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -4,6 +4,7 @@ import errno
 import itertools
 import os
 import random
+import time
 
 import attrs
 import pytest
@@ -20,6 +21,7 @@ from pipeline_broker.node.upkeep import UpkeepFailedError
 from tests.node.upkeep_bench import DIRECTORY, HOUR_MS, NOW_MS, VALUE_BYTES, Bench, archived, kept, retained, wait_until
 
 LATER_ID = bytes(reversed(range(16)))
+WIDE_PARTITIONS = 30
 
 
 def retention(**rules):
@@ -170,6 +172,88 @@ def test_a_data_directory_that_is_removed_or_replaced_ends_the_upkeep(tmp_path, 
     failure = only_cause(raised.value)
     assert "was removed or replaced while it was in use" in str(failure)
     bench.journal.close()
+
+
+@pytest.mark.parametrize("operation", ["write", "sync", "sync directory"])
+def test_an_end_waits_for_no_more_of_the_archive_than_a_few_partitions(operation, monkeypatch):
+    """A round has several syncs for each partition that a segment of the journal has batches of."""
+    monkeypatch.setattr("pipeline_broker.log.archive.archiver.FILES_SYNCED_AT_ONCE", 2)
+    bench, slowed = Bench(), []
+    wide = bench.logs.create("wide", LATER_ID, WIDE_PARTITIONS)
+
+    async def main():
+        async with kept(bench):
+            for bench.log in wide:
+                bench.produce(1, size=10)
+            with trio.CancelScope() as scope:
+
+                def slow(name, path):
+                    if name == operation and any(part.startswith("wide-") for part in path.parts):
+                        slowed.append(path)
+                        trio.from_thread.run_sync(scope.cancel)
+                        time.sleep(0.001)
+
+                bench.files.before = slow
+                await bench.upkeep.archive_all()
+            bench.files.before = lambda *_: None
+            assert scope.cancelled_caught
+            assert 0 < len(slowed) <= 4
+            assert not any(log.entry_key in bench.archive.known() for log in wide)
+            assert bench.journal.sealed()
+            await bench.upkeep.archive_all()
+
+    trio.run(main)
+    for bench.log in wide:
+        assert bench.log.archived.end_offset == 1
+        assert bench.values() == [0]
+
+
+def test_an_end_does_not_wait_for_all_that_killed_writers_left():
+    bench, folders = Bench(), [f"gone-{number}" for number in range(WIDE_PARTITIONS)]
+    for folder in folders:
+        bench.archive.store.write(f"{folder}/00000000000000000000.log", [b"x"], 0)
+    deleted = []
+
+    async def main():
+        async with trio.open_nursery() as nursery:
+
+            def slow(name, path):
+                if name == "unlink" and path.parent.name in folders:
+                    deleted.append(path)
+                    trio.from_thread.run_sync(nursery.cancel_scope.cancel)
+
+            bench.files.before = slow
+            nursery.start_soon(bench.upkeep.run)
+
+    trio.run(main)
+    assert len(deleted) == 1
+    bench.files.before = lambda *_: None
+    bench.start()
+    bench.archive.remove_unknown({bench.log.entry_key})
+    assert not bench.archive.store.folders()
+
+
+def test_an_index_that_finds_no_room_when_it_is_written_again_hides_no_batches(monkeypatch):
+    """The round had been committed by then, and the logs were never shown what it took over."""
+    monkeypatch.setattr("pipeline_broker.node.upkeep.RETRY_SECONDS", 0.001)
+    bench = Bench(policies=retention())
+    refusals = iter([OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))])
+    monkeypatch.setattr(bench.archive.reader, "write_repairs", lambda: refuse(refusals))
+
+    async def main():
+        async with kept(bench):
+            bench.produce(3)
+            await wait_until(lambda: not bench.journal.sealed())
+
+    trio.run(main)
+    assert bench.values() == list(range(3))
+    assert bench.log.archived is not None
+    assert next(refusals, None) is None
+
+
+def refuse(refusals):
+    for refusal in refusals:
+        raise refusal
 
 
 @pytest.mark.parametrize("operation", ["sync", "write"])

@@ -7,7 +7,7 @@ then shows to the logs. What is not in the manifest does not count, so a writer 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -214,8 +214,13 @@ class Archive:
             names += counted_names(one.folder, one.segment)
         self.store.delete(names)
 
-    def remove_unknown(self, known: Collection[bytes]) -> None:
-        """Forget partitions that are no more, and delete files that do not count: what killed writers left."""
+    def remove_unknown(self, known: Collection[bytes], check: Callable[[], object] = lambda: None) -> None:
+        """Forget partitions that are no more, and delete files that do not count: what killed writers left.
+
+        Args:
+            known: the entry keys of the partitions that there are.
+            check: called between folders; what it raises ends the work, and the next start does the rest.
+        """
         self.make_durable()  # else a power cut brings back a manifest that counts them
         partitions = self._manifest_file.manifest.partitions
         gone = [key for key in partitions if key not in known]
@@ -223,6 +228,7 @@ class Archive:
             self.commit(Edit(self.lsn, dict.fromkeys(gone)))
         counting = {manifest.folder: manifest for manifest in partitions.values()}
         for folder in self.store.folders():
+            check()
             if folder not in counting:
                 self.store.delete_folder(folder)
                 continue
@@ -231,11 +237,12 @@ class Archive:
             names = (f"{folder}/{name}" for name in self.store.names(folder))
             self.store.delete([name for name in names if name not in counted])
 
-    def make_folders_free(self, folders: Mapping[bytes, str]) -> None:
+    def make_folders_free(self, folders: Mapping[bytes, str], check: Callable[[], object] = lambda: None) -> None:
         """A new topic has the name of a deleted one: that one's files go before the first of the new is written.
 
         Args:
             folders: of all logs that there are, by entry key.
+            check: called between folders; what it raises ends the work, and the next call does the rest.
         """
         partitions = self._manifest_file.manifest.partitions
         new = {folder for key, folder in folders.items() if key not in partitions}
@@ -245,6 +252,7 @@ class Archive:
         if former:
             self.commit(Edit(self.lsn, dict.fromkeys(former)))
         for folder in new.intersection(self.store.folders()):
+            check()
             self.store.delete_folder(folder)
 
     def known(self) -> Collection[bytes]:

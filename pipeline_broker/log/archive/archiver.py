@@ -3,13 +3,14 @@
 Rules of this file: it runs in the one thread that writes to the archive. Batches are copied as they are. Everything
 that a round wrote is durable before the manifest names it, and the journal's space is given back only when the manifest
 is durable. A round that was cut short has changed nothing that counts, and the next one writes the same bytes again,
-which is also what makes a sync after a failed one worth something.
+which is also what makes a sync after a failed one worth something. A round of thousands of partitions takes thousands
+of syncs, so the end of a broker may cut it short between any two of them.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import attrs
@@ -34,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 BUFFERED_BYTES_MAX = 8 << 20
 """Batches that are held in memory before they are written: it takes many small ones to make a write worth while."""
+FILES_SYNCED_AT_ONCE = 64
+"""Files that are synced before the round looks again whether it is to end: a fraction of a second."""
 
 
 @attrs.frozen
@@ -85,7 +88,11 @@ class Archiver:
         return CompleteSegment(*sealed[0]) if sealed else None
 
     def take_over(
-        self, segment: CompleteSegment, targets: Mapping[bytes, ArchiveTarget], now_ms: int
+        self,
+        segment: CompleteSegment,
+        targets: Mapping[bytes, ArchiveTarget],
+        now_ms: int,
+        check: Callable[[], object] = lambda: None,
     ) -> tuple[int, Edit]:
         """Copy a complete segment of the journal; its number and the edit.
 
@@ -96,6 +103,8 @@ class Archiver:
             targets: the logs that there are, by entry key; batches of others belong to deleted topics. Asked for after
                 the segment was found: a segment that is completed later may hold batches of logs that came later.
             now_ms: wall clock.
+            check: called now and then until the edit is committed; what it raises ends the round, which has changed
+                nothing that counts, as that of a killed process.
 
         Raises:
             JournalCorrupt: the journal does not hold what was written to it.
@@ -105,9 +114,10 @@ class Archiver:
         self._archive.make_durable()
         if end_lsn <= self._archive.lsn:  # a start found it here already
             return number, Edit(self._archive.lsn, {})
-        self._archive.make_folders_free({key: target.folder for key, target in targets.items()})
+        pace = Pace(check)
+        self._archive.make_folders_free({key: target.folder for key, target in targets.items()}, pace)
         writers: dict[bytes, _PartitionWriter] = {}
-        buffered, pace = 0, Pace()
+        buffered = 0
         for key, _, batch in self._journal.sealed_entries(number, end_lsn, self._archive.lsn):
             writer = writers.get(key)
             if writer is None:
@@ -119,19 +129,23 @@ class Archiver:
             buffered += len(batch)
             pace()
             if buffered >= BUFFERED_BYTES_MAX:
-                _flush(writers)
+                _flush(writers, pace)
                 buffered = 0
-        _flush(writers)
-        self._archive.store.sync([name for writer in writers.values() for name in writer.written])
+        _flush(writers, pace)
+        written = [name for writer in writers.values() for name in writer.written]
+        for start in range(0, len(written), FILES_SYNCED_AT_ONCE):
+            self._archive.store.sync(written[start : start + FILES_SYNCED_AT_ONCE])
+            pace()
+        self._archive.reader.write_repairs()  # here, because a disk that refuses it has the whole round done again
         edit = Edit(end_lsn, {key: writer.manifest() for key, writer in writers.items()})
         self._archive.commit(edit)
-        self._archive.reader.write_repairs()
         return number, edit
 
 
-def _flush(writers: Mapping[bytes, _PartitionWriter]) -> None:
+def _flush(writers: Mapping[bytes, _PartitionWriter], pace: Pace) -> None:
     for writer in writers.values():
         writer.flush()
+        pace()
 
 
 class _PartitionWriter:

@@ -31,10 +31,22 @@ DIRECTORY = Path("/data")
 READ_BYTES = 1 << 20
 OPERATIONS_MAX = 40
 """A round of the archive takes fewer operations of the disk than this, with the segments of this test."""
+CHECKS_MAX = 12
+"""A round looks fewer times than this whether it is to end."""
 
 
 class KilledError(BaseException):
     """The process ends here."""
+
+
+class GivenUpError(BaseException):
+    """The round is given up here."""
+
+
+@pytest.fixture(autouse=True)
+def _rounds_look_at_every_pause(monkeypatch):
+    monkeypatch.setattr("pipeline_broker.log.archive.pace.WORK_NS", -1)
+    monkeypatch.setattr("pipeline_broker.log.archive.pace.PAUSE_SECONDS", 0)
 
 
 class ArchiveMachine(RuleBasedStateMachine):
@@ -130,6 +142,31 @@ class ArchiveMachine(RuleBasedStateMachine):
             self.files.power_cut(lambda n: data.draw(st.integers(0, n)))
         self.open()
 
+    @rule(checks=st.integers(0, CHECKS_MAX))
+    def give_up_archiving(self, checks):
+        """The end of the broker comes between two pieces of a round; what it does then goes on without an edit."""
+        left = [checks]
+
+        def check():
+            left[0] -= 1
+            if left[0] < 0:
+                raise GivenUpError
+
+        self.journal.seal()
+        before = self.archive.lsn
+        try:
+            found = archive_one(self.archiving, self.manager, check=check)
+        except GivenUpError:
+            self.given_up(before)
+        else:
+            if found is not None:
+                number, edit = found
+                self.manager.show(edit)
+                self.journal.recycle(number)
+
+    def given_up(self, lsn_before):
+        assert self.archive.lsn == lsn_before, "a round that is given up changes nothing that counts"
+
     @rule(data=st.data())
     def power_cut(self, data):
         self.files.power_cut(lambda n: data.draw(st.integers(0, n)))
@@ -220,14 +257,14 @@ def test_segments_that_are_not_synced_before_the_manifest_names_them_are_noticed
 
 def test_a_journal_that_is_recycled_before_the_manifest_is_durable_is_noticed():
     class Hasty(Archiver):
-        def take_over(self, segment, targets, now_ms):
+        def take_over(self, segment, targets, now_ms, **options):
             entries = list(self._journal.sealed_entries(*segment))
             entries = [(key, place, memoryview(bytes(batch))) for key, place, batch in entries]
             self._journal.recycle(segment.number)
             self._journal.sealed_entries = lambda *_: iter(entries)
             self._journal.recycle = lambda _: None
             try:
-                return super().take_over(segment, targets, now_ms)
+                return super().take_over(segment, targets, now_ms, **options)
             finally:
                 del self._journal.sealed_entries
 
@@ -245,3 +282,12 @@ def test_an_lsn_that_is_ahead_of_the_archive_is_noticed(monkeypatch):
     original = archiver_room.Edit
     monkeypatch.setattr(archiver_room, "Edit", lambda lsn, partitions: original(lsn + 1, partitions))
     assert_noticed(ArchiveMachine)
+
+
+def test_a_journal_that_is_recycled_after_a_round_that_was_given_up_is_noticed():
+    class Machine(ArchiveMachine):
+        def given_up(self, lsn_before):
+            super().given_up(lsn_before)
+            self.journal.recycle(self.archiving.oldest_complete().number)
+
+    assert_noticed(Machine)
