@@ -274,6 +274,7 @@ def test_the_newest_record_comes_first_and_a_search_stands_in_the_address(browse
     browser.open(f"{link}/topics/hostile?key=tomb", "return document.querySelectorAll('.record').length === 1")
     browser.open(f"{link}/topics/hostile?json=a..b", "return document.querySelector('.error') !== null")
     assert "the filter of json is field, field=text" in browser.text
+    assert [each for each in browser.complaints() if "400" not in each] == []  # the browser tells of refusals itself
 
 
 def test_what_has_the_focus_keeps_it_while_the_page_is_drawn_anew(browser, link):

@@ -11,6 +11,7 @@ from pipeline_broker import EmbeddedBroker
 from pipeline_broker.embedded.dump import as_html, as_text, seen
 
 SECONDS_MAX = 30
+FETCH_WAIT_MS = 20
 TIME = r"\d\d:\d\d:\d\d\.\d{3}"
 
 
@@ -33,7 +34,8 @@ def produce(broker, topic, partition=0, value=b"v"):
 def read(broker, topic, group):
     """Reads one record of a topic that is assigned, and commits."""
     config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "client.id": "reader"}
-    consumer = Consumer({**config, "auto.offset.reset": "earliest", "enable.auto.commit": False})
+    config |= {"auto.offset.reset": "earliest", "enable.auto.commit": False, "fetch.wait.max.ms": FETCH_WAIT_MS}
+    consumer = Consumer(config)
     consumer.assign([TopicPartition(topic, 0, 0)])
     consumer.commit(consumer.poll(SECONDS_MAX), asynchronous=False)
     consumer.close()
@@ -79,6 +81,7 @@ def test_nothing_is_told_of_what_was_before(broker):
         produce(broker, topic)
         read(broker, topic, f"group-{topic}")
         if topic == "before":
+            time.sleep(5 * FETCH_WAIT_MS / 1000)  # a fetch that its client has left waits for records until then
             island = broker.island()
             island.__enter__()
     text = text_of(broker)
