@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -27,6 +27,8 @@ EXIT_USAGE = 2
 class EndSignals:
     """SIGTERM and SIGINT while the event loop does not receive them: they end a start at once, and do not end an end.
 
+    A standby that is asked to end before it serves has done so: it exits with 0.
+
     A broker that is asked to end twice closes its files all the same, and exits as it would have. A start ends by the
     signal itself, as a kill would end it: a KeyboardInterrupt is lost where it meets a callback of the import system.
     """
@@ -35,13 +37,21 @@ class EndSignals:
 
     def __init__(self) -> None:
         self._has_served = False
+        self._stands_by = False
         self._before = {number: signal.signal(number, self._received) for number in self.NUMBERS}
 
     def _received(self, number: int, frame: object) -> None:
         del frame
+        if self._stands_by and not self._has_served:
+            os._exit(0)  # also in the middle of a takeover, which a kill may end anywhere; nothing is kept in memory
         if not self._has_served:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
+
+    def print_standing_by(self, line: str) -> None:
+        """Print the line of a standby, which has nothing to finish: from here on a signal ends it in order."""
+        self._stands_by = True
+        print(line, flush=True)  # noqa: T201 - see below
 
     def print_ready(self, line: str) -> None:
         """Print the ready line; from here on the event loop receives the signals, until the end has begun."""
@@ -83,6 +93,11 @@ class EndSignals:
     type=click.Choice(["disk", "objects"]),
     default=None,
     help="With --store, where what is not archived yet is: in the data directory, or in the store too.",
+)
+@click.option(
+    "--standby",
+    is_flag=True,
+    help="With --wal objects: wait until the broker that has the journal shows no life, and go on with it then.",
 )
 @click.option(
     "--trace",
@@ -147,12 +162,12 @@ def serve(**options: object) -> None:
     end_signals = EndSignals()
     shorten_collections()
     try:
-        _serve(options, end_signals.print_ready)
+        _serve(options, end_signals)
     finally:
         end_signals.close()
 
 
-def _serve(options: dict[str, object], on_ready: Callable[[str], None]) -> None:
+def _serve(options: dict[str, object], end_signals: EndSignals) -> None:
     from pipeline_broker._stages_check import ShadowedStagesError, ensure_stages  # noqa: PLC0415 - paid for when used
 
     try:
@@ -174,7 +189,11 @@ def _serve(options: dict[str, object], on_ready: Callable[[str], None]) -> None:
     if any(setting.partition("=")[0].strip() == "listeners" for setting in settings):
         options["host"] = options["port"] = None
     try:
-        run(ServeOptions.from_command_line(config, options), on_ready)
+        run(
+            ServeOptions.from_command_line(config, options),
+            on_ready=end_signals.print_ready,
+            on_standing_by=end_signals.print_standing_by,
+        )
     except StartError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_USAGE)

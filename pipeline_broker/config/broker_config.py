@@ -40,6 +40,8 @@ class BrokerConfig:
     """The properties that this broker acts on; their meaning stands in broker_properties.txt."""
 
     node_id: int = 1
+    broker_session_timeout_ms: int = 6000
+    broker_heartbeat_interval_ms: int = 2000
     listeners: tuple[str, ...] = ("PLAINTEXT://127.0.0.1:9092",)
     advertised_listeners: tuple[str, ...] | None = None
     listener_security_protocol_map: str = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"

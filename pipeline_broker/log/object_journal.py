@@ -80,6 +80,7 @@ class ObjectJournal:
         taken: its data directory, released by `close`; nothing that matters is kept there.
         segment_sealed: called in a writing thread when a segment is complete and durable.
         segment_bytes: how large a segment gets, about.
+        given_up: called by `close`, when nothing will be written any more.
     """
 
     flush: Flush = "always"
@@ -93,6 +94,7 @@ class ObjectJournal:
         taken: TakenDirectory,
         segment_sealed: Callable[[], None] = lambda: None,
         segment_bytes: int = SEGMENT_BYTES,
+        given_up: Callable[[], None] = lambda: None,
     ) -> None:
         self.room = StoreRoom()
         self._store = SettledStore(store, self.room.pause)
@@ -101,6 +103,7 @@ class ObjectJournal:
         self._brief_store = SettledStore(store, pause_briefly)
         self._reader = SlotReader(self._brief_store, log)
         self._segment_sealed, self._segment_bytes = segment_sealed, segment_bytes
+        self._given_up = given_up
         first = ownership.first
         self._slots = SlotWriter(self._store, log, node, ownership.nonce, Writer.owning(first))
         self._is_recovered = False
@@ -356,6 +359,7 @@ class ObjectJournal:
         with self._changed:
             self._closed = True
         self.wait_for_nobody()
+        self._given_up()
         self._taken.lock.release()
 
     def _fail(self, error: Exception) -> NoReturn:

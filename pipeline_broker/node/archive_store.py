@@ -6,6 +6,7 @@ a store that keeps no conditions is refused before anything is written to it tha
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Callable
@@ -21,10 +22,12 @@ from pipeline_broker.log.archive.object_archive import open_object_archive
 from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
 from pipeline_broker.log.object_journal import ObjectJournal
-from pipeline_broker.node.options import StartError
+from pipeline_broker.node.options import StartError, TakeoverFailedError
 from pipeline_broker.objects.check import check_store
-from pipeline_broker.objects.fenced_log import BrokenLogError
+from pipeline_broker.objects.fenced_log import BrokenLogError, place_of
 from pipeline_broker.objects.fencing import TakeoverError, take_over
+from pipeline_broker.objects.lease import Lease, LeaseTimes, Sight
+from pipeline_broker.objects.lease_keeper import LeaseKeeper, claim_lease, read_lease, take_lease
 from pipeline_broker.objects.opening import StoreRefused, open_store
 from pipeline_broker.objects.settled_store import SettledStore, pause_briefly
 from pipeline_broker.objects.slot_writer import FencedError
@@ -43,10 +46,12 @@ class ArchiveStore:
     Attributes:
         place: its address, and whose archive in it is meant.
         store: not settled.
+        sight: of the lease that a standby claims, and no other; None for a start that takes over from any owner.
     """
 
     place: ArchivePlace
     store: ObjectStore
+    sight: Sight | None = None
 
     @classmethod
     def find(cls, place: ArchivePlace, files: FileSystem) -> ArchiveStore:
@@ -82,11 +87,35 @@ class ArchiveStore:
             raise StartError(f"cannot use the data directory {data}: {error.strerror}") from None
         return None if place is None else cls.find(place, files)
 
+    def look(self) -> Sight:
+        """A look at the lease of the journal; raises ObjectStoreError where the store does not answer."""
+        return read_lease(self.store, self._journal_name)
+
+    def claim(self, times: LeaseTimes) -> LeaseKeeper:
+        """Claim the lease of the journal, in front of all that ends another owner; whoever calls closes what it gets.
+
+        A store that does not do it says nothing about who owns the journal, so that is tried all the same.
+
+        Raises:
+            TakeoverFailedError: another standby has claimed what this one saw.
+        """
+        log, lease = self._journal_name, Lease(os.urandom(16))
+        settled = SettledStore(self.store, pause_briefly)
+        try:
+            if self.sight is None:
+                tag = take_lease(settled, log, lease)
+            elif (tag := claim_lease(settled, log, lease, self.sight)) is None:
+                raise TakeoverFailedError(f"another broker goes on with the journal of node {self.place.node}")
+        except ObjectStoreError:
+            tag = None
+        return LeaseKeeper(self.store, log, lease, tag, times)
+
     def open(self) -> Archive:
         """Take the archive over.
 
         Raises:
-            StartError: the store does not answer, or another broker takes it over.
+            TakeoverFailedError: the store does not answer, or another broker takes it over.
+            StartError: its journal is in the store, and this start's is not.
             ManifestDamaged: it cannot be read.
         """
         if self.place.wal == "disk" and self._has_journal():
@@ -95,10 +124,10 @@ class ArchiveStore:
             return open_object_archive(self.store, self.place.node, _pause)
         except (ObjectStoreError, FencedError) as error:
             where = f"the archive of node {self.place.node} in {self.place.url}"
-            raise StartError(f"{where} cannot be used: {error}") from None
+            raise TakeoverFailedError(f"{where} cannot be used: {error}") from None
 
     def open_journal(
-        self, taken: TakenDirectory, archived_lsn: int, segment_sealed: Callable[[], None]
+        self, taken: TakenDirectory, archived_lsn: int, segment_sealed: Callable[[], None], lease: LeaseKeeper
     ) -> ObjectJournal:
         """Take the journal over, from any process that has it; the archive comes first.
 
@@ -109,9 +138,11 @@ class ArchiveStore:
             taken: the data directory, in which nothing that matters is kept.
             archived_lsn: of the archive; that of a journal on a disk means nothing to one in a store.
             segment_sealed: see ObjectJournal.
+            lease: that was claimed; closed with the journal.
 
         Raises:
-            StartError: the store does not answer, other brokers take it over, or the journal was on a disk before.
+            TakeoverFailedError: the store does not answer, or other brokers take it over.
+            StartError: the journal was on a disk before.
             JournalCorrupt: its beginning cannot be read.
         """
         log, node = self._journal_name, self.place.node
@@ -123,10 +154,11 @@ class ArchiveStore:
             ownership = take_over(SettledStore(self.store, pause_briefly), log, node, lambda: os.urandom(16))
         except (ObjectStoreError, TakeoverError) as error:
             where = f"the journal of node {node} in {self.place.url}"
-            raise StartError(f"{where} cannot be used: {error}") from None
+            raise TakeoverFailedError(f"{where} cannot be used: {error}") from None
         except BrokenLogError as error:
             raise JournalCorrupt(str(error)) from None
-        return ObjectJournal(self.store, log, node, ownership, taken, segment_sealed)
+        given_up = functools.partial(lease.close, gives_back=True)
+        return ObjectJournal(self.store, log, node, ownership, taken, segment_sealed, given_up=given_up)
 
     @property
     def _journal_name(self) -> str:
@@ -134,9 +166,10 @@ class ArchiveStore:
 
     def _has_journal(self) -> bool:
         try:
-            return bool(SettledStore(self.store, pause_briefly).list(f"{self._journal_name}/"))
+            first = SettledStore(self.store, pause_briefly).list(f"{self._journal_name}/")[:1]
         except ObjectStoreError as error:
-            raise StartError(f"the store {self.place.url} cannot be used: {error}") from None
+            raise TakeoverFailedError(f"the store {self.place.url} cannot be used: {error}") from None
+        return any(place_of(each.name) is not None for each in first)  # a lease alone is none, and sorts behind fences
 
 
 def _pause(seconds: float, error: ObjectStoreError) -> None:

@@ -22,7 +22,8 @@ from pipeline_broker.log.journal.journal import SEGMENT_BYTES, Journal, JournalP
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
 from pipeline_broker.log.journal_port import Flush, JournalPort
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.node.options import StartError
+from pipeline_broker.node.options import StartError, TakeoverFailedError
+from pipeline_broker.objects.slot_writer import FencedError
 
 if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig
@@ -67,13 +68,13 @@ def open_broker(
         store: where the archive is, when it is not in the directory.
 
     Raises:
-        StartError: it is in use, damaged, or not usable.
+        StartError: it is in use, damaged, or not usable; TakeoverFailedError: another broker has its store, for instance.
     """
     files = SystemFileSystem() if files is None else files
     taken = _take(data, files)
     try:
         keep_archive_place(files, data, None if store is None else store.place)
-        archive, journal = _open(taken, flush, segment_bytes, ports, store)
+        archive, journal = _open(taken, config, flush, segment_bytes, ports, store)
     except StartError:
         taken.lock.release()
         raise
@@ -107,15 +108,20 @@ def _take(data: Path, files: FileSystem) -> TakenDirectory:
 
 
 def _open(
-    taken: TakenDirectory, flush: Flush, segment_bytes: int, ports: Ports, store: ArchiveStore | None
+    taken: TakenDirectory,
+    config: BrokerConfig,
+    flush: Flush,
+    segment_bytes: int,
+    ports: Ports,
+    store: ArchiveStore | None,
 ) -> tuple[Archive, JournalPort]:
     clean = taken.clean_shutdown
     if store is None:
         archive = Archive.open(taken.path, taken.files, None if clean is None else clean.manifest)
+    elif store.place.wal == "objects":
+        return _open_in_store(taken, config, ports, store)
     else:
         archive = store.open()
-        if store.place.wal == "objects":
-            return archive, store.open_journal(taken, archive.lsn, ports.segment_sealed)
     journal_ports = JournalPorts(
         manifest_end=lambda: archive.manifest_end,
         segment_sealed=ports.segment_sealed,
@@ -124,11 +130,28 @@ def _open(
     return archive, Journal(taken, flush, segment_bytes, journal_ports)
 
 
+def _open_in_store(
+    taken: TakenDirectory, config: BrokerConfig, ports: Ports, store: ArchiveStore
+) -> tuple[Archive, JournalPort]:
+    """Archive and journal, with a lease that is kept from the first step of a takeover on."""
+    from pipeline_broker.objects.lease import LeaseTimes  # noqa: PLC0415 - for those who named a store
+
+    lease = store.claim(LeaseTimes.of(config.broker_heartbeat_interval_ms, config.broker_session_timeout_ms))
+    try:
+        archive = store.open()
+        return archive, store.open_journal(taken, archive.lsn, ports.segment_sealed, lease)
+    except BaseException:
+        lease.close(gives_back=False)  # a standby tries the same after a session, not at once
+        raise
+
+
 def _refusal(data: Path, error: Exception) -> StartError:
     """The line that says why the directory cannot be opened."""
     cause = error.__cause__ if isinstance(error, JournalFailed) else error
     if isinstance(cause, Obstacle):
-        return StartError(str(cause))
+        return TakeoverFailedError(str(cause))
+    if isinstance(cause, FencedError):
+        return TakeoverFailedError(str(error))
     if not isinstance(cause, OSError):
         return StartError(f"{data}: {error}")
     if cause.errno in NO_SPACE:

@@ -28,7 +28,16 @@ if TYPE_CHECKING:
     from pipeline_broker.log.archive.archive_place import Wal
     from pipeline_broker.log.journal_port import Flush
 
-__all__ = ["QUEUES", "ServeOptions", "StartError", "commit_pace_of", "limits_of", "mode_of", "quota_limits_of"]
+__all__ = [
+    "QUEUES",
+    "ServeOptions",
+    "StartError",
+    "TakeoverFailedError",
+    "commit_pace_of",
+    "limits_of",
+    "mode_of",
+    "quota_limits_of",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +47,10 @@ QUEUES = "pipeline.queues"
 
 class StartError(Exception):
     """The broker cannot start; the text is one line that says what to do."""
+
+
+class TakeoverFailedError(StartError):
+    """Another broker goes on with what this one wanted to take over, or its store does not answer: a standby waits."""
 
 
 @attrs.frozen(kw_only=True)
@@ -59,6 +72,7 @@ class ServeOptions:
         dashboard: where the dashboard is served, if at all.
         store: the address of the store that the archive is in; None for the data directory.
         wal: where the journal is: "disk", the data directory, or "objects", the store.
+        standby: wait until the owner of that journal shows no life, and take over then.
     """
 
     mode: Mode
@@ -75,6 +89,7 @@ class ServeOptions:
     dashboard: DashboardOptions | None = None
     store: str | None = None
     wal: Wal = "disk"
+    standby: bool = False
 
     @classmethod
     def from_command_line(cls, config: BrokerConfig, options: Mapping[str, Any]) -> ServeOptions:
@@ -95,6 +110,7 @@ class ServeOptions:
             dashboard=_dashboard(options["dashboard"], options["dashboard_beside"]),
             store=options["store"],
             wal=_wal(options["store"], options["wal"]),
+            standby=_standby(options["wal"], wanted=options["standby"]),
             config=config,
         )
 
@@ -129,6 +145,13 @@ def _wal(url: str | None, wal: Wal | None) -> Wal:
     if (url is None) != (wal is None):
         raise StartError("--store and --wal belong together: --store URL --wal disk, or --wal objects")
     return wal or "disk"
+
+
+def _standby(wal: Wal | None, *, wanted: bool) -> bool:
+    """Whether to wait; to wait for a journal that is not in a store is a StartError, for another has its disk."""
+    if wanted and wal != "objects":
+        raise StartError("--standby waits for the journal of another broker: it needs --store URL --wal objects")
+    return wanted
 
 
 def commit_pace_of(options: ServeOptions, config: BrokerConfig) -> CommitPace | None:

@@ -15,7 +15,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -30,7 +30,7 @@ from pipeline_broker.node.assembly import assemble
 from pipeline_broker.node.data_directory import open_broker, upkeep_of
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.observers import Observers, ObserversUnavailableError
-from pipeline_broker.node.options import ServeOptions, StartError
+from pipeline_broker.node.options import ServeOptions, StartError, TakeoverFailedError
 from pipeline_broker.node.surroundings import Surroundings
 from pipeline_broker.node.timelines import Timelines
 from pipeline_broker.objects.slot_writer import FencedError
@@ -51,6 +51,7 @@ __all__ = ["ServeOptions", "StartError", "run", "serve"]
 logger = logging.getLogger(__name__)
 
 EXIT_TAKEN_OVER = 3
+STANDING_BY_LINE = "standing by"
 REQUEST_LOG_NAME = "kafka-request.log"
 """In the data directory: where requests are logged when a client asks for it and the start named no file."""
 
@@ -119,10 +120,16 @@ def ready_line(options: ServeOptions, listeners: BrokerListeners) -> str:
     return f"listening on {listeners.first_address} mode={options.mode.name} data={options.data}"
 
 
+def print_line(line: str) -> None:
+    """Say something to whoever started the broker."""
+    print(line, flush=True)  # noqa: T201 - these lines are the interface
+
+
 async def serve(
     options: ServeOptions,
     *,
-    on_ready: Callable[[str], None] = lambda line: print(line, flush=True),  # noqa: T201 - the ready line is the interface
+    on_ready: Callable[[str], None] = print_line,
+    on_standing_by: Callable[[str], None] = print_line,
     task_status: trio.TaskStatus[SocketServer] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT, or until a commit fails.
@@ -131,6 +138,44 @@ async def serve(
         StartError: see `open_broker` and `BrokerListeners`.
         CommitFailedError: a commit failed.
     """
+    files = FaultyFiles(SystemFileSystem(), functools.partial(os.kill, os.getpid(), signal.SIGKILL))
+    store = archive_store(options, files)
+    if not options.standby:
+        await _start(options, files, store, on_ready, task_status)
+        return
+    assert store is not None, "options with a standby have a store"
+    on_standing_by(STANDING_BY_LINE)
+    await _stand_by(
+        options, store, functools.partial(_start, options, files, on_ready=on_ready, task_status=task_status)
+    )
+
+
+async def _stand_by(
+    options: ServeOptions, store: ArchiveStore, start: Callable[[ArchiveStore], Awaitable[None]]
+) -> None:
+    """Take over when the owner of the journal shows no life; as often as another one is faster, wait again."""
+    from pipeline_broker.node.standby import wait_for_lease  # noqa: PLC0415 - for those who asked
+    from pipeline_broker.objects.lease import LeaseTimes  # noqa: PLC0415 - see above
+
+    config = options.config
+    times = LeaseTimes.of(config.broker_heartbeat_interval_ms, config.broker_session_timeout_ms)
+    while True:
+        sight = await wait_for_lease(store.look, times)
+        try:
+            await start(attrs.evolve(store, sight=sight))
+        except TakeoverFailedError as failure:
+            logger.warning("%s; this one stands by again", failure)
+        else:
+            return
+
+
+async def _start(
+    options: ServeOptions,
+    files: FaultyFiles,
+    store: ArchiveStore | None,
+    on_ready: Callable[[str], None],
+    task_status: trio.TaskStatus[SocketServer],
+) -> None:
     with contextlib.ExitStack() as stack:
         listeners = BrokerListeners(options.config)
         stack.callback(listeners.close)
@@ -138,7 +183,6 @@ async def serve(
         rules = fault_rules(options)
         observers = open_observers(options)
         stack.callback(observers.close)
-        files = FaultyFiles(SystemFileSystem(), functools.partial(os.kill, os.getpid(), signal.SIGKILL))
         surroundings = Surroundings(options.mode, listeners, fault_files=files)
         journal, broker = open_broker(
             options.data,
@@ -146,7 +190,7 @@ async def serve(
             flush=options.flush,
             files=files,
             ports=surroundings.ports,
-            store=archive_store(options, files),
+            store=store,
         )
         data = options.data
         if is_open_to_others(data):
@@ -216,8 +260,15 @@ def _root_of(error: BaseException) -> BaseException:
     return error
 
 
-def run(options: ServeOptions, on_ready: Callable[[str], None]) -> None:
+def run(
+    options: ServeOptions, on_ready: Callable[[str], None], on_standing_by: Callable[[str], None] = print_line
+) -> None:
     """Run a broker in this process; returns after a clean end.
+
+    Args:
+        options: how it is started.
+        on_ready: called with the line that says where it listens.
+        on_standing_by: called with the line of a standby, which comes first.
 
     Raises:
         StartError: it cannot start.
@@ -229,7 +280,7 @@ def run(options: ServeOptions, on_ready: Callable[[str], None]) -> None:
         gc.freeze()
 
     try:
-        trio.run(functools.partial(serve, options, on_ready=ready))
+        trio.run(functools.partial(serve, options, on_ready=ready, on_standing_by=on_standing_by))
     except StartError:
         raise
     except BaseExceptionGroup as errors:

@@ -99,15 +99,17 @@ class DirectoryStore:
         return self._remember(tag)
 
     def replace(self, name: str, parts: Sequence[Buffer], tag: str) -> str:
-        with self._written(name, parts) as (written, target, new_tag), self._locked():
-            try:
-                found = _tag(self._files.open(target))
-            except FileNotFoundError:
-                raise Changed(name) from None
-            if found.hex() != tag:
+        with self._written(name, parts) as (written, target, new_tag):
+            with self._locked():  # as short as can be: a process that is stopped in it keeps all others out
+                try:
+                    is_as_read = _tag(self._files.open(target)).hex() == tag
+                except FileNotFoundError:
+                    raise Changed(name) from None
+                if is_as_read:
+                    self._files.rename(written, target)
+            if not is_as_read:
                 self._sync_seen(target)
                 raise Changed(name)
-            self._files.rename(written, target)
             self._sync_names(target.parent, Unsure)
         return self._remember(new_tag)
 

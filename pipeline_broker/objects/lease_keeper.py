@@ -1,0 +1,114 @@
+"""A lease read, claimed, and kept for as long as a log is owned.
+
+Rules of this file: a thread keeps the lease, also while its owner reads what it took over. An owner whose lease another
+one has claimed goes on, because it is the fence that ends it; should no fence come, it claims the lease again when that
+stands still, as a standby would. A store that does not answer is waited for.
+"""
+
+import threading
+import time
+from contextlib import suppress
+
+from pipeline_broker.objects.lease import LEASE_BYTES_MAX, Lease, LeaseTimes, Sight, Watch, lease_name
+from pipeline_broker.objects.settled_store import SettledStore, pause_until
+from pipeline_broker.objects.store import Changed, Exists, Missing, ObjectStore, ObjectStoreError
+
+__all__ = ["LeaseKeeper", "claim_lease", "read_lease", "take_lease"]
+
+CLOSE_SECONDS_MAX = 2.0
+"""How long an end waits for the lease to be given back."""
+CLAIMS_MAX = 20
+
+
+def read_lease(store: ObjectStore, log: str) -> Sight:
+    """A look at the lease of a log; raises ObjectStoreError where the store does not answer."""
+    try:
+        part = store.read(lease_name(log), 0, LEASE_BYTES_MAX)
+    except Missing:
+        return Sight()
+    return Sight(bytes(part.data), part.tag)
+
+
+def claim_lease(store: ObjectStore, log: str, lease: Lease, sight: Sight) -> str | None:
+    """Replace a lease that was seen; returns the tag of the own one, None where another one was faster.
+
+    Args:
+        store: settled.
+
+    Raises:
+        ObjectStoreError: the store does not answer.
+    """
+    name, content = lease_name(log), lease.encode()
+    try:
+        return store.create(name, [content]) if sight.tag is None else store.replace(name, [content], sight.tag)
+    except (Exists, Changed):
+        return None
+
+
+def take_lease(store: ObjectStore, log: str, lease: Lease) -> str | None:
+    """Claim a lease from any owner; None where others are always faster; otherwise as `claim_lease`."""
+    for _ in range(CLAIMS_MAX):
+        tag = claim_lease(store, log, lease, read_lease(store, log))
+        if tag is not None:
+            return tag
+    return None
+
+
+class LeaseKeeper:
+    """Keeps a lease from the beginning on, in a thread of its own, until it is closed.
+
+    Args:
+        store: not settled.
+        log: whose lease it is.
+        lease: that was written last.
+        tag: of that; None where another one has the lease.
+        times: how often it is renewed, and when that of another one may be claimed.
+    """
+
+    def __init__(self, store: ObjectStore, log: str, lease: Lease, tag: str | None, times: LeaseTimes) -> None:
+        self._log, self._lease, self._tag, self._times = log, lease, tag, times
+        self._stopping = threading.Event()
+        self._gives_back = True
+        self._unsettled = store
+        self._store = SettledStore(store, pause_until(self._stopping))
+        self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+        self._thread.start()
+
+    def close(self, *, gives_back: bool) -> None:
+        """End; waits two seconds at most.
+
+        Args:
+            gives_back: the log is not written any more, and a standby may go on with it at once.
+        """
+        self._gives_back = gives_back
+        self._stopping.set()
+        self._thread.join(CLOSE_SECONDS_MAX)
+
+    def _run(self) -> None:
+        with suppress(ObjectStoreError):  # the store gives up only when this is closed
+            while not self._stopping.is_set():
+                if self._tag is None:
+                    self._claim_when_still()
+                else:
+                    self._renew()
+        if self._tag is not None and self._gives_back:
+            with suppress(ObjectStoreError):
+                claim_lease(self._unsettled, self._log, self._lease.given_back(), Sight(tag=self._tag))
+
+    def _renew(self) -> None:
+        """Until another one has the lease."""
+        while self._tag is not None and not self._stopping.wait(self._times.renew_seconds):
+            self._lease = self._lease.renewed()
+            self._tag = claim_lease(self._store, self._log, self._lease, Sight(tag=self._tag))
+
+    def _claim_when_still(self) -> None:
+        """Until this one has it again."""
+        watch = Watch(self._times.session_seconds)
+        while not self._stopping.wait(self._times.look_seconds):
+            asked_at = time.monotonic()
+            watch = watch.see(read_lease(self._store, self._log), asked_at, time.monotonic())
+            sight = watch.claimable
+            if sight is not None:
+                self._lease = self._lease.renewed()
+                self._tag = claim_lease(self._store, self._log, self._lease, sight)
+                return

@@ -1,0 +1,73 @@
+"""A standby waits for the end of another broker's life, in virtual time."""
+
+import contextlib
+
+import pytest
+import trio
+import trio.testing
+
+from pipeline_broker.node.standby import wait_for_lease
+from pipeline_broker.objects.lease import Lease, LeaseTimes, Sight
+from pipeline_broker.objects.store import Unavailable
+
+SECONDS_MAX = 300
+TIMES = LeaseTimes(2.0, 6.0)
+
+
+class Over(Exception):
+    """Nothing will happen any more; a deadline would let virtual time jump while a thread looks."""
+
+
+class Scene:
+    """A lease that an owner renews every two seconds until it dies, in a store that is out at times."""
+
+    def __init__(self, dies_at, outages=(), given_back_at=float("inf")):
+        self._dies_at, self._outages, self._given_back_at = dies_at, outages, given_back_at
+        self.began = None
+
+    def look(self):
+        now = trio.from_thread.run_sync(trio.current_time) - self.began
+        if now > SECONDS_MAX:
+            raise Over
+        if any(start <= now < end for start, end in self._outages):
+            raise Unavailable("503")
+        renewals = [
+            second
+            for second in range(0, int(min(now, self._dies_at)) + 1, 2)
+            if not any(start <= second < end for start, end in self._outages)
+        ]
+        lease = Lease(bytes(16), len(renewals), now >= self._given_back_at)
+        return Sight(lease.encode(), str(now))
+
+    def run(self):
+        """When it is claimed; None for not at all."""
+
+        async def main():
+            self.began = trio.current_time()
+            with contextlib.suppress(Over):
+                await wait_for_lease(self.look, TIMES)
+                return trio.current_time() - self.began
+
+        return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_it_waits_as_long_as_the_owner_lives():
+    assert Scene(dies_at=1000).run() is None
+
+
+@pytest.mark.parametrize("dies_at", [0.5, 9, 31.9])
+def test_it_goes_on_a_session_after_the_last_sign_of_life(dies_at):
+    assert 6 <= Scene(dies_at).run() - dies_at // 2 * 2 <= 7.5
+
+
+def test_it_goes_on_at_once_when_the_owner_gave_the_lease_back():
+    assert Scene(dies_at=1000, given_back_at=20.2).run() - 20.2 <= 1
+
+
+def test_while_the_store_does_not_answer_nothing_stands_still(caplog):
+    assert Scene(dies_at=1000, outages=[(5, 60), (61, 80)]).run() is None
+    assert [record.message.partition(",")[0] for record in caplog.records] == ["the store does not answer"] * 2
+
+
+def test_after_an_outage_it_waits_for_a_session_again():
+    assert 66 <= Scene(dies_at=5, outages=[(6, 60)]).run() <= 67.5

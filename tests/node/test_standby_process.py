@@ -1,0 +1,188 @@
+"""A standby process goes on with the journal of a broker that was killed, stopped or ended, and of several one does."""
+
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import confluent_kafka as ck
+import pytest
+
+from pipeline_broker.objects.lease import lease_name
+from tests.conftest import READY_LINE, ROOT, BrokerProcess, read_line
+from tests.node.test_archive_in_store import RECORDS, WAIT_SECONDS, consumed, create, failed_start, produce
+from tests.node.test_wal_in_store import ALL, names_in, on_objects
+
+SESSION_SECONDS = 2
+SETTING = ("--set", f"broker.session.timeout.ms={SESSION_SECONDS * 1000}")
+TAKEOVER_SECONDS_MAX = SESSION_SECONDS + 3
+AT_ONCE_SECONDS_MAX = 2.5
+"""A look each sixth of a second, and the start; with a margin for a machine that has other work."""
+
+
+class Standby:
+    """A process that was started with --standby and has said so."""
+
+    def __init__(self, directory, url):
+        self.directory = directory
+        directory.mkdir()
+        command = ["-m", "pipeline_broker", "serve", "--port", "0", "--data", str(directory / "data"), "--standby"]
+        with (directory / "stderr").open("wb") as stderr:
+            self.process = subprocess.Popen(
+                [sys.executable, *command, *on_objects(url), *SETTING],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+            )
+        assert read_line(self.process, WAIT_SECONDS) == "standing by", self.stderr
+
+    @property
+    def stderr(self):
+        return (self.directory / "stderr").read_text(encoding="utf-8")
+
+    def broker(self, seconds_max=WAIT_SECONDS):
+        """The broker that it becomes; None when it did not become one in time."""
+        ready = READY_LINE.fullmatch(line := read_line(self.process, seconds_max))
+        if ready is None:
+            return None
+        data = self.directory / "data"
+        return BrokerProcess(
+            self.process, ready["host"], int(ready["port"]), ready["mode"], data, line, self.directory / "stderr"
+        )
+
+
+@pytest.fixture
+def standby(tmp_path):
+    """Starts standbys; those still there at the end are ended in order, and must exit with 0."""
+    started = []
+
+    def start(url):
+        started.append(Standby(tmp_path / f"standby-{len(started)}", url))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.process.send_signal(signal.SIGTERM)
+    for each in started:
+        each.process.wait(WAIT_SECONDS)
+        each.process.stdout.close()
+    assert [each.process.returncode for each in started] == [0] * len(started)
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"file://{tmp_path}/store"
+
+
+@pytest.fixture
+def owner(broker_process, url):
+    """A broker with a topic and records in it."""
+    broker = broker_process(arguments=on_objects(url, *SETTING))
+    create(broker, "t")
+    produce(broker, "t")
+    return broker
+
+
+def test_a_standby_goes_on_in_time_when_the_owner_is_killed_and_nothing_acknowledged_is_lost(owner, standby, url):
+    waiting = standby(url)
+    acknowledged = []
+    producer = ck.Producer({"bootstrap.servers": owner.bootstrap, "linger.ms": 0, "enable.idempotence": True})
+    number = RECORDS
+    while len(acknowledged) <= RECORDS:
+        producer.produce("t", str(number), on_delivery=lambda error, message: error or acknowledged.append(message))
+        producer.poll(0.001)
+        number += 1
+    owner.kill()  # with records under way
+    began = time.monotonic()
+    shutil.rmtree(owner.data)
+    successor = waiting.broker()
+    assert time.monotonic() - began < TAKEOVER_SECONDS_MAX
+    producer.poll(0)
+    producer.purge()
+    producer.flush(WAIT_SECONDS)
+    low, high, found = consumed(successor, "t")
+    assert (low, found) == (0, [(offset, offset) for offset in range(high)])
+    there = dict(found)
+    assert len(acknowledged) > RECORDS
+    for message in acknowledged:
+        assert there[message.offset()] == int(message.value())
+    produce(successor, "t", first=high)
+    assert consumed(successor, "t") == (0, high + RECORDS, [(offset, offset) for offset in range(high + RECORDS)])
+
+
+def test_a_standby_goes_on_at_once_when_the_owner_ends_in_order(owner, standby, url):
+    waiting = standby(url)
+    owner.stop()
+    began = time.monotonic()
+    successor = waiting.broker()
+    assert time.monotonic() - began < AT_ONCE_SECONDS_MAX
+    assert consumed(successor, "t") == (0, RECORDS, ALL)
+
+
+def test_an_owner_that_was_stopped_meanwhile_ends_when_it_goes_on(owner, standby, url):
+    waiting = standby(url)
+    owner.process.send_signal(signal.SIGSTOP)
+    began = time.monotonic()
+    try:
+        successor = waiting.broker()
+        assert time.monotonic() - began < TAKEOVER_SECONDS_MAX
+        produce(successor, "t", first=RECORDS)
+    finally:
+        owner.process.send_signal(signal.SIGCONT)
+    assert owner.process.wait(WAIT_SECONDS) == 3
+    assert "took over as generation 2" in owner.stderr
+    assert owner.stderr.count("\n") == 1
+    assert consumed(successor, "t") == (0, 2 * RECORDS, [(number, number) for number in range(2 * RECORDS)])
+
+
+def test_of_several_standbys_one_goes_on_and_the_others_stand_by_again(owner, standby, url):
+    waiting = [standby(url) for _ in range(2)]
+    owner.kill()
+    poll = select.poll()
+    for each in waiting:
+        poll.register(each.process.stdout, select.POLLIN)
+    ((said, _),) = poll.poll(TAKEOVER_SECONDS_MAX * 1000)
+    (winner,) = [each for each in waiting if each.process.stdout.fileno() == said]
+    (other,) = set(waiting) - {winner}
+    successor = winner.broker()
+    assert other.broker(1.5 * SESSION_SECONDS) is None
+    assert other.process.poll() is None
+    assert consumed(successor, "t") == (0, RECORDS, ALL)
+    successor.stop()
+    assert consumed(other.broker(), "t") == (0, RECORDS, ALL)
+
+
+def test_a_standby_leaves_an_owner_that_does_nothing_alone(owner, standby, url):
+    waiting = standby(url)
+    assert waiting.broker(3 * SESSION_SECONDS) is None
+    assert owner.process.poll() is None
+    assert names_in(url, "wal/1/").count(lease_name("wal/1")) == 1
+    produce(owner, "t", first=RECORDS)
+
+
+def test_a_standby_is_ended_by_a_signal_and_changes_nothing(owner, standby, url, tmp_path):
+    waiting = standby(url)
+    before = names_in(url, "")
+    waiting.process.send_signal(signal.SIGTERM)
+    assert waiting.process.wait(2) == 0
+    assert waiting.stderr == ""
+    assert names_in(url, "") == before
+    assert not waiting.broker(0)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--store", "file:///tmp/store", "--wal", "disk")])
+def test_a_standby_of_a_journal_on_a_disk_is_refused(tmp_path, arguments):
+    code, said, _ = failed_start(tmp_path / "data", "--standby", *arguments)
+    assert (code, said.count("\n")) == (2, 1)
+    assert "--wal objects" in said
+
+
+def test_a_standby_whose_store_is_not_there_is_refused(tmp_path, monkeypatch):
+    for name, value in {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ALLOW_HTTP": "true"}.items():
+        monkeypatch.setenv(name, value)
+    code, said, seconds = failed_start(tmp_path / "data", *on_objects("s3://bucket/p", "--standby"))
+    assert (code, said.count("\n")) == (2, 1)
+    assert seconds < 10

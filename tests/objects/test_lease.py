@@ -1,0 +1,105 @@
+"""A lease is claimed when its owner gave it back or wrote nothing for a whole session, and not for any other reason."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.objects.lease import LEASE_BYTES_MAX, Lease, LeaseTimes, Sight, Watch
+
+SESSION = 6.0
+nonces = st.binary(min_size=16, max_size=16)
+leases = st.builds(Lease, nonces, st.integers(0, 2**64 - 2), st.booleans())
+
+
+def sight_of(lease):
+    return Sight(lease.encode(), "tag")
+
+
+@given(leases)
+def test_a_lease_is_read_as_it_was_written(lease):
+    data = lease.encode()
+    assert Lease.decode(data) == lease
+    assert len(data) <= LEASE_BYTES_MAX
+
+
+@given(leases, st.data())
+def test_what_is_damaged_cut_or_longer_is_no_lease(lease, data):
+    content = lease.encode()
+    at = data.draw(st.integers(0, len(content) - 1))
+    damaged = bytearray(content)
+    damaged[at] ^= data.draw(st.integers(1, 255))
+    for other in (bytes(damaged), content[:at], content + b"."):
+        assert Lease.decode(other) is None
+        assert not Sight(other, "tag").is_free
+
+
+@given(nonces, st.lists(st.booleans(), max_size=20))
+def test_no_content_ever_comes_back(nonce, ends):
+    lease, seen = Lease(nonce), set()
+    for is_end in (False, *ends):
+        seen.add(lease.encode())
+        lease = lease.given_back() if is_end else lease.renewed()
+    assert len(seen) == len(ends) + 1
+    assert lease.encode() not in seen
+
+
+def test_one_that_was_given_back_is_claimed_at_the_first_look():
+    lease = Lease(bytes(16))
+    assert Watch(SESSION).see(sight_of(lease), 0.0, 0.1).claimable is None
+    free = sight_of(lease.given_back())
+    assert Watch(SESSION).see(free, 0.0, 0.1).claimable == free
+
+
+def test_one_that_is_not_there_or_is_none_is_waited_for_as_one_that_is_not_renewed():
+    for sight in (Sight(), Sight(b"something else", "tag")):
+        watch, now = Watch(SESSION).see(sight, 0.0, 0.0), 0.0
+        while watch.claimable is None:
+            now += 0.5
+            watch = watch.see(sight, now, now)
+        assert now == SESSION
+        assert watch.claimable == sight
+
+
+looks = st.lists(
+    st.tuples(
+        st.sampled_from((0.1, 0.5, 1.0, 1.9, 2.1, 7.0)),  # pause in front of it
+        st.sampled_from((0.0, 0.1, 1.0, 3.0, 9.0)),  # how long it takes
+        st.sampled_from((0.0, 0.5, 1.0)),  # at which part of that the store looked
+    ),
+    max_size=40,
+)
+
+
+@given(looks, st.lists(st.floats(0, 100), max_size=12).map(sorted))
+def test_whatever_a_look_takes_an_owner_is_suspected_only_when_it_wrote_nothing_for_a_session(looks, writings):
+    """Also not by a looker that was away itself."""
+    watch, now = Watch(SESSION), 0.0
+    for pause, latency, part in looks:
+        asked_at = now + pause
+        seen_at = asked_at + latency * part
+        counter = sum(written <= seen_at for written in writings)
+        now = asked_at + latency
+        watch = watch.see(sight_of(Lease(bytes(16), counter)), asked_at, now)
+        if pause > SESSION / 3:
+            assert watch.claimable is None
+        if watch.claimable is not None:
+            assert asked_at - watch.since >= SESSION
+            assert not any(watch.since < written <= asked_at for written in writings)
+
+
+@given(st.floats(0, 0.5), st.floats(0, 20))
+def test_a_dead_owner_is_suspected_after_a_session_and_two_looks(latency, died_at):
+    watch, now = Watch(SESSION), 0.0
+    while watch.claimable is None:
+        counter = int(min(now, died_at) / 2)
+        watch = watch.see(sight_of(Lease(bytes(16), counter)), now, now + latency)
+        now += latency + 0.5
+    last_renewal = int(died_at / 2) * 2
+    assert last_renewal + SESSION <= now <= last_renewal + SESSION + 4 * (0.5 + latency)
+
+
+@given(st.integers(-1, 100_000), st.integers(-1, 100_000))
+def test_an_owner_has_several_chances_and_a_looker_many_whatever_the_settings(heartbeat_ms, session_ms):
+    times = LeaseTimes.of(heartbeat_ms, session_ms)
+    assert 0 < times.renew_seconds <= times.session_seconds / 3
+    assert 0 < times.look_seconds <= times.session_seconds / 12
+    assert LeaseTimes.of(2000, 6000) == (2.0, 6.0)

@@ -1,0 +1,170 @@
+"""A lease is kept by its owner, claimed by one of those who want it, and given back when it is not needed."""
+
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.objects.lease import Lease, LeaseTimes, Sight, Watch, lease_name
+from pipeline_broker.objects.lease_keeper import LeaseKeeper, claim_lease, read_lease, take_lease
+from pipeline_broker.objects.memory_store import MemoryStore
+from pipeline_broker.objects.settled_store import SettledStore
+from pipeline_broker.objects.store import Unavailable
+from tests.objects.faulty_store import FaultyStore
+
+LOG = "wal/1"
+WAIT_SECONDS_MAX = 20
+TIMES = LeaseTimes(0.01, 0.1)
+LONG = LeaseTimes(3600.0, 3600.0)
+OWN, OTHER = Lease(b"own".ljust(16)), Lease(b"other".ljust(16))
+
+
+class Outage:
+    """A store that can be out of reach."""
+
+    def __init__(self, store):
+        self.store = store
+        self.is_out = False
+        self.asked = 0
+
+    def __getattr__(self, name):
+        self.asked += 1
+        if self.is_out:
+            raise Unavailable("503")
+        return getattr(self.store, name)
+
+
+def wait_until(is_so):
+    """Another thread makes it so."""
+    end = time.monotonic() + WAIT_SECONDS_MAX
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def owner_of(store):
+    lease = Lease.decode(read_lease(store, LOG).content)
+    return lease and lease.nonce
+
+
+def counter_of(store):
+    return Lease.decode(read_lease(store, LOG).content).counter
+
+
+@pytest.fixture
+def keep():
+    """Keepers that are closed at the end."""
+    kept = []
+
+    def keep(store, lease, tag, times=TIMES):
+        kept.append(LeaseKeeper(store, LOG, lease, tag, times))
+        return kept[-1]
+
+    yield keep
+    for keeper in kept:
+        keeper.close(gives_back=False)
+
+
+@given(st.integers(2, 5), st.booleans(), st.data())
+def test_of_several_that_claim_what_they_saw_one_succeeds_whatever_becomes_of_answers(claimers, was_there, data):
+    store = MemoryStore()
+    if was_there:
+        store.create(lease_name(LOG), [OTHER.encode()])
+    faulty = FaultyStore(store, lambda choices: data.draw(st.sampled_from(choices)))
+    settled = SettledStore(faulty, lambda seconds, error: None)
+    sight = read_lease(settled, LOG)
+    leases = [Lease(bytes([number]) * 16) for number in range(claimers)]
+    tags = [claim_lease(settled, LOG, lease, sight) for lease in leases]
+    faulty.settle()
+    (winner,) = [lease for lease, tag in zip(leases, tags, strict=True) if tag is not None]
+    assert owner_of(store) == winner.nonce
+
+
+def test_a_start_takes_the_lease_from_any_owner():
+    store = MemoryStore()
+    for lease in (OWN, OTHER, Lease(b"third".ljust(16))):
+        assert take_lease(store, LOG, lease) == read_lease(store, LOG).tag
+        assert owner_of(store) == lease.nonce
+
+
+def test_an_owner_renews_it_and_gives_it_back(keep):
+    store = MemoryStore()
+    keeper = keep(store, OWN, take_lease(store, LOG, OWN))
+    wait_until(lambda: counter_of(store) > 3)
+    assert not read_lease(store, LOG).is_free
+    keeper.close(gives_back=True)
+    assert read_lease(store, LOG).is_free
+    assert owner_of(store) == OWN.nonce
+
+
+def test_an_owner_that_failed_leaves_it_to_stand_still(keep):
+    store = MemoryStore()
+    keep(store, OWN, take_lease(store, LOG, OWN), LONG).close(gives_back=False)
+    assert read_lease(store, LOG).content == OWN.encode()
+
+
+def test_an_owner_does_not_give_back_what_another_one_has_claimed(keep):
+    store = MemoryStore()
+    keeper = keep(store, OWN, take_lease(store, LOG, OWN), LONG)
+    take_lease(store, LOG, OTHER)
+    keeper.close(gives_back=True)
+    assert read_lease(store, LOG).content == OTHER.encode()
+
+
+def test_an_owner_leaves_the_lease_to_one_that_renews_it_and_claims_it_again_when_that_stops(keep):
+    store = MemoryStore()
+    keep(store, OWN, take_lease(store, LOG, OWN))
+    other = keep(store, OTHER, take_lease(store, LOG, OTHER), LeaseTimes(0.01, 60.0))
+    end = time.monotonic() + 5 * TIMES.session_seconds
+    while time.monotonic() < end:
+        assert owner_of(store) == OTHER.nonce
+        time.sleep(0.002)
+    other.close(gives_back=False)
+    wait_until(lambda: owner_of(store) == OWN.nonce)
+
+
+def test_an_owner_renews_it_again_after_an_outage(keep):
+    store = Outage(MemoryStore())
+    keep(store, OWN, take_lease(store, LOG, OWN))
+    wait_until(lambda: counter_of(store.store) > 1)
+    store.is_out = True
+    asked = store.asked
+    wait_until(lambda: store.asked > asked + 2)
+    before = counter_of(store.store)
+    store.is_out = False
+    wait_until(lambda: counter_of(store.store) > before + 2)
+    assert owner_of(store) == OWN.nonce
+
+
+def test_an_end_does_not_wait_for_a_store_that_hangs(keep):
+    hanging, released = threading.Event(), threading.Event()
+
+    class Hanging(MemoryStore):
+        def replace(self, name, parts, tag):
+            hanging.set()
+            released.wait()
+            return super().replace(name, parts, tag)
+
+    store = Hanging()
+    keeper = keep(store, OWN, take_lease(store, LOG, OWN))
+    assert hanging.wait(10)
+    began = time.monotonic()
+    keeper.close(gives_back=True)
+    assert time.monotonic() - began < 5
+    released.set()
+
+
+def test_what_a_keeper_writes_a_watch_sees_as_life(keep):
+    store = MemoryStore()
+    keeper = keep(store, OWN, take_lease(store, LOG, OWN))
+    watch = Watch(TIMES.session_seconds)
+    for step in range(3):
+        counter = counter_of(store)
+        wait_until(lambda counter=counter: counter_of(store) > counter)
+        now = step * TIMES.session_seconds / 4
+        watch = watch.see(read_lease(store, LOG), now, now)
+        assert watch.since == now
+    keeper.close(gives_back=True)
+    assert isinstance(watch.see(read_lease(store, LOG), 1.0, 1.0).claimable, Sight)
