@@ -1,4 +1,7 @@
-"""What becomes of logs while a broker serves: the archive takes them over, and retention lets the old ones go."""
+"""What becomes of logs while a broker serves: the archive takes them over, and retention lets the old ones go.
+
+Longer than most files: all of it is about one task and the bench that it is tested on.
+"""
 
 import errno
 import itertools

@@ -116,9 +116,23 @@ class Archiver:
             return number, Edit(self._archive.lsn, {})
         pace = Pace(check)
         self._archive.make_folders_free({key: target.folder for key, target in targets.items()}, pace)
+        writers = self._copy(segment, targets, now_ms, pace)
+        written = [name for writer in writers.values() for name in writer.written]
+        for start in range(0, len(written), FILES_SYNCED_AT_ONCE):
+            self._archive.store.sync(written[start : start + FILES_SYNCED_AT_ONCE])
+            pace()
+        self._archive.reader.write_repairs()  # here, because a disk that refuses it has the whole round done again
+        edit = Edit(end_lsn, {key: writer.manifest() for key, writer in writers.items()})
+        self._archive.commit(edit)
+        return number, edit
+
+    def _copy(
+        self, segment: CompleteSegment, targets: Mapping[bytes, ArchiveTarget], now_ms: int, pace: Pace
+    ) -> dict[bytes, _PartitionWriter]:
+        """Write the batches of a segment, not durably; what wrote them, by partition."""
         writers: dict[bytes, _PartitionWriter] = {}
         buffered = 0
-        for key, _, batch in self._journal.sealed_entries(number, end_lsn, self._archive.lsn):
+        for key, _, batch in self._journal.sealed_entries(*segment, self._archive.lsn):
             writer = writers.get(key)
             if writer is None:
                 target = targets.get(key)
@@ -132,14 +146,7 @@ class Archiver:
                 _flush(writers, pace)
                 buffered = 0
         _flush(writers, pace)
-        written = [name for writer in writers.values() for name in writer.written]
-        for start in range(0, len(written), FILES_SYNCED_AT_ONCE):
-            self._archive.store.sync(written[start : start + FILES_SYNCED_AT_ONCE])
-            pace()
-        self._archive.reader.write_repairs()  # here, because a disk that refuses it has the whole round done again
-        edit = Edit(end_lsn, {key: writer.manifest() for key, writer in writers.items()})
-        self._archive.commit(edit)
-        return number, edit
+        return writers
 
 
 def _flush(writers: Mapping[bytes, _PartitionWriter], pace: Pace) -> None:
