@@ -68,7 +68,7 @@ def open_broker(
         store: where the archive is, when it is not in the directory.
 
     Raises:
-        StartError: it is in use, damaged or not usable; TakeoverFailedError: another broker has its store.
+        StartError: it is in use, damaged, or not usable; a TakeoverFailedError where its store is why.
     """
     files = SystemFileSystem() if files is None else files
     taken = _take(data, files)

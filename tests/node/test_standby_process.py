@@ -12,8 +12,19 @@ import pytest
 
 from pipeline_broker.objects.lease import lease_name
 from tests.conftest import READY_LINE, ROOT, BrokerProcess, read_line
-from tests.node.test_archive_in_store import RECORDS, WAIT_SECONDS, consumed, create, failed_start, produce
+from tests.node.test_archive_in_store import (
+    RECORDS,
+    WAIT_SECONDS,
+    consumed,
+    create,
+    failed_start,
+    moto,
+    place,
+    produce,
+)
 from tests.node.test_wal_in_store import ALL, names_in, on_objects
+
+__all__ = ["moto", "place"]
 
 SESSION_SECONDS = 2
 SETTING = ("--set", f"broker.session.timeout.ms={SESSION_SECONDS * 1000}")
@@ -113,8 +124,11 @@ def test_a_standby_goes_on_in_time_when_the_owner_is_killed_and_nothing_acknowle
     assert consumed(successor, "t") == (0, high + RECORDS, [(offset, offset) for offset in range(high + RECORDS)])
 
 
-def test_a_standby_goes_on_at_once_when_the_owner_ends_in_order(owner, standby, url):
-    waiting = standby(url)
+def test_a_standby_goes_on_at_once_when_the_owner_ends_in_order(broker_process, standby, place):
+    owner = broker_process(arguments=on_objects(place, *SETTING))
+    create(owner, "t")
+    produce(owner, "t")
+    waiting = standby(place)
     owner.stop()
     began = time.monotonic()
     successor = waiting.broker()
