@@ -7,7 +7,7 @@ something looks whenever a request or a commit has ended, and gives the others t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
@@ -23,6 +23,9 @@ from pipeline_broker.embedded.shown import Group, Snapshot
 from pipeline_broker.files.memory_files import MemoryFiles
 from pipeline_broker.node.options import ServeOptions, StartError
 from pipeline_broker.telemetry.recent_requests import RecentRequests, RequestNames
+
+if TYPE_CHECKING:
+    from pipeline_broker.node.archive_store import ArchiveStore
 
 __all__ = ["Core"]
 
@@ -42,8 +45,9 @@ class Core:
 
     Args:
         options: how the broker is started.
-        in_memory: keep its files in memory; the data directory of the options is a name only.
         requests_max: how many requests are remembered.
+        in_memory: keep its files in memory; the data directory of the options is a name only.
+        store: keep everything in this store of objects; None for files.
 
     Attributes:
         clock: the wall clock of the broker.
@@ -52,13 +56,16 @@ class Core:
         turn: held by whoever asks something.
     """
 
-    def __init__(self, options: ServeOptions, requests_max: int, *, in_memory: bool) -> None:
+    def __init__(
+        self, options: ServeOptions, requests_max: int, *, in_memory: bool, store: ArchiveStore | None = None
+    ) -> None:
         self.clock = AdvancedClock()
         self.requests = RecentRequests(requests_max, self._changed, self._names_of)
         self.topics_asked: dict[str, None] = {}
         self.turn = trio.Lock()
         self._options = options
         self._files = MemoryFiles() if in_memory else None
+        self._store = store
         self._empty: Snapshot | None = None
         self._groups_before: frozenset[str] | None = None
         self._before: Snapshot | None = None
@@ -116,7 +123,7 @@ class Core:
 
     async def _begin_life(self) -> None:
         assert self._nursery is not None, "a life begins while `run` runs"
-        life = Life(self._options, self._files, self.clock, self._ports, self.requests, self._changed)
+        life = Life(self._options, self._files, self._store, self.clock, self._ports, self.requests, self._changed)
         await self._nursery.start(life.run)
         self._life = life
         self._changed()
@@ -175,6 +182,8 @@ class Core:
         await self.life.advance(seconds)
 
     def _kept(self, asked: str) -> MemoryFiles:
+        if self._store is not None:
+            raise EmbeddedBrokerError(f"{asked}: a broker with a store cannot do this; start one without store=")
         if self._files is None:
             raise EmbeddedBrokerError(
                 f"{asked}: a broker with a data directory cannot do this; start one without data="

@@ -34,13 +34,15 @@ WAIT_SECONDS = 10.0
 class EmbeddedBroker(Lifecycle):
     """A Kafka broker in this process: `with EmbeddedBroker() as broker:`, or `async with`.
 
-    It listens on a free port of 127.0.0.1, keeps its data in memory unless `data` is given, and serves when the
-    statement is entered.
+    It listens on a free port of 127.0.0.1, keeps its data in memory unless `data` or `store` is given, and serves when
+    the statement is entered.
 
     Args:
         mode: its request path, "pipelined" or "classic".
         settings: properties by Kafka's names, such as {"num.partitions": 4}; they go over `settings.DEFAULTS`.
         data: a directory that its data is kept in, and found again; None for memory.
+        store: keep everything in this store of objects in place of `data`, and find it again: an address such as
+            "file:///DIR", or an ObjectStore, which several brokers may have, one after the other.
         flush: with `data`, "os" acknowledges what is written, "always" what is on disk.
         requests_max: how many requests `requests` remembers.
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pipeline_broker.embedded.clock import AdvancedClock
     from pipeline_broker.embedded.ports import KeptPorts
     from pipeline_broker.files.memory_files import MemoryFiles
+    from pipeline_broker.node.archive_store import ArchiveStore
     from pipeline_broker.node.options import ServeOptions
     from pipeline_broker.node.upkeep import Upkeep
     from stages.socket_server import SocketServer
@@ -69,6 +70,7 @@ class Life:
     Args:
         options: how the broker is started.
         files: what it keeps its files in; None for the system's directories.
+        store: what it keeps in place of files, but for the name of the store; None for none.
         clock: its wall clock.
         ports: where it listens.
         timeline: told of every request.
@@ -79,6 +81,7 @@ class Life:
         self,
         options: ServeOptions,
         files: MemoryFiles | None,
+        store: ArchiveStore | None,
         clock: AdvancedClock,
         ports: KeptPorts,
         timeline: Timeline,
@@ -86,6 +89,7 @@ class Life:
     ) -> None:
         self._options = options
         self._files = files
+        self._store = store
         self._clock = clock
         self._ports = ports
         self._timeline = timeline
@@ -128,6 +132,7 @@ class Life:
                     files=files,
                     segment_bytes=segment_bytes,
                     ports=surroundings.ports,
+                    store=self._store,
                 )
                 stack.callback(broker.logs.close)
                 assembled = assemble(options, listeners, journal, broker, surroundings, self._timeline)

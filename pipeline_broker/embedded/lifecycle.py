@@ -12,7 +12,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from pipeline_broker.config.listeners import format_host
 from pipeline_broker.embedded.broker_thread import BrokerThread, ThreadEndedError
@@ -23,6 +23,10 @@ from pipeline_broker.embedded.loops import await_future, in_thread, running_loop
 from pipeline_broker.embedded.settings import SettingValue, serve_options
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.node.options import StartError
+
+if TYPE_CHECKING:
+    from pipeline_broker.node.archive_store import ArchiveStore
+    from pipeline_broker.objects.store import ObjectStore
 
 __all__ = ["Lifecycle"]
 
@@ -44,13 +48,18 @@ class Lifecycle:
         mode: str = "pipelined",
         settings: Mapping[str, SettingValue] | None = None,
         data: str | os.PathLike[str] | None = None,
+        store: str | ObjectStore | None = None,
         flush: str = "os",
         requests_max: int = REQUESTS_MAX,
     ) -> None:
-        self._options = serve_options(mode, settings, MEMORY_DIRECTORY if data is None else Path(data), flush)
+        if data is not None and store is not None:
+            raise EmbeddedBrokerError("data= and store= are two places for the same: give one of them")
+        directory = MEMORY_DIRECTORY if data is None else Path(data)
+        self._options = serve_options(mode, settings, directory, flush, "disk" if store is None else "objects")
         if requests_max < 0:
             raise EmbeddedBrokerError(f"requests_max {requests_max} is less than 0, which remembers none")
         self._in_memory = data is None
+        self._store = store
         self._requests_max = requests_max
         self._core: Core | None = None
         self._thread: BrokerThread | None = None
@@ -71,7 +80,8 @@ class Lifecycle:
         """
         if self._thread is not None:
             raise EmbeddedBrokerError("this broker was started already; a broker starts once, make another one")
-        core = self._core = Core(self._options, self._requests_max, in_memory=self._in_memory)
+        store = None if self._store is None else _checked(self._store, self._options.config.node_id)
+        core = self._core = Core(self._options, self._requests_max, in_memory=self._in_memory, store=store)
         self._process_id = os.getpid()
         self._run(core)
         return self
@@ -241,3 +251,17 @@ class Lifecycle:
             raise EmbeddedBrokerError(str(error)) from None
         except EmbeddedBrokerError as error:
             raise error.with_traceback(None) from None
+
+
+def _checked(store: str | ObjectStore, node: int) -> ArchiveStore:
+    """The store of a broker, by its address or as it is; raises EmbeddedBrokerError where it cannot be used."""
+    from pipeline_broker.files.file_system import SystemFileSystem  # noqa: PLC0415 - for those who asked
+    from pipeline_broker.log.archive.archive_place import ArchivePlace  # noqa: PLC0415 - see above
+    from pipeline_broker.node.archive_store import ArchiveStore  # noqa: PLC0415 - see above
+
+    try:
+        if isinstance(store, str):
+            return ArchiveStore.find(ArchivePlace(store, node, "objects"), SystemFileSystem())
+        return ArchiveStore.of(ArchivePlace(type(store).__name__, node, "objects"), store)
+    except StartError as error:
+        raise EmbeddedBrokerError(str(error)) from None

@@ -13,6 +13,7 @@ from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
+from pipeline_broker.log.archive.archive_place import Wal
 from pipeline_broker.log.journal_port import Flush
 from pipeline_broker.node.options import ServeOptions, mode_of
 from stages.mode import MODES
@@ -42,12 +43,16 @@ DEFAULTS: Mapping[str, str] = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "share.coordinator.state.topic.num.partitions": "1",
+    # a store that a test has costs nothing
+    "wal.puts.per.second": "0",
     # records of fixed times long ago stay until a test lets time pass; Kafka deletes them half a minute after its start
     "log.initial.task.delay.ms": "86400000",
 }
 
 
-def serve_options(mode: str, settings: Mapping[str, SettingValue] | None, data: Path, flush: str) -> ServeOptions:
+def serve_options(
+    mode: str, settings: Mapping[str, SettingValue] | None, data: Path, flush: str, wal: Wal = "disk"
+) -> ServeOptions:
     """How the broker is started.
 
     Raises:
@@ -59,7 +64,7 @@ def serve_options(mode: str, settings: Mapping[str, SettingValue] | None, data: 
     if promised is None:
         raise EmbeddedBrokerError(f"flush {flush!r} is neither of {', '.join(FLUSHES)}")
     config = _config(settings or {})
-    return ServeOptions(mode=mode_of(mode, config), flush=promised, data=data, config=config)
+    return ServeOptions(mode=mode_of(mode, config), flush=promised, data=data, config=config, wal=wal)
 
 
 def _config(settings: Mapping[str, SettingValue]) -> BrokerConfig:

@@ -66,6 +66,15 @@ class ArchiveStore:
             store = open_store(place.url, files)
         except StoreRefused as error:
             raise StartError(str(error)) from None
+        return cls.of(place, store)
+
+    @classmethod
+    def of(cls, place: ArchivePlace, store: ObjectStore) -> ArchiveStore:
+        """A store that was opened already, which is asked as in `find`.
+
+        Raises:
+            StartError: it cannot be used.
+        """
         try:
             check_store(store)
         except StoreRefused as error:

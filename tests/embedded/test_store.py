@@ -1,0 +1,77 @@
+"""An embedded broker that keeps everything in a store of objects: another one goes on with it."""
+
+import confluent_kafka as ck
+import pytest
+
+from pipeline_broker import EmbeddedBroker
+from pipeline_broker.embedded.errors import EmbeddedBrokerError
+from pipeline_broker.objects.memory_store import MemoryStore
+from pipeline_broker.objects.store import Listed, list_all
+
+WAIT_SECONDS = 20
+
+
+def values(broker):
+    return [record.value for record in broker.records("t")]
+
+
+@pytest.mark.parametrize("mode", ["classic", "pipelined"])
+@pytest.mark.parametrize("kind", ["object", "address"])
+def test_what_one_broker_has_kept_the_next_one_has(mode, kind, tmp_path):
+    store = MemoryStore() if kind == "object" else f"file://{tmp_path}/store"
+    for number in range(3):
+        with EmbeddedBroker(mode=mode, store=store) as broker:
+            assert number == 0 or values(broker) == [b"%d" % each for each in range(number)]
+            broker.produce("t", str(number))
+            producer = ck.Producer({"bootstrap.servers": broker.bootstrap_servers})
+            producer.produce(f"client-{number}", "x")
+            assert producer.flush(WAIT_SECONDS) == 0
+            assert len(broker.topics()) == number + 2
+
+
+def test_a_second_broker_takes_over_and_the_first_one_fails():
+    store = MemoryStore()
+    with EmbeddedBroker(store=store) as first:
+        first.produce("t", "0")
+        with EmbeddedBroker(store=store) as second:
+            assert values(second) == [b"0"]
+            with pytest.raises(EmbeddedBrokerError, match="another broker took over as generation 2"):
+                first.produce("t", "late")
+            second.produce("t", "1")
+            assert values(second) == [b"0", b"1"]
+
+
+def test_brokers_of_other_ids_share_a_store_and_no_records():
+    store = MemoryStore()
+    with (
+        EmbeddedBroker(store=store) as first,
+        EmbeddedBroker(store=store, settings={"node.id": 2}) as second,
+    ):
+        first.produce("t", "first")
+        second.produce("t", "second")
+        assert (values(first), values(second)) == ([b"first"], [b"second"])
+    assert {name.split("/")[1] for name, _ in list_all(store, "wal/")} == {"1", "2"}
+
+
+def test_memory_by_its_address_is_the_broker_s_own():
+    for number in range(2):
+        with EmbeddedBroker(store="memory://") as broker:
+            broker.produce("t", str(number))
+            assert values(broker) == [b"%d" % number]
+
+
+def test_what_cannot_be_is_one_line(tmp_path):
+    class Unlisted(MemoryStore):
+        def list(self, prefix, after=""):
+            return [Listed("check/none", 1)] if not after else []
+
+    with pytest.raises(EmbeddedBrokerError, match="give one of them"):
+        EmbeddedBroker(store="memory://", data=tmp_path)
+    with pytest.raises(EmbeddedBrokerError, match="a store is s3://BUCKET"):
+        EmbeddedBroker(store="ftp://x").start()
+    with pytest.raises(EmbeddedBrokerError, match="the store Unlisted cannot be used: it lists"):
+        EmbeddedBroker(store=Unlisted()).start()
+    with EmbeddedBroker(store="memory://") as broker:
+        for ask in (broker.snapshot, broker.reset, broker.island().__enter__):
+            with pytest.raises(EmbeddedBrokerError, match=r"a broker with a store cannot do this; start one without"):
+                ask()
