@@ -22,7 +22,7 @@ from pipeline_broker.log.archive.object_archive import open_object_archive
 from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
 from pipeline_broker.log.object_journal import ObjectJournal
-from pipeline_broker.node.options import StartError, TakeoverFailedError
+from pipeline_broker.node.options import StartBlockedError, StartError
 from pipeline_broker.objects.check import check_store
 from pipeline_broker.objects.fenced_log import BrokenLogError, place_of
 from pipeline_broker.objects.fencing import TakeoverError, take_over
@@ -106,7 +106,7 @@ class ArchiveStore:
         A store that does not do it says nothing about who owns the journal, so that is tried all the same.
 
         Raises:
-            TakeoverFailedError: another standby has claimed what this one saw.
+            StartBlockedError: another standby has claimed what this one saw.
         """
         log, lease = self._journal_name, Lease(os.urandom(16))
         settled = SettledStore(self.store, pause_briefly)
@@ -114,7 +114,7 @@ class ArchiveStore:
             if self.sight is None:
                 tag = take_lease(settled, log, lease)
             elif (tag := claim_lease(settled, log, lease, self.sight)) is None:
-                raise TakeoverFailedError(f"another broker goes on with the journal of node {self.place.node}")
+                raise StartBlockedError(f"another broker goes on with the journal of node {self.place.node}")
         except ObjectStoreError:
             tag = None
         return LeaseKeeper(self.store, log, lease, tag, times)
@@ -123,7 +123,7 @@ class ArchiveStore:
         """Take the archive over.
 
         Raises:
-            TakeoverFailedError: the store does not answer, or another broker takes it over.
+            StartBlockedError: the store does not answer, or another broker takes it over.
             StartError: its journal is in the store, and this start's is not.
             ManifestDamaged: it cannot be read.
         """
@@ -133,7 +133,7 @@ class ArchiveStore:
             return open_object_archive(self.store, self.place.node, _pause)
         except (ObjectStoreError, FencedError) as error:
             where = f"the archive of node {self.place.node} in {self.place.url}"
-            raise TakeoverFailedError(f"{where} cannot be used: {error}") from None
+            raise StartBlockedError(f"{where} cannot be used: {error}") from None
 
     def open_journal(
         self, taken: TakenDirectory, archived_lsn: int, segment_sealed: Callable[[], None], lease: LeaseKeeper
@@ -150,7 +150,7 @@ class ArchiveStore:
             lease: that was claimed; closed with the journal.
 
         Raises:
-            TakeoverFailedError: the store does not answer, or other brokers take it over.
+            StartBlockedError: the store does not answer, or other brokers take it over.
             StartError: the journal was on a disk before.
             JournalCorrupt: its beginning cannot be read.
         """
@@ -163,7 +163,7 @@ class ArchiveStore:
             ownership = take_over(SettledStore(self.store, pause_briefly), log, node, lambda: os.urandom(16))
         except (ObjectStoreError, TakeoverError) as error:
             where = f"the journal of node {node} in {self.place.url}"
-            raise TakeoverFailedError(f"{where} cannot be used: {error}") from None
+            raise StartBlockedError(f"{where} cannot be used: {error}") from None
         except BrokenLogError as error:
             raise JournalCorrupt(str(error)) from None
         given_up = functools.partial(lease.close, gives_back=True)
@@ -177,7 +177,7 @@ class ArchiveStore:
         try:
             first = SettledStore(self.store, pause_briefly).list(f"{self._journal_name}/")[:1]
         except ObjectStoreError as error:
-            raise TakeoverFailedError(f"the store {self.place.url} cannot be used: {error}") from None
+            raise StartBlockedError(f"the store {self.place.url} cannot be used: {error}") from None
         return any(place_of(each.name) is not None for each in first)  # a lease alone is none, and sorts behind fences
 
 

@@ -22,7 +22,7 @@ from pipeline_broker.log.journal.journal import SEGMENT_BYTES, Journal, JournalP
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
 from pipeline_broker.log.journal_port import Flush, JournalPort
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.node.options import StartError, TakeoverFailedError
+from pipeline_broker.node.options import StartBlockedError, StartError
 from pipeline_broker.objects.slot_writer import FencedError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def open_broker(
         store: where the archive is, when it is not in the directory.
 
     Raises:
-        StartError: it is in use, damaged, or not usable; a TakeoverFailedError where its store is why.
+        StartError: it is in use, damaged, or not usable; a StartBlockedError where its store is why.
     """
     files = SystemFileSystem() if files is None else files
     taken = _take(data, files)
@@ -102,7 +102,7 @@ def _take(data: Path, files: FileSystem) -> TakenDirectory:
         files.make_directory(data)
         return TakenDirectory.take(data, files)
     except DirectoryLocked as error:
-        raise StartError(str(error)) from None
+        raise StartBlockedError(str(error)) from None
     except OSError as error:
         raise _refusal(data, error) from None
 
@@ -149,9 +149,9 @@ def _refusal(data: Path, error: Exception) -> StartError:
     """The line that says why the directory cannot be opened."""
     cause = error.__cause__ if isinstance(error, JournalFailed) else error
     if isinstance(cause, Obstacle):
-        return TakeoverFailedError(str(cause))
+        return StartBlockedError(str(cause))
     if isinstance(cause, FencedError):
-        return TakeoverFailedError(str(error))
+        return StartBlockedError(str(error))
     if not isinstance(cause, OSError):
         return StartError(f"{data}: {error}")
     if cause.errno in NO_SPACE:

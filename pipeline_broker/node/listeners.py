@@ -7,6 +7,7 @@ it. A session begins here, with all that the connection itself proves. What a li
 from __future__ import annotations
 
 import copy
+import errno
 import logging
 import socket
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -25,7 +26,7 @@ from pipeline_broker.config.listeners import (
     prefix_of,
 )
 from pipeline_broker.config.properties import ConfigError, refusal
-from pipeline_broker.node.options import StartError
+from pipeline_broker.node.options import StartBlockedError, StartError
 from stages.listener import Listener, open_listener
 from stages.transport_layer import BrokenTransportError
 
@@ -320,4 +321,5 @@ def bind_listener(listener: ListenerConfig, config: BrokerConfig) -> Listener:
         address = f"{format_host(listener.host)}:{listener.port}"
         of_one = "--host" if isinstance(error, socket.gaierror) else "--port"
         remedy = of_one if len(config.listener_configs) == 1 else f"address for {listener.name} in listeners"
-        raise StartError(f"cannot listen on {address}: {error.strerror or error}; choose another {remedy}") from None
+        refused = StartBlockedError if error.errno == errno.EADDRINUSE else StartError
+        raise refused(f"cannot listen on {address}: {error.strerror or error}; choose another {remedy}") from None

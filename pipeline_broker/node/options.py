@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 __all__ = [
     "QUEUES",
     "ServeOptions",
+    "StartBlockedError",
     "StartError",
-    "TakeoverFailedError",
     "commit_pace_of",
     "limits_of",
     "mode_of",
@@ -49,8 +49,8 @@ class StartError(Exception):
     """The broker cannot start; the text is one line that says what to do."""
 
 
-class TakeoverFailedError(StartError):
-    """Another broker goes on with what this one wanted to take over, or its store does not answer: a standby waits."""
+class StartBlockedError(StartError):
+    """What this start needs another process has now, or a store does not give: a standby tries again later."""
 
 
 @attrs.frozen(kw_only=True)

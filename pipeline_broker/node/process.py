@@ -30,7 +30,7 @@ from pipeline_broker.node.assembly import assemble
 from pipeline_broker.node.data_directory import open_broker, upkeep_of
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.observers import Observers, ObserversUnavailableError
-from pipeline_broker.node.options import ServeOptions, StartError, TakeoverFailedError
+from pipeline_broker.node.options import ServeOptions, StartBlockedError, StartError
 from pipeline_broker.node.surroundings import Surroundings
 from pipeline_broker.node.timelines import Timelines
 from pipeline_broker.objects.slot_writer import FencedError
@@ -153,7 +153,7 @@ async def serve(
 async def _stand_by(
     options: ServeOptions, store: ArchiveStore, start: Callable[[ArchiveStore], Awaitable[None]]
 ) -> None:
-    """Take over when the owner of the journal shows no life; as often as another one is faster, wait again."""
+    """Take over when the owner of the journal shows no life; as often as that cannot be done, wait again."""
     from pipeline_broker.node.standby import wait_for_lease  # noqa: PLC0415 - for those who asked
     from pipeline_broker.objects.lease import LeaseTimes  # noqa: PLC0415 - see above
 
@@ -163,8 +163,9 @@ async def _stand_by(
         sight = await wait_for_lease(store.look, times)
         try:
             await start(attrs.evolve(store, sight=sight))
-        except TakeoverFailedError as failure:
+        except StartBlockedError as failure:
             logger.warning("%s; this one stands by again", failure)
+            await trio.sleep(times.renew_seconds)
         else:
             return
 

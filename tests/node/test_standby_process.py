@@ -36,13 +36,22 @@ AT_ONCE_SECONDS_MAX = 2.5
 class Standby:
     """A process that was started with --standby and has said so."""
 
-    def __init__(self, directory, url):
+    def __init__(self, directory, url, port):
         self.directory = directory
         directory.mkdir()
-        command = ["-m", "pipeline_broker", "serve", "--port", "0", "--data", str(directory / "data"), "--standby"]
+        command = [
+            "-m",
+            "pipeline_broker",
+            "serve",
+            "--port",
+            str(port),
+            "--data",
+            str(directory / "data"),
+            "--standby",
+        ]
         with (directory / "stderr").open("wb") as stderr:
             self.process = subprocess.Popen(
-                [sys.executable, *command, *on_objects(url), *SETTING],
+                [sys.executable, *command, *on_objects(url), "--standby", *SETTING],
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -70,8 +79,8 @@ def standby(tmp_path):
     """Starts standbys; those still there at the end are ended in order, and must exit with 0."""
     started = []
 
-    def start(url):
-        started.append(Standby(tmp_path / f"standby-{len(started)}", url))
+    def start(url, port=0):
+        started.append(Standby(tmp_path / f"standby-{len(started)}", url, port))
         return started[-1]
 
     yield start
@@ -153,7 +162,8 @@ def test_an_owner_that_was_stopped_meanwhile_ends_when_it_goes_on(owner, standby
 
 
 def test_of_several_standbys_one_goes_on_and_the_others_stand_by_again(owner, standby, url):
-    waiting = [standby(url) for _ in range(2)]
+    """On one machine they may have the port of the owner, too: one that meets it taken waits as well."""
+    waiting = [standby(url, owner.port) for _ in range(2)]
     owner.kill()
     poll = select.poll()
     for each in waiting:
