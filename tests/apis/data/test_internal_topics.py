@@ -13,7 +13,7 @@ from pipeline_broker.state.internal_topics import OFFSETS_TOPIC, SHARE_TOPIC, TR
 from pipeline_broker.wire.error import ErrorCode
 from tests.broker.replay_desk import SETTINGS, UNKNOWN_TYPE, ReplayDesk
 from tests.drawn import drawn, measured
-from tests.state_records import any_records
+from tests.state_records import MESSAGES, any_records, foreign_key
 
 INTERNAL = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_TOPIC)
 INVALID = ErrorCode.INVALID_RECORD
@@ -36,12 +36,13 @@ def desk():
 
 
 @pytest.mark.parametrize("topic", INTERNAL)
-@measured(refused=0.1, taken=0.05)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@measured(refused=0.05, taken=0.05)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_what_is_refused_is_what_a_start_would_set_aside_as_unreadable(topic, data):
     """Of a single record, which contradicts nothing that was there before."""
-    record = data.draw(any_records(topic))
+    deletions = [(foreign_key(kind, key), None) for kind, (key, _) in MESSAGES[topic].items()]
+    record = data.draw(any_records(topic) if data.draw(st.booleans()) else st.sampled_from(deletions))
     desk = empty().copy()
     answer = desk.produce(topic, 1, [record])
     assert answer.error_code in {0, INVALID}

@@ -193,7 +193,9 @@ def test_requests_that_are_never_answered_are_sent_at_their_moments(serve_fake):
 
 def test_an_open_loop_leaves_in_time_and_keeps_a_row_of_what_was_not_answered(serve_fake):
     options = {"rate_per_s": 1000, "in_flight": 10_000, "connections": 2, "seconds": 0.2, "warmup_s": 0.05}
-    _, result = drive(serve_fake, load(**options, hang_up_s=0.1), rearrange=lambda answers: answers[:1])
+    answered = itertools.count()
+    silent = {"rearrange": lambda answers: [each for each in answers if next(answered) < 50]}
+    _, result = drive(serve_fake, load(**options, hang_up_s=0.1), **silent)
     rows = result.rows
     assert len(rows) == 200, "every request that was due"
     missing = [row for row in rows if row.answered_ns is None]
@@ -203,9 +205,9 @@ def test_an_open_loop_leaves_in_time_and_keeps_a_row_of_what_was_not_answered(se
     assert found.unanswered > 0
     assert found.due_s == pytest.approx(0.149, abs=0.002)
     assert (result.ended_ns - result.started_ns) / 1e9 < 2
-    _, answered = drive(serve_fake, load(**options, hang_up_s=30.0))
-    assert all(row.answered_ns is not None for row in answered.rows)
-    assert (answered.ended_ns - answered.started_ns) / 1e9 < 10, "and does not wait when there is nothing to wait for"
+    _, whole = drive(serve_fake, load(**options, hang_up_s=30.0))
+    assert all(row.answered_ns is not None for row in whole.rows)
+    assert (whole.ended_ns - whole.started_ns) / 1e9 < 10, "and does not wait when there is nothing to wait for"
 
 
 @pytest.mark.parametrize(
