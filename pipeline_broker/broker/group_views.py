@@ -7,7 +7,8 @@ a stranger's bytes: they are read as far as a bound goes, and never an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
@@ -98,11 +99,12 @@ class OffsetView:
 
 @attrs.frozen
 class GroupOffsets:
-    """How many members a group has, and what it has committed, by topic and partition."""
+    """How many members a group has, in how many partitions it has committed, and what reads that in their order."""
 
     group_id: str
     members: int
-    offsets: list[OffsetView]
+    partitions: int
+    read: Callable[[], list[OffsetView]]
 
 
 def coordinator_of(broker: Broker) -> GroupCoordinator | None:
@@ -155,11 +157,15 @@ def committed_offsets(broker: Broker, group_id: str) -> list[OffsetView]:
 
 
 def offsets_of_groups(broker: Broker) -> Iterator[GroupOffsets]:
-    """What every group has committed, by name; share groups commit nothing."""
+    """What every group has committed, by name, each read when it is wanted; share groups commit nothing."""
+    coordinator = coordinator_of(broker)
+    if coordinator is None:
+        return
     for group in list_groups(broker):
         if group.group_type is not GroupType.SHARE:
-            members = count_members(broker, group.group_id)
-            yield GroupOffsets(group.group_id, members, committed_offsets(broker, group.group_id))
+            name = group.group_id
+            read = functools.partial(committed_offsets, broker, name)
+            yield GroupOffsets(name, count_members(broker, name), coordinator.count_offsets(name), read)
 
 
 def group_offsets(broker: Broker, group_id: str) -> list[OffsetView]:

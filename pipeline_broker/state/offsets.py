@@ -126,6 +126,10 @@ class CommittedOffsets:
         """One committed offset."""
         return self._groups.get(key.group_id, {}).get(key.topic, {}).get(key.partition)
 
+    def count(self, group_id: str) -> int:
+        """In how many partitions a group has committed."""
+        return sum(map(len, self._groups.get(group_id, {}).values()))
+
     def of_group(self, group_id: str) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
         """All that a group has committed, by topic."""
         for topic, partitions in self._groups.get(group_id, {}).items():

@@ -6,7 +6,7 @@ at most, those of the first groups by name, because anybody may make groups; how
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Protocol
 
@@ -40,7 +40,9 @@ class GroupOffsets(Protocol):
     @property
     def members(self) -> int: ...
     @property
-    def offsets(self) -> Sequence[_Offset]: ...
+    def partitions(self) -> int: ...
+    @property
+    def read(self) -> Callable[[], Sequence[_Offset]]: ...
 
 
 def group_families(groups: Iterable[GroupOffsets]) -> Iterator[Family]:
@@ -55,13 +57,13 @@ def group_families(groups: Iterable[GroupOffsets]) -> Iterator[Family]:
     sums: list[Sample] = []
     shown = left_out = 0
     for group in groups:
-        shown += len(group.offsets)
-        if shown > PARTITIONS_MAX:
-            left_out += len(group.offsets)
+        shown += group.partitions
+        if shown > PARTITIONS_MAX:  # what is left out is counted and not read: all of it may take the loop for long
+            left_out += group.partitions
             continue
         of_group = (("consumergroup", group.group_id),)
         members.append(Sample(group.members, of_group))
-        for topic, of_topic in groupby(group.offsets, lambda each: each.topic):
+        for topic, of_topic in groupby(group.read(), lambda each: each.topic):
             labels = (*of_group, ("topic", topic))
             rows = list(of_topic)
             for each in rows:

@@ -21,8 +21,12 @@ def offset(topic, partition, committed, end):
     return OffsetView(topic=topic, partition=partition, committed=committed, end=end)
 
 
+def group_of(name, members, offsets):
+    return GroupOffsets(name, members, len(offsets), lambda: offsets)
+
+
 def test_offsets_and_lag_have_the_names_of_kafka_exporter():
-    group = GroupOffsets("billing", 2, [offset("orders", 0, 7, 10), offset("orders", 1, 5, 5), offset("pay", 0, 1, 9)])
+    group = group_of("billing", 2, [offset("orders", 0, 7, 10), offset("orders", 1, 5, 5), offset("pay", 0, 1, 9)])
     assert scraped([group]) == {
         ("kafka_consumergroup_members", "billing"): 2,
         ("kafka_consumergroup_current_offset", "billing", "orders", "0"): 7,
@@ -38,13 +42,13 @@ def test_offsets_and_lag_have_the_names_of_kafka_exporter():
 
 
 def test_a_partition_that_is_gone_has_no_lag():
-    found = scraped([GroupOffsets("billing", 0, [offset("gone", 0, 7, None)])])
+    found = scraped([group_of("billing", 0, [offset("gone", 0, 7, None)])])
     assert found["kafka_consumergroup_current_offset", "billing", "gone", "0"] == 7
     assert not any("lag" in name for name, *_ in found)
 
 
 def test_groups_that_have_no_room_are_counted_and_smaller_ones_after_them_too():
-    large = GroupOffsets("a", 0, [offset("t", number, 1, 1) for number in range(PARTITIONS_MAX)])
-    found = scraped([large, attrs.evolve(large, group_id="b", offsets=large.offsets[:3])])
+    large = group_of("a", 0, [offset("t", number, 1, 1) for number in range(PARTITIONS_MAX)])
+    found = scraped([large, attrs.evolve(large, group_id="b", partitions=3, read=None)])
     assert found["pipeline_broker_consumergroup_partitions_left_out",] == 3
     assert {labels[0] for name, *labels in found if name == "kafka_consumergroup_lag"} == {"a"}

@@ -261,6 +261,11 @@ class GroupCoordinator:
             return []
         return commits.fetch(self._offsets, group_id, topics, require_stable=require_stable)
 
+    def count_offsets(self, group_id: str) -> int:
+        """How many offsets `fetch` shows of a group, without looking at each."""
+        group = self.registry.get(group_id)
+        return 0 if group is not None and group.is_deleted else self._offsets.count(group_id)
+
     def delete_offsets(self, group_id: str, wanted: Collection[DeletedOffset]) -> DeletedOffsets:
         """Forget what a group has committed, but for topics that it subscribes to."""
         return delete_offsets(self.registry.get(group_id), self._offsets, group_id, wanted)
