@@ -132,7 +132,7 @@ def list_(reach: Reach, *, as_json: bool, **selection: Any) -> None:
       pipeline-broker acls list --topic orders --resource-pattern-type match
       pipeline-broker acls list --principal User:ada --json
     """  # noqa: D301 - click's mark for "do not rewrap"
-    _print(_for_each_filter(reach, "list_acls", selection), as_json=as_json)
+    _print(_for_each_filter(reach, selection, deletes=False), as_json=as_json)
 
 
 @acls.command(cls=ClientCommand)
@@ -192,17 +192,18 @@ def delete(reach: Reach, *, as_json: bool, **selection: Any) -> None:
     """  # noqa: D301 - click's mark for "do not rewrap"
     if not any(value for name, value in selection.items() if name != "pattern"):
         raise click.UsageError("say which: give a resource, --principal, --host, --operation or --permission")
-    _print(_for_each_filter(reach, "delete_acls", selection), as_json=as_json)
+    _print(_for_each_filter(reach, selection, deletes=True), as_json=as_json)
 
 
-def _for_each_filter(reach: Reach, what: str, selection: Mapping[str, Any]) -> list[AclBinding]:
-    """What a function of `client.acls` gives for the filters of the options, every rule once."""
+def _for_each_filter(reach: Reach, selection: Mapping[str, Any], *, deletes: bool) -> list[AclBinding]:
+    """The rules that the options describe, every one once; they are deleted if that is wanted."""
     filters = _filters(**selection)
 
     async def program(cluster: Cluster) -> list[AclBinding]:
-        from pipeline_broker.client import acls as client  # noqa: PLC0415 - it imports Trio
+        from pipeline_broker.client.acls import delete_acls, list_acls  # noqa: PLC0415 - it imports Trio
 
-        return sorted({rule for wanted in filters for rule in await getattr(client, what)(cluster, wanted)})
+        ask = delete_acls if deletes else list_acls
+        return sorted({rule for wanted in filters for rule in await ask(cluster, wanted)})
 
     return reach.run(program)
 
