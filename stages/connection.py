@@ -363,6 +363,7 @@ class Connection:
             self.flush()
             if not self._output.is_blocked:
                 return
+            self._owner.response_budget.begin_blocked(self)  # it has taken something
 
     # Closing
 

@@ -34,6 +34,8 @@ __all__ = ["NewConnection", "Processor", "ProcessorStatistics", "Shared"]
 
 NEW_CONNECTIONS_MAX = 20
 """Kafka's fixed size of a processor's queue of new connections."""
+LOG_SECONDS = 60.0
+"""How often a warning repeats itself at most."""
 OVERDUE_CHECK_SECONDS = 1.0
 OVERDUE_CHECKS_MAX = 500
 """Connections that are looked at before others get their turn."""
@@ -132,6 +134,7 @@ class Processor:
         self._nursery: trio.Nursery | None = None
         self._is_draining = False
         self._blocked = 0
+        self._logged_closed_at, self._unlogged_closed = -math.inf, 0  # connections that took no responses
         self._uncounted: set[Connection] = set()
         self._limits_changed = trio.lowlevel.ParkingLot()
         self._ended = trio.Event()
@@ -263,6 +266,15 @@ class Processor:
         marked, self._marked = self._marked, []
         for connection in dict.fromkeys(marked):  # each once, in the order of marking
             self._flush(connection)
+        closed = self.response_budget.keep_bound()  # after the flush: what clients take at once is no excess
+        if closed:
+            self._warn_of_closed(closed)
+
+    def _warn_of_closed(self, count: int) -> None:
+        self._unlogged_closed += count
+        if trio.current_time() - self._logged_closed_at >= LOG_SECONDS:
+            logger.warning("closed %d connections: their clients take no responses", self._unlogged_closed)
+            self._logged_closed_at, self._unlogged_closed = trio.current_time(), 0
 
     def _flush(self, connection: Connection) -> None:
         was_blocked = connection.is_blocked
@@ -272,6 +284,7 @@ class Processor:
             connection.fail(error)
             return
         if connection.is_blocked and not was_blocked and self._nursery is not None:
+            self.response_budget.begin_blocked(connection)
             self._nursery.start_soon(self._wait_writable, connection)
 
     async def _wait_writable(self, connection: Connection) -> None:
@@ -282,6 +295,7 @@ class Processor:
             connection.fail(error)
         finally:
             self._blocked -= 1
+            self.response_budget.end_blocked(connection)
 
     @staticmethod
     async def _end_throttle(connection: Connection, until: float) -> None:

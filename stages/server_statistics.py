@@ -15,6 +15,7 @@ from stages.request_channel import RequestQueueStatistics
 from stages.request_handler import RequestHandlerStatistics
 from stages.request_plane import RequestPlaneStatistics
 from stages.served_listener import ListenerStatistics
+from stages.unsent_responses import UnsentResponseStatistics
 
 __all__ = ["SocketServerStatistics"]
 
@@ -31,6 +32,7 @@ class SocketServerStatistics:
         connections_excess: open connections above the maximum, which only a protected listener, or a lowered limit,
             can cause.
         partial_frames: large frames that are still arriving.
+        unsent_responses: responses that clients have not taken.
     """
 
     acceptors: tuple[AcceptorStatistics, ...]
@@ -42,3 +44,4 @@ class SocketServerStatistics:
     listeners: tuple[ListenerStatistics, ...] = ()
     connections_excess: int = 0
     partial_frames: PartialFrameStatistics = attrs.field(factory=PartialFrameStatistics)
+    unsent_responses: UnsentResponseStatistics = attrs.field(factory=UnsentResponseStatistics)

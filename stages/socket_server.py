@@ -391,4 +391,5 @@ class SocketServer:
             listeners=tuple(served.statistics() for served in self._listeners.values()),
             connections_excess=self.quotas.excess,
             partial_frames=self._partial_frames.statistics(),
+            unsent_responses=self._response_budget.statistics(),
         )

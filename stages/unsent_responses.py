@@ -1,11 +1,12 @@
 """What was answered and has not left yet: bounded for each connection, and for all of them together.
 
 Rules of this room: sans-IO; bytes count from the moment a request is completed, or parked if the size of its response
-is known, also while they wait for an earlier response, until the transport takes them; those of small responses
-may be told once per flush. A connection is *full* at its own bound, or when it has anything unsent while all together
-are at theirs. A full connection is not read, and what it had asked before is not started: so memory is bounded by the
-two bounds and one response of each connection, whatever clients ask and however little they read. A connection with
-nothing unsent is never full, so slow readers do not stop the others.
+is known, also while they wait for an earlier response, until the transport takes them; those of small responses may
+be told once per flush. A connection is *full* at its own bound, or when it has anything unsent while all together are
+at theirs. A full connection is not read, and what it had asked before is not started. A connection with nothing
+unsent is never full, so slow readers do not stop the others; what they ask may pass the bound over all. Then the
+connection whose client has taken nothing for the longest time is closed, until they are within it again. So memory is
+bounded by the bound over all and one response, whatever clients ask and however little they read.
 
 The same list keeps requests that wait for an unfinished one of their connection, so that they start in their order.
 """
@@ -14,13 +15,38 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
+
+import attrs
 
 from stages.request import Request
 
-__all__ = ["UNSENT_BYTES_MAX", "ResponseBudget", "UnsentResponses"]
+__all__ = ["UNSENT_BYTES_MAX", "BlockedConnection", "ResponseBudget", "UnsentResponseStatistics", "UnsentResponses"]
 
 UNSENT_BYTES_MAX = 256 * 1024 * 1024
 """Bytes of the unsent responses of all connections."""
+
+
+@attrs.frozen
+class UnsentResponseStatistics:
+    """What clients have not taken.
+
+    Attributes:
+        bytes_held: of all connections.
+        bytes_max: the bound.
+        closed: connections that were closed to keep it.
+    """
+
+    bytes_held: int = 0
+    bytes_max: int = 0
+    closed: int = 0
+
+
+class BlockedConnection(Protocol):
+    """A connection whose transport takes no more bytes now."""
+
+    def close(self) -> None:
+        """Close now, which gives back what it holds."""
 
 
 class ResponseBudget:
@@ -31,11 +57,37 @@ class ResponseBudget:
         bytes_held: unsent bytes of all connections.
     """
 
-    __slots__ = ("bytes_held", "bytes_max")
+    __slots__ = ("_blocked", "_closed", "bytes_held", "bytes_max")
 
     def __init__(self, bytes_max: int = UNSENT_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
-        self.bytes_held = 0
+        self.bytes_held = self._closed = 0
+        self._blocked: dict[BlockedConnection, None] = {}  # the one that took nothing for longest first
+
+    def begin_blocked(self, connection: BlockedConnection) -> None:
+        """Its client takes no more bytes from now on; call it again when it has taken some and is blocked again."""
+        self._blocked.pop(connection, None)
+        self._blocked[connection] = None
+
+    def end_blocked(self, connection: BlockedConnection) -> None:
+        """Its client has taken everything, or it is closed."""
+        self._blocked.pop(connection, None)
+
+    def keep_bound(self) -> int:
+        """Close blocked connections until the bound is kept, and return how many were closed.
+
+        The last one stays: a response may be larger than the bound.
+        """
+        before = self._closed
+        while self.bytes_held > self.bytes_max and len(self._blocked) > 1:
+            connection = next(iter(self._blocked))
+            del self._blocked[connection]
+            self._closed += 1
+            connection.close()
+        return self._closed - before
+
+    def statistics(self) -> UnsentResponseStatistics:
+        return UnsentResponseStatistics(self.bytes_held, self.bytes_max, self._closed)
 
     @property
     def room_bytes(self) -> int:

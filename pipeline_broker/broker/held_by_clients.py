@@ -34,8 +34,8 @@ class HeldState:
     setting: str
 
 
-class PartialFrames(Protocol):
-    """What is read of `stages.partial_frames.PartialFrameStatistics`."""
+class BoundedBytes(Protocol):
+    """What is read of `stages.partial_frames.PartialFrameStatistics` and of those of unsent responses."""
 
     @property
     def bytes_held(self) -> int: ...
@@ -44,8 +44,19 @@ class PartialFrames(Protocol):
     def bytes_max(self) -> int: ...
 
 
-def held_by_clients(broker: Broker, partial_frames: PartialFrames) -> list[HeldState]:
+class BoundedByServer(Protocol):
+    """What is read of `stages.server_statistics.SocketServerStatistics`."""
+
+    @property
+    def partial_frames(self) -> BoundedBytes: ...
+
+    @property
+    def unsent_responses(self) -> BoundedBytes: ...
+
+
+def held_by_clients(broker: Broker, server: BoundedByServer) -> list[HeldState]:
     """Every kind of state that is bounded over all clients, as it stands."""
+    partial_frames, unsent = server.partial_frames, server.unsent_responses
     config, sessions, share_sessions = broker.config, broker.fetch_sessions, broker.share.sessions
     groups_bytes = 0 if broker.groups.memory is None else broker.groups.memory.bytes_held
     session_setting = "pipeline.fetch.session.partitions"
@@ -57,6 +68,7 @@ def held_by_clients(broker: Broker, partial_frames: PartialFrames) -> list[HeldS
             partial_frames.bytes_max,
             "pipeline.partial.request.bytes",
         ),
+        HeldState("unsent_responses", "bytes", unsent.bytes_held, unsent.bytes_max, "pipeline.unsent.response.bytes"),
         HeldState("groups", "bytes", groups_bytes, config.pipeline_group_bytes, "pipeline.group.bytes"),
         HeldState("fetch_sessions", "partitions", sessions.partitions, sessions.partitions_max, session_setting),
         HeldState(

@@ -78,7 +78,7 @@ def _all_connections(server: ServerShape) -> Iterable[ConnectionShape]:
 
 def connections(server: ServerShape, broker: Broker) -> dict[str, Any]:
     """Every open connection, in the order in which they came, and what clients hold."""
-    held = held_by_clients(broker, server.statistics().partial_frames)
+    held = held_by_clients(broker, server.statistics())
     every = sorted(_all_connections(server), key=lambda connection: connection.index)
     return {
         "count": len(every),

@@ -155,7 +155,7 @@ class Observers:
             broker,
             observed,
             lambda: self._request_log,
-            lambda: held_by_clients(broker, server.statistics().partial_frames),
+            lambda: held_by_clients(broker, server.statistics()),
             groups=lambda: offsets_of_groups(broker),
         )
         try:

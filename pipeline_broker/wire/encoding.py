@@ -1,9 +1,9 @@
 """Writes the source of one encode function for a (message class, version).
 
-Rules of this file: fixed-width neighbours and the varint that follows them are one struct call; records are parts
-of their own and never copied; a tagged field is left out when it has its default; a value that this version
-cannot carry is an error unless the schema calls the field ignorable. In generated code `w` collects the bytes of
-the current part.
+Rules of this file: fixed-width neighbours and the varint that follows them are one struct call; records are parts of
+their own and never copied, and so are large bytes where a message is written in steps; a tagged field is left out
+when it has its default; a value that this version cannot carry is an error unless the schema calls the field
+ignorable. In generated code `w` collects the bytes of the current part.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ NAMES = {
     "CHUNK_UNIT_BYTES": primitives.CHUNK_UNIT_BYTES,
     "ELEMENTS_A_TURN": primitives.ELEMENTS_A_TURN,
     "EncodeError": primitives.EncodeError,
+    "OWN_PART_BYTES_MIN": primitives.OWN_PART_BYTES_MIN,
     "RESPONSE_BYTES_MAX": primitives.RESPONSE_BYTES_MAX,
     "SINGLE_BYTES": primitives.SINGLE_BYTES,
     "join": b"".join,
@@ -173,8 +174,21 @@ class EncoderWriter:
             source.line(f"{data} = {variable}.encode()")
         source.line(f"{length} = {self.length_of(data)}")
         self.length(kind, length)
-        source.line(f"{self.sink}({data})")
-        if self.in_steps:
+        if not self.in_steps:
+            source.line(f"{self.sink}({data})")
+            return
+        if kind == "bytes" and self.sink == "w.append":
+            with source.block(f"if {length} < OWN_PART_BYTES_MIN:"):
+                source.line(f"w.append({data})")
+                source.line(f"turn -= {length} // CHUNK_UNIT_BYTES")
+            with source.block("else:"):
+                source.line("parts.append(join(w))")
+                source.line("w.clear()")
+                source.line(f"parts.append({data})")
+                source.line(f"size += {length} + len(parts[-2])")
+                source.line(f"if size > RESPONSE_BYTES_MAX: raise response_too_large({self.message.__name__!r})")
+        else:
+            source.line(f"{self.sink}({data})")
             source.line(f"turn -= {length} // CHUNK_UNIT_BYTES")
 
     def records(self, variable: str) -> None:

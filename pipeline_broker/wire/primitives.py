@@ -29,10 +29,13 @@ TAGS_MAX = 1_000
 """Tagged fields of one section: no version of any message has twenty."""
 
 RESPONSE_BYTES_MAX = 32 * 1024 * 1024
-"""A response of this size is written; records, which are parts of their own, do not count."""
+"""A response of this size is written; records do not count."""
 
 CHUNK_UNIT_BYTES = 1024
 """So many bytes of text count as one element when a response is written."""
+
+OWN_PART_BYTES_MIN = 16 * 1024
+"""Bytes of this size are a part of their own of a response that is written in steps: they are not copied."""
 
 UUID_ZERO = bytes(16)
 """Kafka's "no uuid"."""

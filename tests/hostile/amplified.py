@@ -147,6 +147,7 @@ class Case:
         payloads: makes the frames, without their lengths, for a World: each is sent by a connection of its own.
         before: asks a WireClient, for a World, for what the case needs; None where it needs nothing.
         kept_bytes_max: what a setting lets the broker keep of it, beyond what its work may take.
+        reads: the answers are read.
     """
 
     key: int
@@ -155,6 +156,7 @@ class Case:
     payloads: object = attrs.field(repr=False, eq=False)
     before: object = attrs.field(default=None, repr=False, eq=False)
     kept_bytes_max: int = 0
+    reads: bool = True
 
     @property
     def name(self):

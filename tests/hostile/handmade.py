@@ -49,6 +49,8 @@ TINY_RECORDS = 1_000_000
 MEGABYTE = 1_000_000
 LARGE_METADATA_BYTES = 10 * MEGABYTE
 MANY_CONNECTIONS = 20
+CONNECTIONS_THAT_READ_NOTHING = 150
+"""Their answers of 2 MB each are more than all may leave unread."""
 TRANSACTION_PARTITIONS = 9_900 if AT_LENGTH else 3_000
 MARKER_BYTES = 1_300
 """A batch of a log that is not archived yet."""
@@ -61,6 +63,7 @@ LARGE_SESSIONS = 8 if AT_LENGTH else 4
 DENSE_TOPIC = "dense"
 GROUP_BYTES_MAX = BrokerConfig().pipeline_group_bytes
 SESSION_PARTITIONS_MAX = BrokerConfig().pipeline_fetch_session_partitions
+UNSENT_BYTES_MAX = BrokerConfig().pipeline_unsent_response_bytes
 SESSION_PARTITION_BYTES = 450
 CRC, ATTRIBUTES, BASE_TIMESTAMP = 17, 21, 27
 """Positions in the header of a batch."""
@@ -386,6 +389,21 @@ HANDMADE = [
         DescribeGroupsRequest,
         5,
         lambda world: [describe_groups([world.large_group])] * MANY_CONNECTIONS,
+    ),
+    _row(
+        "a large group for 150 that read nothing",
+        DescribeGroupsRequest,
+        5,
+        lambda world: [describe_groups([world.large_group])] * CONNECTIONS_THAT_READ_NOTHING,
+        reads=False,
+    ),
+    _row(
+        "all topics for 150 that read nothing",
+        MetadataRequest,
+        8,
+        lambda _: [frame_of(MetadataRequest(topics=None), 8)] * CONNECTIONS_THAT_READ_NOTHING,
+        kept_bytes_max=UNSENT_BYTES_MAX,
+        reads=False,
     ),
     _row(
         "its broker 2,000 times", DescribeConfigsRequest, 4, lambda _: [describe_configs(BROKER_RESOURCE, ["1"] * 2000)]

@@ -37,6 +37,8 @@ ANSWER_SECONDS_MAX = 120.0
 AFTERWARDS_SECONDS = 0.06
 """What the innocent client is watched for after the last answer: two of its requests."""
 BASELINE_SECONDS = 0.3
+UNREAD_SECONDS = 3.0
+"""How long answers are left unread where a case says so."""
 RECEIVE_BYTES = 1 << 20
 LENGTH = struct.Struct(">i")
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -194,7 +196,9 @@ class Life:
         began = time.monotonic()
         with ExitStack() as stack:
             attackers = self._attackers(stack, payloads)
-            _exchange(attackers)
+            _exchange(attackers, is_sending_only=not case.reads)
+            if not case.reads:
+                time.sleep(UNREAD_SECONDS)
         seconds = time.monotonic() - began
         time.sleep(AFTERWARDS_SECONDS)
         waits = self.innocent.waits()
@@ -207,7 +211,7 @@ class Life:
             growth_bytes=self.subject.memory_bytes("VmHWM") - used_bytes - request_bytes,
             growth_bytes_max=GROWTH_BYTES_MAX + case.kept_bytes_max,
             waits=waits,
-            unanswered=sum(not attacker.is_answered for attacker in attackers),
+            unanswered=sum(case.reads and not attacker.is_answered for attacker in attackers),
         )
 
     def _attackers(self, stack, payloads):

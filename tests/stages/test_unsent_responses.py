@@ -79,25 +79,61 @@ def test_a_response_that_is_not_there_yet_counts_when_its_size_is_known(monkeypa
 
 
 @both_modes
-def test_slow_readers_together_are_bounded_and_others_are_served(mode):
+def test_slow_readers_together_are_bounded_and_others_are_served(mode, caplog):
+    """The one that has taken nothing for longest gives way; each once held a response however many there were."""
+
     async def test(memory, application):
-        slow = [await memory.connect(capacity_bytes=100) for _ in range(30)]
-        for client in slow:
-            client.send(*[b"b"] * 10)
-        await trio.sleep(10)
-        assert total(memory) <= 50_000 + 30 * BIG
-        assert total(memory) == sum(one.unsent_bytes for one in memory.server.processors[0].connections)
+        slow = []
+        for _ in range(30):
+            slow.append(await memory.connect(capacity_bytes=100))
+            slow[-1].send(*[b"b"] * 10)
+            await wait_all_tasks_blocked()
+        assert total(memory) <= 50_000 + BIG
+        left = sorted(memory.server.processors[0].connections, key=lambda connection: connection.index)
+        assert total(memory) == sum(one.unsent_bytes for one in left)
+        kept = 5 if mode is CLASSIC else 1  # one response each, or as many as all may have
+        assert [connection.index for connection in left] == list(range(30))[-kept:]
+        assert memory.server.statistics().unsent_responses.closed == 30 - kept
         other = await memory.connect()
         for number in range(5):
             other.send(b"s%d" % number)
             assert await other.receive() == b"s%d" % number
-        for client in slow[:20]:
+        for client in slow[25:29]:
             client.reset()
-        for client in slow[20:]:
+        for client in slow[29:]:
             assert len(await client.receive_count(10)) == 10
         assert total(memory) == 0
 
     run(test, mode=mode, total_unsent_bytes_max=50_000)
+    assert caplog.messages == ["closed 1 connections: their clients take no responses"]  # once a minute
+
+
+def test_a_client_that_takes_something_gives_way_after_those_that_take_nothing():
+    async def test(memory, application):
+        reads, *deaf = [await memory.connect(capacity_bytes=100) for _ in range(5)]
+        for client in (reads, *deaf):
+            client.send(b"b")
+            await wait_all_tasks_blocked()
+        await reads.receive_bytes()
+        await wait_all_tasks_blocked()
+        for _ in range(4):
+            other = await memory.connect(capacity_bytes=100)
+            other.send(b"b")
+            await wait_all_tasks_blocked()
+        left = {connection.index for connection in memory.server.processors[0].connections}
+        assert 0 in left
+        assert left.isdisjoint({1, 2, 3, 4})
+
+    run(test, total_unsent_bytes_max=5 * BIG)
+
+
+def test_a_response_that_is_larger_than_the_bound_is_sent():
+    async def test(memory, application):
+        client = await memory.connect(capacity_bytes=100)
+        client.send(b"b")
+        assert len(await client.receive()) == 10_000
+
+    run(test, total_unsent_bytes_max=1_000)
 
 
 def test_an_application_that_asks_for_the_room_keeps_within_the_bound():
@@ -114,7 +150,9 @@ def test_an_application_that_asks_for_the_room_keeps_within_the_bound():
             client.send(*[b"x"] * 20)
         await trio.sleep(10)
         assert total(memory) <= 120_000  # some small responses were made before the first was counted
-        await clients[0].receive()
+        left = [client for client in clients if not client.is_closed_by_server]
+        assert left
+        await left[0].receive()
 
     run(test, application=Asking(), unsent_bytes_max=60_000, total_unsent_bytes_max=100_000)
 

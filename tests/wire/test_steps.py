@@ -14,7 +14,14 @@ from pipeline_broker.wire.codec import (
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.groups.describe_groups import DescribeGroupsResponse
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
-from pipeline_broker.wire.primitives import ELEMENTS_A_TURN, ELEMENTS_MAX, RESPONSE_BYTES_MAX, TAGS_MAX, write_uvarint
+from pipeline_broker.wire.primitives import (
+    ELEMENTS_A_TURN,
+    ELEMENTS_MAX,
+    OWN_PART_BYTES_MIN,
+    RESPONSE_BYTES_MAX,
+    TAGS_MAX,
+    write_uvarint,
+)
 from tests.wire.generated import REQUESTS, RESPONSES, each_version, plain, sample
 
 EMPTY_TOPIC = b"\1\1\0"
@@ -62,6 +69,16 @@ def test_others_have_turns_while_a_large_message_is_read_and_written():
     assert (len(message.topics), left, turns) == (count, ELEMENTS_MAX - count, 3)
     parts, turns = finished(stepwise_encoder(MetadataRequest, 9)(message))
     assert (b"".join(parts), turns) == (data, 3)
+
+
+def test_large_bytes_of_a_response_are_not_copied():
+    """A hundred connections that read nothing share them."""
+    large = bytes(OWN_PART_BYTES_MIN)
+    member = DescribeGroupsResponse.DescribedGroupMember(member_metadata=large, member_assignment=large[:-2])
+    group = DescribeGroupsResponse.DescribedGroup(members=[member])
+    parts, _ = finished(stepwise_encoder(DescribeGroupsResponse, 5)(DescribeGroupsResponse(groups=[group])))
+    assert [part is large for part in parts] == [False, True, False]
+    assert b"".join(parts) == b"".join(encode(DescribeGroupsResponse(groups=[group]), 5))
 
 
 def test_a_response_ends_before_it_is_larger_than_any_may_be():
