@@ -29,7 +29,7 @@ COMPILED_TESTS ?= tests/repository/test_compiled.py tests/stages tests/records t
 SYSTEM_PACKAGES := chromium chromium-driver default-jdk-headless eatmydata faketime fish fuse libfuse2 maven openssl strace zsh
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare results test compiled test-compiled lint types contracts check mutants properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster plugin-runs bench suites wheel system-packages clean
+.PHONY: help serve compare results test compiled test-compiled lint types contracts check mutants properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster plugin-runs bench suites wheel release system-packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +117,9 @@ suites: $(VENV)/dev.stamp ## third-party client suites against our broker, one t
 wheel: $(VENV)/dev.stamp ## build dist/*.whl
 	$(RUN)/hatchling build --target wheel
 
+release: $(VENV)/dev.stamp ## make a release: changelog, commit, tag, dist/, tried on every Python here (VERSION=0.2.0)
+	@$(RUN)/python scripts/release.py $(VERSION)
+
 system-packages: ## install the Debian packages that some tests need
 	@sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	$$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $(SYSTEM_PACKAGES)
@@ -127,7 +130,7 @@ clean: ## remove what builds, tests and reports left behind (not .venv, not data
 
 $(COMPILED)/built: pyproject.toml hatch_build.py $(shell find stages pipeline_broker -name '*.py') | $(VENV)/dev.stamp
 	rm -rf $(COMPILED) build/wheel
-	HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(RUN)/hatchling build --target wheel --directory build/wheel
+	PIPELINE_BROKER_COMPILE=1 $(RUN)/hatchling build --target wheel --directory build/wheel
 	$(RUN)/python -m zipfile -e build/wheel/*.whl $(COMPILED)
 	@touch $@
 

@@ -1,16 +1,17 @@
-"""Puts compiled modules beside their sources into a wheel, where it is asked for.
+"""What a wheel has beside the sources: the commit that it was made from, and compiled modules where it is asked for.
 
-Rules of this file: hatchling loads it where it is asked for, and it imports no compiler before it compiles. The same
-sources are compiled that the pure wheel holds, all modules of the list in pyproject.toml or none. What a build leaves
-in `build/mypyc` makes the next one faster, and nothing is ever written beside the sources.
+Rules of this file: hatchling loads it, and it imports no compiler before it compiles. The same sources are compiled
+that the pure wheel holds, all modules of the list in pyproject.toml or none. What a build leaves in `build` makes the
+next one faster, and nothing is ever written beside the sources.
 
-    HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 hatchling build --target wheel      # or: make wheel
+    PIPELINE_BROKER_COMPILE=1 hatchling build --target wheel      # or: make wheel
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -24,19 +25,49 @@ LIBRARY = "pipeline_broker"
 """All modules are in one library, `pipeline_broker__mypyc`; what lies in the packages only leads there."""
 
 
-class CompiledModules(BuildHookInterface[Any]):
+COMMIT_FILE = "pipeline_broker/_commit.txt"
+"""Read by `pipeline-broker --version`; an sdist has it, so a wheel that is made of that has the same."""
+COMPILERS = ["mypy>=2.4", "setuptools>=61"]
+
+
+class BuildHook(BuildHookInterface[Any]):
     """The hook `custom` of pyproject.toml."""
 
+    def dependencies(self) -> list[str]:
+        """What a build needs: the compilers, and the packages whose types they read."""
+        return [*COMPILERS, *self.metadata.core.dependencies] if _is_compiling() else []
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile, unless the install is an editable one, whose sources are to be changed."""
+        """Name the commit and compile, unless the install is an editable one, whose sources are to be changed."""
         if version == "editable":
             return
-        folder = Path(self.root, "build", "mypyc")
+        root = Path(self.root)
+        if not (root / COMMIT_FILE).exists() and (commit := _commit_of(root)):
+            path = root / "build" / "commit.txt"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(f"{commit}\n", encoding="ascii")
+            build_data["force_include"][str(path)] = COMMIT_FILE
+        if self.target_name != "wheel" or not _is_compiling():
+            return
+        folder = root / "build" / "mypyc"
         sources = [f"{name.replace('.', '/')}.py" for name in self.config["modules"]]
-        for path in compiled(Path(self.root), sources, folder):
+        for path in compiled(root, sources, folder):
             build_data["force_include"][str(path)] = str(path.relative_to(folder / "lib"))
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
+
+
+def _is_compiling() -> bool:
+    return os.environ.get("PIPELINE_BROKER_COMPILE", "") not in {"", "0"}
+
+
+def _commit_of(root: Path) -> str:
+    """The commit that a tree stands at, with `-dirty` where it has changes; empty where it is no repository of git."""
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603 - ours
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 def compiled(root: Path, sources: list[str], folder: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Makes sure that `stages` is the package that came with this one, and knows whether it was compiled.
+"""Makes sure that `stages` is the package that came with this one, and knows which build the two are.
 
 Rules: `stages` is a generic name and a folder of that name may stand before ours on the import path; every module that
 imports it from outside calls `ensure_stages` first. Looks only, imports nothing.
@@ -36,3 +36,9 @@ def is_compiled() -> bool:
     """Whether the modules of the request path, which are compiled together or not at all, run as machine code."""
     specification = importlib.util.find_spec("stages.request")
     return specification is not None and not str(specification.origin).endswith(tuple(SOURCE_SUFFIXES))
+
+
+def commit() -> str:
+    """The commit that the wheel was made from; empty in a tree of sources, which may be at any."""
+    path = Path(__file__).with_name("_commit.txt")  # written by hatch_build.py
+    return path.read_text(encoding="ascii").strip() if path.exists() else ""

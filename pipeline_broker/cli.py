@@ -104,14 +104,16 @@ class LazyGroup(click.Group):
 
 
 def _show_version(ctx: click.Context, _parameter: click.Parameter, is_wanted: bool) -> None:
-    """Show the version, and which of the wheels it is: see docs/performance.md."""
+    """Show the version, and which build of it runs: see docs/performance.md."""
     if not is_wanted or ctx.resilient_parsing:
         return
     from importlib import metadata  # noqa: PLC0415 - a start does not pay for it
 
-    from pipeline_broker._stages_check import is_compiled  # noqa: PLC0415 - see above
+    from pipeline_broker._stages_check import commit, is_compiled  # noqa: PLC0415 - see above
 
-    click.echo(f"pipeline-broker {metadata.version('pipeline-broker')}, {'compiled' if is_compiled() else 'pure'}")
+    made_of = f" ({commit()})" if commit() else ""
+    kind = "compiled" if is_compiled() else "pure"
+    click.echo(f"pipeline-broker {metadata.version('pipeline-broker')}{made_of}, {kind}")
     ctx.exit()
 
 
@@ -122,7 +124,7 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, is_wanted: bo
     is_eager=True,
     expose_value=False,
     callback=_show_version,
-    help="Show the version, and whether the request path is compiled.",
+    help="Show the version, its commit, and whether the request path is compiled.",
 )
 def main() -> None:
     """A Kafka-compatible broker with a classic and a pipelined request path."""
