@@ -11,7 +11,7 @@ import functools
 import random
 from collections.abc import Callable
 
-from pipeline_broker.client.murmur2 import partition_of
+from pipeline_broker.records.murmur2 import partition_of
 
 __all__ = ["Partitioner"]
 

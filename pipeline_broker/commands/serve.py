@@ -139,6 +139,17 @@ class EndSignals:
     help="Show the request path of the broker with this dashboard beside it.",
 )
 @click.option(
+    "--dashboard-read-only",
+    is_flag=True,
+    help="Let the dashboard change nothing.",
+)
+@click.option(
+    "--dashboard-principal",
+    metavar="User:NAME",
+    default=None,
+    help="Let the dashboard change and ask only what this principal may.",
+)
+@click.option(
     "--request-log",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,

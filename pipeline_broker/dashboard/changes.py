@@ -1,18 +1,22 @@
-"""What is changed through the dashboard: the offsets of an empty group, and the fault rules.
+"""What is changed through the dashboard, and what it asks by Kafka's own requests.
 
-Rules of this file: on Trio; whoever comes here has passed `access.py`. What is decided is decided by the rooms that the
-other ways lead to as well, and what they refuse is an answer with their line. A change is answered when it is durable.
+Rules of this file: on Trio; a request comes here when it has passed `access.py`. What is decided is decided by the
+rooms that the other ways lead to as well, and what they refuse is an answer with their line. A change is answered when
+it is durable. With --dashboard-read-only nothing is changed.
 """
 
 from __future__ import annotations
 
 import http
-from typing import Any
+from collections.abc import Awaitable, Callable
+from itertools import islice
+from typing import Any, TypeAlias
 
 import trio
 
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.dashboard import groups_view
+from pipeline_broker.dashboard.administration import CHANGES, QUESTIONS, ROWS_MAX, WishError, refusal_in
 from pipeline_broker.dashboard.log_threads import find_offsets
 from pipeline_broker.faults.commands import carry_out
 from pipeline_broker.faults.names import FaultError
@@ -21,10 +25,13 @@ from stages.committer import Submission
 from stages.request import Pending
 from stages.socket_server import SocketServer
 
-__all__ = ["Changes"]
+__all__ = ["Ask", "Changes"]
 
-RESET_SECONDS = 10.0
-"""How long a reset may take to become durable before its client is told that it does not know."""
+Ask: TypeAlias = Callable[[Any], Awaitable[Any]]
+"""Has the broker handle a request as the dashboard's principal; its response."""
+
+CHANGE_SECONDS = 10.0
+"""How long a change may take to become durable before its page is told that it is not yet."""
 
 
 class Changes:
@@ -34,14 +41,52 @@ class Changes:
         server: commits what is changed.
         broker: what is changed.
         threads: where logs are read.
+        ask: asks the broker.
+        is_read_only: everything is refused that would change something.
     """
 
-    def __init__(self, server: SocketServer, broker: Broker, threads: trio.CapacityLimiter) -> None:
-        self._server, self._broker, self._threads = server, broker, threads
+    def __init__(
+        self, server: SocketServer, broker: Broker, threads: trio.CapacityLimiter, ask: Ask, *, is_read_only: bool
+    ) -> None:
+        self._server, self._broker, self._threads, self._ask = server, broker, threads, ask
+        self._is_read_only = is_read_only
+
+    def _refused(self) -> Answer | None:
+        if self._is_read_only:
+            return refusal(http.HTTPStatus.FORBIDDEN, "this dashboard is read-only")
+        return None
+
+    async def change(self, request: HttpRequest, name: str) -> Answer:
+        """Do one of CHANGES."""
+        if refused := self._refused():
+            return refused
+        wanted = CHANGES[name]
+        response = None
+        with trio.move_on_after(CHANGE_SECONDS):
+            try:
+                response = await self._ask(wanted.request(self._broker, _object(request)))
+            except WishError as error:
+                return refusal(http.HTTPStatus.CONFLICT, str(error))
+        if response is None:
+            return refusal(http.HTTPStatus.GATEWAY_TIMEOUT, "the change is not durable yet: look again")
+        reason = refusal_in(wanted.results(response))
+        return json_answer(wanted.answer(response)) if reason is None else refusal(http.HTTPStatus.CONFLICT, reason)
+
+    async def question(self, request: HttpRequest, name: str) -> Answer:
+        """Ask one of QUESTIONS: rows, or why there are none."""
+        del request
+        wanted = QUESTIONS[name]
+        response = await self._ask(wanted.request())
+        rows = list(islice(wanted.rows(response), ROWS_MAX + 1))
+        return json_answer(
+            {"rows": rows[:ROWS_MAX], "is_cut": len(rows) > ROWS_MAX, "reason": refusal_in([response]) or ""}
+        )
 
     async def reset_offsets(self, request: HttpRequest, argument: str) -> Answer:
         """Commit other offsets for a group without members."""
         del argument
+        if refused := self._refused():
+            return refused
         body = _object(request)
         try:
             wish = groups_view.ResetWish.from_json(str(body.get("group", "")), body)
@@ -63,14 +108,16 @@ class Changes:
             durable.set()
 
         self._server.submit(Submission(pending.entries, on_durable=on_durable))
-        with trio.move_on_after(RESET_SECONDS):
+        with trio.move_on_after(CHANGE_SECONDS):
             await durable.wait()
         return durable.is_set()
 
     async def faults(self, request: HttpRequest, action: str) -> Answer:
         """Do one of the actions of `pipeline_broker.faults.commands`; rules live as long as the process."""
-        body = _object(request)
         await trio.lowlevel.checkpoint()
+        if refused := self._refused():
+            return refused
+        body = _object(request)
         try:
             return json_answer(carry_out(self._broker, action, body, "dashboard"))
         except FaultError as error:

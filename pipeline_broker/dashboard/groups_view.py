@@ -37,7 +37,16 @@ if TYPE_CHECKING:
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.state.groups.coordinator import GroupCoordinator
 
-__all__ = ["OffsetSearch", "ResetRefusedError", "ResetWish", "commit_reset", "group", "groups", "plan_reset"]
+__all__ = [
+    "OffsetSearch",
+    "ResetRefusedError",
+    "ResetWish",
+    "commit_reset",
+    "group",
+    "groups",
+    "groups_of_topic",
+    "plan_reset",
+]
 
 GROUPS_SHOWN_MAX = 1000
 MEMBERS_SHOWN_MAX = 500
@@ -58,6 +67,19 @@ def groups(broker: Broker) -> dict[str, Any]:
         lag = total_lag(view.lag for view in committed_offsets(broker, each.group_id))
         rows.append({**_group_row(each), "members": _members_count(broker, each), "lag": lag})
     return {"count": len(shown), "groups": rows}
+
+
+def groups_of_topic(broker: Broker, topic: str) -> dict[str, Any] | None:
+    """Groups that have committed offsets of a topic, with their lag in it; None where there is no such topic."""
+    if broker.topics.get(topic) is None:
+        return None
+    rows = []
+    for each in list_groups(broker)[:GROUPS_SHOWN_MAX]:
+        offsets = [view for view in committed_offsets(broker, each.group_id) if view.topic == topic]
+        if offsets:
+            lag = total_lag(view.lag for view in offsets)
+            rows.append({"group": each.group_id, "partitions": len(offsets), "lag": lag})
+    return {"groups": rows}
 
 
 def _group_row(found: GroupView) -> dict[str, Any]:

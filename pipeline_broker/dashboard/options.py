@@ -21,17 +21,25 @@ class DashboardOptions:
         port: 0 takes a free one.
         host: an address; another than of this machine asks for a token.
         beside: the dashboard of a second broker, `HOST:PORT` or its link; None for none.
+        is_read_only: it changes nothing.
+        principal: whose rights count for what it changes and asks, `User:NAME`; None: it may do everything.
     """
 
     port: int
     host: str = LOOPBACK
     beside: str | None = None
+    is_read_only: bool = False
+    principal: str | None = None
 
     @classmethod
-    def parse(cls, text: str, beside: str | None = None) -> DashboardOptions:
-        """`PORT` or `HOST:PORT`; raises ValueError with one line."""
+    def parse(
+        cls, text: str, beside: str | None = None, principal: str | None = None, *, is_read_only: bool = False
+    ) -> DashboardOptions:
+        """`PORT` or `HOST:PORT`, and the other options; raises ValueError with one line."""
         host, colon, port = text.rpartition(":")
         host = host.removeprefix("[").removesuffix("]") if colon else LOOPBACK
         if not host or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
             raise ValueError(f"{text!r} is no PORT or HOST:PORT")
-        return cls(int(port), host, beside)
+        if principal is not None and not all(principal.partition(":")):
+            raise ValueError(f"{principal!r} is no principal, such as User:alice")
+        return cls(int(port), host, beside, is_read_only, principal)

@@ -26,7 +26,7 @@ class Route:
     argument: str = ""
 
 
-PAGES = frozenset({"/", "/topics", "/groups", "/configuration", "/connections", "/faults", "/requests"})
+PAGES = frozenset({"/", "/topics", "/groups", "/access", "/configuration", "/connections", "/faults", "/requests"})
 """Beside /topics/NAME."""
 TOPIC_PAGE = re.compile(r"/topics/([A-Za-z0-9._-]{1,249})")
 
@@ -44,11 +44,17 @@ EXACT = {
     ("GET", "/events/requests"): "request_events",
     ("GET", "/events/beside"): "beside_events",
 }
+CHANGE = re.compile(
+    r"/api/changes/(create-topic|delete-topic|add-partitions|empty-topic|configure|produce|delete-group)"
+)
 VARYING = (
     ("GET", re.compile(r"/api/topics/([A-Za-z0-9._-]{1,249})"), "topic"),
     ("GET", re.compile(r"/api/topics/([A-Za-z0-9._-]{1,249})/records"), "records"),
+    ("GET", re.compile(r"/api/topics/([A-Za-z0-9._-]{1,249})/groups"), "groups_of_topic"),
     ("GET", re.compile(r"/events/topics/([A-Za-z0-9._-]{1,249})"), "tail_events"),
     ("POST", re.compile(r"/api/faults/(add|remove|clear|release|expire|rebalance)"), "change_faults"),
+    ("POST", CHANGE, "change"),
+    ("GET", re.compile(r"/api/(acls|users|quotas)"), "question"),
     ("GET", re.compile(r"/static/([A-Za-z0-9._-]{1,64})"), "static"),
 )
 

@@ -19,7 +19,7 @@ import trio
 from pipeline_broker.dashboard import broker_view, faults_view, groups_view, static_files, topics_view
 from pipeline_broker.dashboard.access import Access
 from pipeline_broker.dashboard.beside import BadAddressError, Beside
-from pipeline_broker.dashboard.changes import Changes
+from pipeline_broker.dashboard.changes import Ask, Changes
 from pipeline_broker.dashboard.log_threads import log_threads
 from pipeline_broker.dashboard.records import Records
 from pipeline_broker.dashboard.request_path import RequestPath
@@ -76,6 +76,8 @@ class Dashboard:
         beside: the second broker's dashboard, if any.
         observe: called with the timeline to report to, or None for nobody any more.
         is_alone: whether nobody else observes.
+        ask: has the broker handle a request as the dashboard's principal.
+        is_read_only: everything is refused that would change something.
     """
 
     def __init__(
@@ -85,18 +87,24 @@ class Dashboard:
         beside: Beside | None,
         observe: Callable[[Timeline | None], None],
         is_alone: Callable[[], bool],
+        ask: Ask,
+        *,
+        is_read_only: bool = False,
     ) -> None:
         self._server, self._broker, self._beside = server, broker, beside
         self._identity = broker_view.identity_of(server, broker)
         self._access = Access(host="", port=0)
         threads = log_threads()
         path = self.request_path = RequestPath(server, self._identity, beside, observe, is_alone)
-        records, changes = Records(broker, threads), Changes(server, broker, threads)
+        records = Records(broker, threads)
+        changes = Changes(server, broker, threads, ask, is_read_only=is_read_only)
+        self._is_read_only = is_read_only
         self._views: dict[str, View] = {
             "broker": lambda *_: self._about(),
             "topics": lambda *_: topics_view.topics(broker),
             "topic": lambda _, name: topics_view.topic(broker, name),
             "groups": lambda *_: groups_view.groups(broker),
+            "groups_of_topic": lambda _, name: groups_view.groups_of_topic(broker, name),
             "group": lambda request, _: groups_view.group(broker, request.query.get("group", "")),
             "configuration": lambda *_: topics_view.configuration(broker),
             "connections": lambda *_: broker_view.connections(server, broker),
@@ -111,6 +119,8 @@ class Dashboard:
             "beside_events": path.watch_beside,
             "reset_offsets": changes.reset_offsets,
             "change_faults": changes.faults,
+            "change": changes.change,
+            "question": changes.question,
         }
 
     @contextlib.asynccontextmanager
@@ -163,6 +173,8 @@ class Dashboard:
                 await trio.lowlevel.checkpoint()
                 return json_or_absent(self._views[route.name](request, route.argument), route.name)
             return await self._handlers[route.name](request, route.argument)
+        except ConnectionError as error:  # of a request that the broker did not answer
+            return refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         except (OSError, LogError) as error:
             return refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, f"the log cannot be read: {error}")
 
@@ -178,6 +190,7 @@ class Dashboard:
             "cluster": self._broker.cluster_id,
             "node": self._broker.config.node_id,
             "stages": PARTS,
+            "is_read_only": self._is_read_only,
             "beside": None if self._beside is None else self._beside.authority,
         }
 

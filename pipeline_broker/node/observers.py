@@ -39,6 +39,9 @@ __all__ = ["Observers", "ObserversUnavailableError"]
 
 logger = logging.getLogger(__name__)
 
+DASHBOARD = "DASHBOARD"
+"""The listener, which there is not, and the client id of what the dashboard asks."""
+
 
 class ObserversUnavailableError(Exception):
     """An observer cannot begin; the text is one line that says what to do."""
@@ -176,14 +179,29 @@ class Observers:
     async def _serving_dashboard(
         self, server: SocketServer, broker: Broker, options: DashboardOptions
     ) -> AsyncIterator[None]:
-        from pipeline_broker.dashboard.service import Dashboard  # noqa: PLC0415 - for those who asked
+        from pipeline_broker.apis.call import Session  # noqa: PLC0415 - for those who asked
+        from pipeline_broker.dashboard.service import Dashboard  # noqa: PLC0415 - see above
+        from pipeline_broker.node.calls_within import Caller  # noqa: PLC0415 - see above
+        from pipeline_broker.security.principal import KafkaPrincipal  # noqa: PLC0415 - see above
         from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
 
         def watch(timeline: Timeline | None) -> None:
             self._watching = timeline
             server.observe(self.timeline)
 
-        dashboard = Dashboard(server, broker, self._beside, watch, lambda: self.timeline is self._watching)
+        session = Session(host=options.host, listener=DASHBOARD, is_trusted=options.principal is None)
+        if options.principal is not None:
+            session.principal = KafkaPrincipal(*options.principal.split(":", 1))
+        caller = Caller(server, broker, session)
+        dashboard = Dashboard(
+            server,
+            broker,
+            self._beside,
+            watch,
+            lambda: self.timeline is self._watching,
+            lambda message: caller.ask(message, broker.ports.clock_ms()),
+            is_read_only=options.is_read_only,
+        )
         async with contextlib.AsyncExitStack() as stack:
             try:
                 link = await stack.enter_async_context(dashboard.serving(options))

@@ -107,7 +107,7 @@ class ServeOptions:
             metrics_hosts=options["metrics_hosts"],
             request_log=options["request_log"],
             faults=options["faults"],
-            dashboard=_dashboard(options["dashboard"], options["dashboard_beside"]),
+            dashboard=_dashboard(options),
             store=options["store"],
             wal=_wal(options["store"], options["wal"]),
             standby=_standby(options["wal"], wanted=options["standby"]),
@@ -126,16 +126,23 @@ class ServeOptions:
         return frozenset({*self.metrics_hosts, *(endpoint.host for endpoint in advertised)})
 
 
-def _dashboard(place: str | None, beside: str | None) -> DashboardOptions | None:
-    """Where the dashboard is served; a place that is none, and a second dashboard without a first, are StartErrors."""
+def _dashboard(options: Mapping[str, Any]) -> DashboardOptions | None:
+    """Where the dashboard is served; a place that is none, and its options without it, are StartErrors."""
+    place = options["dashboard"]
     if place is None:
-        if beside is not None:
-            raise StartError("--dashboard-beside needs --dashboard")
+        for name in ("dashboard_beside", "dashboard_read_only", "dashboard_principal"):
+            if options[name]:
+                raise StartError(f"--{name.replace('_', '-')} needs --dashboard")
         return None
     from pipeline_broker.dashboard.options import DashboardOptions  # noqa: PLC0415 - for those who asked
 
     try:
-        return DashboardOptions.parse(place, beside)
+        return DashboardOptions.parse(
+            place,
+            options["dashboard_beside"],
+            options["dashboard_principal"],
+            is_read_only=options["dashboard_read_only"],
+        )
     except ValueError as error:
         raise StartError(f"--dashboard: {error}") from None
 

@@ -6,9 +6,12 @@ import socket
 
 import trio
 
+from pipeline_broker.apis.call import Session
 from pipeline_broker.dashboard.options import DashboardOptions
 from pipeline_broker.dashboard.service import Dashboard
+from pipeline_broker.node.calls_within import Caller
 from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.security.principal import KafkaPrincipal
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
 from stages.mode import PIPELINED
@@ -21,14 +24,31 @@ SECONDS_MAX = 20
 class Board:
     """See the file; topic `t` has four partitions."""
 
-    def __init__(self, *settings, desk=None, beside=None):
+    def __init__(self, *settings, desk=None, beside=None, principal=None, is_read_only=False):
         self.desk = desk or GroupDesk(*settings)
         self.server = SocketServer(PIPELINED, None, None)  # it is asked for its statistics, and does not run
-        self.server.submit = lambda submission: self.desk.submit(submission.entries, submission.on_durable)
+        self.server.submit = self._submit
         self.observed, self.is_alone = [], True
-        self.dashboard = Dashboard(self.server, self.desk.broker, beside, self.observed.append, lambda: self.is_alone)
+        session = Session(host="127.0.0.1", listener="DASHBOARD", is_trusted=principal is None)
+        if principal is not None:
+            session.principal = KafkaPrincipal("User", principal)
+        caller = Caller(self.server, self.desk.broker, session)
+        self.dashboard = Dashboard(
+            self.server,
+            self.desk.broker,
+            beside,
+            self.observed.append,
+            lambda: self.is_alone,
+            lambda message: caller.ask(message, self.desk.now_ms),
+            is_read_only=is_read_only,
+        )
         self.port = 0
         self.link = ""
+
+    def _submit(self, submission):
+        self.desk.submit(submission.entries, submission.on_durable or (lambda: None))
+        if submission.on_ended is not None:
+            submission.on_ended(submission, None)
 
     def run(self, scenario, host="127.0.0.1"):
         """Run `scenario(board)` while the dashboard is served."""

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.dashboard.groups_view import ResetRefusedError, ResetWish, commit_reset, group, groups, plan_reset
+from pipeline_broker.dashboard.groups_view import (
+    ResetRefusedError,
+    ResetWish,
+    commit_reset,
+    group,
+    groups,
+    groups_of_topic,
+    plan_reset,
+)
 from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
 from stages.request import Pending
@@ -90,6 +98,13 @@ def test_lag_is_the_end_minus_what_is_committed(board):
     ]
     board.produce((b"k", b"v", ()))
     assert group(board.desk.broker, "empty")["lag"] == 7
+
+
+def test_the_groups_of_a_topic_are_those_that_committed_offsets_of_it(board):
+    board.desk.create_topic("other")
+    assert groups_of_topic(board.desk.broker, "t") == {"groups": [{"group": "empty", "partitions": 1, "lag": 6}]}
+    assert groups_of_topic(board.desk.broker, "other") == {"groups": []}
+    assert groups_of_topic(board.desk.broker, "absent") is None
 
 
 @pytest.mark.parametrize(

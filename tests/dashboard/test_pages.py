@@ -1,5 +1,8 @@
 """The pages in a real browser: both themes, a phone's width, the keyboard, hostile records, and nothing refused by the
-content security policy. One browser and two brokers for all tests; SCREENSHOTS=folder keeps a picture of each page."""
+content security policy. SCREENSHOTS=folder keeps a picture of each page.
+
+Longer than most files: one browser and two brokers serve all of its tests.
+"""
 
 import json
 import os
@@ -31,6 +34,7 @@ PAGES = (
     "/topics/hostile",
     "/groups",
     "/groups?group=reports",
+    "/access",
     "/faults",
     "/configuration",
 )
@@ -340,3 +344,71 @@ def test_a_rule_is_made_holds_a_request_and_lets_it_go(browser, link, brokers):
         press(browser, "Remove all")
         browser.wait("return document.querySelectorAll('.rule').length === 0")
     assert [each for each in browser.complaints() if "409" not in each] == []  # the browser tells of refusals itself
+
+
+def press_button(browser, label):
+    """Press the button that says so, once there is one."""
+    script = f"return [...document.querySelectorAll('button')].findLast((each) => each.textContent === {label!r})"
+    browser.wait(script + " !== undefined")
+    browser.run(script.replace("return ", "") + ".click()")
+
+
+def fill_in(browser, **fields):
+    """Write into the fields of the dialog that is open, by their labels."""
+    for label, text in fields.items():
+        script = """
+            const label = [...document.querySelectorAll('dialog label')]
+                .find((each) => each.textContent.startsWith(arguments[0]));
+            label.querySelector('input, textarea').value = arguments[1];
+        """
+        browser.run(script, label, text)
+
+
+def test_a_topic_is_made_filled_changed_and_deleted(browser, link):
+    browser.open(link + "/topics")
+    press_button(browser, "Create a topic")
+    fill_in(browser, name="made", partitions="2", settings="retention.ms=1000\ncleanup.policy=compact")
+    press_button(browser, "Create")
+    browser.wait("return location.pathname === '/topics/made' && document.querySelector('main h1') !== null")
+    press_button(browser, "Produce a record")
+    fill_in(browser, key="=k", value='{"a": 1}', headers="h=x")
+    press_button(browser, "Produce")
+    browser.wait("return document.querySelector('.record .content')?.textContent === '=k'")
+    press_button(browser, "Delete the topic")
+    press_button(browser, "Delete the topic")
+    browser.wait("return document.querySelector('dialog .error').textContent === 'that is not its name'")
+    fill_in(browser, **{"its name": "made"})
+    press_button(browser, "Delete the topic")
+    browser.wait("return location.pathname === '/topics' && document.querySelector('main table') !== null")
+    assert "made" not in browser.text
+    assert browser.complaints() == []
+
+
+def test_a_refusal_is_shown_in_the_dialog(browser, link):
+    browser.open(link + "/topics")
+    press_button(browser, "Create a topic")
+    fill_in(browser, name="hostile")
+    press_button(browser, "Create")
+    browser.wait("return document.querySelector('dialog .error')?.textContent.startsWith('TOPIC_ALREADY_EXISTS')")
+    press_button(browser, "Cancel")
+    browser.wait("return document.querySelector('dialog') === null")
+    browser.driver.get_log("browser")  # the answer's status, which the browser writes down itself
+
+
+def test_a_table_is_sorted_by_the_head_that_is_pressed_and_stays_so(browser, link):
+    browser.open(link + "/topics/hostile")
+    browser.wait("return document.querySelector('details table') !== null")
+    browser.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    press_button(browser, "size")
+    assert browser.run("return document.querySelector('th[aria-sort]').getAttribute('aria-sort')") == "descending"
+    press_button(browser, "size")
+    assert browser.run("return document.querySelector('th[aria-sort]').getAttribute('aria-sort')") == "ascending"
+
+
+def test_a_setting_of_a_topic_is_changed(browser, link):
+    browser.open(link + "/topics/hostile")
+    browser.wait("return document.querySelector('[aria-label=\"Change retention.ms\"]') !== null")
+    browser.run("document.querySelector('[aria-label=\"Change retention.ms\"]').click()")
+    fill_in(browser, value="86400000")
+    press_button(browser, "Change")
+    browser.wait("return document.querySelector('main')?.textContent.includes('86400000')")

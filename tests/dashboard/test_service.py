@@ -8,6 +8,8 @@ import pytest
 import trio
 import trio.testing
 
+from pipeline_broker.dashboard import administration
+from pipeline_broker.dashboard.administration import QUESTIONS
 from pipeline_broker.dashboard.beside import BadAddressError, Beside
 from pipeline_broker.dashboard.options import DashboardOptions
 from pipeline_broker.dashboard.routes import PAGES
@@ -27,15 +29,18 @@ ANSWERED = (
     "/api/topics",
     "/api/topics/t",
     "/api/topics/t/records",
+    "/api/topics/t/groups",
     "/api/groups",
     "/api/group?group=g",
     "/api/configuration",
     "/api/connections",
     "/api/faults",
     "/api/faults/choices",
+    *(f"/api/{name}" for name in QUESTIONS),
 )
 CHANGES = (
     "/api/group/offsets",
+    *(f"/api/changes/{name}" for name in administration.CHANGES),
     *(f"/api/faults/{action}" for action in ("add", "remove", "clear", "release", "expire", "rebalance")),
 )
 
@@ -73,6 +78,7 @@ def test_every_address_answers_and_refuses_strangers(board):
         ("GET", "/static/..%2fservice.py", 404),
         ("GET", "/api/topics/absent", 404),
         ("GET", "/api/topics/absent/records", 404),
+        ("GET", "/api/topics/absent/groups", 404),
         ("GET", "/events/topics/absent", 404),
         ("GET", "/api/topics/t/records?partition=9", 404),
         ("GET", "/api/topics/t/records?offset=x", 400),
@@ -81,6 +87,8 @@ def test_every_address_answers_and_refuses_strangers(board):
         ("GET", "/api/group/offsets", 405),
         ("GET", "/api/faults/add", 405),
         ("GET", "/api/faults/list", 404),
+        ("GET", "/api/changes/produce", 405),
+        ("POST", "/api/changes/format-disk", 403),
         ("HEAD", "/", 200),
         ("DELETE", "/api/topics/t", 403),
         ("GET", "/events/beside", 404),
@@ -346,10 +354,20 @@ def test_what_cannot_be_had_is_one_line_before_the_broker_starts(tmp_path, board
             trio.run(main)
 
 
-@pytest.mark.parametrize(("place", "beside"), [("x", None), (None, "127.0.0.1:1")])
-def test_options_that_make_no_sense_are_refused_at_the_start(place, beside):
-    with pytest.raises(StartError):
-        _dashboard(place, beside)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dashboard": "x"},
+        {"dashboard_beside": "127.0.0.1:1"},
+        {"dashboard_read_only": True},
+        {"dashboard_principal": "User:a"},
+        {"dashboard": "8080", "dashboard_principal": "alice"},
+    ],
+)
+def test_options_that_make_no_sense_are_refused_at_the_start(options):
+    absent = {"dashboard": None, "dashboard_beside": None, "dashboard_read_only": False, "dashboard_principal": None}
+    with pytest.raises(StartError, match="--dashboard"):
+        _dashboard(absent | options)
 
 
 def test_a_dashboard_knows_how_its_broker_was_started(board):

@@ -1,34 +1,11 @@
-"""Requests from within that take several steps."""
+"""Who an embedding program is for the broker that it asks."""
 
 from types import SimpleNamespace
 
-import pytest
-import trio
-
 from pipeline_broker.apis import authorization
 from pipeline_broker.apis.call import Session
-from pipeline_broker.embedded import calls
+from pipeline_broker.embedded.calls import program
 from pipeline_broker.security.acl import AclOperation
-from stages.request import NO_OP, Parked, Pending, Send, Waiting, go_on
-
-
-class Running:
-    """A broker whose commits are durable at once."""
-
-    def __init__(self):
-        self.server = self
-        self.committed = []
-
-    def submit(self, submission):
-        self.committed += submission.entries
-        submission.on_ended(submission, None)
-
-
-async def finished(running, steps):
-    result = go_on(steps)
-    while not isinstance(result, Send):
-        result = await calls._next(running, None, result)
-    return result
 
 
 def test_what_an_embedding_program_asks_for_needs_no_right():
@@ -37,60 +14,9 @@ def test_what_an_embedding_program_asks_for_needs_no_right():
             return False
 
     broker = SimpleNamespace(authorizer=Refusing())
-    program, client = calls._Caller().session, Session("host", "TEST")
+    asked_by = program(), Session("host", "TEST")
     allowed = [
         authorization.may_of_group(SimpleNamespace(session=session, broker=broker), AclOperation.READ, "g")
-        for session in (program, client)
+        for session in asked_by
     ]
     assert allowed == [True, False]
-
-
-def test_every_step_gets_what_it_waits_for():
-    running = Running()
-
-    def steps():
-        yield None
-        yield Pending(["entry"], NO_OP)
-        assert running.committed == ["entry"]
-        value = yield Parked(lambda: 41)
-        yield Waiting(lambda go_on: go_on())
-        try:
-            yield Parked(lambda: 1 / 0)
-        except ZeroDivisionError:
-            return Send(b"%d" % (value + 1))
-
-    assert trio.run(finished, running, steps()).parts == (b"42",)
-
-
-def test_steps_are_closed_where_their_call_is_cancelled():
-    closed = []
-
-    def steps():
-        try:
-            yield Waiting(lambda go_on: None)
-        finally:
-            closed.append(True)
-
-    async def main():
-        with trio.move_on_after(0.01):
-            await finished(Running(), kept)
-
-    kept = steps()
-    trio.run(main)
-    assert closed == [True]
-
-
-def test_a_commit_that_fails_closes_the_steps():
-    running, closed = Running(), []
-    running.submit = lambda submission: submission.on_ended(submission, OSError("no disk"))
-
-    def steps():
-        try:
-            yield Pending(["entry"], NO_OP)
-        finally:
-            closed.append(True)
-
-    kept = steps()
-    with pytest.raises(calls.EmbeddedBrokerError, match="no disk"):
-        trio.run(finished, running, kept)
-    assert closed == [True]

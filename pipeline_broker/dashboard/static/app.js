@@ -9,6 +9,7 @@ const pages = {
   "/connections": ["./connections.js", "Connections"],
   "/topics": ["./topics.js", "Topics"],
   "/groups": ["./groups.js", "Groups"],
+  "/access": ["./access.js", "Access"],
   "/faults": ["./faults.js", "Fault rules"],
   "/configuration": ["./configuration.js", "Configuration"],
 };

@@ -1,9 +1,22 @@
 // Every setting that counts, and where it comes from.
 
+import { confirm, input } from "./dialog.js";
 import { element, name, none, replace, table } from "./dom.js";
-import { ask } from "./live.js";
+import { ask, change } from "./live.js";
 
-export function settingsTable(entries, caption) {
+function editDialog(entry, topic) {
+  const value = input({ value: entry.is_secret ? "" : entry.value ?? "" });
+  const inherited = element("input", { type: "checkbox" });
+  confirm(["Change ", name(entry.name)], [[entry.documentation], ["value", value], ["what it is without being set here", inherited]], "Change", async () => {
+    await change("/api/changes/configure", { ...(topic === BROKER ? {} : { topic }), setting: entry.name, value: inherited.checked ? null : value.value });
+    location.reload();
+  });
+}
+
+export const BROKER = Symbol("the broker's own settings");
+
+// `changes` is whose settings they are, where they may be changed here: a topic, or BROKER.
+export function settingsTable(entries, caption, changes = null) {
   const text = element("input", { type: "search", autocomplete: "off" });
   const changed = element("input", { type: "checkbox" });
   const rows = element("div");
@@ -14,7 +27,8 @@ export function settingsTable(entries, caption) {
       { title: "setting", cell: (entry) => element("span", { class: "name", title: entry.documentation }, entry.name) },
       { title: "value", cell: (entry) => (entry.is_secret ? element("span", { class: "size" }, "[hidden]") : entry.value === null ? "–" : name(entry.value)) },
       { title: "from", cell: (entry) => (entry.is_default ? element("span", { class: "size" }, "default") : entry.source) },
-      { title: "changes live", class: "wide", cell: (entry) => (entry.is_read_only ? "no" : "yes") },
+      { title: "changes live", class: "wide", cell: (entry) => (entry.is_read_only ? "no"
+        : changes === null ? "yes" : element("button", { type: "button", "aria-label": `Change ${entry.name}`, onclick: () => editDialog(entry, changes) }, "Change")) },
     ], wanted) : none("No setting is like that."));
   }
   text.addEventListener("input", draw);
@@ -24,8 +38,8 @@ export function settingsTable(entries, caption) {
     element("label", {}, "name contains", text), element("label", { class: "check" }, changed, "only what was set")), rows);
 }
 
-export async function show(main) {
+export async function show(main, broker) {
   const { configuration } = await ask("/api/configuration");
   replace(main, element("h1", {}, "Configuration"), element("p", { class: "lead" }, "Of this broker, by Kafka's names. Secrets are not shown."),
-    element("div", { class: "card" }, settingsTable(configuration, "")));
+    element("div", { class: "card" }, settingsTable(configuration, "", broker.is_read_only ? null : BROKER)));
 }

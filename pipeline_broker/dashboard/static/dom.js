@@ -49,17 +49,48 @@ export function name(text) {
   return element("bdi", { class: "name" }, visible(text));
 }
 
+// The column by which each table is sorted, and which way, kept while the page is drawn anew.
+const orders = new Map();
+
+function compared(one, other) {
+  if (one === other) return 0;
+  if (one === null || one === undefined) return -1;
+  if (other === null || other === undefined) return 1;
+  return typeof one === "string" ? one.localeCompare(other) : one - other;
+}
+
+// A column with `by`, the value of a row, sorts the table when its head is pressed, and the other way when it is again.
 export function table(caption, columns, rows, attributes = {}) {
-  const cells = columns.map((column) =>
-    element("th", { scope: "col", class: column.number ? "number" : column.class }, column.title));
-  return element("div", { class: "scroll" }, element("table", attributes,
-    caption ? element("caption", {}, caption) : null,
-    element("thead", {}, element("tr", {}, cells)),
-    element("tbody", {}, rows.map((row) => element("tr", {}, columns.map((column, place) => {
-      const content = column.cell(row);
-      const kind = column.number ? "number" : column.class;
-      return place === 0 ? element("th", { scope: "row", class: kind }, content) : element("td", { class: kind }, content);
-    }))))));
+  const key = location.pathname + columns.map((column) => column.title).join();
+  const box = element("div", { class: "scroll" });
+  function sorted() {
+    const order = orders.get(key);
+    if (!order) return rows;
+    const { by } = columns[order.place];
+    return [...rows].sort((one, other) => order.way * compared(by(one), by(other)));
+  }
+  function head(column, place) {
+    const order = orders.get(key);
+    const way = order?.place === place ? order.way : 0;
+    const press = () => {
+      orders.set(key, { place, way: way ? -way : column.number ? -1 : 1 });
+      draw();
+    };
+    return element("th", { scope: "col", class: column.number ? "number" : column.class, "aria-sort": way ? (way > 0 ? "ascending" : "descending") : null },
+      column.by ? element("button", { type: "button", class: "sort", onclick: press }, column.title) : column.title);
+  }
+  function draw() {
+    replace(box, element("table", attributes,
+      caption ? element("caption", {}, caption) : null,
+      element("thead", {}, element("tr", {}, columns.map(head))),
+      element("tbody", {}, sorted().map((row) => element("tr", {}, columns.map((column, place) => {
+        const content = column.cell(row);
+        const kind = column.number ? "number" : column.class;
+        return place === 0 ? element("th", { scope: "row", class: kind }, content) : element("td", { class: kind }, content);
+      }))))));
+  }
+  draw();
+  return box;
 }
 
 export function none(text) {

@@ -1,5 +1,6 @@
 // All groups; one of them with its members and lag, and the reset of its offsets while it is empty.
 
+import { confirm, input, number } from "./dialog.js";
 import { element, name, none, replace, table } from "./dom.js";
 import { count } from "./format.js";
 import { ask, change, repeat } from "./live.js";
@@ -21,11 +22,11 @@ async function showAll(main) {
     const shown = await ask("/api/groups");
     const byLag = [...shown.groups].sort((one, other) => (other.lag ?? -Infinity) - (one.lag ?? -Infinity) || one.group.localeCompare(other.group));
     replace(rows, byLag.length ? table(`${count(shown.count)} groups, the one that is furthest behind first.`, [
-      { title: "group", cell: (group) => link(group.group) },
-      { title: "kind", cell: (group) => group.type },
-      { title: "state", cell: (group) => state(group.state) },
-      { title: "members", number: true, cell: (group) => count(group.members) },
-      { title: "lag", number: true, cell: (group) => count(group.lag) },
+      { title: "group", by: (group) => group.group, cell: (group) => link(group.group) },
+      { title: "kind", by: (group) => group.type, cell: (group) => group.type },
+      { title: "state", by: (group) => group.state, cell: (group) => state(group.state) },
+      { title: "members", number: true, by: (group) => group.members, cell: (group) => count(group.members) },
+      { title: "lag", number: true, by: (group) => group.lag, cell: (group) => count(group.lag) },
     ], byLag) : none("There is no group yet."));
   });
 }
@@ -38,43 +39,37 @@ function assignment(member) {
 function resetDialog(group, shown, done) {
   const topics = [...new Set(shown.offsets.map((row) => row.topic))];
   const topic = element("select", {}, topics.map((each) => element("option", { value: each }, each)));
-  const partition = element("input", { placeholder: "all", inputmode: "numeric", autocomplete: "off" });
+  const partition = input({ placeholder: "all", inputmode: "numeric" });
   const to = element("select", {}, [["earliest", "the start"], ["latest", "the end"], ["offset", "an offset"], ["time", "a time (UTC)"]].map(([value, title]) => element("option", { value }, title)));
-  const value = element("input", { autocomplete: "off" });
-  const told = element("p", { class: "error", role: "alert" });
-  const dialog = element("dialog", { "aria-labelledby": "reset-title" }, element("form", { onsubmit: async (event) => {
-    event.preventDefault();
-    try {
-      const wanted = value.value.trim();
-      const number = to.value === "time" && !/^\d+$/.test(wanted) ? Date.parse(`${wanted.replace(" ", "T")}Z`) : Number(wanted || 0);
-      if (!Number.isSafeInteger(number)) throw new Error("that is no offset or time");
-      await change("/api/group/offsets", { group, topic: topic.value, partition: partition.value.trim() ? Number(partition.value) : null, to: to.value, value: number });
-      dialog.close();
-      done();
-    } catch (error) {
-      told.textContent = error.message;
-    }
-  } },
-  element("h2", { id: "reset-title" }, "Reset offsets of ", name(group)),
-  element("label", {}, "topic", topic), element("label", {}, "partition", partition), element("label", {}, "go on at", to),
-  element("label", {}, "offset or time", value), told,
-  element("div", { class: "buttons" }, element("button", { class: "main" }, "Reset"),
-    element("button", { type: "button", onclick: () => dialog.close() }, "Cancel"))));
-  dialog.addEventListener("close", () => dialog.remove());
-  document.body.append(dialog);
-  dialog.showModal();
+  const value = input();
+  confirm(["Reset offsets of ", name(group)], [["topic", topic], ["partition", partition], ["go on at", to], ["offset or time", value]], "Reset", async () => {
+    const wanted = value.value.trim();
+    const at = to.value === "time" && !/^\d+$/.test(wanted) ? Date.parse(`${wanted.replace(" ", "T")}Z`) : Number(wanted || 0);
+    if (!Number.isSafeInteger(at)) throw new Error("that is no offset or time");
+    await change("/api/group/offsets", { group, topic: topic.value, partition: number(partition.value), to: to.value, value: at });
+    done();
+  });
 }
 
-async function showOne(main, group) {
+function deleteDialog(group) {
+  confirm(["Delete ", name(group)], [["Its committed offsets are deleted with it."]], "Delete", async () => {
+    await change("/api/changes/delete-group", { group });
+    location.assign("/groups");
+  }, true);
+}
+
+async function showOne(main, group, isReadOnly) {
   const facts = element("p", { class: "lead" });
   const members = element("div");
   const offsets = element("div");
   let shown = null;
   const reset = element("button", { type: "button", onclick: () => resetDialog(group, shown, look) }, "Reset offsets");
+  const remove = element("button", { type: "button", onclick: () => deleteDialog(group) }, "Delete the group");
   async function look() {
     shown = await ask(`/api/group?group=${encodeURIComponent(group)}`);
     replace(facts, `${shown.type}, `, state(shown.state), ` lag ${count(shown.lag)}`);
-    reset.disabled = !shown.may_reset || !shown.offsets.length;
+    reset.disabled = isReadOnly || !shown.may_reset || !shown.offsets.length;
+    remove.disabled = isReadOnly || !shown.is_empty;
     reset.title = shown.may_reset ? "" : "only while the group has no members";
     replace(members, shown.members.length ? table("", [
       { title: "member", cell: (member) => name(member.member) },
@@ -88,16 +83,16 @@ async function showOne(main, group) {
       { title: "partition", cell: (row) => row.partition },
       { title: "committed", number: true, cell: (row) => count(row.committed) },
       { title: "end", number: true, cell: (row) => count(row.end) },
-      { title: "lag", number: true, cell: (row) => count(row.lag) },
+      { title: "lag", number: true, by: (row) => row.lag, cell: (row) => count(row.lag) },
     ], shown.offsets) : none("The group has committed nothing and is assigned nothing."));
   }
   replace(main, element("div", { class: "head" }, element("h1", {}, name(group)), element("a", { href: "/groups" }, "All groups")), facts,
-    element("section", { class: "card" }, element("div", { class: "head" }, element("h2", {}, "Offsets"), reset), offsets),
+    element("section", { class: "card" }, element("div", { class: "head" }, element("h2", {}, "Offsets"), reset, remove), offsets),
     element("section", { class: "card" }, element("h2", {}, "Members"), members));
   repeat(2, look);
 }
 
-export async function show(main) {
+export async function show(main, broker) {
   const group = new URLSearchParams(location.search).get("group");
-  await (group === null ? showAll(main) : showOne(main, group));
+  await (group === null ? showAll(main) : showOne(main, group, broker.is_read_only));
 }

@@ -1,9 +1,10 @@
 // One topic: its records, as they are and as they come, its partitions and settings.
 
 import { settingsTable } from "./configuration.js";
+import { confirm, input, number, pairs } from "./dialog.js";
 import { element, name, none, replace, table, visible } from "./dom.js";
 import { bytes, count, moment } from "./format.js";
-import { ask, listen } from "./live.js";
+import { ask, change, listen } from "./live.js";
 
 const TAILED_MAX = 200;
 const PAGE_RECORDS = 25;
@@ -64,6 +65,19 @@ function recordView(record) {
       more > 0 ? [element("dt", {}, ""), element("dd", {}, `and ${more} more headers`)] : null));
 }
 
+// A field of CSV (RFC 4180). A spreadsheet takes what begins like a formula for one, so that is made text.
+function quoted(value) {
+  const text = value === null ? "" : String(value);
+  const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+function save(lines, type, file) {
+  const address = URL.createObjectURL(new Blob(lines, { type }));
+  element("a", { href: address, download: file }).click();
+  URL.revokeObjectURL(address);
+}
+
 class Browser {
   constructor(topic, partitions) {
     this.topic = topic;
@@ -73,7 +87,9 @@ class Browser {
     this.found = element("div", { "aria-live": "off" });
     this.told = element("p", { class: "none", role: "status" });
     this.more = element("button", { type: "button", hidden: true, onclick: () => this.read(true) }, "Read on");
-    this.download = element("button", { type: "button", hidden: true, onclick: () => this.save() }, "Download");
+    this.download = element("span", { class: "buttons", hidden: true },
+      element("button", { type: "button", onclick: () => this.saveLines() }, "Download JSON"),
+      element("button", { type: "button", onclick: () => this.saveTable() }, "Download CSV"));
     this.live = element("button", { type: "button", "aria-pressed": "false", onclick: () => this.toggle() }, "Follow");
     this.from = element("select", { name: "from" },
       [["latest", "newest first"], ["earliest", "the beginning"], ["offset", "offset"], ["time", "time (UTC)"]].map(([value, title]) => element("option", { value }, title)));
@@ -111,11 +127,17 @@ class Browser {
   }
 
   // What is shown, a line of JSON each, as `consume --json` prints records.
-  save() {
-    const lines = this.records.map((record) => `${JSON.stringify(plain({ ...record, topic: this.topic }))}\n`);
-    const address = URL.createObjectURL(new Blob(lines, { type: "application/x-ndjson" }));
-    element("a", { href: address, download: `${this.topic}.jsonl` }).click();
-    URL.revokeObjectURL(address);
+  saveLines() {
+    save(this.records.map((record) => `${JSON.stringify(plain({ ...record, topic: this.topic }))}\n`), "application/x-ndjson", `${this.topic}.jsonl`);
+  }
+
+  saveTable() {
+    const rows = this.records.map((record) => {
+      const { headers, ...fields } = plain({ ...record, topic: this.topic });
+      return [...Object.values(fields), JSON.stringify(headers)];
+    });
+    const head = ["topic", "partition", "offset", "timestamp", "key", "value", "headers"];
+    save([head, ...rows].map((row) => `${row.map(quoted).join()}\r\n`), "text/csv", `${this.topic}.csv`);
   }
 
   changeFrom() {
@@ -219,20 +241,72 @@ class Browser {
   }
 }
 
+function produceDialog(topic, done) {
+  const key = input({ placeholder: "none" });
+  const value = element("textarea", { rows: 5 });
+  const headers = element("textarea", { rows: 2, placeholder: "name=text" });
+  const partition = input({ placeholder: "by the key", inputmode: "numeric" });
+  const tombstone = element("input", { type: "checkbox" });
+  confirm(["Produce a record to ", name(topic)], [["key", key], ["value", value], ["no value (a tombstone)", tombstone], ["headers, one a line", headers], ["partition", partition]], "Produce", async () => {
+    await change("/api/changes/produce", {
+      topic, key: key.value || null, value: tombstone.checked ? null : value.value, headers: pairs(headers.value), partition: number(partition.value),
+    });
+    done();
+  });
+}
+
+function growDialog(topic) {
+  const partitions = input({ inputmode: "numeric", value: topic.partitions + 1 });
+  confirm(["Add partitions to ", name(topic.name)], [["partitions, all together", partitions], ["Records with a key go to other partitions from then on."]], "Add", async () => {
+    await change("/api/changes/add-partitions", { topic: topic.name, partitions: number(partitions.value) });
+    location.reload();
+  });
+}
+
+function emptyDialog(topic) {
+  confirm(["Delete all records of ", name(topic)], [["They are gone for every reader. The topic stays, and so do its offsets."]], "Delete the records", async () => {
+    await change("/api/changes/empty-topic", { topic });
+    location.reload();
+  }, true);
+}
+
+function deleteDialog(topic) {
+  const typed = input({ placeholder: topic });
+  confirm(["Delete the topic ", name(topic)], [["its name, once more", typed]], "Delete the topic", async () => {
+    if (typed.value !== topic) throw new Error("that is not its name");
+    await change("/api/changes/delete-topic", { topic });
+    location.assign("/topics");
+  }, true);
+}
+
+function groupsTable(groups) {
+  return groups.length ? table("", [
+    { title: "group", by: (row) => row.group, cell: (row) => element("a", { href: `/groups?group=${encodeURIComponent(row.group)}` }, name(row.group)) },
+    { title: "partitions", number: true, by: (row) => row.partitions, cell: (row) => count(row.partitions) },
+    { title: "lag", number: true, by: (row) => row.lag, cell: (row) => count(row.lag) },
+  ], groups) : none("No group has committed an offset of it.");
+}
+
 export async function show(main, broker, title) {
-  const topic = await ask(`/api/topics/${encodeURIComponent(title)}`);
+  const path = `/api/topics/${encodeURIComponent(title)}`;
+  const [topic, { groups }] = await Promise.all([ask(path), ask(`${path}/groups`)]);
   const browser = new Browser(topic.name, topic.partitions);
+  const action = (text, act) => element("button", { type: "button", disabled: broker.is_read_only || topic.is_internal, onclick: act }, text);
   replace(main,
     element("div", { class: "head" }, element("h1", {}, topic.name), element("a", { href: "/topics" }, "All topics")),
     element("p", { class: "lead" }, `${count(topic.partitions)} partitions, ${count(topic.offsets)} offsets, ${bytes(topic.bytes)}, id ${topic.id}.`),
+    element("div", { class: "buttons" },
+      action("Produce a record", () => produceDialog(topic.name, () => browser.read(false))), action("Add partitions", () => growDialog(topic)),
+      action("Delete records", () => emptyDialog(topic.name)), action("Delete the topic", () => deleteDialog(topic.name))),
     element("details", { class: "card" }, element("summary", {}, "Partitions"), topic.partition_rows.length ? table("", [
-      { title: "partition", cell: (row) => row.partition },
-      { title: "start", number: true, cell: (row) => count(row.start) },
-      { title: "last stable", number: true, cell: (row) => count(row.stable) },
-      { title: "end", number: true, cell: (row) => count(row.end) },
-      { title: "size", number: true, cell: (row) => bytes(row.bytes) },
+      { title: "partition", by: (row) => row.partition, cell: (row) => row.partition },
+      { title: "start", number: true, by: (row) => row.start, cell: (row) => count(row.start) },
+      { title: "last stable", number: true, by: (row) => row.stable, cell: (row) => count(row.stable) },
+      { title: "end", number: true, by: (row) => row.end, cell: (row) => count(row.end) },
+      { title: "size", number: true, by: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
     ], topic.partition_rows) : none("There is none.")),
-    element("details", { class: "card" }, element("summary", {}, "Configuration"), settingsTable(topic.configuration, "")),
+    element("details", { class: "card" }, element("summary", {}, "Groups"), groupsTable(groups)),
+    element("details", { class: "card" }, element("summary", {}, "Configuration"), settingsTable(topic.configuration, "", broker.is_read_only ? null : topic.name)),
     browser.node);
   await browser.read(false);
 }

@@ -1,10 +1,21 @@
 // All topics.
 
+import { confirm, input, number, pairs } from "./dialog.js";
 import { element, none, replace, table } from "./dom.js";
 import { bytes, count } from "./format.js";
-import { ask, repeat } from "./live.js";
+import { ask, change, repeat } from "./live.js";
 
-export async function show(main) {
+function createDialog() {
+  const topic = input({ required: true, maxlength: 249 });
+  const partitions = input({ placeholder: "as num.partitions says", inputmode: "numeric" });
+  const settings = element("textarea", { rows: 3, placeholder: "retention.ms=604800000" });
+  confirm("Create a topic", [["name", topic], ["partitions", partitions], ["settings, one a line", settings]], "Create", async () => {
+    await change("/api/changes/create-topic", { topic: topic.value.trim(), partitions: number(partitions.value), settings: pairs(settings.value) });
+    location.assign(`/topics/${encodeURIComponent(topic.value.trim())}`);
+  });
+}
+
+export async function show(main, broker) {
   const text = element("input", { type: "search", autocomplete: "off" });
   const internal = element("input", { type: "checkbox" });
   const rows = element("div", { class: "card" });
@@ -12,16 +23,17 @@ export async function show(main) {
   function draw() {
     const wanted = shown.topics.filter((topic) => topic.name.includes(text.value.trim()) && (internal.checked || !topic.is_internal));
     replace(rows, wanted.length ? table(shown.count > shown.topics.length ? `The first ${shown.topics.length} of ${count(shown.count)}.` : "", [
-      { title: "topic", cell: (topic) => element("a", { href: `/topics/${encodeURIComponent(topic.name)}` }, topic.name) },
-      { title: "partitions", number: true, cell: (topic) => count(topic.partitions) },
-      { title: "offsets", number: true, cell: (topic) => count(topic.offsets) },
-      { title: "size", number: true, cell: (topic) => bytes(topic.bytes) },
+      { title: "topic", by: (topic) => topic.name, cell: (topic) => element("a", { href: `/topics/${encodeURIComponent(topic.name)}` }, topic.name) },
+      { title: "partitions", number: true, by: (topic) => topic.partitions, cell: (topic) => count(topic.partitions) },
+      { title: "offsets", number: true, by: (topic) => topic.offsets, cell: (topic) => count(topic.offsets) },
+      { title: "size", number: true, by: (topic) => topic.bytes, cell: (topic) => bytes(topic.bytes) },
       { title: "settings", number: true, cell: (topic) => topic.settings || "–" },
     ], wanted) : none(shown.count ? "No topic is like that." : "There is no topic yet."));
   }
   text.addEventListener("input", draw);
   internal.addEventListener("change", draw);
-  replace(main, element("h1", {}, "Topics"),
+  const create = element("button", { type: "button", disabled: broker.is_read_only, onclick: createDialog }, "Create a topic");
+  replace(main, element("div", { class: "head" }, element("h1", {}, "Topics"), create),
     element("form", { class: "filters", onsubmit: (event) => event.preventDefault() },
       element("label", {}, "name contains", text), element("label", { class: "check" }, internal, "internal ones, too")), rows);
   repeat(2, async () => {

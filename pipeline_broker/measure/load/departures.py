@@ -17,8 +17,8 @@ from pathlib import Path
 import attrs
 
 from pipeline_broker.client.errors import ClientError
-from pipeline_broker.client.murmur2 import partition_of
 from pipeline_broker.records.batch import NewRecord
+from pipeline_broker.records.murmur2 import partition_of
 
 COLUMNS = ("time", "carrier", "flight", "tail_number", "origin", "destination", "delay_minutes")
 WEEK_S = 7 * 24 * 3600

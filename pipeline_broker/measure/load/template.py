@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from pipeline_broker.client.control import Target
 from pipeline_broker.client.dialogue import CLIENT_ID
 from pipeline_broker.client.errors import ClientError
-from pipeline_broker.client.murmur2 import partition_of
 from pipeline_broker.measure.load.options import ACKS_ALL, LoadOptions
 from pipeline_broker.measure.load.requests import FETCH_KEY, ProduceTemplate, ReadTemplate
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.compression import Compression
+from pipeline_broker.records.murmur2 import partition_of
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
 from pipeline_broker.wire.messages.data.fetch import FetchRequest

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.client.errors import ClientError
-from pipeline_broker.client.murmur2 import murmur2, partition_of
 from pipeline_broker.measure.load.departures import (
     DAY_S,
     WEEK_S,
@@ -19,6 +18,7 @@ from pipeline_broker.measure.load.departures import (
     stretches,
 )
 from pipeline_broker.measure.load.replay import DEFAULT_DATA
+from pipeline_broker.records.murmur2 import murmur2, partition_of
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # kafka-python reads its schemas through a deprecated function

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from pipeline_broker.client.control import Node, Target
 from pipeline_broker.client.errors import ClientError
-from pipeline_broker.client.murmur2 import partition_of
 from pipeline_broker.measure.load.options import LoadOptions
 from pipeline_broker.measure.load.requests import (
     PRODUCE,
@@ -27,6 +26,7 @@ from pipeline_broker.measure.load.requests import (
 from pipeline_broker.measure.load.template import in_turn, keyed_template, produce_template, read_template
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.checksum import crc32c
+from pipeline_broker.records.murmur2 import partition_of
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.header import read_request_header, response_header

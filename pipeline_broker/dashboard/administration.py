@@ -1,0 +1,254 @@
+"""What the pages change and ask by Kafka's own requests: topics, settings, records, groups, rules of access.
+
+Rules of this file: no Trio. Each action is a row of CHANGES or of QUESTIONS: it makes a request of what a page sent,
+and reads the response. The request is decided by the same handler as a client's, which refuses what Kafka refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.records.murmur2 import partition_of
+from pipeline_broker.security.acl import AclOperation, PatternType, PermissionType, ResourceType
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.configs.describe_client_quotas import DescribeClientQuotasRequest
+from pipeline_broker.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
+from pipeline_broker.wire.messages.data.delete_records import DeleteRecordsRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest
+from pipeline_broker.wire.messages.security.describe_acls import DescribeAclsRequest
+from pipeline_broker.wire.messages.security.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
+
+if TYPE_CHECKING:
+    from pipeline_broker.broker.broker import Broker
+    from pipeline_broker.state.metadata_records import Topic
+
+__all__ = ["CHANGES", "QUESTIONS", "Change", "Question", "WishError", "refusal_in"]
+
+TIMEOUT_MS = 10_000
+DEFAULT = -1
+ALL_ACKS = -1
+END = -1
+"""The offset to which DeleteRecords empties a partition."""
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+SET, DELETE = 0, 1
+ANY = 1
+COUNT_MAX = 2**31 - 1
+HEADERS_MAX = 100
+ROWS_MAX = 1000
+SCRAM = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+
+
+class WishError(Exception):
+    """What a page sent is no wish that can be fulfilled; the text is one line that says why."""
+
+
+@attrs.frozen
+class Change:
+    """One row of CHANGES.
+
+    Attributes:
+        request: makes the request of the body that a page sent; raises WishError.
+        results: the parts of the response that have an error code each.
+        answer: what the page is told of them, as JSON.
+    """
+
+    request: Callable[[Broker, Mapping[str, Any]], Any]
+    results: Callable[[Any], Iterable[Any]]
+    answer: Callable[[Any], dict[str, Any]] = lambda _: {}
+
+
+@attrs.frozen
+class Question:
+    """One row of QUESTIONS.
+
+    Attributes:
+        request: what is asked.
+        rows: of the response, as JSON.
+    """
+
+    request: Callable[[], Any]
+    rows: Callable[[Any], Iterable[dict[str, Any]]]
+
+
+def refusal_in(results: Iterable[Any]) -> str | None:
+    """The first error of some results, as one line; None where there is none."""
+    for each in results:
+        if each.error_code:
+            text = getattr(each, "error_message", None)
+            return ErrorCode(each.error_code).name + (f": {text}" if text else "")
+    return None
+
+
+# The body of a change
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    found = body.get(name)
+    if not isinstance(found, str) or not found:
+        raise WishError(f"it names no {name}")
+    return found
+
+
+def _optional_text(body: Mapping[str, Any], name: str) -> str | None:
+    found = body.get(name)
+    if found is not None and not isinstance(found, str):
+        raise WishError(f"{name} is no text")
+    return found
+
+
+def _optional_count(body: Mapping[str, Any], name: str, lowest: int = 1) -> int | None:
+    found = body.get(name)
+    if found is not None and (type(found) is not int or not lowest <= found <= COUNT_MAX):
+        raise WishError(f"{name} is a whole number from {lowest} on")
+    return found
+
+
+def _settings(body: Mapping[str, Any]) -> dict[str, str]:
+    found = body.get("settings", {})
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise WishError("settings are names with texts")
+    return found
+
+
+def _headers(body: Mapping[str, Any]) -> tuple[tuple[str, bytes], ...]:
+    found = body.get("headers", {})
+    if not isinstance(found, dict) or len(found) > HEADERS_MAX:
+        raise WishError(f"headers are names with texts, {HEADERS_MAX} at most")
+    if not all(isinstance(value, str) for value in found.values()):
+        raise WishError("headers are names with texts")
+    return tuple((name, value.encode(errors="replace")) for name, value in found.items())
+
+
+def _topic(broker: Broker, body: Mapping[str, Any]) -> Topic:
+    name = _text(body, "topic")
+    found = broker.topics.get(name)
+    if found is None:
+        raise WishError(f"there is no topic {name!r}")
+    return found
+
+
+# Changes
+
+
+def _create_topic(_: Broker, body: Mapping[str, Any]) -> CreateTopicsRequest:
+    wanted = CreateTopicsRequest.CreatableTopic(
+        name=_text(body, "topic"),
+        num_partitions=_optional_count(body, "partitions") or DEFAULT,
+        replication_factor=DEFAULT,
+        configs=[CreateTopicsRequest.CreatableTopicConfig(name, value) for name, value in _settings(body).items()],
+    )
+    return CreateTopicsRequest([wanted], timeout_ms=TIMEOUT_MS)
+
+
+def _delete_topic(_: Broker, body: Mapping[str, Any]) -> DeleteTopicsRequest:
+    return DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(_text(body, "topic"))], timeout_ms=TIMEOUT_MS)
+
+
+def _add_partitions(_: Broker, body: Mapping[str, Any]) -> CreatePartitionsRequest:
+    count = _optional_count(body, "partitions")
+    if count is None:
+        raise WishError("it names no partitions")
+    wanted = CreatePartitionsRequest.CreatePartitionsTopic(_text(body, "topic"), count, None)
+    return CreatePartitionsRequest([wanted], timeout_ms=TIMEOUT_MS)
+
+
+def _empty_topic(broker: Broker, body: Mapping[str, Any]) -> DeleteRecordsRequest:
+    found = _topic(broker, body)
+    every = [DeleteRecordsRequest.DeleteRecordsPartition(index, END) for index in range(found.partitions)]
+    return DeleteRecordsRequest([DeleteRecordsRequest.DeleteRecordsTopic(found.name, every)], timeout_ms=TIMEOUT_MS)
+
+
+def _configure(broker: Broker, body: Mapping[str, Any]) -> IncrementalAlterConfigsRequest:
+    topic, value = _optional_text(body, "topic"), _optional_text(body, "value")
+    operation = DELETE if value is None else SET
+    setting = IncrementalAlterConfigsRequest.AlterableConfig(_text(body, "setting"), operation, value)
+    kind, name = (BROKER_RESOURCE, str(broker.config.node_id)) if topic is None else (TOPIC_RESOURCE, topic)
+    return IncrementalAlterConfigsRequest([IncrementalAlterConfigsRequest.AlterConfigsResource(kind, name, [setting])])
+
+
+def _produce(broker: Broker, body: Mapping[str, Any]) -> ProduceRequest:
+    found, key, value = _topic(broker, body), _optional_text(body, "key"), _optional_text(body, "value")
+    key_bytes = None if key is None else key.encode(errors="replace")
+    partition = _optional_count(body, "partition", 0)
+    if partition is None:  # as Kafka's clients choose it
+        partition = 0 if key_bytes is None else partition_of(key_bytes, found.partitions)
+    record = NewRecord(
+        None if value is None else value.encode(errors="replace"),
+        key_bytes,
+        broker.ports.clock_ms(),
+        _headers(body),
+    )
+    data = ProduceRequest.PartitionProduceData(partition, build_batch([record]))
+    topic = ProduceRequest.TopicProduceData(name=found.name, topic_id=found.topic_id, partition_data=[data])
+    return ProduceRequest(acks=ALL_ACKS, timeout_ms=TIMEOUT_MS, topic_data=[topic])
+
+
+def _delete_group(_: Broker, body: Mapping[str, Any]) -> DeleteGroupsRequest:
+    return DeleteGroupsRequest([_text(body, "group")])
+
+
+def _produced(response: Any) -> dict[str, Any]:
+    (partition,) = response.responses[0].partition_responses
+    return {"partition": partition.index, "offset": partition.base_offset}
+
+
+CHANGES: dict[str, Change] = {
+    "create-topic": Change(_create_topic, lambda response: response.topics),
+    "delete-topic": Change(_delete_topic, lambda response: response.responses),
+    "add-partitions": Change(_add_partitions, lambda response: response.results),
+    "empty-topic": Change(_empty_topic, lambda response: response.topics[0].partitions),
+    "configure": Change(_configure, lambda response: response.responses),
+    "produce": Change(_produce, lambda response: response.responses[0].partition_responses, _produced),
+    "delete-group": Change(_delete_group, lambda response: response.results),
+}
+"""By the last part of their address."""
+
+
+# Questions
+
+
+def _every_rule() -> DescribeAclsRequest:
+    return DescribeAclsRequest(ANY, None, ANY, None, None, ANY, ANY)
+
+
+def _rules(response: Any) -> Iterable[dict[str, Any]]:
+    for resource in response.resources:
+        for rule in resource.acls:
+            yield {
+                "principal": rule.principal,
+                "permission": PermissionType(rule.permission_type).name,
+                "operation": AclOperation(rule.operation).name,
+                "resource": ResourceType(resource.resource_type).name,
+                "name": resource.resource_name,
+                "pattern": PatternType(resource.pattern_type).name,
+                "host": rule.host,
+            }
+
+
+def _users(response: Any) -> Iterable[dict[str, Any]]:
+    for user in response.results:
+        for credential in user.credential_infos:
+            yield {"user": user.user, "mechanism": SCRAM[credential.mechanism], "iterations": credential.iterations}
+
+
+def _quotas(response: Any) -> Iterable[dict[str, Any]]:
+    for entry in response.entries or []:
+        of = {each.entity_type: each.entity_name for each in entry.entity}  # None is the default
+        for value in entry.values:
+            yield {"of": of, "quota": value.key, "value": value.value}
+
+
+QUESTIONS: dict[str, Question] = {
+    "acls": Question(_every_rule, _rules),
+    "users": Question(lambda: DescribeUserScramCredentialsRequest(None), _users),
+    "quotas": Question(DescribeClientQuotasRequest, _quotas),
+}
+"""By the last part of their address."""

@@ -1,0 +1,174 @@
+"""Requests from within the process, of an embedding program or of the dashboard, handled like a client's.
+
+Rules of this file: on the event loop. A call passes no connection, no queue and no observer, and is refused for what
+Kafka refuses; what must be durable first is durable when it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from pipeline_broker.apis.call import Call, Session
+from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.apis.steps import Stepwise
+from stages.committer import Submission
+from stages.request import Close, NoOp, Parked, Pending, Request, Result, Send, Unfinished, Waiting, go_on
+
+if TYPE_CHECKING:
+    from pipeline_broker.broker.broker import Broker
+    from stages.socket_server import SocketServer
+
+__all__ = ["CallFailedError", "Caller"]
+
+ROOM_BYTES = 1 << 30
+NO_FRAME = memoryview(b"")
+"""In place of the bytes of a request: there are none, and no later request is compared with them."""
+
+
+class _NobodyWaits:
+    """A `stages.request.Deferral`: there is no connection whose client could be slow."""
+
+    must_wait = False
+    size_bytes = 0
+
+    def defer(self, request: Request) -> None:
+        raise AssertionError(f"{request!r} is never deferred")
+
+
+class CallFailedError(ConnectionError):
+    """A connection would have been closed: the text is one line that says why."""
+
+
+class _Slot:
+    """A `stages.request.ConnectionHandle` for one call."""
+
+    index = -1
+    closed = False
+    response_room_bytes = ROOM_BYTES
+    unsent = _NobodyWaits()
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.id = self.listener = session.listener
+        self.peer = session.host
+        self.results: list[Result] = []
+        self._completed = trio.Event()
+
+    def complete(self, request: Request, result: Result) -> None:  # noqa: ARG002 - there is one only
+        self.results.append(result)
+        self._completed.set()
+
+    def call_back(self, request: Request, callback: Callable[[], Result]) -> None:
+        self.complete(request, callback())
+
+    def begin_work(self, abandon: Callable[[], None]) -> None:
+        """There is no later request."""
+
+    def end_work(self, abandon: Callable[[], None]) -> None:
+        """There is none."""
+
+    def throttle(self, seconds: float) -> None:
+        """Calls from within are not throttled."""
+
+    def take_deferred(self) -> Request | None:
+        return None
+
+    async def next_result(self) -> Result:
+        await self._completed.wait()
+        self._completed = trio.Event()
+        return self.results.pop()
+
+
+class Caller:
+    """Asks a broker as somebody.
+
+    Args:
+        server: commits what is asked for.
+        broker: answers.
+        session: who asks; its listener is a name of none that there is, and the client id.
+    """
+
+    def __init__(self, server: SocketServer, broker: Broker, session: Session) -> None:
+        self._server, self._broker, self._session = server, broker, session
+
+    async def ask(self, message: Any, now_ms: int) -> Any:
+        """Handle a request and wait for its response.
+
+        Args:
+            message: the request, in the newest version that is served.
+            now_ms: wall clock.
+
+        Returns:
+            the response message; None where there is none.
+
+        Raises:
+            CallFailedError: a connection would have been closed.
+        """
+        served = SERVED[message.SCHEMA.key]
+        slot = _Slot(self._session)
+        request = Request(slot, 0, NO_FRAME, 0)
+        key, version = int(served.key), served.versions[-1]
+        call = Call(self._broker, request, slot.session, key, version, 0, slot.listener, now_ms)
+        handle = import_module(f"pipeline_broker.apis.{served.module}").handle
+        result = _begun(handle(call, message))
+        while not isinstance(result, Send | NoOp | Close):
+            result = await self._next(slot, result)
+        if isinstance(result, Close):
+            raise CallFailedError(f"{served.name} was not answered: {result.reason}")
+        return request.answer if isinstance(result, Send) else None
+
+    async def _next(self, slot: _Slot, result: Pending | Parked | Unfinished) -> Result:
+        if isinstance(result, Unfinished):
+            return await self._next_step(result)
+        if isinstance(result, Pending):
+            await self._commit(result)
+            return result.result
+        if result.work is None:
+            return await slot.next_result()
+        found = await trio.to_thread.run_sync(result.work)
+        answer: Result = found if result.then is None else result.then(found)
+        return answer
+
+    async def _next_step(self, unfinished: Unfinished) -> Result:
+        """Wait for what the steps yielded, then run the next one; they are closed where that is cancelled."""
+        steps, first = unfinished.steps, unfinished.first
+        value, problem = None, None
+        try:
+            if isinstance(first, Pending):
+                await self._commit(first)
+            elif isinstance(first, Waiting):
+                is_over = trio.Event()
+                first.when_over(is_over.set)
+                await is_over.wait()
+            elif first is not None and first.work is not None:
+                try:
+                    value = await trio.to_thread.run_sync(first.work)
+                except Exception as error:  # noqa: BLE001 - the steps know what it means
+                    problem = error
+            await trio.lowlevel.checkpoint()
+        except BaseException:
+            steps.close()
+            raise
+        return go_on(steps, value, problem)
+
+    async def _commit(self, pending: Pending) -> None:
+        """Return when the entries are durable."""
+        ended = trio.Event()
+        errors: list[BaseException | None] = []
+
+        def end(_: Submission, error: BaseException | None) -> None:
+            errors.append(error)
+            ended.set()
+
+        self._server.submit(Submission(pending.entries, on_durable=pending.on_durable, on_ended=end))
+        await ended.wait()
+        if errors[0] is not None:
+            raise CallFailedError(f"the broker failed: {errors[0]}")
+
+
+def _begun(result: Result | Stepwise[Result]) -> Result:
+    return go_on(result) if isinstance(result, Generator) else result

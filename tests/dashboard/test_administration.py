@@ -1,0 +1,188 @@
+"""Topics, settings, records and groups are changed from the pages, or Kafka's reason is shown."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.dashboard.administration import CHANGES, WishError
+from tests.dashboard.board import Board
+
+AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+SUPER_USER = "super.users=User:root"
+
+
+def scenario(test):
+    """Run a test with a board that is served."""
+
+    def run(board=None):
+        (board or Board()).run(test)
+
+    return run
+
+
+async def change(board, name, **body):
+    return await board.change(f"/api/changes/{name}", body)
+
+
+async def topic(board, name):
+    return await board.get(f"/api/topics/{name}")
+
+
+def test_a_topic_is_created_grows_is_configured_and_is_deleted():
+    @scenario
+    async def run(board):
+        assert await change(board, "create-topic", topic="new", partitions=2, settings={"retention.ms": "1000"}) == (
+            200,
+            {},
+        )
+        assert await change(board, "add-partitions", topic="new", partitions=3) == (200, {})
+        assert await change(board, "configure", topic="new", setting="retention.ms", value="2000") == (200, {})
+        found = await topic(board, "new")
+        settings = {entry["name"]: entry for entry in found["configuration"]}
+        assert found["partitions"] == 3
+        assert settings["retention.ms"]["value"] == "2000"
+        assert await change(board, "configure", topic="new", setting="retention.ms", value=None) == (200, {})
+        settings = {entry["name"]: entry for entry in (await topic(board, "new"))["configuration"]}
+        assert settings["retention.ms"]["is_default"]
+        assert await change(board, "delete-topic", topic="new") == (200, {})
+        assert (await board.exchange("GET", "/api/topics/new"))[0] == 404
+
+    run()
+
+
+def test_a_record_is_produced_where_a_client_would_and_a_topic_is_emptied():
+    @scenario
+    async def run(board):
+        status, answer = await change(board, "produce", topic="t", key="k", value="v", headers={"h": "x"})
+        assert (status, answer["offset"]) == (200, 0)
+        (record,) = (await board.get("/api/topics/t/records"))["records"]
+        assert (record["partition"], record["key"]["text"], record["value"]["text"]) == (answer["partition"], "k", "v")
+        assert record["headers"][0]["name"] == "h"
+        assert await change(board, "produce", topic="t", value=None, partition=3) == (
+            200,
+            {"partition": 3, "offset": 0},
+        )
+        assert await change(board, "empty-topic", topic="t") == (200, {})
+        assert (await board.get("/api/topics/t/records"))["records"] == []
+        assert (await topic(board, "t"))["offsets"] == 0
+
+    run()
+
+
+def test_a_setting_of_the_broker_is_changed():
+    @scenario
+    async def run(board):
+        assert await change(board, "configure", setting="log.retention.ms", value="5000") == (200, {})
+        entries = (await board.get("/api/configuration"))["configuration"]
+        (found,) = [entry for entry in entries if entry["name"] == "log.retention.ms"]
+        assert found["value"] == "5000"
+
+    run()
+
+
+def test_a_group_without_members_is_deleted():
+    @scenario
+    async def run(board):
+        board.commit("g", 3)
+        assert await change(board, "delete-group", group="g") == (200, {})
+        assert (await board.exchange("GET", "/api/group?group=g"))[0] == 404
+
+    run()
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "reason"),
+    [
+        ("create-topic", {"topic": "t"}, "TOPIC_ALREADY_EXISTS"),
+        ("create-topic", {"topic": "a/b"}, "INVALID_TOPIC_EXCEPTION"),
+        ("create-topic", {"topic": "a", "settings": {"retention.ms": "x"}}, "INVALID_CONFIG"),
+        ("create-topic", {"topic": "a", "settings": ["x"]}, "settings are names with texts"),
+        ("create-topic", {"topic": "a", "partitions": 0}, "partitions is a whole number from 1 on"),
+        ("create-topic", {}, "it names no topic"),
+        ("delete-topic", {"topic": "absent"}, "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("add-partitions", {"topic": "t", "partitions": 2}, "INVALID_PARTITIONS"),
+        ("add-partitions", {"topic": "t"}, "it names no partitions"),
+        ("empty-topic", {"topic": "absent"}, "there is no topic 'absent'"),
+        ("configure", {"topic": "t", "setting": "no.such", "value": "1"}, "INVALID_CONFIG"),
+        ("configure", {"topic": "t", "value": "1"}, "it names no setting"),
+        ("produce", {"topic": "t", "partition": 9}, "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("produce", {"topic": "t", "key": 1}, "key is no text"),
+        ("produce", {"topic": "t", "headers": {"h": 1}}, "headers are names with texts"),
+        ("delete-group", {"group": "absent"}, "GROUP_ID_NOT_FOUND"),
+    ],
+)
+def test_what_kafka_refuses_is_refused_with_its_line(name, body, reason):
+    @scenario
+    async def run(board):
+        status, answer = await change(board, name, **body)
+        assert status == 409
+        assert answer["error"].startswith(reason)
+
+    run()
+
+
+def test_a_dashboard_that_is_read_only_changes_nothing():
+    async def test(board):
+        for name in CHANGES:
+            assert await change(board, name, topic="t", group="g") == (403, {"error": "this dashboard is read-only"})
+        assert (await board.change("/api/group/offsets", {}))[0] == 403
+        assert (await board.change("/api/faults/clear", {}))[0] == 403
+        assert (await board.get("/api/broker"))["is_read_only"] is True
+
+    Board(is_read_only=True).run(test)
+
+
+def test_the_rights_of_the_principal_count():
+    async def refused(board):
+        token = board.link.partition("token=")[2]
+        own = (f"Origin: http://{board.authority}", "Content-Type: application/json", f"Authorization: Bearer {token}")
+        body = b'{"topic": "new"}'
+        status, _, content = await board.exchange("POST", "/api/changes/create-topic", *own, body=body)
+        return status, content
+
+    settings = (AUTHORIZER, SUPER_USER)
+    status, content = Board(*settings, principal="alice").run(refused)
+    assert (status, b"AUTHORIZATION_FAILED" in content) == (409, True)
+    assert Board(*settings, principal="root").run(refused)[0] == 200
+    assert Board(*settings).run(refused)[0] == 200  # who has the token may do everything, unless a principal is named
+
+
+def test_rules_users_and_quotas_are_shown():
+    async def test(board):
+        token = board.link.partition("token=")[2]
+        bearer = f"Authorization: Bearer {token}"
+        rules = await board.get("/api/acls", bearer)
+        assert rules == {"rows": [], "is_cut": False, "reason": ""}
+        assert (await board.get("/api/users", bearer))["rows"] == []
+        assert (await board.get("/api/quotas", bearer))["rows"] == []
+
+    Board(AUTHORIZER, SUPER_USER).run(test)
+
+
+def test_a_broker_without_rules_says_why_none_are_shown():
+    @scenario
+    async def run(board):
+        found = await board.get("/api/acls")
+        assert found["rows"] == []
+        assert found["reason"].startswith("SECURITY_DISABLED")
+
+    run()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+NAMES = st.sampled_from(["topic", "partitions", "partition", "settings", "setting", "value", "key", "headers", "group"])
+
+
+BOARD = Board()
+
+
+@given(st.sampled_from(sorted(CHANGES)), st.dictionaries(NAMES, JSON | st.just("t")))
+def test_any_body_is_a_wish_or_refused(name, body):
+    with suppress(WishError):
+        CHANGES[name].request(BOARD.desk.broker, body)
