@@ -1,0 +1,103 @@
+"""The dashboard for Grafana asks for what a broker shows: every query of it finds something in a scrape."""
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import urllib.request
+
+import promql_parser
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.conftest import ROOT
+
+DASHBOARD = json.loads((ROOT / "examples" / "grafana" / "pipeline-broker.json").read_text(encoding="utf-8"))
+QUERIES = [
+    (panel["title"], target["expr"], target["legendFormat"])
+    for panel in DASHBOARD["panels"]
+    for target in panel.get("targets", ())
+]
+VARIABLES = {"$__rate_interval": "1m", "$instance": ".*"}
+ADDED_BY_PROMETHEUS = {"instance", "job"}
+
+
+def selectors_of(expression):
+    """Every selector of a query, as pairs of a name and its matchers."""
+    if isinstance(expression, promql_parser.VectorSelector):
+        yield expression
+        return
+    for part in ("lhs", "rhs", "expr", "vector_selector", "vs"):
+        inner = getattr(expression, part, None)
+        if inner is not None:
+            yield from selectors_of(inner)
+    for argument in getattr(expression, "args", None) or ():
+        yield from selectors_of(argument)
+
+
+def parsed(query):
+    for name, value in VARIABLES.items():
+        query = query.replace(name, value)
+    return promql_parser.parse(query)
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    """The labels of every series of a broker in use, by name."""
+    from tests.conftest import start_broker
+
+    broker = start_broker(tmp_path_factory.mktemp("broker"), arguments=["--metrics", "0"])
+    try:
+        (address,) = re.findall(r"^metrics on (http://\S+)$", broker.stderr, re.MULTILINE)
+        load = ["load", broker.bootstrap, "--seconds", "0.1"]
+        commit = ["groups", "reset-offsets", "billing", "--topic", "load", "--to", "beginning", "--execute"]
+        with socket.create_connection((broker.host, broker.port)):
+            for arguments in (load, [*commit, "-b", broker.bootstrap]):
+                command = [sys.executable, "-m", "pipeline_broker", *arguments]
+                subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+            with urllib.request.urlopen(address) as response:
+                scraped = response.read().decode()
+    finally:
+        broker.stop()
+        broker.process.stdout.close()
+    found = {}
+    for family in text_string_to_metric_families(scraped):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append(sample.labels)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("panel", "query", "legend"), QUERIES, ids=[f"{title}: {legend}" for title, _, legend in QUERIES]
+)
+def test_every_query_finds_series_with_the_labels_that_it_names(samples, panel, query, legend):
+    selectors = list(selectors_of(parsed(query)))
+    assert selectors
+    for selector in selectors:
+        series = [labels for labels in samples[selector.name] if _matches(labels, selector.matchers.matchers)]
+        assert series, f"{panel}: {selector.name} has no such series"
+        for label in re.findall(r"\{\{(\w+)\}\}", legend):
+            assert any(label in labels for labels in samples[selector.name]), f"{panel}: {selector.name} has no {label}"
+
+
+def _matches(labels, matchers):
+    for matcher in matchers:
+        if matcher.name in ADDED_BY_PROMETHEUS or matcher.op == promql_parser.MatchOp.NotEqual:
+            continue
+        if labels.get(matcher.name, "") != matcher.value:
+            return False
+    return True
+
+
+def test_the_panels_do_not_overlap_and_have_numbers_of_their_own():
+    panels = DASHBOARD["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    cells = [
+        (x, y)
+        for panel in panels
+        for x in range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"])
+        for y in range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"])
+    ]
+    assert len(set(cells)) == len(cells)
+    assert all(x < 24 for x, _ in cells)
