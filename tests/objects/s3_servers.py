@@ -3,13 +3,16 @@
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.free_ports import free_port
 from tests.spark_analysis import s3_server
 
@@ -32,18 +35,88 @@ def open_moto():
 @contextlib.contextmanager
 def open_gofakes3():
     """Built by Go, in memory."""
-    with _running(_program("gofakes3"), lambda port: ["-backend", "memory", "-host", f"127.0.0.1:{port}"]) as address:
-        s3_server.put(address, BUCKET)
-        yield address
+    program, port = _program("gofakes3"), free_port()
+    with StoreProcess([program, "-backend", "memory", "-host", f"127.0.0.1:{port}"], port) as store:
+        s3_server.put(store.address, BUCKET)
+        yield store.address
 
 
 @contextlib.contextmanager
 def open_versitygw(directory):
     """Built by Go, on a directory."""
-    program = _program("versitygw")
+    with versitygw(directory) as store:
+        yield store.address
+
+
+@contextlib.contextmanager
+def open_directory_server(directory):
+    """Of these tests, on a directory."""
+    with directory_server(directory) as store:
+        yield store.address
+
+
+def versitygw(directory):
+    """A process that can be killed and keeps its data."""
+    program, port = _program("versitygw"), free_port()
     (directory / BUCKET).mkdir(parents=True)
-    with _running(program, lambda port: ["--port", f"127.0.0.1:{port}", "posix", str(directory)]) as address:
-        yield address
+    return StoreProcess([program, "--port", f"127.0.0.1:{port}", "posix", str(directory)], port)
+
+
+def directory_server(directory):
+    """The same, of these tests."""
+    port = free_port()
+    return StoreProcess(
+        [sys.executable, "-m", "tests.objects.directory_server", str(port), str(directory / BUCKET)], port
+    )
+
+
+class StoreProcess:
+    """A process that speaks S3; entered, it runs, and may be killed, held, and started again on its port."""
+
+    def __init__(self, command, port):
+        self.port = port
+        self._command = command
+        self._process = None
+
+    @property
+    def address(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+    def start(self):
+        """Until it answers."""
+        environ = {
+            **os.environ,
+            "ROOT_ACCESS_KEY_ID": "test",
+            "ROOT_SECRET_ACCESS_KEY": "test",
+            "PYTHONPATH": str(ROOT),
+        }
+        self._process = subprocess.Popen(
+            self._command, cwd=ROOT, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            _wait_for(self.address)
+        except OSError:
+            self.kill()
+            raise
+
+    def kill(self):
+        """As a crash would end it, with all that is on its way."""
+        self._process.kill()
+        self._process.wait()
+
+    def hold(self):
+        """It answers nothing, and its connections stay."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def release(self):
+        self._process.send_signal(signal.SIGCONT)
 
 
 def environment(address):
@@ -64,22 +137,6 @@ def _program(name):
     if program is None:
         pytest.skip(f"needs {name}, which Go builds: go install {MODULES[name]}@latest")
     return program
-
-
-@contextlib.contextmanager
-def _running(program, arguments):
-    port = free_port()
-    environ = {**os.environ, "ROOT_ACCESS_KEY_ID": "test", "ROOT_SECRET_ACCESS_KEY": "test"}
-    process = subprocess.Popen(
-        [program, *arguments(port)], env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        address = f"http://127.0.0.1:{port}"
-        _wait_for(address)
-        yield address
-    finally:
-        process.kill()
-        process.wait()
 
 
 def _wait_for(address):

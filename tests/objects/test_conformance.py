@@ -14,7 +14,7 @@ from pipeline_broker.objects.opening import open_store
 from pipeline_broker.objects.store import DELETE_MAX, Changed, Exists, Listed, Missing, Unsure, delete_all, list_all
 from tests.objects import s3_servers
 
-STORES = ("memory", "directory", "directory in memory", "moto", "gofakes3", "versitygw")
+STORES = ("memory", "directory", "directory in memory", "moto", "directory server", "gofakes3", "versitygw")
 LARGE = bytes(range(256)) * (9 << 12)  # 9 MiB: more than a part of an upload
 
 
@@ -31,6 +31,7 @@ def new_store(request, tmp_path_factory):
     else:
         servers = {
             "moto": s3_servers.open_moto,
+            "directory server": lambda: s3_servers.open_directory_server(directory),
             "gofakes3": s3_servers.open_gofakes3,
             "versitygw": lambda: s3_servers.open_versitygw(directory),
         }
