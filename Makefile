@@ -29,7 +29,7 @@ COMPILED_TESTS ?= tests/repository/test_compiled.py tests/stages tests/records t
 SYSTEM_PACKAGES := chromium chromium-driver default-jdk-headless eatmydata faketime fish fuse libfuse2 maven openssl strace zsh
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare results test compiled test-compiled lint types contracts check mutants properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster plugin-runs bench suites wheel release system-packages clean
+.PHONY: help serve compare results test compiled test-compiled lint types contracts check mutants properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster plugin-runs bench suites wheel release system-packages clean object-faults
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,10 @@ kill-points: $(VENV)/dev.stamp ## kill the broker at every operation of its file
 
 power-cuts: $(VENV)/dev.stamp ## cut the broker's power under load again and again (CYCLES=200)
 	CYCLES=$(CYCLES) $(RUN)/python -m pytest -m power_cuts --capture=no --timeout=0
+
+object-faults: $(VENV)/dev.stamp ## kill, stop and cut off a broker on a store of objects, and the store (CYCLES=200 LEDGER=out/object-faults.jsonl)
+	CYCLES=$(CYCLES) LEDGER=$(or $(LEDGER),out/object-faults.jsonl) \
+		$(RUN)/python -m pytest -m object_faults --capture=no --timeout=0
 
 exactly-once: $(VENV)/dev.stamp ## kill and hold transactional copiers of four clients and their broker (SECONDS=900 LEDGER=out/exactly-once.jsonl)
 	SECONDS=$(SECONDS) LEDGER=$(or $(LEDGER),out/exactly-once.jsonl) \

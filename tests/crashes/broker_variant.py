@@ -1,10 +1,10 @@
 """A broker with something changed, run as `broker_variant.py VARIANT serve ...`: for tests, as a child process.
 
 Rules of this file: a variant subclasses one class of the broker and puts it in the place of the original. `rolling`,
-`unarchived`, `hoarding`, which is both, `counting`, `soaked`, `small-segments`, `slow-archive` and `wandering-clock`
-are brokers that must pass every test; the others are sabotaged, each in one way that the tests must notice. A variant
-that changes nothing would pass for a broker that withstands its sabotage: `test_broker_variant.py` looks that each
-bites.
+`rolling-objects`, `unarchived`, `hoarding`, which is both, `counting`, `soaked`, `small-segments`, `slow-archive` and
+`wandering-clock` are brokers that must pass every test; the others are sabotaged, each in one way that the tests must
+notice. A variant that changes nothing would pass for a broker that withstands its sabotage: `test_broker_variant.py`
+looks that each bites.
 """
 
 import contextlib
@@ -20,6 +20,7 @@ from pipeline_broker.apis import dispatch
 from pipeline_broker.apis.call import Call
 from pipeline_broker.broker import broker
 from pipeline_broker.files.file_system import SystemFileSystem
+from pipeline_broker.log import object_journal
 from pipeline_broker.log.archive import archive
 from pipeline_broker.log.archive.local_store import LocalStore
 from pipeline_broker.log.journal import commit_writer, journal
@@ -27,7 +28,7 @@ from pipeline_broker.log.journal.recovery import Recovery
 from pipeline_broker.log.partition import partition_log, producer_state
 from pipeline_broker.log.partition.ended_transactions import EndedTransactions
 from pipeline_broker.log.partition.producer_state import ProducerStates
-from pipeline_broker.node import data_directory, upkeep
+from pipeline_broker.node import archive_store, data_directory, upkeep
 from pipeline_broker.node import process as server
 from pipeline_broker.state.groups import coordinator as group_coordinator
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
@@ -65,6 +66,13 @@ class SoakedJournal(journal.Journal):
 
     def __init__(self, taken, flush, _, ports):
         super().__init__(taken, flush, SOAKED_SEGMENT_BYTES, ports)
+
+
+class RollingObjectJournal(object_journal.ObjectJournal):
+    """Small runs of slots, so that they are archived and deleted many times a second."""
+
+    def __init__(self, *args, **more):
+        super().__init__(*args, segment_bytes=ROLLING_SEGMENT_BYTES, **more)
 
 
 class SlowStore(LocalStore):
@@ -266,6 +274,7 @@ COUNTING = {
 }
 VARIANTS = {
     "rolling": {(data_directory, "Journal"): RollingJournal, **LARGE_COMMITS},
+    "rolling-objects": {(archive_store, "ObjectJournal"): RollingObjectJournal},
     "unarchived": {(upkeep, "Upkeep"): NoUpkeep},
     "counting": COUNTING,
     "wandering-clock": {(time, "time"): wandering(time.time), (time, "time_ns"): wandering(time.time_ns)},

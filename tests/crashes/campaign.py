@@ -26,12 +26,12 @@ def run_noted(ledger, seed, run, *arguments):
     ledger.append(seed=seed, outcome=HELD, **attrs.asdict(run.counts))
 
 
-def run_campaign(kind, make_run, counts_type, summary):
+def run_campaign(kind, make_run, counts_type, summary, cycles_max=CYCLES):
     """`make_run(seed)` gives a context manager of a run; `summary` is a format of the counts' totals, and returned."""
     ledger = Ledger(os.environ.get("LEDGER"), current_commit(), kind)
     seeds = (seed for seed in itertools.count(int(os.environ.get("SEED", "0"))) if seed not in ledger.seeds)
     began = time.monotonic()
-    while (left := CYCLES - ledger.total("kills")) > 0:
+    while (left := cycles_max - ledger.total("kills")) > 0:
         seed, cycles = next(seeds), min(CYCLES_PER_RUN, left)
         with make_run(seed) as run:
             run_noted(ledger, seed, run, cycles)

@@ -9,7 +9,7 @@ The claims, each of which has a function of its own below:
 - offsets have no gap and the high watermark is above the last acknowledged one
 - no value is there twice, and none that nobody sent
 - a stream (what one producer sent to one partition without sending again) is there in its order, and what is there
-  is a beginning of it: nothing is missing in the middle
+  is a beginning of it: nothing is missing in the middle but what was refused
 - topics that were acknowledged exist with their ids, partitions and settings; deleted ones do not
 - an id of a producer is given out once
 - committed offsets are between the last acknowledged commit and the last sent one
@@ -29,6 +29,7 @@ class Stream:
         self.partition = partition
         self.values = []
         self.acknowledged = {}
+        self.refused = set()
 
     def __repr__(self):
         return f"{self.name} to {self.partition[0]}-{self.partition[1]}"
@@ -200,7 +201,8 @@ def _out_of_order(history, contents):
             name, number, _ = value.split(b":", 2)
             numbers.setdefault(name, []).append(int(number))
         for name, found in numbers.items():
-            if found != list(range(len(found))):
+            refused = streams[name].refused if name in streams else ()
+            if found != [number for number in range(found[-1] + 1) if number in found or number not in refused]:
                 yield f"{partition}: of {streams.get(name, name)} there is {found[:10]}... and not a beginning in order"
 
 

@@ -50,18 +50,19 @@ class KillRun(Scene):
             self.callback(self._count)
             self.start(*self.draw_mode())
             self.prepare()
-            confluent = ConfluentProducer(
-                self.history, random.Random(self.random.random()), self.broker.address, PARTITIONS
-            )
+            confluent = ConfluentProducer(self.history, random.Random(self.random.random()), self.bootstrap, PARTITIONS)
             self.callback(confluent.end)
             for _ in range(kills):
                 self._load_until_killed(confluent)
-                while self.random.random() < RECOVERY_KILL_SHARE:
-                    self._kill_in_recovery()
-                self.start(*self.draw_mode())
+                self.recover()
                 self._check()
             self._finish(confluent)
         shutil.rmtree(self.broker.directory)
+
+    @property
+    def bootstrap(self):
+        """Where a client finds the broker, whichever it is."""
+        return "{}:{}".format(*self.broker.address)
 
     def _count(self):
         self.counts.acknowledged = self.history.acknowledged_count
@@ -77,6 +78,12 @@ class KillRun(Scene):
         confluent.active.clear()
         load.join()
         self.counts.kills += 1
+
+    def recover(self):
+        """Start it again, and kill it once more now and then."""
+        while self.random.random() < RECOVERY_KILL_SHARE:
+            self._kill_in_recovery()
+        self.start(*self.draw_mode())
 
     def _kill_in_recovery(self):
         self.broker.launch(*self.draw_mode())

@@ -79,6 +79,7 @@ class Producer:
             answer = answers[partition]
             if answer.error_code:
                 self.history.complaints.append(f"{stream}: values {numbers} got error {answer.error_code}")
+                stream.refused.update(numbers)
                 continue
             for place, number in enumerate(numbers):
                 stream.acknowledged[number] = answer.base_offset + place
@@ -162,7 +163,7 @@ class ConfluentProducer:
 
     kind = "confluent"
 
-    def __init__(self, history, random, address, partitions):
+    def __init__(self, history, random, bootstrap, partitions):
         self.history = history
         self.random = random
         self.partitions = partitions
@@ -173,7 +174,7 @@ class ConfluentProducer:
         silent.disabled = True  # it tells of every lost connection
         self._producer = confluent_kafka.Producer(
             {
-                "bootstrap.servers": "{}:{}".format(*address),
+                "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "linger.ms": random.choice((0, 2)),
                 "message.timeout.ms": 300_000,

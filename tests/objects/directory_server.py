@@ -17,8 +17,10 @@ from xml.sax.saxutils import escape
 
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.objects.directory_store import DirectoryStore
-from pipeline_broker.objects.store import LIST_MAX, Changed, Exists, Missing, ObjectStoreError
+from pipeline_broker.objects.store import Changed, Exists, Missing, ObjectStoreError
 
+PAGE_MAX = 100
+"""Names in a listing, fewer than other stores have: many pages are tried with few objects."""
 MODIFIED = "2026-01-01T00:00:00.000Z"
 MODIFIED_HTTP = "Thu, 01 Jan 2026 00:00:00 GMT"
 WHOLE = 1 << 62
@@ -140,14 +142,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _list(self, query):
         prefix, after = query.get("prefix", ""), query.get("continuation-token") or query.get("start-after", "")
         folder = prefix.rpartition("/")[0]
-        page = self.server.store.list(f"{folder}/" if folder else "", after)
+        page = self.server.store.list(f"{folder}/" if folder else "", after)[:PAGE_MAX]
         items = "".join(
             f"<Contents><Key>{escape(each.name)}</Key><LastModified>{MODIFIED}</LastModified>"
             f"<ETag>listed</ETag><Size>{each.size_bytes}</Size></Contents>"
             for each in page
             if each.name.startswith(prefix)
         )
-        more = f"<NextContinuationToken>{escape(page[-1].name)}</NextContinuationToken>" if len(page) >= LIST_MAX else ""
+        more = (
+            f"<NextContinuationToken>{escape(page[-1].name)}</NextContinuationToken>" if len(page) == PAGE_MAX else ""
+        )
         is_more = str(bool(more)).lower()
         self._xml(f"<ListBucketResult><IsTruncated>{is_more}</IsTruncated>{more}{items}</ListBucketResult>")
 

@@ -130,10 +130,13 @@ def environment(address):
     }
 
 
+def search_path():
+    """Where programs are: PATH, and Go's folder."""
+    return os.pathsep.join((os.environ.get("PATH", ""), os.path.expanduser("~/go/bin")))  # noqa: PTH111 - joined
+
+
 def _program(name):
-    """A program of the PATH or of Go's folder."""
-    folders = os.pathsep.join((os.environ.get("PATH", ""), os.path.expanduser("~/go/bin")))  # noqa: PTH111 - joined
-    program = shutil.which(name, path=folders)
+    program = shutil.which(name, path=search_path())
     if program is None:
         pytest.skip(f"needs {name}, which Go builds: go install {MODULES[name]}@latest")
     return program

@@ -11,8 +11,18 @@ from pipeline_broker.objects.check import check_store
 from pipeline_broker.objects.directory_store import DirectoryStore
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.opening import open_store
-from pipeline_broker.objects.store import DELETE_MAX, Changed, Exists, Listed, Missing, Unsure, delete_all, list_all
-from tests.objects import s3_servers
+from pipeline_broker.objects.store import (
+    DELETE_MAX,
+    LIST_MAX,
+    Changed,
+    Exists,
+    Listed,
+    Missing,
+    Unsure,
+    delete_all,
+    list_all,
+)
+from tests.objects import directory_server, s3_servers
 
 STORES = ("memory", "directory", "directory in memory", "moto", "directory server", "gofakes3", "versitygw")
 LARGE = bytes(range(256)) * (9 << 12)  # 9 MiB: more than a part of an upload
@@ -135,10 +145,14 @@ def test_objects_are_listed_in_the_order_of_their_whole_names(store):
     assert list(list_all(store, "none/")) == []
 
 
-def test_a_listing_goes_on_over_pages(store, monkeypatch):
+def test_a_listing_goes_on_over_pages(store, monkeypatch, request):
+    page_max = LIST_MAX
     if isinstance(store, DirectoryStore):  # a thousand syncs take long
-        monkeypatch.setattr(directory_store, "LIST_MAX", 10)
-    names = [f"{n:04d}" for n in range(directory_store.LIST_MAX * 2 + 5)]
+        page_max = 10
+        monkeypatch.setattr(directory_store, "LIST_MAX", page_max)
+    elif "directory server" in request.node.name:
+        page_max = directory_server.PAGE_MAX
+    names = [f"{n:04d}" for n in range(page_max * 2 + 5)]
     for name in names:
         store.upload(f"many/{name}", [b"x"])
     store.upload("mb", [b"x"])
