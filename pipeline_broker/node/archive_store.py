@@ -182,11 +182,12 @@ class ArchiveStore:
 
 
 def _pause(seconds: float, error: ObjectStoreError) -> None:
-    """Wait in a thread of the upkeep, until its task is cancelled; in another, as at a start, give up."""
+    """Wait in a thread of the upkeep, until its task is cancelled; in another, as at a start, for a moment only."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         try:
             trio.from_thread.check_cancelled()
         except RuntimeError:
-            raise error from None
+            pause_briefly(seconds, error)
+            return
         time.sleep(min(left, LOOK_SECONDS))

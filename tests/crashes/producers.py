@@ -8,11 +8,13 @@ not hear of is not sent again; the idempotent ones send it again, with the same 
 import collections
 import logging
 import threading
+import time
 
 import confluent_kafka
 
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from pipeline_broker.wire.registry import ApiKey
@@ -24,6 +26,7 @@ CODECS = (0, 0, 0, 1)  # those that every client used here can read
 RECORDS_PER_BATCH_MAX = 4
 CONFLUENT_QUEUE_MAX = 40
 FLUSH_SECONDS_MAX = 30.0
+REFUSED_SECONDS = 0.1
 
 
 def draw_filler(random):
@@ -117,7 +120,11 @@ class PlainProducer(Producer):
 
 
 class IdempotentProducer(Producer):
-    """Five batches in flight; those without an answer are sent again on the next connection."""
+    """Five batches in flight; those without an answer are sent again on the next connection.
+
+    Those that are refused because the storage cannot be written, and what follows them in their partitions, are sent
+    again when all else is answered.
+    """
 
     kind = "idempotent"
 
@@ -126,23 +133,45 @@ class IdempotentProducer(Producer):
         self._streams = {partition: history.stream(self.kind, partition) for partition in partitions}
         self._producer_id = None
         self._unanswered = collections.deque()
+        self._refused = []
 
     def drive(self, client, stopping):
         if self._producer_id is None:
             self._producer_id = new_producer_id(client, self.history)
+        self._send_again(client)
+        while True:
+            while client.in_flight < WINDOW_OF_IDEMPOTENCE and not self._refused and not stopping.is_set():
+                self._send_next(client)
+            if not self._unanswered and not self._refused:
+                return
+            if not self._unanswered:
+                time.sleep(REFUSED_SECONDS)
+                self._send_again(client)
+            self._receive(client)
+
+    def _send_next(self, client):
+        partition = self.random.choice(self.partitions)
+        numbers, records = draw_records(self.random, self._streams[partition])
+        batch = build_batch(records, producer_id=self._producer_id, producer_epoch=0, base_sequence=numbers[0])
+        self._unanswered.append((partition, numbers, batch))
+        self._send(client, partition, numbers, batch)
+
+    def _send_again(self, client):
+        """All that has no answer, or was refused, which came first."""
+        self._unanswered.extendleft(reversed(self._refused))
+        self._refused.clear()
         for partition, numbers, batch in self._unanswered:
             self._send(client, partition, numbers, batch)
-        while True:
-            while client.in_flight < WINDOW_OF_IDEMPOTENCE and not stopping.is_set():
-                partition = self.random.choice(self.partitions)
-                numbers, records = draw_records(self.random, self._streams[partition])
-                batch = build_batch(records, producer_id=self._producer_id, producer_epoch=0, base_sequence=numbers[0])
-                self._unanswered.append((partition, numbers, batch))
-                self._send(client, partition, numbers, batch)
-            if not self._unanswered:
-                return
-            response = client.receive()
-            partition, numbers, _ = self._unanswered.popleft()
+
+    def _receive(self, client):
+        response = client.receive()
+        partition, numbers, batch = self._unanswered.popleft()
+        code = answers_of(response, self.topic_ids)[partition].error_code
+        follows = any(partition == refused for refused, _, _ in self._refused)
+        if code == ErrorCode.KAFKA_STORAGE_ERROR or (follows and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
+            self.history.complaints.append(f"{self.kind}: error {ErrorCode.KAFKA_STORAGE_ERROR.value}")
+            self._refused.append((partition, numbers, batch))
+        else:
             self.take(response, {partition: (self._streams[partition], numbers)})
 
     def _send(self, client, partition, numbers, batch):

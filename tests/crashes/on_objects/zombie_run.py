@@ -99,6 +99,7 @@ class ZombieRun(ObjectKillRun):
         if not READY_LINE.fullmatch(line):
             successor.kill()
             raise StartFailed(f"no ready line but {line!r}; on stderr:\n{successor.stderr}")
+        successor.arguments = self.store.arguments
         return successor
 
     def _load_the_successor(self):
