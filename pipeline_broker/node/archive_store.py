@@ -131,7 +131,7 @@ class ArchiveStore:
             raise StartError(f"the journal of node {self.place.node} is in {self.place.url}: start with --wal objects")
         try:
             return open_object_archive(self.store, self.place.node, _pause)
-        except (ObjectStoreError, FencedError) as error:
+        except (ObjectStoreError, TakeoverError, FencedError) as error:
             where = f"the archive of node {self.place.node} in {self.place.url}"
             raise StartBlockedError(f"{where} cannot be used: {error}") from None
 

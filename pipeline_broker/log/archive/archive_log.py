@@ -10,18 +10,18 @@ holds: changes of the map (`file_map`) under one key, an edit (`manifest`) under
 """
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pipeline_broker.log.archive.file_map import Change, DamagedMapError, FileMap, decode_changes, encode_changes
 from pipeline_broker.log.archive.manifest import Edit, Manifest, decode_frame, encode_frame
 from pipeline_broker.log.errors import ManifestDamaged
 from pipeline_broker.log.journal.clean_shutdown import ManifestEnd
 from pipeline_broker.objects.boundary import raise_boundary, read_boundary, trim
-from pipeline_broker.objects.fenced_log import Boundary, BrokenLogError, Place, Step, Writer, data_places
-from pipeline_broker.objects.fencing import Fencing, list_places
+from pipeline_broker.objects.fenced_log import Boundary, BrokenLogError, Place, Writer, data_places
+from pipeline_broker.objects.fencing import list_places, take_over
 from pipeline_broker.objects.slot import SlotEntry, SlotKind, encode_slot
 from pipeline_broker.objects.slot_reader import ReadSlot, SlotReader
-from pipeline_broker.objects.slot_writer import FencedError, SlotWriter
+from pipeline_broker.objects.slot_writer import SlotWriter
 from pipeline_broker.objects.store import ObjectStore
 
 __all__ = ["ArchiveLog", "ArchiveState", "log_name", "read_state"]
@@ -108,6 +108,29 @@ def _places_so_far(boundary: Boundary, listing: Mapping[Place, bool]) -> Iterato
         place = Place(generation + is_fence, slot + 1)
 
 
+def _state_in_front_of(store: ObjectStore, name: str, fence: Place) -> ArchiveState:
+    """What the log says up to the fence of its successor, while its predecessor may still delete what it has summed up.
+
+    Raises:
+        BrokenLogError: a slot is missing or damaged.
+        ManifestDamaged: one holds something else.
+    """
+    boundary = read_boundary(store, name)
+    while True:
+        state = ArchiveState()
+        try:
+            places = data_places(boundary, fence, list_places(store, name, boundary.place))
+            for slot in SlotReader(store, name).whole(places):
+                state.apply(slot)
+        except BrokenLogError:
+            raised = read_boundary(store, name)
+            if raised == boundary:
+                raise
+            boundary = raised
+        else:
+            return state
+
+
 class ArchiveLog:
     """See the rules of the file, and FileLog and ManifestLog; any thread may commit.
 
@@ -127,32 +150,30 @@ class ArchiveLog:
         self._slots_since_snapshot = 0
 
     @classmethod
-    def take_over(cls, opening: ObjectStore, store: ObjectStore, node: int, nonce: bytes) -> "ArchiveLog":
+    def take_over(
+        cls, opening: ObjectStore, store: ObjectStore, node: int, new_nonce: Callable[[], bytes]
+    ) -> "ArchiveLog":
         """End the life of whoever had the log, and read it.
 
         Args:
             opening: settled; does what a start does, which does not wait for long.
             store: the same for what comes later.
             node: whose archive it is.
-            nonce: of this start alone, 16 bytes.
+            new_nonce: see `fencing.take_over`.
 
         Raises:
-            FencedError: another one takes it over at the same time.
+            TakeoverError: others take it over again and again.
             ManifestDamaged: it cannot be read.
             ObjectStoreError: the bucket does not answer.
         """
         name = log_name(node)
-        fencer = Fencing(opening, name, node, nonce).run()
-        if fencer.step is Step.LOST:
-            raise FencedError("another broker took over at the same time")
-        state = ArchiveState()
         try:
-            listing = list_places(opening, name, fencer.boundary.place)
-            for slot in SlotReader(opening, name).whole(data_places(fencer.boundary, fencer.place, listing)):
-                state.apply(slot)
+            ownership = take_over(opening, name, node, new_nonce)
+            state = _state_in_front_of(opening, name, ownership.fence)
         except BrokenLogError as error:
             raise ManifestDamaged(f"the archive in the store is damaged: {error}") from error
-        log = cls(store, name, SlotWriter(store, name, node, nonce, Writer.owning(fencer.successor)), state)
+        writer = SlotWriter(store, name, node, ownership.nonce, Writer.owning(ownership.first))
+        log = cls(store, name, writer, state)
         log._sum_up(opening)
         return log
 

@@ -31,12 +31,12 @@ def open_object_archive(store: ObjectStore, node: int, pause: Pause) -> Archive:
         pause: waits while a commit cannot be made; what it raises ends the wait.
 
     Raises:
-        FencedError: another one takes it over at the same time.
+        TakeoverError: others take it over again and again.
         ManifestDamaged: it cannot be read.
         ObjectStoreError: the bucket does not answer.
     """
     brief = SettledStore(store, pause_briefly)
-    log = ArchiveLog.take_over(brief, SettledStore(store, pause), node, os.urandom(16))
+    log = ArchiveLog.take_over(brief, SettledStore(store, pause), node, lambda: os.urandom(16))
     prefix = bulk_prefix(node)
     counted = log.files.object_sizes
     delete_all(brief, [each.name for each in list_all(brief, prefix) if each.name not in counted])

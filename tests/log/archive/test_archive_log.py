@@ -11,8 +11,10 @@ from pipeline_broker.log.archive.archive_log import SNAPSHOT_SLOTS, ArchiveLog, 
 from pipeline_broker.log.archive.file_map import GONE, Change, Range
 from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
 from pipeline_broker.log.errors import ManifestDamaged
+from pipeline_broker.objects.boundary import raise_boundary, trim
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.settled_store import SettledStore
+from pipeline_broker.objects.slot import SlotKind
 from pipeline_broker.objects.slot_writer import FencedError, WriterStopped
 from pipeline_broker.objects.store import Unavailable, list_all
 from tests.objects.faulty_store import FaultyStore
@@ -30,7 +32,7 @@ def no_pause(seconds, error):
 
 def open_log(store):
     settled = SettledStore(store, no_pause)
-    return ArchiveLog.take_over(settled, settled, 7, next(NONCES))
+    return ArchiveLog.take_over(settled, settled, 7, NONCES.__next__)
 
 
 def edit(number):
@@ -143,14 +145,68 @@ def test_lost_late_and_doubled_answers_change_nothing(data):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(archive_log, "SNAPSHOT_SLOTS", 3)
         for life in range(2):
-            try:
-                log = open_log(faulty)
-            except FencedError:  # an own fence that came late
-                log = open_log(store)
+            log = open_log(faulty)
             for number in range(1, 6):
                 log.commit(edit(10 * life + number))
         faulty.settle()
         assert open_log(store).manifest.lsn == 15
+
+
+@pytest.mark.parametrize("step", ["list", "read"])
+def test_what_a_predecessor_sums_up_while_its_successor_looks_is_not_missed(step):
+    """It may go on for as long as it does not know of the fence; what it deletes then is in what it wrote before."""
+    store = MemoryStore()
+    predecessor = open_log(store)
+    for number in range(1, SNAPSHOT_SLOTS - 1):
+        predecessor.commit(edit(number))
+
+    class Held(MemoryStore):
+        """The boundary is raised, and what it frees deleted, in the middle of the successor's look."""
+
+        def __init__(self):
+            self.is_fenced = self.is_done = False
+
+        def __getattribute__(self, name):
+            if name not in {"create", "replace", "read", "read_end", "list", "delete", "upload"}:
+                return super().__getattribute__(name)
+
+            def carry_out(what, *arguments):
+                if self.is_fenced and name == step and not what.endswith("boundary") and not self.is_done:
+                    self.is_done = True
+                    trim(store, log_name(7), raise_boundary(store, log_name(7), summed_up))
+                self.is_fenced |= name == "create"
+                return getattr(store, name)(what, *arguments)
+
+            return carry_out
+
+    summed_up = predecessor._put(predecessor._state.as_entries(), SlotKind.SNAPSHOT)
+    held = Held()
+    successor = open_log(held)
+    assert held.is_done
+    assert state_of(successor) == state_of(predecessor)
+
+
+def test_an_owner_that_sums_up_while_it_is_fenced_is_fenced_by_the_next_try():
+    store = MemoryStore()
+    owner = open_log(store)
+
+    class Overtaken(MemoryStore):
+        """The owner commits until it has summed up, once, when the fencer has looked where the log begins."""
+
+        def __init__(self):
+            self.is_done = False
+
+        def __getattribute__(self, name):
+            if name == "list" and not self.is_done:
+                self.is_done = True
+                for number in range(1, SNAPSHOT_SLOTS + 2):
+                    owner.commit(edit(number))
+            return super().__getattribute__(name) if name == "is_done" else getattr(store, name)
+
+    successor = open_log(Overtaken())
+    assert successor.manifest.lsn == SNAPSHOT_SLOTS + 1
+    with pytest.raises(FencedError):
+        owner.commit(edit(SNAPSHOT_SLOTS + 2))
 
 
 def test_a_damaged_slot_refuses_the_start():
@@ -175,4 +231,4 @@ def test_a_start_whose_bucket_does_not_answer_gives_up_as_its_store_does():
 
     settled = SettledStore(Down(), give_up)
     with pytest.raises(Unavailable):
-        ArchiveLog.take_over(settled, settled, 7, next(NONCES))
+        ArchiveLog.take_over(settled, settled, 7, NONCES.__next__)
