@@ -116,6 +116,7 @@ class ObjectJournal:
         self._recovered: dict[int, int] = {}  # slot: generation, of what earlier owners wrote and is not archived
         self._base = self._readable_from = first.slot
         self._run = _Run(first.slot, first.slot)
+        self._freed_to = Place(0, 0)
         self._complete: dict[int, _Run] = {}  # by their first slots, oldest first
 
     @property
@@ -329,7 +330,8 @@ class ObjectJournal:
         try:
             boundary = raise_boundary(self._store, self._log, Place(last.generation, run.end))
             self._readable_from = run.end
-            trim(self._store, self._log, boundary)
+            trim(self._store, self._log, boundary, self._freed_to)
+            self._freed_to = boundary.place
         except ObjectStoreError as error:
             raise Obstacle(f"the object store does not answer: {error}") from error
         for slot in range(run.first, run.end):

@@ -29,7 +29,7 @@ from pipeline_broker.objects.fencing import TakeoverError, take_over
 from pipeline_broker.objects.lease import Lease, LeaseTimes, Sight
 from pipeline_broker.objects.lease_keeper import LeaseKeeper, claim_lease, read_lease, take_lease
 from pipeline_broker.objects.opening import StoreRefused, open_store
-from pipeline_broker.objects.settled_store import SettledStore, pause_briefly
+from pipeline_broker.objects.settled_store import PAUSE_SECONDS_MIN, SettledStore, pause_briefly
 from pipeline_broker.objects.slot_writer import FencedError
 from pipeline_broker.objects.store import ObjectStore, ObjectStoreError
 
@@ -109,7 +109,7 @@ class ArchiveStore:
             StartBlockedError: another standby has claimed what this one saw.
         """
         log, lease = self._journal_name, Lease(os.urandom(16))
-        settled = SettledStore(self.store, pause_briefly)
+        settled = SettledStore(self.store, _pause_once)
         try:
             if self.sight is None:
                 tag = take_lease(settled, log, lease)
@@ -179,6 +179,13 @@ class ArchiveStore:
         except ObjectStoreError as error:
             raise StartBlockedError(f"the store {self.place.url} cannot be used: {error}") from None
         return any(place_of(each.name) is not None for each in first)  # a lease alone is none, and sorts behind fences
+
+
+def _pause_once(seconds: float, error: ObjectStoreError) -> None:
+    """Give up after two tries: a takeover does not wait for what it can do without."""
+    if seconds > PAUSE_SECONDS_MIN:
+        raise error
+    time.sleep(seconds)
 
 
 def _pause(seconds: float, error: ObjectStoreError) -> None:

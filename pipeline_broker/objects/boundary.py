@@ -5,13 +5,14 @@ durable before anything is deleted on its account. Anybody may call at any time,
 boundary never goes back, and what one of them has freed no other one needs.
 """
 
-from pipeline_broker.objects.fenced_log import Boundary, Place, boundary_name, place_of
+from pipeline_broker.objects.fenced_log import Boundary, Place, boundary_name, place_of, slot_name
 from pipeline_broker.objects.slot import FENCE_SIZE
 from pipeline_broker.objects.store import Changed, Exists, Missing, ObjectStore, delete_all, list_all
 
 __all__ = ["raise_boundary", "read_boundary", "trim"]
 
 BOUNDARY_BYTES_MAX = 64
+START = Place(0, 0)
 
 
 def read_boundary(store: ObjectStore, log: str) -> Boundary:
@@ -38,13 +39,17 @@ def raise_boundary(store: ObjectStore, log: str, place: Place) -> Boundary:
         return raised
 
 
-def trim(store: ObjectStore, log: str, boundary: Boundary) -> int:
+def trim(store: ObjectStore, log: str, boundary: Boundary, freed_to: Place = START) -> int:
     """Delete what a stored boundary frees; returns how many objects that were.
 
     What was written behind a fence, by an owner that did not know of it yet, goes too.
+
+    Args:
+        freed_to: in front of it nothing needs to be looked for, because it was deleted before: fences alone are there.
     """
     freed = []
-    for name, size_bytes in list_all(store, f"{log}/"):
+    before = slot_name(log, freed_to)[:-1]  # see `list_places`
+    for name, size_bytes in list_all(store, f"{log}/", before):
         place = place_of(name)
         if place is None or place >= boundary.place:
             break  # they are in order, and the boundary's own name comes last

@@ -2,15 +2,15 @@
 
 Rules of this file: an object is a file whose content is followed by the tag of this writing, 16 random bytes. It is
 written and synced under a name of its own; `create` then links it, which fails where the name is taken, and `replace`
-compares and renames under the lock of the whole directory. A name is durable when its directory was synced. Between
-link and sync other processes can see an object that a power cut may take back, so a store that shows one to its caller
-syncs the directory first, once for each tag. What is being deleted is gone for others at once, for good when `delete`
-has returned.
+compares and renames under a lock of the object's own directory. A name is durable when its directory was synced.
+Between link and sync other processes can see an object that a power cut may take back, so a store that shows one to its
+caller syncs the directory first, once for each tag. What is being deleted is gone for others at once, for good when
+`delete` has returned.
 
 A sync of a directory that failed is never tried again: nothing in that directory is known to be durable from then on,
 and this store does not use it any more. What killed processes left half written goes when the next one opens the store.
 
-    +lock            held while an object is replaced
+    <dir>/+lock      held while an object of this directory is replaced
     +writing/<id>/   a process writes here; the lock in it is held as long as it lives
     <name>           the objects; no part of a name begins with '+'
 """
@@ -44,7 +44,7 @@ __all__ = ["DirectoryStore"]
 
 TAG_BYTES = 16
 TAGS_DURABLE_MAX = 65_536  # remembered, so that a file that is read often costs no sync of its directory
-LOCK_WAIT_SECONDS_MAX = 5.0
+LOCK_WAIT_SECONDS_MAX = 0.5
 LOCK_PAUSE_SECONDS = 0.005
 LOCK, WRITING = "+lock", "+writing"
 
@@ -100,7 +100,7 @@ class DirectoryStore:
 
     def replace(self, name: str, parts: Sequence[Buffer], tag: str) -> str:
         with self._written(name, parts) as (written, target, new_tag):
-            with self._locked():  # as short as can be: a process that is stopped in it keeps all others out
+            with self._locked(target.parent):  # short: a process that is stopped in it keeps all others out
                 try:
                     is_as_read = _tag(self._files.open(target)).hex() == tag
                 except FileNotFoundError:
@@ -196,11 +196,12 @@ class DirectoryStore:
             self._known_directories.add(directory)
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[Lock]:
+    def _locked(self, directory: Path) -> Iterator[Lock]:
+        """Have others replace nothing in a directory: what a stopped process was replacing keeps none from the rest."""
         waited = 0.0
         while True:
             try:
-                lock = self._files.lock(self._directory / LOCK)
+                lock = self._files.lock(directory / LOCK)
                 break
             except DirectoryLocked:
                 if waited >= LOCK_WAIT_SECONDS_MAX:

@@ -15,7 +15,8 @@ It rests on one thing that a store does: of all who create an object at a place,
 * Creating an object only where none is forgets what was deleted. So a fence is never deleted, data only when the
   boundary was raised first, and a fencer reads the boundary again at the end. If it has not moved, nothing that the
   fencer looked at was ever deleted; else it has lost. To compare it with the fence would not do: a PUT of another
-  fencer, applied late, may have made a fence where data was deleted, in a generation that goes on.
+  fencer, applied late, may have made a fence where data was deleted, in a generation that goes on. A fencer that has
+  won may delete its stop behind its fence: that one counted for nothing.
 * An owner that meets another's object at a slot of its own is over: nothing from there on was or will be acknowledged.
 * Generation 0 is empty, and its slot 0 a fence: the first owner of all comes as every other one does.
 

@@ -5,12 +5,13 @@ a nonce of its own, by which it knows its fences.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from pipeline_broker.objects.boundary import read_boundary
 from pipeline_broker.objects.fenced_log import Fencer, Found, Place, Step, place_of, slot_name
 from pipeline_broker.objects.slot import FENCE_SIZE, HEADER_SIZE, SlotHeader, SlotKind, encode_slot, read_header
-from pipeline_broker.objects.store import Exists, Missing, ObjectStore, list_all
+from pipeline_broker.objects.store import Exists, Missing, ObjectStore, ObjectStoreError, list_all
 
 __all__ = ["Fencing", "Ownership", "TakeoverError", "list_places", "take_over"]
 
@@ -54,8 +55,10 @@ def take_over(store: ObjectStore, log: str, node: int, new_nonce: Callable[[], b
     """
     for _ in range(TRIES_MAX):
         nonce = new_nonce()
-        fencer = Fencing(store, log, node, nonce).run()
+        fencing = Fencing(store, log, node, nonce)
+        fencer = fencing.run()
         if fencer.step is Step.WON:
+            fencing.remove_stop()
             return Ownership(fencer.place, nonce)
     raise TakeoverError(f"other brokers take over {log} again and again")
 
@@ -75,6 +78,7 @@ class Fencing:
 
     def __init__(self, store: ObjectStore, log: str, node: int, nonce: bytes) -> None:
         self.fencer = Fencer()
+        self._stop: Place | None = None
         self._store, self._log, self._node, self._nonce = store, log, node, nonce
 
     def run(self) -> Fencer:
@@ -94,6 +98,15 @@ class Fencing:
             found = self._create(fencer.wanted)
             if found is not None:
                 self.fencer = fencer.find(found)
+            if found is Found.OWN and fencer.step is Step.STOP:
+                self._stop = fencer.wanted
+
+    def remove_stop(self) -> None:
+        """Delete the own stop, which is behind the fence that won: the lowest one counts, and that stays."""
+        assert self.fencer.step is Step.WON, "asked before"
+        if self._stop is not None and self._stop != self.fencer.place:
+            with suppress(ObjectStoreError):  # it does no harm
+                self._store.delete([slot_name(self._log, self._stop)])
 
     def _create(self, place: Place) -> Found | None:
         """What is at a place after a try to create a fence there; None where that was deleted meanwhile."""

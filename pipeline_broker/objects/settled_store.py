@@ -41,7 +41,7 @@ from pipeline_broker.objects.store import (
     Unsure,
 )
 
-__all__ = ["HEAD_BYTES", "Pause", "SettledStore", "pause_briefly", "pause_until"]
+__all__ = ["HEAD_BYTES", "PAUSE_SECONDS_MIN", "Pause", "SettledStore", "pause_briefly", "pause_until"]
 
 HEAD_BYTES = 64
 PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX = 0.05, 2.0

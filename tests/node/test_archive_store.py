@@ -1,13 +1,20 @@
 """A store of objects at a start: what it does not answer at once is asked again, for a moment."""
 
+import time
+
 import pytest
 
+from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.archive_place import ArchivePlace
 from pipeline_broker.node.archive_store import ArchiveStore
 from pipeline_broker.node.options import StartBlockedError
+from pipeline_broker.objects.directory_store import LOCK
+from pipeline_broker.objects.lease import LeaseTimes
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.store import Unavailable
 
+TAKEOVER_SECONDS_MAX = 8.0
+"""Beside the lock: tries of half a second each, five of one boundary and two of a lease."""
 PLACE = ArchivePlace("s3://bucket/prefix", 1, "objects")
 
 
@@ -42,3 +49,25 @@ def test_an_archive_is_opened_although_each_writing_is_refused_once():
 def test_an_archive_is_not_opened_where_writings_are_refused_again_and_again():
     with pytest.raises(StartBlockedError, match="slow down"):
         ArchiveStore(PLACE, UncertainStore(100)).open()
+
+
+@pytest.mark.parametrize("held", ["wal/1", "files/1"])
+def test_a_start_goes_on_although_a_stopped_predecessor_was_replacing_an_object(tmp_path, held):
+    """A process that is stopped keeps the lock of the directory in which it was replacing something."""
+    files = SystemFileSystem()
+    place = ArchivePlace(f"file://{tmp_path}", 1, "objects")
+    times = LeaseTimes.of(2000, 6000)
+    for life in range(2):
+        store = ArchiveStore.find(place, files)
+        lock = files.lock(tmp_path / held / LOCK) if life else None
+        began = time.monotonic()
+        lease = store.claim(times)
+        try:
+            archive = store.open()
+        finally:
+            lease.close(gives_back=False)
+        assert archive.lsn == 0
+        assert time.monotonic() - began < TAKEOVER_SECONDS_MAX
+        archive.close()
+        if lock is not None:
+            lock.release()

@@ -153,6 +153,10 @@ class Model:
             owned = {writer.generation for writer in writers}
             if fencer.step is Step.WON and fencer.successor.generation not in owned:
                 writers.append(self.writer.owning(fencer.successor, self.in_flight))
+            if fencer.step is Step.WON:  # its stop is deleted, as it may be at any time from here on
+                world = world._replace(
+                    bucket=world.bucket - {put for put in world.bucket if _is_stop(put, index, fencer)}
+                )
             fencers[index] = fencer
         for index, writer in enumerate(writers):
             writers[index] = self._settled_writer(
@@ -236,6 +240,11 @@ class Model:
                 if fences and world.boundary.place <= place <= end and place not in found:
                     return f"{place} was acknowledged, and its successor does not find it"
         return None
+
+
+def _is_stop(put: Put, index: int, fencer: Fencer) -> bool:
+    place, owner = put
+    return owner == index and place.generation == fencer.place.generation and place.slot > fencer.place.slot
 
 
 def _is_creating(fencer: Fencer) -> bool:

@@ -93,3 +93,26 @@ def test_a_listing_from_a_place_on_has_what_is_there_and_nothing_in_front(there,
     raise_boundary(store, LOG, Place(0, 1))
     expected = {place: place.slot % 2 == 0 for place in there if place >= first}
     assert list_places(store, LOG, first) == expected
+
+
+def test_what_was_freed_before_is_not_looked_for_again():
+    """Fences stay, so that a log has one for each of its owners, and a listing from its beginning grows with them."""
+    store = MemoryStore()
+    for generation in range(50):
+        put(store, Place(generation, generation), is_fence=True)
+    put(store, Place(50, 50))
+    put(store, Place(50, 51))
+    listed = []
+
+    class Counting:
+        def list(self, prefix, after=""):
+            page = store.list(prefix, after)
+            listed.extend(each.name for each in page)
+            return page
+
+        def __getattr__(self, name):
+            return getattr(store, name)
+
+    boundary = raise_boundary(store, LOG, Place(50, 51))
+    assert trim(Counting(), LOG, boundary, Place(50, 50)) == 1
+    assert listed == [slot_name(LOG, Place(50, slot)) for slot in (50, 51)] + [boundary_name(LOG)]

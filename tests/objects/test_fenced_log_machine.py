@@ -33,7 +33,7 @@ from tests.objects.faulty_store import ASK_FATES, WRITE_FATES, FaultyStore
 from tests.objects.fenced_log_mistakes import AcknowledgesOutOfOrder, TakesStopForFence
 
 LOG = "wal/1"
-EXAMPLES = int(os.environ.get("EXAMPLES", "100"))
+EXAMPLES = int(os.environ.get("EXAMPLES", "200"))
 IN_FLIGHT = 3
 OWNERS_MAX, FENCINGS_MAX = 4, 5
 UNSURE_FATES = {"lost after", "late", "twice", "repeated by the client"}

@@ -11,6 +11,7 @@ holds: changes of the map (`file_map`) under one key, an edit (`manifest`) under
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from pipeline_broker.log.archive.file_map import Change, DamagedMapError, FileMap, decode_changes, encode_changes
 from pipeline_broker.log.archive.manifest import Edit, Manifest, decode_frame, encode_frame
@@ -22,7 +23,7 @@ from pipeline_broker.objects.fencing import list_places, take_over
 from pipeline_broker.objects.slot import SlotEntry, SlotKind, encode_slot
 from pipeline_broker.objects.slot_reader import ReadSlot, SlotReader
 from pipeline_broker.objects.slot_writer import SlotWriter
-from pipeline_broker.objects.store import ObjectStore
+from pipeline_broker.objects.store import ObjectStore, ObjectStoreError
 
 __all__ = ["ArchiveLog", "ArchiveState", "log_name", "read_state"]
 
@@ -148,6 +149,7 @@ class ArchiveLog:
         self._state = state
         self._committing = threading.Lock()
         self._slots_since_snapshot = 0
+        self._freed_to = Place(0, 0)
 
     @classmethod
     def take_over(
@@ -174,7 +176,9 @@ class ArchiveLog:
             raise ManifestDamaged(f"the archive in the store is damaged: {error}") from error
         writer = SlotWriter(store, name, node, ownership.nonce, Writer.owning(ownership.first))
         log = cls(store, name, writer, state)
-        log._sum_up(opening)
+        summed_up = log._put_snapshot()
+        with suppress(ObjectStoreError):  # a predecessor that stands still may keep it; the next snapshot does the same
+            log._free(opening, summed_up)
         return log
 
     @property
@@ -226,12 +230,18 @@ class ArchiveLog:
 
     def _sum_up_in_time(self) -> None:
         if self._slots_since_snapshot >= SNAPSHOT_SLOTS:
-            self._sum_up(self._store)
+            self._free(self._store, self._put_snapshot())
 
-    def _sum_up(self, store: ObjectStore) -> None:
+    def _put_snapshot(self) -> Place:
         place = self._put(self._state.as_entries(), SlotKind.SNAPSHOT)
         self._slots_since_snapshot = 0
-        trim(store, self._name, raise_boundary(store, self._name, place))
+        return place
+
+    def _free(self, store: ObjectStore, place: Place) -> None:
+        """Have the log begin there, and delete what lies in front; the first time also what others have left."""
+        boundary = raise_boundary(store, self._name, place)
+        trim(store, self._name, boundary, self._freed_to)
+        self._freed_to = boundary.place
 
 
 def _entry(key: bytes, data: bytes) -> SlotEntry:

@@ -7,18 +7,21 @@ import shutil
 
 from tests.crashes.kill_run import KillRun
 
+SETTINGS = ("log.retention.ms=-1",)
+"""Records have timestamps of 1970, and brokers live long enough here for retention to look at them."""
+
 
 class ObjectKillRun(KillRun):
     """See the module; `store` is a StoreUnderTest."""
 
     flushes = ("always",)
 
-    def __init__(self, seed, directory, store, variant=None, **options):
+    def __init__(self, seed, directory, store, variant=None, settings=(), **options):
         self.store = store
         if variant is None:
             variant = (None, "rolling-objects")[seed // 2 % 2]
         options = {"arguments": store.arguments, "environment": store.environment, **options}
-        super().__init__(seed, directory, variant=variant, **options)
+        super().__init__(seed, directory, variant=variant, settings=(*SETTINGS, *settings), **options)
 
     def end_under_load(self, seconds):
         """See KillRun; the machine goes with it."""

@@ -1,0 +1,56 @@
+"""What a takeover leaves in the store: one fence, and nothing that it needed on its way."""
+
+import itertools
+
+from pipeline_broker.objects.fenced_log import Place, Writer
+from pipeline_broker.objects.fencing import list_places, take_over
+from pipeline_broker.objects.memory_store import MemoryStore
+from pipeline_broker.objects.slot import SlotEntry, encode_slot
+from pipeline_broker.objects.slot_writer import SlotWriter
+from pipeline_broker.objects.store import Unavailable
+
+LOG = "wal/1"
+nonces = (b"%016d" % number for number in itertools.count())
+
+
+def owned(store):
+    return take_over(store, LOG, 1, nonces.__next__)
+
+
+def commit(store, ownership):
+    """One slot of an owner."""
+    writer = SlotWriter(store, LOG, 1, ownership.nonce, Writer.owning(ownership.first))
+    header = writer.begin()
+    writer.put(header, encode_slot(header, [SlotEntry(b"", b"", (b"x",), 1)]).parts)
+    writer.wait(header.slot)
+
+
+def test_each_takeover_leaves_one_object():
+    store = MemoryStore()
+    for number in range(1, 5):
+        owned(store)
+        assert list_places(store, LOG, Place(0, 0)) == {Place(each, each): True for each in range(number)}
+
+
+def test_the_fence_is_behind_what_was_confirmed_and_its_stop_is_gone():
+    store = MemoryStore()
+    commit(store, owned(store))
+    assert owned(store).fence == Place(1, 2)
+    assert list_places(store, LOG, Place(0, 0)) == {Place(0, 0): True, Place(1, 1): False, Place(1, 2): True}
+
+
+def test_a_stop_that_cannot_be_deleted_does_no_harm():
+    store = MemoryStore()
+
+    class Keeping:
+        def delete(self, names):
+            raise Unavailable("503")
+
+        def __getattr__(self, name):
+            return getattr(store, name)
+
+    first = owned(Keeping())
+    commit(store, first)
+    second = owned(Keeping())
+    assert (second.fence, second.first) == (Place(1, 2), Place(2, 3))
+    commit(store, second)
