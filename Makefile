@@ -115,8 +115,8 @@ plugin-runs: $(VENV)/dev.stamp ## the pytest plugin under xdist with three clien
 bench: $(VENV)/dev.stamp ## measure the figures of docs/performance.md
 	@for script in benchmarks/*.py; do $(RUN)/python $$script || exit 1; done
 
-suites: $(VENV)/dev.stamp ## third-party client suites against our broker, one table (MODES= SUITES= SUITES_DIR=)
-	@$(RUN)/python scripts/run_suites.py --suites-dir $(SUITES_DIR) --modes "$(MODES)" $(SUITES)
+suites: $(VENV)/dev.stamp ## third-party client suites against our broker, one table (MODES= SUITES= SUITES_DIR= STORE=s3://BUCKET/PREFIX)
+	@$(RUN)/python scripts/run_suites.py --suites-dir $(SUITES_DIR) --modes "$(MODES)" $(if $(STORE),--store $(STORE)) $(SUITES)
 
 wheel: $(VENV)/dev.stamp ## build dist/*.whl
 	$(RUN)/hatchling build --target wheel

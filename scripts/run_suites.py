@@ -1,11 +1,12 @@
 """Run third-party client suites against the broker, each with a fresh one, and compare with Apache Kafka.
 
-    scripts/run_suites.py --suites-dir DIR [--modes "classic pipelined"] [--out DIR] ["SUITE [ARGUMENT]"...]
+    scripts/run_suites.py --suites-dir DIR [--modes "classic pipelined"] [--store URL] [--out DIR]
+                          ["SUITE [ARGUMENT]"...]
 
 A suite is one of those below, or a part of it: what its program takes as an argument after the file of results, such as
 a pattern of names. Results go to out/suites/MODE-SUITE.json, what a suite and its broker say beside them. A suite that
 fails does not end the others; one table ends them all. The exit status is 1 where something failed that passes on
-Apache Kafka.
+Apache Kafka. With a store, which has to run already, each broker keeps everything there, below a prefix of its own.
 """
 
 import argparse
@@ -61,21 +62,22 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def broker_command(mode: str, port: int, data: Path) -> str:
+def broker_command(mode: str, port: int, data: Path, store: str | None) -> str:
     """The broker as the suites expect it."""
+    place = f"--data {data}" if store is None else f"--data {data} --store {store}/{data.name} --wal objects"
     settings = {**SETTINGS, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
     arguments = " ".join(f"--set {name}={value}" for name, value in settings.items())
-    return f"{sys.executable} -m pipeline_broker serve --mode {mode} --port {port} --data {data} {arguments}"
+    return f"{sys.executable} -m pipeline_broker serve --mode {mode} --port {port} {place} {arguments}"
 
 
-def run(suites_dir: Path, out: Path, mode: str, suite: str, argument: str) -> Row:
+def run(suites_dir: Path, out: Path, mode: str, suite: str, argument: str, store: str | None = None) -> Row:
     """Run one suite, and compare it."""
     program, everything = SUITES[suite]
     stem = f"{mode}-{suite}"
     results, said = out / f"{stem}.json", out / f"{stem}.out"
     results.unlink(missing_ok=True)
     data, port = Path(tempfile.mkdtemp(prefix="suites-")), free_port()
-    command = [suites_dir / "with_broker.sh", str(port), broker_command(mode, port, data)]
+    command = [suites_dir / "with_broker.sh", str(port), broker_command(mode, port, data, store)]
     command += [suites_dir / program, f"127.0.0.1:{port}", str(results), *filter(None, [argument or everything])]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "BROKER_LOG": str(out / f"{stem}.log"), "PATH": path}
@@ -133,6 +135,7 @@ def main() -> int:
     parser.add_argument("--suites-dir", type=Path, required=True)
     parser.add_argument("--modes", default="classic pipelined")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "suites")
+    parser.add_argument("--store", help="s3://BUCKET/PREFIX or file:///DIR, with the environment that it needs")
     parser.add_argument("suites", nargs="*", metavar="SUITE")
     options = parser.parse_args()
     wanted = wanted_suites(options.suites)
@@ -142,7 +145,11 @@ def main() -> int:
         return 0
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    rows = [run(suites_dir, out, mode, suite, argument) for suite, argument in wanted for mode in options.modes.split()]
+    rows = [
+        run(suites_dir, out, mode, suite, argument, options.store)
+        for suite, argument in wanted
+        for mode in options.modes.split()
+    ]
     print(table(rows))
     return 1 if any(row.failed != "0" for row in rows) else 0
 

@@ -133,8 +133,11 @@ class ObjectJournal:
         with suppress(ObjectStoreError):
             header = read_header(self._brief_store.read(slot_name(self._log, place), 0, HEADER_SIZE).data)
             if header.nonce != self._ownership.nonce:
-                raise FencedError(f"another broker took over as generation {self.generation + 1}")
+                raise self._taken_over()
         return self._taken.lock.is_in_place()
+
+    def _taken_over(self) -> FencedError:
+        return FencedError(f"another broker took over as generation {self.generation + 1}")
 
     def disk_space(self) -> tuple[int, int]:
         files, path = self._taken.files, self._taken.path
@@ -319,6 +322,8 @@ class ObjectJournal:
             for slot in self._recovery_reader.whole(map(self._slot_place, slots)):
                 yield from self._stored_entries(slot)
         except BrokenLogError as error:
+            if read_boundary(self._store, self._log).place.slot > number:
+                raise self._taken_over() from None  # only a successor gives back what this one has not
             raise JournalCorrupt(str(error)) from None
         except ObjectStoreError as error:
             raise Obstacle(f"the object store does not answer: {error}") from error

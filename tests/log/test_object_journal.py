@@ -338,3 +338,24 @@ def test_what_a_predecessor_gives_back_while_its_successor_looks_is_not_missed()
     between.is_armed = True
     found = [value for _, _, batch in journal.recover(archived) for value in values_of(read_header(batch), batch)]
     assert (found, between.is_armed) == ([b"2", b"3"], False)
+
+
+def test_an_owner_whose_successor_has_given_its_segment_back_was_taken_over():
+    """It was stopped when it began to archive; what it would read is archived by another, and gone."""
+    store = MemoryStore()
+    zombie = Machine(store, segment_bytes=1)
+    zombie.commit(b"1")
+    ((number, end_lsn),) = zombie.journal.sealed()
+    archive(Machine(store, segment_bytes=1))
+    with pytest.raises(FencedError, match="as generation 2"):
+        list(zombie.journal.sealed_entries(number, end_lsn))
+
+
+def test_a_segment_that_is_damaged_is_no_takeover():
+    store = MemoryStore()
+    machine = Machine(store, segment_bytes=1)
+    machine.commit(b"1")
+    ((number, end_lsn),) = machine.journal.sealed()
+    store.delete([slot_name(LOG, Place(1, number))])
+    with pytest.raises(JournalCorrupt):
+        list(machine.journal.sealed_entries(number, end_lsn))

@@ -3,10 +3,11 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from scripts.run_suites import DEFAULT, SUITES, Row, compared, table, wanted_suites
+from scripts.run_suites import DEFAULT, SUITES, Row, broker_command, compared, table, wanted_suites
 from tests.conftest import ROOT
 
 COMPARE = "print('compared')\n"
@@ -78,3 +79,12 @@ def test_columns_of_the_table_are_aligned():
     assert head.index("mode") == first.index("classic") == second.index("pipelined")
     column = head.index("missed")
     assert (first[column:], second[column:].split()) == ("0", ["2", "x,", "y"])
+
+
+def test_with_a_store_each_broker_keeps_everything_below_a_prefix_of_its_own():
+    on_disk = broker_command("classic", 9092, Path("/tmp/suites-x"), None)
+    on_objects = broker_command("classic", 9092, Path("/tmp/suites-x"), "s3://bucket/suites")
+    assert "--store" not in on_disk
+    assert on_objects == on_disk.replace(
+        "--data /tmp/suites-x", "--data /tmp/suites-x --store s3://bucket/suites/suites-x --wal objects"
+    )
