@@ -79,6 +79,7 @@ ABOUT_THE_WHOLE = {
     "clients": "clients of others",
     "crashes": "kills, power cuts, full disks",
     "crashes/exactly_once": "programs that copy in transactions",
+    "crashes/on_objects": "the same with a store of objects",
     "differential": "the same question to Apache Kafka",
     "hostile": "the largest requests",
     "mutants": "changes of the source that tests must notice",
