@@ -2,15 +2,15 @@
 
     python -m tests.mutants.campaign --room quotas --sample 60
 
-Rules: the tests of a room run once, in forks, with every statement noting that it was run. A mutant is a fork in which
-one function has other code; in it run the tests that ran the changed line, quickest first, until one fails. A mutant
-that none kills survives, and is named; one that makes them take far longer than they did counts as killed. Hypothesis
-draws the same examples for each mutant, and shrinks nothing. A room fails when fewer are killed than its floor says; a
+Rules: the tests of a room run once, in forks, with every statement of a function that has a mutant noting that it was
+run. A mutant is a fork in which one function has other code; in it run the tests that ran the changed line, quickest
+first, until one fails. A mutant that none kills survives, and is named; one that makes them take far longer than they
+did counts as killed, one that is not decided when the time of the campaign is over counts as nothing. Hypothesis draws
+the same examples for each mutant, and shrinks nothing. A room fails when fewer are killed than its floor says; a
 sample, when so few would be killed once in a thousand samples of a room at its floor.
 """
 
 import argparse
-import itertools
 import math
 import random
 import subprocess
@@ -27,7 +27,7 @@ from tests.mutants.equivalents import EQUIVALENT
 from tests.mutants.forks import Job, run_forked
 from tests.mutants.operators import Mutation, Source
 from tests.mutants.rooms import NOT_ITS_OWN, ROOMS, Room
-from tests.mutants.swapping import codes_of, live_functions, note_lines, swap
+from tests.mutants.swapping import codes_of, live_functions, note_lines, noting_codes, swap
 
 ROOT = Path(__file__).parent.parent.parent
 TESTS_SECONDS_MAX = 40.0
@@ -66,7 +66,7 @@ class Campaign:
         seed: of the draw.
         only: a text that the names of mutants must have.
         workers: forks at a time.
-        seconds_max: no mutant is begun later than so long after the start.
+        seconds_max: after so long it ends; mutants that are not decided by then do not count.
     """
 
     def __init__(
@@ -137,8 +137,8 @@ class Campaign:
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             yield item, self._failed is not None
 
-    def _note_all(self, items, functions, folder):
-        hits = note_lines(self.sources.values(), functions)
+    def _note_all(self, items, codes, functions, folder):
+        hits = note_lines(codes, functions)
         covered, started = {}, time.monotonic()
         for item, has_failed in self._runs(items, folder):
             seconds, started = time.monotonic() - started, time.monotonic()
@@ -146,9 +146,18 @@ class Campaign:
             hits.clear()
         return covered
 
+    def _noting_codes(self):
+        """Of functions that have a mutant here: to note the lines of all others costs time, and tells nothing."""
+        drawn = {self._key_of(mutation) for mutation in self.mutations}
+        codes = noting_codes(self.sources[path] for path in {mutation.path for mutation in self.mutations})
+        return {key: code for key, code in codes.items() if key in drawn}
+
+    def _key_of(self, mutation):
+        return self.sources[mutation.path].file, mutation.function, mutation.first_line
+
     def _killer(self, mutation, items, functions, folder):
         codes = codes_of(self.sources[mutation.path].compile_mutated(mutation))
-        key = (self.sources[mutation.path].file, mutation.function, mutation.first_line)
+        key = self._key_of(mutation)
         if not swap({key: codes[key]}, functions):
             return "no function has this code", False
         for item, has_failed in self._runs(items, folder):
@@ -159,11 +168,11 @@ class Campaign:
     # In this process
 
     def _cover(self, items, functions):
-        by_module = defaultdict(list)
+        by_module, codes = defaultdict(list), self._noting_codes()
         for item in items:
             by_module[item.nodeid.split("::")[0]].append(item)
         jobs = [
-            Job(module, lambda folder, those=those: self._note_all(those, functions, folder), COVER_SECONDS_MAX)
+            Job(module, lambda folder, those=those: self._note_all(those, codes, functions, folder), COVER_SECONDS_MAX)
             for module, those in by_module.items()
         ]
         for job, covered, seconds in run_forked(jobs, self.workers):
@@ -185,18 +194,25 @@ class Campaign:
             seconds += self.covered[item.nodeid].seconds
         return chosen, seconds
 
-    def _kill(self, items, functions):
-        jobs = []
+    def _jobs(self, items, functions):
+        """A job for each mutant, made when its turn comes: none is begun, and none goes on, after the end."""
         for mutation in self.mutations:
+            if (left := self._latest - time.monotonic()) <= 0:
+                return
             chosen, seconds = self._tests_of(mutation, items)
 
             def work(folder, mutation=mutation, chosen=chosen):
                 return self._killer(mutation, chosen, functions, folder)
 
-            jobs.append(Job((mutation, len(chosen)), work, max(SECONDS_MIN, SLOWER_MAX * seconds)))
-        in_time = itertools.takewhile(lambda _: time.monotonic() < self._latest, jobs)
-        for place, (job, result, seconds) in enumerate(run_forked(in_time, self.workers)):
-            mutation, tests = job.name
+            stuck = max(SECONDS_MIN, SLOWER_MAX * seconds)
+            yield Job((mutation, len(chosen), stuck <= left), work, min(stuck, left))
+
+    def _kill(self, items, functions):
+        for place, (job, result, seconds) in enumerate(run_forked(self._jobs(items, functions), self.workers)):
+            mutation, tests, had_its_time = job.name
+            if result is None and not had_its_time:
+                say(f"not decided, the time is over: {mutation.name}")
+                continue
             killer, is_made = result or ("out of time", True)
             if not is_made:
                 say(f"not made: {mutation.name} ({killer})")
@@ -205,7 +221,7 @@ class Campaign:
             if killer is None:
                 say(f"SURVIVES {mutation.path}:{mutation.line} [{tests} tests] {mutation.name}")
             elif place % 50 == 49:
-                say(f"{place + 1} of {len(jobs)} mutants")
+                say(f"{place + 1} of {len(self.mutations)} mutants")
 
     @property
     def killed(self) -> int:
@@ -272,7 +288,9 @@ def main() -> int:
     parser.add_argument("--seed", help="of the draw; the commit unless given")
     parser.add_argument("--only", default="", help="mutants whose names have this text")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--seconds-max", type=float, default=math.inf, help="no mutant is begun later than that")
+    parser.add_argument(
+        "--seconds-max", type=float, default=math.inf, help="it ends then, with the mutants that are decided"
+    )
     parser.add_argument("--killers", type=int, default=0, help="so many files of tests are listed with what they kill")
     arguments = parser.parse_args()
     arguments.seed = arguments.seed or commit()

@@ -77,13 +77,20 @@ class _Noting(ast.NodeTransformer):
         return call
 
 
-def note_lines(sources, functions) -> set[tuple[str, int]]:
-    """Have all functions of the sources note which of their lines are run; the set that they note it in."""
-    hits: set[tuple[str, int]] = set()
-    setattr(builtins, HITS, hits)
+def noting_codes(sources) -> dict[Key, types.CodeType]:
+    """The code of all functions of the sources, noting which of their lines are run."""
+    found: dict[Key, types.CodeType] = {}
     for source in sources:
         tree = _Noting(source.path).visit(copy.deepcopy(source.tree))
-        swap(codes_of(compile(ast.fix_missing_locations(tree), source.file, "exec", dont_inherit=True)), functions)
+        found.update(codes_of(compile(ast.fix_missing_locations(tree), source.file, "exec", dont_inherit=True)))
+    return found
+
+
+def note_lines(codes, functions) -> set[tuple[str, int]]:
+    """Have functions note which of their lines are run, by code that does so; the set that they note it in."""
+    hits: set[tuple[str, int]] = set()
+    setattr(builtins, HITS, hits)
+    swap(codes, functions)
     return hits
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.campaign import ROOT, chance_of_so_few
+from tests.mutants.campaign import ROOT, Campaign, chance_of_so_few
 from tests.mutants.equivalents import EQUIVALENT
 from tests.mutants.forks import Job, run_forked
 from tests.mutants.operators import Source
 from tests.mutants.rooms import ROOMS
-from tests.mutants.swapping import HITS, codes_of, live_functions, note_lines, swap
+from tests.mutants.swapping import HITS, codes_of, live_functions, note_lines, noting_codes, swap
 
 TEXT = '''
 """A module."""
@@ -126,7 +126,7 @@ def test_a_source_is_as_before_when_its_mutants_are_made(source):
 
 def test_the_lines_that_run_are_noted(source, module):
     try:
-        hits = note_lines([source], live_functions([source.file]))
+        hits = note_lines(noting_codes([source]), live_functions([source.file]))
         counter = module.Counter()
         hits.clear()
         with pytest.raises(NameError):  # it has no logger
@@ -179,6 +179,17 @@ def test_a_sample_fails_only_when_so_few_would_be_killed_once_in_a_thousand_samp
     assert chance_of_so_few(60, 60, 0.9) == pytest.approx(1)
     assert chance_of_so_few(46, 60, 0.9) > 0.001
     assert chance_of_so_few(44, 60, 0.9) < 0.001
+
+
+def test_a_mutant_that_is_not_decided_when_the_time_is_over_counts_as_nothing(monkeypatch):
+    quota = Campaign(ROOMS["quotas"], sample=4, seed="x", seconds_max=1.0)
+    monkeypatch.setattr(quota, "_tests_of", lambda *_: ([], 100.0))
+    monkeypatch.setattr(quota, "_killer", lambda *_: time.sleep(60))
+    began = time.monotonic()
+    quota._kill([], {})
+    assert time.monotonic() - began < 20
+    assert quota.fates == []
+    assert not quota.has_passed(is_sample=True)
 
 
 def test_a_campaign_kills_what_tests_look_at_and_names_what_they_do_not(tmp_path):
