@@ -18,7 +18,6 @@ from pathlib import Path
 
 import attrs
 
-WAIT_SECONDS_MAX = 5.0
 IDLE_THREAD = "Trio thread "
 PROC = "/proc/self"
 INODE = re.compile(r"\[\d+\]$")
@@ -68,13 +67,14 @@ def target_of(descriptor):
         return None
 
 
-def left_behind(before, seconds_max=WAIT_SECONDS_MAX):
-    """What was not there before and stays."""
-    if belongings().others(before):
+def left_behind(before, seconds_max):
+    """What was not there before and stays so long."""
+    left = belongings().others(before)
+    if left:
         gc.collect()
-    deadline = time.monotonic() + seconds_max
-    while (left := belongings().others(before)) and time.monotonic() < deadline:
-        time.sleep(0.02)
+        deadline = time.monotonic() + seconds_max
+        while (left := belongings().others(before)) and time.monotonic() < deadline:
+            time.sleep(0.02)
     return left
 
 

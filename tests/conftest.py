@@ -28,6 +28,8 @@ EXAMPLES = int(os.environ.get("EXAMPLES", "0"))
 READY_LINE = re.compile(r"listening on (?P<host>\S+):(?P<port>\d+) mode=(?P<mode>\S+) data=(?P<data>.*)")
 READY_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 30.0
+GIVE_BACK_SECONDS_MAX = 5.0
+"""For what ends on a thread of its own, or is called for when its owner is gone."""
 HAS_FAILED = pytest.StashKey[bool]()
 CAMPAIGN = "campaign"
 """The property in which a test says what a campaign of its went through; all of them are told at the end."""
@@ -110,7 +112,7 @@ def _leaves_nothing_behind(request, caplog):
     request.node.funcargs.clear()  # what a test was given is closed with the last that knows of it
     for when in ("setup", "call"):
         caplog.get_records(when).clear()  # an error in one knows the frames that it went through
-    left = left_behind(before)
+    left = left_behind(before, GIVE_BACK_SECONDS_MAX)
     assert not left, f"left behind: {left}"
 
 

@@ -12,9 +12,15 @@ import pytest
 import trio
 
 from tests.belongings import belongings, left_behind
-from tests.conftest import ROOT
+from tests.conftest import GIVE_BACK_SECONDS_MAX, ROOT
 
 SOON = 0.1
+CONFTEST = f"""
+from tests import conftest
+from tests.conftest import _leaves_nothing_behind
+
+conftest.GIVE_BACK_SECONDS_MAX = {SOON}
+"""
 LEAKS = """
 import pytest, socket, subprocess, sys, threading
 kept = []
@@ -37,7 +43,7 @@ def test_leaves_nothing(of_all):
 
 
 def test_a_test_that_leaves_something_fails_and_says_what(tmp_path):
-    (tmp_path / "conftest.py").write_text("from tests.conftest import _leaves_nothing_behind")
+    (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_leaks.py").write_text(LEAKS)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -86,4 +92,4 @@ def test_a_process_is_left_until_somebody_waited_for_it(before):
 def test_what_ends_a_moment_later_is_waited_for_and_idle_threads_of_trio_are_not_left(before):
     threading.Timer(SOON / 2, bool).start()
     trio.run(trio.to_thread.run_sync, bool)
-    assert not left_behind(before)
+    assert not left_behind(before, GIVE_BACK_SECONDS_MAX)
