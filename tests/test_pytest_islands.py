@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.crashes.lengths import drawn
 from tests.plugin_runs import Tree
 
 
@@ -156,7 +157,7 @@ REPEATED = """
     ],
     ids=["in order", "reversed", "shuffled-0", "shuffled-1", "shuffled-2", "repeated", "on two workers"],
 )
-@pytest.mark.parametrize("mode", ["classic", "pipelined"])
+@pytest.mark.parametrize("mode", drawn("pipelined", "classic"))
 def test_no_test_meets_what_another_did(tree, conftest, arguments, mode):
     outcome = tree({"conftest.py": conftest, "test_it.py": DISTURBING}, "-q", "--kafka-mode", mode, *arguments)
     assert outcome.counts() == {"passed": 10}, outcome.text

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from tests.clients.client import Message, wait_until, write
 from tests.clients.confluent_client import ConfluentClient
 from tests.clients.conftest import SETTINGS
+from tests.crashes.lengths import drawn
 from tests.kafka_tools import kafka_tool
 
 pytestmark = pytest.mark.clients
@@ -170,6 +171,7 @@ def test_a_group_of_one_has_its_first_record_soon(served, consumer, new_name):
     raise AssertionError(f"no group had its first record within {KAFKAS_DELAY_SECONDS} s")
 
 
+@pytest.mark.parametrize("mode", drawn("classic", "pipelined"))
 def test_javas_console_consumer_reads_on_where_it_stopped(broker_process, mode, tmp_path, new_name):
     topic, group = new_name(), new_name()
     run = kafka_tool(tmp_path)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.clients.conftest import SETTINGS
+from tests.crashes.lengths import drawn
 from tests.kafka_tools import kafka_tool
 
 pytestmark = pytest.mark.clients
@@ -17,6 +18,7 @@ def java_tool(tmp_path):
     return lambda *arguments, **options: run(*arguments, **options).stdout.splitlines()
 
 
+@pytest.mark.parametrize("mode", drawn("pipelined", "classic"))
 def test_console_tools_write_and_read_in_a_group(broker_process, mode, java_tool, new_name):
     """The group reads on, in a second process, where the first one stopped: through fetch sessions and commits."""
     topic, group = new_name(), new_name()
@@ -38,6 +40,7 @@ def test_console_tools_write_and_read_in_a_group(broker_process, mode, java_tool
     assert read(60) + read(40) == lines
 
 
+@pytest.mark.parametrize("mode", drawn("classic", "pipelined"))
 def test_kafka_delete_records_and_kafka_log_dirs_change_and_show_what_is_there(
     broker_process, mode, java_tool, tmp_path, new_name
 ):
@@ -60,6 +63,7 @@ def test_kafka_delete_records_and_kafka_log_dirs_change_and_show_what_is_there(
     assert partition["size"] > 0
 
 
+@pytest.mark.parametrize("mode", drawn("classic", "pipelined"))
 def test_kafka_configs_sets_shows_and_removes_quotas(broker_process, mode, java_tool):
     """Of a user, of each client id of a user, and of an address, with the defaults of all."""
     broker = broker_process(mode=mode, settings=SETTINGS)

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from tests.clients.conftest import SETTINGS
+from tests.crashes.lengths import drawn
 from tests.kafka_tools import SECONDS_MAX, kafka_tool, tool_command
 
 pytestmark = pytest.mark.clients
@@ -55,6 +56,7 @@ def share_readers(tmp_path):
     return read
 
 
+@pytest.mark.parametrize("mode", drawn("pipelined", "classic"))
 def test_a_share_group_reads_on_where_it_was(broker_process, mode, java_tool, new_name):
     """Reset to the first record; one process reads a part, the next one the rest, after a restart of the broker."""
     topic, group = new_name(), new_name()
@@ -93,6 +95,7 @@ def test_a_share_group_reads_on_where_it_was(broker_process, mode, java_tool, ne
     assert not any(group in line for line in command("--list"))
 
 
+@pytest.mark.parametrize("mode", drawn("classic", "pipelined"))
 def test_two_processes_share_one_partition(broker_process, mode, java_tool, share_readers, new_name):
     """Together they read everything, nothing twice; when they have left, nothing is left to read."""
     topic, group = new_name(), new_name()
@@ -107,6 +110,7 @@ def test_two_processes_share_one_partition(broker_process, mode, java_tool, shar
     assert [line.split()[-1] for line in described if topic in line] == ["0"], "the lag: all is acknowledged"
 
 
+@pytest.mark.parametrize("mode", drawn("pipelined", "classic"))
 def test_what_kafka_s_verifiable_consumer_acknowledges_is_acknowledged(broker_process, mode, java_tool, new_name):
     """Each acknowledgement by itself, and each one succeeds."""
     topic, group = new_name(), new_name()

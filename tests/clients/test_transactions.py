@@ -18,6 +18,7 @@ from pipeline_broker.wire.messages.transactions.describe_transactions import (
 from tests.apis.wire_client import WireClient
 from tests.clients.client import WAIT_SECONDS_MAX
 from tests.clients.confluent_client import ConfluentClient
+from tests.crashes.lengths import drawn
 from tests.kafka_tools import kafka_tool
 
 pytestmark = pytest.mark.clients
@@ -109,6 +110,7 @@ def test_an_open_transaction_is_hidden_and_fenced_by_the_next_producer(broker, c
     assert read(broker.bootstrap, topic, 1) == [b"committed"]
 
 
+@pytest.mark.parametrize("broker", drawn("classic", "pipelined"), indirect=True)
 def test_kafkas_own_client_gives_each_transaction_an_epoch(broker, connect, new_name, tmp_path):
     topic, name = new_name(), new_name()
     connect(ConfluentClient, broker.bootstrap).create_topic(topic, 1)

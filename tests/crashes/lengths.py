@@ -1,4 +1,4 @@
-"""How much of the harness runs: a part of each test in the ordinary run, all of it by `make faults` (AT_LENGTH=1).
+"""How much of a test runs: a part of it in the ordinary run, all of it where AT_LENGTH=1, as `make faults` sets it.
 
 Rules of this file: what is left out of the ordinary run is a variation of something that stays in it, never a case.
 """

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from pipeline_broker.cli import main
 from pyspark_pipeline_broker.source import FORMAT
+from tests.crashes.lengths import drawn
 
 pytestmark = [
     pytest.mark.spark,
@@ -149,7 +150,7 @@ def read_by_spark(spark, directory, **options):
     return sorted(found, key=lambda row: row[:3])
 
 
-@pytest.mark.parametrize("mode", ["classic", "pipelined"])
+@pytest.mark.parametrize("mode", drawn("pipelined", "classic"))
 def test_both_have_the_same_records(spark, broker_process, mode):
     broker = broker_process(mode=mode, program=(str(VARIANTS), "rolling"))
     admin = cka.AdminClient(quiet(broker))

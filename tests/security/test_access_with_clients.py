@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.conftest import start_broker
+from tests.crashes.lengths import drawn
 from tests.kafka_tools import kafka_tool
 
 pytestmark = pytest.mark.clients
@@ -130,6 +131,7 @@ def test_who_may_not_alter_the_cluster_makes_no_rules(broker):
     assert alice.describe_acls(EVERY_RULE).result(SECONDS_MAX) == [], "librdkafka hides the refusal"
 
 
+@pytest.mark.parametrize("broker", drawn("pipelined", "classic"), indirect=True)
 def test_kafka_acls_adds_lists_and_removes_rules(broker, tmp_path):
     properties = tmp_path / "client.properties"
     properties.write_text(
