@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import threading
 import time
+import typing
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -39,7 +40,7 @@ __all__ = [
     "Submission",
 ]
 
-COMMIT_BYTES_MAX = 8 * 1024 * 1024
+COMMIT_BYTES_MAX: typing.Final = 8 * 1024 * 1024
 """A group commit takes no further entry beyond this, so that one huge backlog does not become one huge write."""
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 import trio
@@ -36,12 +36,12 @@ from stages.unsent_responses import UnsentResponses
 
 __all__ = ["Connection", "ConnectionLimits", "ConnectionOwner", "ConnectionStatistics"]
 
-CLOSE_FLUSH_SECONDS = 5.0
+CLOSE_FLUSH_SECONDS: Final = 5.0
 """How long responses before a close, or after the end of the client's requests, may take to leave."""
 
-ENDINGS = (BrokenTransportError, trio.ClosedResourceError)
+ENDINGS: Final = (BrokenTransportError, trio.ClosedResourceError)
 """The peer, or whoever closed it, knows; nothing can be answered any more."""
-LARGE_RESPONSE_BYTES = 4096
+LARGE_RESPONSE_BYTES: Final = 4096
 """A response of this size counts as unsent at once, a smaller one with the next flush, which a turn's others share."""
 
 logger = logging.getLogger(__name__)

@@ -6,22 +6,23 @@ their number (300 connections that each declare 100 MB bring a broker down that 
 """
 
 import struct
+from typing import Final
 
 from stages.request import Buffer, Send
 
 __all__ = ["LENGTH_BYTES", "FrameReader", "InvalidFrameError", "frame_of"]
 
-LENGTH_BYTES = 4
-LARGE_FRAME_BYTES = 64 * 1024
+LENGTH_BYTES: Final = 4
+LARGE_FRAME_BYTES: Final = 64 * 1024
 """Frames above this are collected in a buffer of their own, into which the transport receives directly."""
-GROWTH_BYTES_MIN = 64 * 1024
-GROWTH_BYTES_MAX = 1024 * 1024
+GROWTH_BYTES_MIN: Final = 64 * 1024
+GROWTH_BYTES_MAX: Final = 1024 * 1024
 """Zeros that are there already: to make others for each growth takes longer than to copy these."""
 
-_zeros = memoryview(bytes(GROWTH_BYTES_MAX))
-_length = struct.Struct(">i")
-_unpack_length_from = _length.unpack_from
-_pack_length = _length.pack
+_zeros: Final = memoryview(bytes(GROWTH_BYTES_MAX))
+_length: Final = struct.Struct(">i")
+_unpack_length_from: Final = _length.unpack_from
+_pack_length: Final = _length.pack
 
 
 class InvalidFrameError(Exception):

@@ -10,7 +10,7 @@ BYTES_PER_SECOND_MIN or faster; a slower one has to give its room back.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 import attrs
 
@@ -27,11 +27,11 @@ __all__ = [
     "PartialFrameStatistics",
 ]
 
-PARTIAL_BYTES_MAX = 256 * 1024 * 1024
+PARTIAL_BYTES_MAX: Final = 256 * 1024 * 1024
 """Bytes of the large frames of all connections that are still arriving."""
-BYTES_PER_SECOND_MIN = 256 * 1024
+BYTES_PER_SECOND_MIN: Final = 256 * 1024
 """How fast a frame that holds room must arrive while others wait for room."""
-RATE_WINDOW_SECONDS = 5.0
+RATE_WINDOW_SECONDS: Final = 5.0
 """How long the rate of a frame is measured before it is judged."""
 
 

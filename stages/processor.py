@@ -11,6 +11,7 @@ import logging
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Final
 
 import attrs
 import trio
@@ -32,12 +33,12 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["NewConnection", "Processor", "ProcessorStatistics", "Shared"]
 
-NEW_CONNECTIONS_MAX = 20
+NEW_CONNECTIONS_MAX: Final = 20
 """Kafka's fixed size of a processor's queue of new connections."""
-LOG_SECONDS = 60.0
+LOG_SECONDS: Final = 60.0
 """How often a warning repeats itself at most."""
-OVERDUE_CHECK_SECONDS = 1.0
-OVERDUE_CHECKS_MAX = 500
+OVERDUE_CHECK_SECONDS: Final = 1.0
+OVERDUE_CHECKS_MAX: Final = 500
 """Connections that are looked at before others get their turn."""
 
 

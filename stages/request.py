@@ -19,6 +19,7 @@ from stages.stamps import NO_STAMP, Stamps
 __all__ = [
     "NO_OP",
     "PARKED",
+    "RESULTS",
     "TURN_COST",
     "TURN_SECONDS_MAX",
     "Buffer",
@@ -239,10 +240,15 @@ def go_on(steps: Steps, value: Any = None, error: Exception | None = None) -> Re
         steps: see Unfinished.
         value: what the work of a `Parked` returned; None for the first step, and after any other.
         error: what the work raised; it is raised in the steps.
+
+    Raises:
+        TypeError: the last step returned no result.
     """
     try:
         first = steps.send(value) if error is None else steps.throw(error)
     except StopIteration as end:
+        if type(end.value) not in RESULTS:
+            raise TypeError(f"the steps returned {end.value!r}, which is no result") from None
         result: Result = end.value
         return result
     return Unfinished(steps, first)
@@ -265,14 +271,15 @@ class QueueHeldError(Exception):
 
 TURN_COST = 4_000
 """What a request may cost in one turn before others have theirs: about so many microseconds of work."""
-TURN_SECONDS_MAX = 0.004
+TURN_SECONDS_MAX: typing.Final = 0.004
 """A handler's turn also ends when what it has handled took so long."""
 NOT_SET: typing.Final = -(2**15)
 """The null of the small integers of a request: the lowest value of the 16 bits that they have in traces."""
 NO_QUEUE: typing.Final = -(2**31)
 """The same of 32 bits."""
-NO_OP = NoOp()
-PARKED = Parked()
+NO_OP: typing.Final = NoOp()
+PARKED: typing.Final = Parked()
+RESULTS: typing.Final = frozenset({Send, NoOp, Close, Pending, Parked, Unfinished})
 
 Final: TypeAlias = Send | NoOp | Close
 Result: TypeAlias = Send | NoOp | Close | Pending | Parked | Unfinished

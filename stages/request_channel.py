@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 import attrs
 import trio
@@ -23,9 +23,9 @@ from stages.timeline import now_ns
 
 __all__ = ["RequestChannel", "RequestQueue", "RequestQueueStatistics", "shard_of"]
 
-REQUESTS_MAX = 500
+REQUESTS_MAX: Final = 500
 """Kafka's `queued.max.requests`; N queues get an N-th each."""
-BYTES_MAX = 100 * 1024 * 1024
+BYTES_MAX: Final = 100 * 1024 * 1024
 """Bytes of all requests that are not answered (AutoMQ's `queued.max.requests.size.bytes`)."""
 
 

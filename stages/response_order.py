@@ -7,6 +7,8 @@ one result; whatever is released left the structure for good.
 from collections import deque
 from typing import Any, Generic, Protocol, TypeVar
 
+from stages.compilation import mypyc_attr
+
 __all__ = ["ResponseOrder", "Slot", "SlotCompletedTwiceError"]
 
 
@@ -23,6 +25,7 @@ class SlotCompletedTwiceError(Exception):
     """A slot was given a second result: a bug of whoever completed it."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # properties watch it, and sabotage it, also where it is compiled
 class ResponseOrder(Generic[SlotT]):
     """The response order of one connection.
 

@@ -14,7 +14,7 @@ from typing import Final
 
 __all__ = ["NO_STAMP", "STAMPS", "Stamps", "now_ns"]
 
-now_ns = time.monotonic_ns
+now_ns: Final = time.monotonic_ns
 NO_STAMP: Final = -(2**63)
 """The null of a number of 64 bits, as traces have it: the lowest value."""
 
@@ -49,5 +49,5 @@ class Stamps:
     sent_ns: int = 0
 
 
-STAMPS = tuple(name for name in vars(Stamps) if name.endswith("_ns"))
+STAMPS: Final = tuple(name for name in vars(Stamps) if name.endswith("_ns"))
 """Their names, in order."""

@@ -9,6 +9,7 @@ is an end: every frame says its length, so nothing is cut off unseen.
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Final
 
 import trio
 
@@ -17,10 +18,10 @@ from stages.transport_layer import JOIN_BYTES_MAX, RECEIVE_BYTES, BrokenTranspor
 
 __all__ = ["TlsTransportLayer"]
 
-TLS_HANDSHAKE_SECONDS = 10.0
-HANDSHAKE_THREADS_MAX = 4
+TLS_HANDSHAKE_SECONDS: Final = 10.0
+HANDSHAKE_THREADS_MAX: Final = 4
 
-_handshake_threads = trio.CapacityLimiter(HANDSHAKE_THREADS_MAX)
+_handshake_threads: Final = trio.CapacityLimiter(HANDSHAKE_THREADS_MAX)
 
 
 def _joined(parts: Sequence[Buffer]) -> Buffer:

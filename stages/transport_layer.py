@@ -7,7 +7,7 @@ again after the wait), `BrokenTransportError` (the peer or the world ended it), 
 
 import socket
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import trio
 
@@ -15,11 +15,11 @@ from stages.request import Buffer
 
 __all__ = ["JOIN_BYTES_MAX", "RECEIVE_BYTES", "BrokenTransportError", "PlaintextTransportLayer", "TransportLayer"]
 
-RECEIVE_BYTES = 64 * 1024
+RECEIVE_BYTES: Final = 64 * 1024
 """Bytes asked of the kernel at a time: what a burst of some hundred small requests needs."""
-JOIN_BYTES_MAX = 64 * 1024
+JOIN_BYTES_MAX: Final = 64 * 1024
 """Parts that are together smaller are joined: one copy is cheaper than one vector element each."""
-PARTS_MAX = 512
+PARTS_MAX: Final = 512
 """Vector elements of one `sendmsg`; Linux accepts 1024."""
 HAS_SENDMSG = hasattr(socket.socket, "sendmsg")
 """Not on Windows: there the parts are sent one by one."""

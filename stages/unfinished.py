@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import trio
 
@@ -30,7 +30,7 @@ __all__ = ["UnfinishedRequests"]
 
 logger = logging.getLogger(__name__)
 
-BREATH_SECONDS = 0.0001
+BREATH_SECONDS: Final = 0.0001
 """For how long the loop leaves Python's lock alone between two steps.
 
 A thread that waits for the lock asks for it after 5 ms (`sys.getswitchinterval`) and begins anew whenever it was free
@@ -38,7 +38,7 @@ in between. Steps are shorter, and the loop has the lock again before a thread h
 the last step.
 """
 
-BREATHS_MAX = 16
+BREATHS_MAX: Final = 16
 """How many looks at the network follow a long step, at most; one for each TURN_SECONDS_MAX that it took.
 
 What another client asks is passed on by several tasks, one in each look. It is not to wait for a long step at each.

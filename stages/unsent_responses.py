@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 import attrs
 
@@ -23,7 +23,7 @@ from stages.request import Request
 
 __all__ = ["UNSENT_BYTES_MAX", "BlockedConnection", "ResponseBudget", "UnsentResponseStatistics", "UnsentResponses"]
 
-UNSENT_BYTES_MAX = 256 * 1024 * 1024
+UNSENT_BYTES_MAX: Final = 256 * 1024 * 1024
 """Bytes of the unsent responses of all connections."""
 
 

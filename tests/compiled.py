@@ -8,6 +8,7 @@ else fails is a failure.
 
 import re
 import sys
+from pkgutil import resolve_name
 from types import BuiltinFunctionType
 
 import pytest
@@ -21,15 +22,28 @@ _ONLY_PURE = re.compile(
 
 
 def skip_if_compiled(owner, name):
-    """Skip the test that is about to replace a part of a compiled class, or a function of a compiled module."""
+    """Skip the test that is about to replace a part of a compiled class, or what a compiled module has of its own kind.
+
+    `owner` is an object or, as pytest's monkeypatch takes it, the text of one.
+    """
     if not IS_COMPILED:
         return
-    is_class = isinstance(owner, type)
-    module = sys.modules.get(owner.__module__) if is_class else owner
-    is_interpreted = (getattr(module, "__file__", None) or ".py").endswith(".py")
-    if is_interpreted or not (is_class or type(getattr(owner, name, None)) is BuiltinFunctionType):
+    owner = resolve_name(owner) if isinstance(owner, str) else owner
+    if not _is_machine_code(owner):
         return
-    pytest.skip(f"{name} of {owner.__name__} is compiled: its callers do not look for what replaces it")
+    part = getattr(owner, name, None)
+    if (
+        isinstance(owner, type)
+        or type(part) is BuiltinFunctionType
+        or (isinstance(part, type) and _is_machine_code(part))
+    ):
+        pytest.skip(f"{name} of {owner.__name__} is compiled: its callers do not look for what replaces it")
+
+
+def _is_machine_code(owner):
+    """Whether a class, or a module, is compiled; an object is not looked at."""
+    module = sys.modules.get(owner.__module__) if isinstance(owner, type) else owner
+    return not (getattr(module, "__file__", None) or ".py").endswith(".py")
 
 
 def only_pure(error):

@@ -5,7 +5,7 @@ Rules of this room: a call lives for one request; handlers read it and build res
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Call", "Envelope", "Session"]
 
-UNKNOWN_SOFTWARE = "unknown"
-REQUEST_COST_MAX = 2_000_000
+UNKNOWN_SOFTWARE: Final = "unknown"
+REQUEST_COST_MAX: Final = 2_000_000
 """What one request may cost in all its turns, about microseconds; beyond it is refused with POLICY_VIOLATION."""
 
 

@@ -12,7 +12,7 @@ import logging
 import struct
 from collections.abc import Callable, Generator
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pipeline_broker.apis.call import Call, Session
 from pipeline_broker.apis.refusals import refusal
@@ -28,9 +28,9 @@ from stages.request import Close, Request, Result, Send, go_on
 
 __all__ = ["Dispatcher"]
 
-FIXED = struct.Struct(">hhi")
+FIXED: Final = struct.Struct(">hhi")
 """API key, version and correlation id, with which every request begins."""
-PRODUCE = int(ApiKey.PRODUCE)
+PRODUCE: Final = int(ApiKey.PRODUCE)
 
 logger = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable
+from typing import Final
 
 from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.broker.broker import Broker
@@ -31,21 +32,21 @@ __all__ = ["ProduceTemplates"]
 
 logger = logging.getLogger(__name__)
 
-FIXED_BYTES = 8
+FIXED_BYTES: Final = 8
 """API key, version and correlation id, in front of what repeats."""
-ZSTD_FROM = 7
-LOG_START_FROM = 5
-FLEXIBLE_FROM = API_KEYS[ApiKey.PRODUCE].flexible_from
-FLEXIBLE_TAIL = bytes(3)
+ZSTD_FROM: Final = 7
+LOG_START_FROM: Final = 5
+FLEXIBLE_FROM: Final = API_KEYS[ApiKey.PRODUCE].flexible_from
+FLEXIBLE_TAIL: Final = bytes(3)
 """Behind the records: the empty tag sections of the partition, the topic and the request."""
 TEMPLATES_MAX = 4096
 """Templates of one connection; a client that writes to more partitions goes the general way for the rest."""
 TEMPLATES_OF_ALL_MAX = 65_536
 """Templates of all connections together: one is about 700 bytes."""
-SENTINEL = (0x0102030405060708, 0x1112131415161718, 0x2122232425262728)
+SENTINEL: Final = (0x0102030405060708, 0x1112131415161718, 0x2122232425262728)
 """Base offset, append time and log start that are encoded once, to find where they stand."""
 
-_length = struct.Struct(">i")
+_length: Final = struct.Struct(">i")
 
 
 class _Template:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Generator, Iterable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pipeline_broker.apis.call import Call
 from pipeline_broker.broker.metadata_log import Change
@@ -39,17 +39,17 @@ Value = TypeVar("Value")
 Stepwise = Generator[Pending | Parked | Waiting | None, Any, Value]
 """Work that yields as `stages.request.Unfinished` says, and returns a value."""
 
-ELEMENT_COST = 10
+ELEMENT_COST: Final = 10
 """What it costs to answer for one element of a request, where nothing else is known: about 10 microseconds."""
 
 
-CHANGE_COST = 300
+CHANGE_COST: Final = 300
 """What it costs to decide about a topic, its partitions or a resource, and to apply that when it is durable."""
 
-PARTITION_COST = 50
+PARTITION_COST: Final = 50
 """What it costs to make or delete one."""
 
-SUBSCRIBED_AT_ONCE_MAX = 100
+SUBSCRIBED_AT_ONCE_MAX: Final = 100
 """Topic names of a heartbeat that is decided beside others; one with more, or with a pattern, has its own turn."""
 
 TURNS_WITHOUT_PLACE = 2

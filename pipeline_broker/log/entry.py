@@ -5,13 +5,13 @@ Rules of this file: an entry is made by `PartitionLog.append`, placed by `Journa
 batch produced.
 """
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from pipeline_broker.log.partition.offset_index import OffsetIndex
 
 Buffer = bytes | bytearray | memoryview
 
-LEADER_EPOCH = 0  # one broker: leadership never changes
+LEADER_EPOCH: Final = 0  # one broker: leadership never changes
 
 
 class IndexedLog(Protocol):

@@ -12,7 +12,7 @@ timestamp is the time from which that may go (the delete horizon); timestamp del
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.compression import compress
@@ -21,24 +21,24 @@ from pipeline_broker.records.varint import write_varint
 
 Buffer = bytes | bytearray | memoryview
 
-HEADER = struct.Struct(">qiibIhiqqqhii")
-HEADER_SIZE = HEADER.size
-LENGTH_OVERHEAD = 12  # base offset and the length itself
-MAGIC = 2
-MAGIC_END = 17  # the shortest prefix from which length and magic can be read
-LEGACY_SIZE_MIN = 14  # the smallest batch of any magic, as Kafka's own reader has it
-CHECKED_FROM = 21  # first byte under the checksum
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+HEADER_SIZE: Final = HEADER.size
+LENGTH_OVERHEAD: Final = 12  # base offset and the length itself
+MAGIC: Final = 2
+MAGIC_END: Final = 17  # the shortest prefix from which length and magic can be read
+LEGACY_SIZE_MIN: Final = 14  # the smallest batch of any magic, as Kafka's own reader has it
+CHECKED_FROM: Final = 21  # first byte under the checksum
 
-COMPRESSION_MASK = 0x07
-APPEND_TIME_BIT = 0x08
-TRANSACTIONAL_BIT = 0x10
-CONTROL_BIT = 0x20
-DELETE_HORIZON_BIT = 0x40
+COMPRESSION_MASK: Final = 0x07
+APPEND_TIME_BIT: Final = 0x08
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
 
-_LENGTH = struct.Struct(">i")
-_CHECKED_HEAD = struct.Struct(">hiqqqhii")  # the header's part under the checksum
-_STAMPED = struct.Struct(">qiibIhiqq")  # the header up to what a broker may change
-_SEQUENCE_MODULUS = 1 << 31
+_LENGTH: Final = struct.Struct(">i")
+_CHECKED_HEAD: Final = struct.Struct(">hiqqqhii")  # the header's part under the checksum
+_STAMPED: Final = struct.Struct(">qiibIhiqq")  # the header up to what a broker may change
+_SEQUENCE_MODULUS: Final = 1 << 31
 
 assert HEADER_SIZE == 61
 assert _CHECKED_HEAD.size == HEADER_SIZE - CHECKED_FROM

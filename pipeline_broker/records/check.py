@@ -8,6 +8,7 @@ would see offsets out of order.
 """
 
 from collections.abc import Generator
+from typing import Final
 
 import attrs
 
@@ -45,19 +46,19 @@ from pipeline_broker.records.errors import (
 )
 from pipeline_broker.records.recompression import Target, recompressed
 from pipeline_broker.records.record import records_in
-from pipeline_broker.records.record_walk import NOT_WALKED, UNLIMITED, walk
+from pipeline_broker.records.record_walk import HEADERS_MAX, NOT_WALKED, UNLIMITED, walk
 
 Buffer = bytes | bytearray | memoryview
 
-NO_TIMESTAMP = -1
-TIMESTAMP_MAX = UNLIMITED
-RECORDS_BYTES_A_TURN = 1 << 20
+NO_TIMESTAMP: Final = -1
+TIMESTAMP_MAX: Final = UNLIMITED
+RECORDS_BYTES_A_TURN: Final = 1 << 20
 """What is decompressed in one go on the event loop; what is larger is decompressed in a thread."""
-RECOMPRESSED_BYTES_A_TURN = 64 * 1024
+RECOMPRESSED_BYTES_A_TURN: Final = 64 * 1024
 """Uncompressed records that are compressed on the event loop, where the topic asks for it; others in a thread."""
-RECORD_ERRORS_MAX = 1_000
+RECORD_ERRORS_MAX: Final = 1_000
 """Offending records that are named, of however many there are."""
-SMALL_BYTES = 4096
+SMALL_BYTES: Final = 4096
 
 
 @attrs.frozen(slots=True)
@@ -75,7 +76,7 @@ class Rules:
     """What a batch in another codec is compressed with before it is appended; None leaves it as it came."""
 
 
-DEFAULT_RULES = Rules()
+DEFAULT_RULES: Final = Rules()
 
 
 class LongBatchError(Exception):
@@ -105,23 +106,31 @@ def check_batch(
         RecordError: the batch must be refused.
         LongBatchError: it must be checked in steps.
     """
-    header, view = _check_outside(buffer, rules, zstd_allowed=zstd_allowed, transactions_allowed=transactions_allowed)
-    end, compression, count = len(view), header[5] & COMPRESSION_MASK, header[12]
-    if count > record_walk.RECORDS_A_TURN:
+    header, view = _check_outside(buffer, rules, zstd_allowed, transactions_allowed)
+    _, length, _, _, _, attributes, _, base, max_timestamp, _, _, _, count = header
+    compression = attributes & COMPRESSION_MASK
+    records_max = record_walk.RECORDS_A_TURN
+    if count > records_max:
         raise LongBatchError
-    data = bytes(view[HEADER_SIZE:end])
+    data = bytes(view[HEADER_SIZE:])
     if compression:
         data = _decompressed_in_a_turn(compression, data, rules)
-    walked = walk(data, count, NOT_WALKED)
-    lowest, highest, null_key, position, headers_left, records = walked
-    if records != count or headers_left < NOT_WALKED.headers_left - record_walk.RECORDS_A_TURN:
+    lowest, highest, null_key, position, headers_left, records = walk(data, count, NOT_WALKED)
+    if records != count or headers_left < HEADERS_MAX - records_max:
         raise LongBatchError
     if position != len(data):
         raise InvalidRecord("bytes are left after the last record")
-    highest += header[7]
-    if _is_suspicious(header, lowest, highest, null_key, rules, now_ms):
+    highest += base
+    if _is_suspicious(lowest + base, highest, null_key, rules, now_ms):
         for _ in _check_records(header, data, rules, now_ms):
             pass  # there are few
+    if (  # nearly always, and a call would cost more than to ask here: `_stored_header` says the same
+        highest == max_timestamp
+        and not attributes & APPEND_TIME_BIT
+        and not rules.append_time
+        and length + LENGTH_OVERHEAD <= rules.segment_size_max
+    ):
+        return header
     return _stored_header(header, view, highest, rules, now_ms)
 
 
@@ -146,9 +155,7 @@ class BatchCheck:
         zstd_allowed: bool = True,
         transactions_allowed: bool = False,
     ) -> None:
-        self._header, self._view = _check_outside(
-            buffer, rules, zstd_allowed=zstd_allowed, transactions_allowed=transactions_allowed
-        )
+        self._header, self._view = _check_outside(buffer, rules, zstd_allowed, transactions_allowed)
         self._now_ms = now_ms
         self._rules = rules
         self._data: bytes | bytearray = b""
@@ -163,14 +170,16 @@ class BatchCheck:
     def steps(self) -> Generator[None]:
         """Look at the records, and yield where others may have a turn."""
         header, data, count = self._header, self._data, self._header.record_count
-        walked = NOT_WALKED
-        while walked.records < count:
-            walked = walk(data, min(count, walked.records + record_walk.RECORDS_A_TURN), walked)
+        walked, records = NOT_WALKED, 0
+        while records < count:
+            walked = walk(data, min(count, records + record_walk.RECORDS_A_TURN), walked)
+            *_, records = walked
             yield
-        if walked.position != len(data):
+        lowest, highest, null_key, position, _, _ = walked
+        if position != len(data):
             raise InvalidRecord("bytes are left after the last record")
-        self._highest = walked.highest + header.base_timestamp
-        if _is_suspicious(header, walked.lowest, self._highest, walked.null_key, self._rules, self._now_ms):
+        lowest, self._highest = lowest + header.base_timestamp, highest + header.base_timestamp
+        if _is_suspicious(lowest, self._highest, null_key, self._rules, self._now_ms):
             yield from _check_records(header, data, self._rules, self._now_ms)
         self._data = b""
 
@@ -181,12 +190,18 @@ class BatchCheck:
 
 
 def _check_outside(
-    buffer: Buffer | None, rules: Rules, *, zstd_allowed: bool, transactions_allowed: bool
+    buffer: Buffer | None,
+    rules: Rules,
+    zstd_allowed: bool,
+    transactions_allowed: bool,
 ) -> tuple[BatchHeader, Buffer]:
     """Check all but the records; returns the header, and the bytes of the batch alone."""
     if buffer is None or len(buffer) < MAGIC_END:
         raise NotOneBatch("not one complete record batch")
-    header = first_header(buffer)
+    try:
+        header = read_header(buffer)
+    except CorruptRecord as error:
+        raise CorruptFirstHeader(error.message) from None
     base_offset, length, _, _, crc, attributes, last_delta, _, _, producer_id, _, sequence, count = header
     end = LENGTH_OVERHEAD + length
     if base_offset or end != len(buffer) or end > rules.size_max or attributes & COMPRESSION_MASK:
@@ -213,14 +228,13 @@ def _decompressed_in_a_turn(codec: int, data: Buffer, rules: Rules) -> bytes:
         raise LongBatchError from None
 
 
-def _is_suspicious(header: BatchHeader, lowest: int, highest: int, null_key: bool, rules: Rules, now_ms: int) -> bool:
+def _is_suspicious(lowest: int, highest: int, null_key: bool, rules: Rules, now_ms: int) -> bool:
     """Whether single records have to be looked at, because of their keys or timestamps."""
     if null_key and rules.keys_required:
         return True
     if highest > TIMESTAMP_MAX:  # the sum of base and delta; a topic may allow all timestamps that there are
         return True
-    earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
-    return not (earliest <= lowest + header[7] and highest <= latest)
+    return lowest < now_ms - rules.timestamp_before_max_ms or highest > now_ms + rules.timestamp_after_max_ms
 
 
 def _stored_header(header: BatchHeader, view: Buffer, highest: int, rules: Rules, now_ms: int) -> BatchHeader:

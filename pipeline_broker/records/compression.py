@@ -9,6 +9,7 @@ Every failure is a RecordError.
 import struct
 from collections.abc import Callable
 from enum import IntEnum
+from typing import Final
 
 import cramjam
 
@@ -37,26 +38,26 @@ def codec_name(number: int) -> str:
 
 # Large enough for any honest batch of the default max.message.bytes, small enough that a bomb is harmless: what it
 # takes to walk over that many records that are all alike is the time nobody else is served.
-DECOMPRESSED_SIZE_MAX = 32 * 1024 * 1024
+DECOMPRESSED_SIZE_MAX: Final = 32 * 1024 * 1024
 
-_XERIAL_MAGIC = b"\x82SNAPPY\x00"
-_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
-_XERIAL_BLOCK_SIZE = 32 * 1024
-_BLOCK_LENGTH = struct.Struct(">i")
-_GROWTH = 16
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_SIZE: Final = 32 * 1024
+_BLOCK_LENGTH: Final = struct.Struct(">i")
+_GROWTH: Final = 16
 """A smaller one would try a buffer of half the bound; glibc keeps the memory of such a one instead of giving it back,
 until the next one needs more."""
-_OUTPUT_SIZE_START = 16 * 1024
-_COPIED_SIZE_MAX = 1 << 20
-_OUTPUT_FULL = "failed to write whole buffer"  # cramjam's message when output is larger than the buffer it got
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_ZSTD_WINDOW_LOG_MAX = 27  # as libzstd's own default: 128 MiB
+_OUTPUT_SIZE_START: Final = 16 * 1024
+_COPIED_SIZE_MAX: Final = 1 << 20
+_OUTPUT_FULL: Final = "failed to write whole buffer"  # cramjam's message when output is larger than the buffer it got
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_ZSTD_WINDOW_LOG_MAX: Final = 27  # as libzstd's own default: 128 MiB
 
 
-LEVEL_DEFAULTS = {Compression.GZIP: 6, Compression.LZ4: 9, Compression.ZSTD: 3}
+LEVEL_DEFAULTS: Final = {Compression.GZIP: 6, Compression.LZ4: 9, Compression.ZSTD: 3}
 """Of codecs that have levels, as Kafka numbers them."""
-_LZ4_FAST = 0
-_LZ4_HIGH_LEVELS = 3, 12
+_LZ4_FAST: Final = 0
+_LZ4_HIGH_LEVELS: Final = 3, 12
 """What the library knows; below and above it Kafka's levels, 1 to 17, do what the nearest of these does."""
 
 
@@ -172,7 +173,7 @@ def _decompress_snappy(data: Buffer, size_max: int) -> bytes:
 
 
 # A raw snappy element of 3 bytes yields at most 64: a block that declares more than this is lying.
-_SNAPPY_RATIO_MAX = 22
+_SNAPPY_RATIO_MAX: Final = 22
 
 
 def _decompress_raw_block(block: memoryview, size_max: int) -> bytes:

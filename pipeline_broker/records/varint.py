@@ -4,12 +4,14 @@ Rules of this file: a number takes at most 5 bytes (int32) or 10 bytes (int64); 
 past the end of the buffer, is an InvalidRecord. The hot loop of `check` inlines the one- and two-byte cases.
 """
 
+from typing import Final
+
 from pipeline_broker.records.errors import InvalidRecord
 
 Buffer = bytes | bytearray | memoryview
 
-VARINT_BYTES_MAX = 5
-VARLONG_BYTES_MAX = 10
+VARINT_BYTES_MAX: Final = 5
+VARLONG_BYTES_MAX: Final = 10
 
 
 def write_varint(target: bytearray, value: int) -> None:

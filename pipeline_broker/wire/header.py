@@ -8,6 +8,7 @@ ApiVersions never have one, so that a client which guessed a wrong version can r
 from __future__ import annotations
 
 import struct
+from typing import Final
 
 import attrs
 
@@ -21,12 +22,12 @@ from pipeline_broker.wire.primitives import (
 )
 from pipeline_broker.wire.registry import FLEXIBLE_FROM, ApiKey
 
-REQUEST = struct.Struct(">hhih")
+REQUEST: Final = struct.Struct(">hhih")
 """API key, API version, correlation id, length of the client id."""
 
-CORRELATION = struct.Struct(">i")
-CORRELATION_AND_TAGS = struct.Struct(">ix")
-API_VERSIONS = int(ApiKey.API_VERSIONS)
+CORRELATION: Final = struct.Struct(">i")
+CORRELATION_AND_TAGS: Final = struct.Struct(">ix")
+API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 
 
 @attrs.define

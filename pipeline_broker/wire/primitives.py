@@ -6,38 +6,38 @@ is read or allocated; whatever is wrong with the input is a DecodeError.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-STRING_SIZE_MAX = 0x7FFF
+STRING_SIZE_MAX: Final = 0x7FFF
 """Kafka refuses longer strings in both length encodings, although compact strings could say more."""
 
-VARINT_BYTES_MAX = 5
+VARINT_BYTES_MAX: Final = 5
 """An unsigned varint carries 32 bits, seven to a byte."""
 
-ELEMENTS_MAX = 50_000
+ELEMENTS_MAX: Final = 50_000
 """Array elements and tagged fields of one large message: each may be one byte and takes fifty once it is decoded."""
 
 LARGE_BYTES = 16 * 1024
 """Messages up to this size are read in one go; larger ones in steps, and their elements are counted."""
 
-ELEMENTS_A_TURN = 2_000
+ELEMENTS_A_TURN: Final = 2_000
 """Elements that are read or written before others have a turn: about 4 ms of work."""
 
-TAGS_MAX = 1_000
+TAGS_MAX: Final = 1_000
 """Tagged fields of one section: no version of any message has twenty."""
 
-RESPONSE_BYTES_MAX = 32 * 1024 * 1024
+RESPONSE_BYTES_MAX: Final = 32 * 1024 * 1024
 """A response of this size is written; records do not count."""
 
-CHUNK_UNIT_BYTES = 1024
+CHUNK_UNIT_BYTES: Final = 1024
 """So many bytes of text count as one element when a response is written."""
 
-OWN_PART_BYTES_MIN = 16 * 1024
+OWN_PART_BYTES_MIN: Final = 16 * 1024
 """Bytes of this size are a part of their own of a response that is written in steps: they are not copied."""
 
-UUID_ZERO = bytes(16)
+UUID_ZERO: Final = bytes(16)
 """Kafka's "no uuid"."""
 
 
@@ -165,5 +165,5 @@ def tag_section(fields: list[bytes]) -> bytes:
     return write_uvarint(len(fields)) + b"".join(fields) if fields else b"\0"
 
 
-SINGLE_BYTES = tuple(bytes((value,)) for value in range(0x80))
+SINGLE_BYTES: Final = tuple(bytes((value,)) for value in range(0x80))
 """The varints of one byte, by value."""

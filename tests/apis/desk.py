@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from pipeline_broker.apis.call import Call, Session
 from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.broker.broker import Broker
@@ -128,6 +129,13 @@ class Desk:
         except Exception as error:
             result = self.dispatcher.failed(request, error)
             raise AssertionError(f"the handler raised and was answered {result}") from error
+
+    def call(self, key: int, version: int) -> Call:
+        """What a handler has of a request without a body."""
+        request = Request(self.connection, 1, b"", 0)
+        request.api = key
+        session = Session(host=self.connection.peer, listener=self.connection.listener)
+        return Call(self.broker, request, session, key, version, 1, self.client_id, self.now_ms)
 
     def do_steps(self, result: Any) -> Any:
         """Do the rest of work that goes in steps."""

@@ -2,11 +2,9 @@
 
 import pytest
 
-from pipeline_broker.apis.call import Call, Session
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import message_classes
-from stages.request import Request
 from tests.apis.desk import Desk
 from tests.bad_input.raw_client import each_served_version
 from tests.wire.generated import sample
@@ -22,10 +20,7 @@ def desk():
 @each_served_version()
 def test_an_error_can_be_written_in_every_version(desk, key, version):
     message_class, _ = message_classes(key)
-    session = Session(host="127.0.0.1", listener="PLAINTEXT")
-    request = Request(desk.connection, 1, b"", 0)
-    request.api = key
-    call = Call(desk.broker, request, session, key, version, 1, "client", desk.now_ms)
+    call = desk.call(key, version)
     for message in (message_class(), sample(message_class, version, elements=2)):
         for code in CODES:
             response = desk.dispatcher._refusal(code, call, message, is_handled=True)

@@ -10,7 +10,7 @@ it, and of no other.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -38,19 +38,19 @@ PartitionData = FetchResponse.PartitionData
 Key: TypeAlias = tuple[str, bytes, int]
 """Topic name, topic id, partition; one of the first two is empty, depending on the version."""
 
-TOPIC_ID_FROM = 13
-READ_COMMITTED = 1
-NO_OFFSET = -1
-LEADER_FROM = 16
+TOPIC_ID_FROM: Final = 13
+READ_COMMITTED: Final = 1
+NO_OFFSET: Final = -1
+LEADER_FROM: Final = 16
 READ_COST = 8
 """Of one partition, about microseconds."""
 ANSWERED_IN_A_TURN = 1_000
 """Partitions whose answer is encoded in the turn of their reads."""
-MISLED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+MISLED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 """Errors with which a client is told the leader."""
-UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-REPLICA_STATE_FROM = 15
-FIRST_REPLICA_ID = 0
+UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+REPLICA_STATE_FROM: Final = 15
+FIRST_REPLICA_ID: Final = 0
 """Consumers are -1, and -2 is for debugging: who claims to be a broker must be allowed to act as one, CVE-2018-1288."""
 
 

@@ -10,6 +10,7 @@ response that could carry it. acks=1 is answered like acks=all, when durable.
 from __future__ import annotations
 
 import logging
+import typing
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -39,24 +40,24 @@ __all__ = ["error_response", "handle", "refuse_batches"]
 
 logger = logging.getLogger(__name__)
 
-ACKS = frozenset({-1, 0, 1})
-ZSTD_FROM = 7
-TOPIC_ID_FROM = 13
-NO_OFFSET = -1
-ADMIN_CLIENT_ID = "__admin_client"
+ACKS: typing.Final = frozenset({-1, 0, 1})
+ZSTD_FROM: typing.Final = 7
+TOPIC_ID_FROM: typing.Final = 13
+NO_OFFSET: typing.Final = -1
+ADMIN_CLIENT_ID: typing.Final = "__admin_client"
 """The one client id that may write to internal topics, as in Apache Kafka."""
 
-LOOK_COST = 2
-CHECK_COST = 10
-APPEND_COST = 10
+LOOK_COST: typing.Final = 2
+CHECK_COST: typing.Final = 10
+APPEND_COST: typing.Final = 10
 """What each of these costs for one partition, about microseconds."""
 ANSWERED_IN_A_TURN = 1_000
 """Partitions whose answer is encoded in the turn of their appends."""
 
-EXPECTED = frozenset({"CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
+EXPECTED: typing.Final = frozenset({"CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
 """Errors of records that do not count as failed requests in Apache Kafka."""
 
-REFUSED_TEXTS = {ErrorCode.INVALID_TXN_STATE: "Partition was not added to the transaction"}
+REFUSED_TEXTS: typing.Final = {ErrorCode.INVALID_TXN_STATE: "Partition was not added to the transaction"}
 """What is said with a refusal of the transaction coordinator, as in Apache Kafka."""
 
 PartitionResponse = ProduceResponse.PartitionProduceResponse

@@ -14,7 +14,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import attrs
 
@@ -43,9 +43,9 @@ from pipeline_broker.log.journal.ticket import Ticket
 from pipeline_broker.log.journal.writer_room import WriterRoom
 from pipeline_broker.log.journal_port import Flush
 
-SEGMENT_BYTES = 64 << 20
-SEGMENT_BYTES_MIN = 2 * HEADER_SPACE
-NOWAIT_BYTES_MAX = 64 << 10
+SEGMENT_BYTES: Final = 64 << 20
+SEGMENT_BYTES_MIN: Final = 2 * HEADER_SPACE
+NOWAIT_BYTES_MAX: Final = 64 << 10
 """A larger commit is copied by a thread, which does not keep the event loop meanwhile."""
 SEGMENT_ENTRIES_MAX = 1 << 18  # a start takes microseconds for each: small ones would fill a segment with a million
 
@@ -67,7 +67,7 @@ class JournalPorts:
     prepare_wanted: Callable[[], None] = lambda: None
 
 
-NO_PORTS = JournalPorts()
+NO_PORTS: Final = JournalPorts()
 
 
 class Journal:

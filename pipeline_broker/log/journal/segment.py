@@ -14,26 +14,27 @@ import secrets
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from pipeline_broker.files.file_system import File, FileSystem, write_all
 from pipeline_broker.log.entry import Buffer
 from pipeline_broker.records.checksum import crc32c
 
-MAGIC = b"PBJOURNL"
-VERSION = 1
-HEADER_SPACE = 4096  # frames start on a block of their own: the header is never rewritten with a frame
-SEGMENT_SUFFIX = ".segment"
-SPARE_NAME = "spare"
-PREPARING_NAME = "preparing"
-ZERO_FILL_CHUNK_BYTES = 1 << 20
-SPARES_FREE_MIN = 2  # space for so many spares must be free before one is written: commits need it more
-ZERO_FILL_SYNC_BYTES = 8 << 20  # synced in steps, so that commits never queue behind one sync of a whole segment
+MAGIC: Final = b"PBJOURNL"
+VERSION: Final = 1
+HEADER_SPACE: Final = 4096  # frames start on a block of their own: the header is never rewritten with a frame
+SEGMENT_SUFFIX: Final = ".segment"
+SPARE_NAME: Final = "spare"
+PREPARING_NAME: Final = "preparing"
+ZERO_FILL_CHUNK_BYTES: Final = 1 << 20
+SPARES_FREE_MIN: Final = 2  # space for so many spares must be free before one is written: commits need it more
+ZERO_FILL_SYNC_BYTES: Final = 8 << 20  # synced in steps, so that commits never queue behind one sync of a whole segment
 
-_FIRST = struct.Struct("<8sII")
-_REST = struct.Struct("<Q")
+_FIRST: Final = struct.Struct("<8sII")
+_REST: Final = struct.Struct("<Q")
 
-_POSITION_BITS = 40  # a segment can hold a TiB, the journal 8 million segments
-_POSITION_MASK = (1 << _POSITION_BITS) - 1
+_POSITION_BITS: Final = 40  # a segment can hold a TiB, the journal 8 million segments
+_POSITION_MASK: Final = (1 << _POSITION_BITS) - 1
 
 
 def global_position(number: int, position: int) -> int:

@@ -10,6 +10,8 @@ Longer than most files: appending, reading and recovery share all of its state.
 
 from __future__ import annotations
 
+from typing import Final
+
 from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.entry import LEADER_EPOCH, Appended, Buffer, JournalEntry
 from pipeline_broker.log.errors import JournalCorrupt, OffsetOutOfRange, RecycledError
@@ -45,7 +47,9 @@ from pipeline_broker.records.check import (
 from pipeline_broker.records.control_batch import EndMarker, marker_batch
 from pipeline_broker.records.errors import RecordError
 
-_NEW = tuple.__new__  # straight to the tuple's constructor: half the time of a named tuple's own, for every batch
+_NEW: Final = (
+    tuple.__new__
+)  # straight to the tuple's constructor: half the time of a named tuple's own, for every batch
 
 
 class PartitionLog:

@@ -24,7 +24,7 @@ duplicate first, then the epoch, then the sequence, then whether a transaction i
 import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pipeline_broker.log.errors import (
     InvalidProducerEpoch,
@@ -55,11 +55,11 @@ __all__ = [
     "ProducerStates",
 ]
 
-GAPS_REMEMBERED = 1000
+GAPS_REMEMBERED: Final = 1000
 PRODUCERS_MAX = 10_000
 """Producers of one partition without an open transaction that are remembered; each takes up to 2 KB."""
-SEQUENCE_MASK = (1 << 31) - 1
-BUMPS_EPOCH_FROM = 2
+SEQUENCE_MASK: Final = (1 << 31) - 1
+BUMPS_EPOCH_FROM: Final = 2
 """The version of transactions from which each has an epoch of its own, which its marker ends (KIP-890)."""
 
 

@@ -6,12 +6,13 @@ several times the budget.
 """
 
 from collections import deque
+from typing import Final
 
 from pipeline_broker.log.entry import Buffer, IndexedLog, JournalEntry
 from pipeline_broker.log.partition.reading import BATCHES_PER_READ, ReadResult, gathered
 
-BATCH_OVERHEAD_BYTES = 300  # entry, its tuple and integers, the headers of its bytes, places in dict and deque
-CACHE_BYTES_MAX = 32 << 20
+BATCH_OVERHEAD_BYTES: Final = 300  # entry, its tuple and integers, the headers of its bytes, places in dict and deque
+CACHE_BYTES_MAX: Final = 32 << 20
 
 
 class TailCache:

@@ -1,7 +1,6 @@
 """How much a fetch returns, and when it answers at once: Kafka's limits (KIP-74) and waits."""
 
 import errno
-from types import SimpleNamespace
 
 import attrs
 import pytest
@@ -11,6 +10,7 @@ from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.registry import ApiKey
 from stages.request import PARKED, Parked, Send, Unfinished
 from tests.apis.desk import Desk
 
@@ -287,7 +287,7 @@ def test_a_partition_that_is_not_there_lists_no_aborted_transactions(desk):
 
 @pytest.mark.parametrize(("version", "is_whole"), [(6, False), (7, True), (12, True)])
 def test_an_error_is_told_as_a_whole_where_the_version_has_room_for_it(desk, version, is_whole):
-    response = fetching.error_response(fetch(0, 1), SimpleNamespace(version=version), ErrorCode.INVALID_REQUEST)
+    response = fetching.error_response(fetch(0, 1), desk.call(ApiKey.FETCH, version), ErrorCode.INVALID_REQUEST)
     told = [it.error_code for topic in response.responses for it in topic.partitions]
     assert (response.error_code, told) == (
         (ErrorCode.INVALID_REQUEST, []) if is_whole else (0, [ErrorCode.INVALID_REQUEST] * 2)

@@ -36,8 +36,8 @@ def test_a_stable_offset_that_trusts_markers_on_their_way_is_noticed(monkeypatch
 
 
 def test_open_transactions_that_are_forgotten_by_a_start_are_noticed(monkeypatch):
-    original = ProducerStates.restored.__func__
-    monkeypatch.setattr(ProducerStates, "restored", classmethod(lambda cls, snapshot, _=(): original(cls, snapshot)))
+    original = ProducerStates.restored
+    monkeypatch.setattr(ProducerStates, "restored", staticmethod(lambda snapshot, _=(): original(snapshot)))
     assert_noticed()
 
 
