@@ -118,8 +118,10 @@ bench: $(VENV)/dev.stamp ## measure the figures of docs/performance.md
 suites: $(VENV)/dev.stamp ## third-party client suites against our broker, one table (MODES= SUITES= SUITES_DIR= STORE=s3://BUCKET/PREFIX)
 	@$(RUN)/python scripts/run_suites.py --suites-dir $(SUITES_DIR) --modes "$(MODES)" $(if $(STORE),--store $(STORE)) $(SUITES)
 
-wheel: $(VENV)/dev.stamp ## build dist/*.whl
+wheel: $(VENV)/dev.stamp ## build dist/*.whl: the pure wheel and, where there is a C compiler, the compiled one
 	$(RUN)/hatchling build --target wheel
+	@if command -v cc >/dev/null; then $(MAKE) compiled && cp build/wheel/*.whl dist/; \
+	else echo "no C compiler (cc): dist holds the pure wheel only"; fi
 
 release: $(VENV)/dev.stamp ## make a release: changelog, commit, tag, dist/, tried on every Python here (VERSION=0.2.0)
 	@$(RUN)/python scripts/release.py $(VERSION)

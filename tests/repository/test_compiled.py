@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,16 @@ def test_the_version_says_which_packages_run():
     command = [sys.executable, "-P", "-m", "pipeline_broker", "--version"]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     assert re.fullmatch(rf"pipeline-broker \S+( \(\S+\))?, {'compiled' if IS_COMPILED else 'pure'}\n", said)
+
+
+@only_compiled
+def test_the_compiled_wheel_is_for_this_platform_and_holds_the_sources_that_are_here():
+    (wheel,) = (ROOT / "build" / "wheel").glob("*.whl")
+    assert not wheel.name.endswith("-none-any.whl")
+    archive = zipfile.ZipFile(wheel)
+    sources = [name for name in archive.namelist() if name.endswith(".py")]
+    assert [name for name in sources if archive.read(name) != (ROOT / name).read_bytes()] == []
+    assert {f"{name.replace('.', '/')}.py" for name in MODULES} <= set(sources)
 
 
 @only_compiled
