@@ -26,6 +26,8 @@ import trio
 
 from stages.committer import Commit, Committer
 from stages.lone_connection import LoneConnection
+from stages.loop_turns import COMMIT, NOTED_TURN_SECONDS, LoopTurns
+from stages.timeline import now_ns
 
 __all__ = ["CommitThreads"]
 
@@ -47,9 +49,13 @@ class CommitThreads:
     """Runs the commits of one committer in threads of its own; see `stages.committer.CommitExecutor`.
 
     A private thread with `run_sync_soon` takes 56 us for a round trip where `trio.to_thread` takes 80.
+
+    Args:
+        turns: takes note of commits whose completion keeps the loop for long.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, turns: LoopTurns) -> None:
+        self._turns = turns
         self._threads: list[threading.Thread] = []
         self._states: list[_State] = []  # each written by its thread
         self._wakeups: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -114,9 +120,13 @@ class CommitThreads:
             self._complete_one(committer, self._ended.popleft())
 
     def _complete_one(self, committer: Committer, commit: Commit) -> None:
+        began_ns = now_ns()
         self._is_completing = True
         committer.complete(commit)
         self._is_completing = False
+        seconds = (now_ns() - began_ns) / 1e9
+        if seconds > NOTED_TURN_SECONDS:
+            self._turns.note(COMMIT, seconds)
         self._lone_connection.commit_ended(commit)
 
     def _commit_on_loop(self, committer: Committer) -> bool:

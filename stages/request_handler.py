@@ -26,6 +26,7 @@ import trio
 from trio.lowlevel import current_clock
 
 from stages.committer import Committer, Submission
+from stages.loop_turns import NOTED_TURN_SECONDS, LoopTurns
 from stages.mode import Batching
 from stages.request import (
     RESULTS,
@@ -111,6 +112,7 @@ class RequestHandlerPool:
     Args:
         application: decides.
         committer: makes entries durable.
+        turns: takes note of requests that keep the loop for long.
         timeline: observes, if anybody does.
     """
 
@@ -119,16 +121,18 @@ class RequestHandlerPool:
         channel: RequestChannel,
         application: Application,
         committer: Committer,
+        turns: LoopTurns,
         timeline: Timeline | None = None,
     ) -> None:
         self._channel = channel
         self._application = application
         self._committer = committer
+        self._turns = turns
         self._timeline = timeline
         self._waits_for_commit = committer.batching is Batching.REQUEST
         self._nursery: trio.Nursery | None = None
         self._blocking_works = trio.CapacityLimiter(BLOCKING_WORKS_MAX)
-        self._unfinished = UnfinishedRequests(committer, self._run_blocking, self._fail)
+        self._unfinished = UnfinishedRequests(committer, self._run_blocking, self._fail, turns)
         self._handlers = self._idle = self._handled = self._called_back = self._failed = self._works = 0
         self._current: Request | None = None  # what `handle` decides at the moment
         self._surplus = 0
@@ -200,12 +204,13 @@ class RequestHandlerPool:
         finally:
             self._handlers -= 1
 
-    async def _turn(self, queue: RequestQueue) -> None:
+    async def _turn(self, queue: RequestQueue) -> None:  # noqa: C901 - the loop that every request goes through
         """Handle what waits, at most TURN_MAX callbacks and requests, and let a commit begin."""
         self._is_in_turn = True
         callbacks, requests = queue.callbacks, queue.requests
         clock = current_clock().current_time  # of virtual time too, in a third of what `trio.current_time` takes
-        latest = clock() + TURN_SECONDS_MAX
+        began = clock()
+        latest = began + TURN_SECONDS_MAX
         for _ in range(TURN_MAX):
             if callbacks:
                 called = self._call_back(*callbacks.popleft())
@@ -231,11 +236,11 @@ class RequestHandlerPool:
                 connection.complete(request, result)
             except SlotCompletedTwiceError:  # `handle` completed the request itself: the first answer stands
                 self._failed += 1
-            if (
-                type(result) is Unfinished
-                or connection.unsent.size_bytes >= TURN_RESPONSE_BYTES_MAX
-                or clock() >= latest
-            ):
+            ended = clock()
+            if ended - began > NOTED_TURN_SECONDS:
+                self._turns.note(request.api, ended - began)
+            began = ended
+            if type(result) is Unfinished or connection.unsent.size_bytes >= TURN_RESPONSE_BYTES_MAX or ended >= latest:
                 break
         self._is_in_turn = False
         self._committer.start_commit()

@@ -11,9 +11,11 @@ import attrs
 import trio
 
 from stages.committer import Committer
+from stages.loop_turns import LoopTurns
 from stages.mode import SHARED_QUEUE, Mode
 from stages.request_channel import RequestChannel, RequestQueueStatistics
 from stages.request_handler import Application, RequestHandlerPool, RequestHandlerStatistics
+from stages.server_limits import ServerLimits
 from stages.timeline import Timeline
 
 __all__ = ["RequestPlane", "RequestPlaneStatistics", "control_plane", "data_plane"]
@@ -60,26 +62,25 @@ def data_plane(
     mode: Mode,
     application: Application,
     committer: Committer,
-    *,
-    requests_max: int,
-    bytes_max: int,
+    turns: LoopTurns,
+    limits: ServerLimits,
 ) -> RequestPlane:
     """The plane of all listeners but those of the control plane: queues and handlers of the mode."""
-    channel = RequestChannel(mode, requests_max=requests_max, bytes_max=bytes_max)
-    return RequestPlane(mode, channel, RequestHandlerPool(channel, application, committer))
+    channel = RequestChannel(mode, requests_max=limits.requests_max, bytes_max=limits.bytes_max)
+    return RequestPlane(mode, channel, RequestHandlerPool(channel, application, committer, turns))
 
 
 def control_plane(
     mode: Mode,
     application: Application,
     committer: Committer,
+    turns: LoopTurns,
+    limits: ServerLimits,
     timeline: Timeline | None = None,
-    *,
-    bytes_max: int,
 ) -> RequestPlane:
     """The plane of administration; its byte budget is one of its own, as large as the data plane's."""
     mode = attrs.evolve(mode, queues=SHARED_QUEUE, handlers=1)
     channel = RequestChannel(
-        mode, requests_max=CONTROL_REQUESTS_MAX, bytes_max=bytes_max, first_index=CONTROL_QUEUE_INDEX
+        mode, requests_max=CONTROL_REQUESTS_MAX, bytes_max=limits.bytes_max, first_index=CONTROL_QUEUE_INDEX
     )
-    return RequestPlane(mode, channel, RequestHandlerPool(channel, application, committer, timeline))
+    return RequestPlane(mode, channel, RequestHandlerPool(channel, application, committer, turns, timeline))

@@ -9,6 +9,7 @@ import attrs
 
 from stages.acceptor import AcceptorStatistics
 from stages.committer import CommitterStatistics
+from stages.loop_turns import TurnsOf
 from stages.partial_frames import PartialFrameStatistics
 from stages.processor import ProcessorStatistics
 from stages.request_channel import RequestQueueStatistics
@@ -33,6 +34,7 @@ class SocketServerStatistics:
             can cause.
         partial_frames: large frames that are still arriving.
         unsent_responses: responses that clients have not taken.
+        turns: who kept the event loop for long, the longest first.
     """
 
     acceptors: tuple[AcceptorStatistics, ...]
@@ -45,3 +47,4 @@ class SocketServerStatistics:
     connections_excess: int = 0
     partial_frames: PartialFrameStatistics = attrs.field(factory=PartialFrameStatistics)
     unsent_responses: UnsentResponseStatistics = attrs.field(factory=UnsentResponseStatistics)
+    turns: tuple[TurnsOf, ...] = ()

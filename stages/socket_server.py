@@ -27,6 +27,7 @@ from stages.connection_limits import ConnectionLimits
 from stages.connection_quotas import ConnectionQuotas
 from stages.excess_connections import close_excess
 from stages.listener import Listener, OpenSession
+from stages.loop_turns import LoopTurns
 from stages.mode import Mode
 from stages.partial_frames import PartialFrameBudget
 from stages.processor import NewConnection, Processor, Shared
@@ -99,7 +100,8 @@ class SocketServer:
         self.mode = mode
         self.limits = limits or ServerLimits()
         self._on_commit = on_commit
-        self._executor = executor or CommitThreads()
+        self.turns = LoopTurns()
+        self._executor = executor or CommitThreads(self.turns)
         self.committer = Committer(
             storage,
             batching=mode.batching,
@@ -111,9 +113,7 @@ class SocketServer:
         )
         self._application = application
         self._response_order = response_order
-        self._data_plane = data_plane(
-            mode, application, self.committer, requests_max=self.limits.requests_max, bytes_max=self.limits.bytes_max
-        )
+        self._data_plane = data_plane(mode, application, self.committer, self.turns, self.limits)
         self.channel = self._data_plane.channel
         self.handlers = self._data_plane.handlers
         self._response_budget = ResponseBudget(self.limits.total_unsent_bytes_max)
@@ -228,7 +228,7 @@ class SocketServer:
         if listener.is_control_plane:
             if self._control_plane is None:
                 self._control_plane = control_plane(
-                    self.mode, self._application, self.committer, self._timeline, bytes_max=self.limits.bytes_max
+                    self.mode, self._application, self.committer, self.turns, self.limits, self._timeline
                 )
                 await nursery.start(self._control_plane.run)
             plane = self._control_plane
@@ -392,4 +392,5 @@ class SocketServer:
             connections_excess=self.quotas.excess,
             partial_frames=self._partial_frames.statistics(),
             unsent_responses=self._response_budget.statistics(),
+            turns=self.turns.statistics(),
         )

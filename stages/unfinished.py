@@ -22,6 +22,7 @@ from typing import Any, Final
 import trio
 
 from stages.committer import Committer, Submission
+from stages.loop_turns import NOTED_TURN_SECONDS, LoopTurns
 from stages.request import TURN_SECONDS_MAX, Close, Parked, Pending, Request, Result, Steps, Unfinished, Waiting, go_on
 from stages.response_order import SlotCompletedTwiceError
 from stages.timeline import now_ns
@@ -89,6 +90,7 @@ class UnfinishedRequests:
         committer: makes durable what steps wait for.
         run_blocking: runs work in a thread and calls back on the loop with what it returned, or its error.
         fail: turns what a step raised into the result of its slot.
+        turns: takes note of steps that keep the loop for long.
     """
 
     def __init__(
@@ -96,7 +98,9 @@ class UnfinishedRequests:
         committer: Committer,
         run_blocking: Callable[[Callable[[], Any], Callable[[Any, Exception | None], None]], None],
         fail: Callable[[Request, Exception], Result],
+        turns: LoopTurns,
     ) -> None:
+        self._turns = turns
         self._committer = committer
         self._run_blocking = run_blocking
         self._fail = fail
@@ -172,8 +176,13 @@ class UnfinishedRequests:
                 while not self._ready:
                     await self._idle.park()
                 began = trio.current_time()
-                self._step(self._ready.popleft())
-                long_turns = (trio.current_time() - began) / TURN_SECONDS_MAX
+                work = self._ready.popleft()
+                self._step(work)
+                took = trio.current_time() - began
+                if took > NOTED_TURN_SECONDS:
+                    self._turns.note(work.request.api, took)
+                del work  # while it waits, what the last one held is free
+                long_turns = took / TURN_SECONDS_MAX
                 for _ in range(1 + min(int(long_turns), BREATHS_MAX)):
                     time.sleep(BREATH_SECONDS)  # noqa: ASYNC251 - see there
                     await trio.lowlevel.checkpoint()

@@ -19,44 +19,58 @@ from pipeline_broker.telemetry.request_metrics import DRAIN_SECONDS
 from pipeline_broker.web.hosts import is_own_name, split_authority
 from pipeline_broker.web.http_server import HttpLimits, open_listeners, serve_http
 from pipeline_broker.web.messages import Answer, HttpRequest, refusal
+from stages.loop_turns import NOTED_TURN_SECONDS, LoopTurns
 from stages.timeline import now_ns
 
 __all__ = ["LoopIdleTime", "answer_scrape", "drain_regularly", "serve_metrics"]
 
 PATH = "/metrics"
 LIMITS = HttpLimits(connections_max=16, response_seconds=5.0)
+NOTED_TURN_NS = int(NOTED_TURN_SECONDS * 1e9)
 INTERVALS_FOR_ONE_OBSERVED = 8
 """Of so many intervals between drains, one is looked at by the instrument of the event loop, on average."""
 
 
 class LoopIdleTime(trio.abc.Instrument):
-    """Measures how long the event loop has nothing to do, while it is looked at.
+    """Measures how long the event loop has nothing to do, and which tasks keep it for long, while it is looked at.
 
     An instrument costs each turn of the loop some microseconds, and a small request is a few turns: so only some
     intervals are looked at.
+
+    Args:
+        turns: takes note of the tasks, by their names.
 
     Attributes:
         idle_ns: of the time that was looked at.
         observed_ns: that time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, turns: LoopTurns) -> None:
         self.idle_ns = self.observed_ns = 0
         self._began_ns = 0
+        self._step_began_ns = now_ns()
+        self._turns = turns
 
     def before_io_wait(self, timeout: float) -> None:
         """See trio.abc.Instrument; a wait of no time is a look, not idleness."""
         self._began_ns = now_ns() if timeout > 0 else 0
 
     def after_io_wait(self, timeout: float) -> None:  # noqa: ARG002 - Trio's signature
+        self._step_began_ns = ended_ns = now_ns()
         if self._began_ns:
-            self.idle_ns += now_ns() - self._began_ns
+            self.idle_ns += ended_ns - self._began_ns
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        ended_ns = now_ns()
+        if ended_ns - self._step_began_ns > NOTED_TURN_NS:
+            self._turns.note(task.name, (ended_ns - self._step_began_ns) / 1e9)
+        self._step_began_ns = ended_ns
 
     @contextlib.contextmanager
     def observing(self) -> Iterator[None]:
         """Look at the loop while the body runs."""
         self._began_ns = 0
-        began_ns = now_ns()
+        began_ns = self._step_began_ns = now_ns()
         trio.lowlevel.add_instrument(self)
         try:
             yield

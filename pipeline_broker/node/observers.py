@@ -147,7 +147,7 @@ class Observers:
         from pipeline_broker.telemetry.topic_metrics import TopicMetrics  # noqa: PLC0415 - see above
         from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
 
-        idle = LoopIdleTime()
+        idle = LoopIdleTime(server.turns)
         topics = TopicMetrics(broker.topic_totals, broker.topic_name)
         broker.observe_topics(topics)
         measurements.requests.observe_fetches(topics.fetch_sent)

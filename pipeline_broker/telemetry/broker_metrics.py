@@ -22,6 +22,7 @@ from pipeline_broker.telemetry.exposition import Family, Sample, counter, gauge,
 from pipeline_broker.telemetry.fetch_metrics import FetchStates, fetch_families
 from pipeline_broker.telemetry.group_metrics import GroupOffsets, group_families
 from pipeline_broker.telemetry.network_metrics import NetworkMetrics
+from pipeline_broker.wire.registry import API_KEYS, ApiKey
 from stages.timeline import now_ns
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ class BrokerMetrics:
         yield from self._topics.families()
         yield from fetch_families(self._broker)
         yield from _queue_families(statistics)
+        yield from _turn_families(statistics)
         yield from self._handler_families(statistics)
         yield from self._network.families(statistics, self._clock_ns())
         yield from self._measurements.commits.families()
@@ -168,6 +170,25 @@ def _held_families(states: Sequence[Held]) -> Iterator[Family]:
         "What they may hold of it.",
         *(Sample(state.limit, each) for state, each in zip(states, labels, strict=True)),
     )
+
+
+def _turn_families(statistics: ServerStatistics) -> Iterator[Family]:
+    labels = [(("turn", _turn_name(turns.name)),) for turns in statistics.turns]
+    yield gauge(
+        "pipeline_broker_loop_turn_seconds_max",
+        "The longest time that it kept the event loop, since the start.",
+        *(Sample(turns.longest_seconds, each) for turns, each in zip(statistics.turns, labels, strict=True)),
+    )
+    yield counter(
+        "pipeline_broker_loop_long_turns_total",
+        "How often it kept the event loop for more than 5 ms.",
+        *(Sample(turns.long_count, each) for turns, each in zip(statistics.turns, labels, strict=True)),
+    )
+
+
+def _turn_name(name: int | str) -> str:
+    """The name of an API, or what else it was."""
+    return API_KEYS[ApiKey(name)].name if name in API_KEYS else str(name)
 
 
 def _queue_families(statistics: ServerStatistics) -> Iterator[Family]:

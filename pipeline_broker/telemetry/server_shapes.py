@@ -136,6 +136,17 @@ class Listener(Protocol):
     def quotas(self) -> Quotas | None: ...
 
 
+class TurnsOf(Protocol):
+    """See `stages.loop_turns`."""
+
+    @property
+    def name(self) -> int | str: ...
+    @property
+    def longest_seconds(self) -> float: ...
+    @property
+    def long_count(self) -> int: ...
+
+
 class ServerStatistics(Protocol):
     """See `stages.socket_server`."""
 
@@ -155,6 +166,8 @@ class ServerStatistics(Protocol):
     def listeners(self) -> Sequence[Listener]: ...
     @property
     def connections_excess(self) -> int: ...
+    @property
+    def turns(self) -> Sequence[TurnsOf]: ...
 
 
 class Memory(Protocol):

@@ -6,6 +6,7 @@ import itertools
 import re
 import socket
 import threading
+import time
 
 import pytest
 import trio
@@ -19,6 +20,7 @@ from pipeline_broker.node.metrics_endpoint import (
 )
 from pipeline_broker.node.observers import Observers
 from pipeline_broker.telemetry.request_metrics import DRAIN_SECONDS
+from stages.loop_turns import LoopTurns
 from stages.mode import PIPELINED
 from stages.socket_server import SocketServer
 from tests.apis.desk import Desk
@@ -180,7 +182,7 @@ def test_an_idle_loop_is_seen_as_idle_and_a_busy_one_as_busy(monkeypatch):
         await trio.sleep(DRAIN_SECONDS)
 
     def shares(turn):
-        idle, drained = LoopIdleTime(), []
+        idle, drained = LoopIdleTime(LoopTurns()), []
 
         async def main():
             async with trio.open_nursery() as nursery:
@@ -197,11 +199,36 @@ def test_an_idle_loop_is_seen_as_idle_and_a_busy_one_as_busy(monkeypatch):
     assert max(shares(trio.lowlevel.checkpoint)) < 0.1
 
 
+def test_a_task_that_keeps_the_loop_is_named_while_the_loop_is_looked_at():
+    turns = LoopTurns()
+    idle = LoopIdleTime(turns)
+
+    async def keep(seconds):
+        await trio.lowlevel.checkpoint()
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            pass
+
+    async def main():
+        await keep(0.02)  # nobody looks
+        assert len(turns.statistics()) == 1
+        with idle.observing():
+            await trio.lowlevel.checkpoint()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(keep, 0.02)
+
+    trio.run(main)
+    longest = turns.statistics()[0]
+    assert longest.name.endswith("keep")
+    assert longest.longest_seconds >= 0.02
+    assert longest.long_count == 1
+
+
 def test_the_loop_is_looked_at_in_some_intervals_only(monkeypatch):
     """The first, and those that are drawn."""
     draws = itertools.chain([3, 0, 1, 2], itertools.repeat(1))
     monkeypatch.setattr("pipeline_broker.node.metrics_endpoint.random.randrange", lambda _: next(draws))
-    idle, observed = LoopIdleTime(), []
+    idle, observed = LoopIdleTime(LoopTurns()), []
 
     async def main():
         async with trio.open_nursery() as nursery:

@@ -9,6 +9,7 @@ import trio
 
 from stages.commit_threads import CommitThreads
 from stages.committer import Commit, Committer, Submission
+from stages.loop_turns import LoopTurns
 from stages.mode import Batching
 from stages.request import Request
 
@@ -57,7 +58,7 @@ async def committed(storage, batching, commits_in_flight, entries, *, at_once):
         on_commit=lambda commit: ended.append(commit.number),
         on_failure=errors.append,
     )
-    threads = CommitThreads()
+    threads = CommitThreads(LoopTurns())
     committer.start(threads)
     try:
         with trio.fail_after(SECONDS_MAX):
@@ -100,7 +101,7 @@ def test_more_commits_run_at_once_when_the_bound_is_raised():
         durable = []
         storage = Storage(barrier.wait)
         committer = Committer(storage, batching=Batching.REQUEST, on_commit=durable.append, on_failure=durable.append)
-        threads = CommitThreads()
+        threads = CommitThreads(LoopTurns())
         committer.start(threads)
         committer.commits_in_flight = 2
         for entry in (1, 2):
@@ -170,7 +171,7 @@ def test_a_stop_commits_what_waits_for_its_time():
         )
         for _ in range(8):
             committer.pace.commit_ended(80_000_000)
-        threads = CommitThreads()
+        threads = CommitThreads(LoopTurns())
         committer.start(threads)
         for entry in range(6):
             committer.submit(Submission([entry]))
@@ -209,7 +210,7 @@ def test_what_is_submitted_while_a_thread_goes_to_rest_is_committed():
             on_commit=lambda commit: durable.set(),
             on_failure=lambda error: None,
         )
-        threads = CommitThreads()
+        threads = CommitThreads(LoopTurns())
         committer.start(threads)
         try:
             with trio.fail_after(SECONDS_MAX):
@@ -222,7 +223,7 @@ def test_what_is_submitted_while_a_thread_goes_to_rest_is_committed():
 
 def test_what_ends_while_others_are_completed_is_completed_in_a_later_pass_of_the_loop():
     """Else eight threads with small commits keep the loop for as long as they have any."""
-    threads = CommitThreads()
+    threads = CommitThreads(LoopTurns())
     completed = []
 
     class Completing:
@@ -260,7 +261,7 @@ class Bench:
             on_commit=lambda commit: None,
             on_failure=self.errors.append,
         )
-        self.threads = CommitThreads()
+        self.threads = CommitThreads(LoopTurns())
 
     def write(self, entries):
         self.storage.written += entries

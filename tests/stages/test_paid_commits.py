@@ -5,6 +5,7 @@ import trio
 from stages.commit_pace import PaidCommitPace
 from stages.commit_threads import CommitThreads
 from stages.committer import Committer, Submission
+from stages.loop_turns import LoopTurns
 from stages.mode import Batching
 
 SECONDS_MAX = 10.0
@@ -48,7 +49,7 @@ def test_a_paid_commit_waits_for_its_time_unless_much_waits():
         committer = Committer(
             storage, batching=Batching.GROUP, on_commit=durable.append, on_failure=durable.append, pace=pace
         )
-        threads = CommitThreads()
+        threads = CommitThreads(LoopTurns())
         committer.start(threads)
 
         def submit(entry):

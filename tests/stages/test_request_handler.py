@@ -5,8 +5,9 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from stages.loop_turns import COMMIT
 from stages.mode import PIPELINED
-from stages.request import TURN_SECONDS_MAX, Close, Pending, Send
+from stages.request import NOT_SET, TURN_SECONDS_MAX, Close, Pending, Send, go_on
 from stages.request_handler import TURN_MAX, TURN_RESPONSE_BYTES_MAX
 from stages.socket_server import ServerLimits
 from stages.testing.memory_server import open_memory_server
@@ -117,8 +118,38 @@ def test_requests_that_take_long_end_a_turn():
                 client.send(*[b"r"] * TURN_MAX)
                 await client.receive_count(TURN_MAX)
                 nursery.cancel_scope.cancel()
+            (longest, *_) = memory.server.statistics().turns
         assert max(application.turns) <= 4  # two turns, as above
         assert sum(application.turns) == TURN_MAX
+        assert (longest.name, longest.long_count) == (NOT_SET, 0)
+        assert longest.longest_seconds == pytest.approx(TURN_SECONDS_MAX / 2)
+
+    trio.run(main, clock=clock)
+
+
+def test_a_request_and_a_step_that_keep_the_loop_are_noted_by_their_api():
+    clock = MockClock()
+
+    class Slow(Counting):
+        def handle(self, request):
+            request.api = 7
+            clock.jump(0.006)
+            return go_on(self.steps(request))
+
+        def steps(self, request):
+            yield None
+            request.api = 8
+            clock.jump(0.03)
+            return Send(b"done")
+
+    async def main():
+        async with open_memory_server(ONE_QUEUE, Slow()) as memory:
+            client = await memory.connect()
+            client.send(b"r")
+            await client.receive_count(1)
+            turns = memory.server.statistics().turns
+        assert [(it.name, it.long_count) for it in turns] == [(8, 1), (7, 1), (COMMIT, 0)]
+        assert [it.longest_seconds for it in turns] == pytest.approx([0.03, 0.006, 0.0])
 
     trio.run(main, clock=clock)
 

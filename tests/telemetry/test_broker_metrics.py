@@ -17,6 +17,7 @@ from pipeline_broker.telemetry.topic_metrics import TopicMetrics
 from stages.acceptor import AcceptorStatistics
 from stages.committer import CommitterStatistics
 from stages.connection_quotas import ConnectionQuotaStatistics
+from stages.loop_turns import TurnsOf
 from stages.mode import PIPELINED
 from stages.network_counters import NetworkCounters
 from stages.processor import ProcessorStatistics
@@ -108,6 +109,7 @@ def default_statistics():
             ),
             ListenerStatistics("ADMIN", 9093, 1, 1, NetworkCounters(), None),
         ),
+        turns=(TurnsOf(3, 0.024, 2), TurnsOf(999, 0.002, 0), TurnsOf("commit", 0.001, 0)),
     )
 
 
@@ -151,6 +153,17 @@ def test_the_servers_statistics_are_under_kafkas_names():
     assert samples["pipeline_broker_commits_total",] == 6
     assert samples["pipeline_broker_commit_failed",] == 0
     assert samples["pipeline_broker_requests_failed_total",] == 2
+
+
+def test_turns_that_kept_the_loop_are_told_by_api_or_by_what_they_were():
+    samples = samples_of(broker_metrics().render())
+    found = [
+        tuple(
+            samples[f"pipeline_broker_loop_{name}", ("turn", turn)] for name in ("turn_seconds_max", "long_turns_total")
+        )
+        for turn in ("Metadata", "999", "commit")
+    ]
+    assert found == [(0.024, 2), (0.002, 0), (0.001, 0)]
 
 
 def test_metrics_of_sockets_tell_the_listener_and_those_of_processors_do_not():
