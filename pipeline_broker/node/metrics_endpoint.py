@@ -27,6 +27,9 @@ __all__ = ["LoopIdleTime", "answer_scrape", "drain_regularly", "serve_metrics"]
 PATH = "/metrics"
 LIMITS = HttpLimits(connections_max=16, response_seconds=5.0)
 NOTED_TURN_NS = int(NOTED_TURN_SECONDS * 1e9)
+FUNCTIONS = ("stages.", "pipeline_broker.", "trio.", "<")
+"""How the names of tasks begin that are called by their function; the others are those of connections."""
+CONNECTION = "connection"
 INTERVALS_FOR_ONE_OBSERVED = 8
 """Of so many intervals between drains, one is looked at by the instrument of the event loop, on average."""
 
@@ -63,7 +66,8 @@ class LoopIdleTime(trio.abc.Instrument):
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         ended_ns = now_ns()
         if ended_ns - self._step_began_ns > NOTED_TURN_NS:
-            self._turns.note(task.name, (ended_ns - self._step_began_ns) / 1e9)
+            name = task.name if task.name.startswith(FUNCTIONS) else CONNECTION
+            self._turns.note(name, (ended_ns - self._step_began_ns) / 1e9)
         self._step_began_ns = ended_ns
 
     @contextlib.contextmanager

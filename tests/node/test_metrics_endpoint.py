@@ -215,13 +215,15 @@ def test_a_task_that_keeps_the_loop_is_named_while_the_loop_is_looked_at():
         with idle.observing():
             await trio.lowlevel.checkpoint()
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(keep, 0.02)
+                nursery.start_soon(keep, 0.02, name="pipeline_broker.node.upkeep.Upkeep.retain")
+                for number in range(3):
+                    nursery.start_soon(keep, 0.01, name=f"127.0.0.1:1-127.0.0.1:2-{number}")
 
     trio.run(main)
-    longest = turns.statistics()[0]
-    assert longest.name.endswith("keep")
-    assert longest.longest_seconds >= 0.02
-    assert longest.long_count == 1
+    found = {it.name: it for it in turns.statistics()}
+    assert found["pipeline_broker.node.upkeep.Upkeep.retain"].longest_seconds >= 0.02
+    assert found["pipeline_broker.node.upkeep.Upkeep.retain"].long_count == 1
+    assert found["connection"].long_count == 3
 
 
 def test_the_loop_is_looked_at_in_some_intervals_only(monkeypatch):

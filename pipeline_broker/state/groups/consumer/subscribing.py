@@ -1,8 +1,8 @@
 """Subscriptions by regular expression: which topics match, and when that is looked at again.
 
-A new expression is resolved in the request that brings it, and all of a group are when topics came meanwhile, but not
-within a second of the last time. Kafka does both in a thread of its own, so a member hears of what matched with one of
-its next heartbeats; here with this one.
+A new expression is resolved in the request that brings it. All of a group are when topics came meanwhile, but not
+within a second of the last time, and of many with many topics only some in one heartbeat, because all clients wait
+meanwhile. Kafka does both in a thread of its own, so a member hears of what matched with one of its next heartbeats.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ REFRESH_INTERVAL_MS_MIN = 1_000
 """Kafka's is ten seconds; looking takes milliseconds here."""
 REFRESH_INTERVAL_MS_MAX = 600_000
 """After which rights may have changed what a group may see."""
+NAMES_MATCHED_MAX = 4_000
+"""Names of topics that a heartbeat matches when it looks again, about microseconds; but always one expression."""
+UNRESOLVED_MS = -1
 
 
 def check_regex(regex: str | None) -> None:
@@ -48,31 +51,39 @@ def change_regex(step: Step, before: str, after: str, may_describe: Callable[[st
             matched = resolved.topics
             step.emit(Subject.REGEX, before, None)
     if after and after not in group.regexes:
-        _resolve(step, [after], may_describe)
+        _resolve(step, [after], _names(step), may_describe)
     return bool(matched or before or (after and group.regexes[after].topics))
 
 
 def refresh_regexes(step: Step, may_describe: Callable[[str], bool]) -> bool:
-    """Look again at what matches, if topics came or long after the last time; whether anything else matches now."""
+    """Look again at what matches, if topics came or long after the last time; whether anything else matches now.
+
+    What was looked at longest ago comes first; what is left is looked at with the group's next heartbeats.
+    """
     group = step.group
-    stale = []
+    stale: list[tuple[int, str]] = []
     for regex in group.subscribed_regexes:
         resolved = group.regexes.get(regex)
         if resolved is None:
-            stale.append(regex)
+            stale.append((UNRESOLVED_MS, regex))
             continue
         age_ms = step.now_ms - resolved.timestamp_ms
         is_new = resolved.version < step.topics_version and age_ms >= REFRESH_INTERVAL_MS_MIN
         if is_new or age_ms > REFRESH_INTERVAL_MS_MAX:
-            stale.append(regex)
-    return _resolve(step, stale, may_describe)
-
-
-def _resolve(step: Step, regexes: Collection[str], may_describe: Callable[[str], bool]) -> bool:
-    if not regexes:
+            stale.append((resolved.timestamp_ms, regex))
+    if not stale:
         return False
+    names = _names(step)
+    count = max(1, NAMES_MATCHED_MAX // max(1, len(names)))
+    return _resolve(step, [regex for _, regex in sorted(stale)[:count]], names, may_describe)
+
+
+def _names(step: Step) -> list[str]:
+    return [topic.name for topic in step.topics.all()]
+
+
+def _resolve(step: Step, regexes: Iterable[str], names: Collection[str], may_describe: Callable[[str], bool]) -> bool:
     group, changed = step.group, False
-    names = [topic.name for topic in step.topics.all()]
     allowed: dict[str, bool] = {}
     for regex in regexes:
         topics = set()

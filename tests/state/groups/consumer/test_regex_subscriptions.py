@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline_broker.state.groups.consumer import subscribing
 from pipeline_broker.state.groups.consumer.member import MemberMetadata
 from pipeline_broker.state.groups.consumer.records import record_of
 from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject, Update
@@ -37,6 +38,34 @@ def test_only_what_the_client_may_know_of(driver):
 
 
 def test_a_topic_that_comes_later_is_found(driver):
+    enter(driver, "m", "orders\\..*")
+    driver.create("orders.jp", 1)
+    driver.tick(2_000)
+    assert "orders.jp" in names(driver, driver.beat("m", member_epoch=2))
+
+
+def test_of_many_expressions_some_are_looked_at_in_a_heartbeat_the_oldest_first_and_all_by_and_by(driver, monkeypatch):
+    """All clients wait while names are matched."""
+    monkeypatch.setattr(subscribing, "NAMES_MATCHED_MAX", 8)  # two expressions, of four topics
+    for number in range(5):
+        driver.tick(1)
+        enter(driver, f"m{number}", f"orders\\..{{{number},9}}")
+    driver.create("orders.jp", 1)
+    driver.tick(2_000)
+    heartbeats = []
+    for _ in range(4):
+        driver.tick(1)
+        driver.beat("m0", member_epoch=driver.group().members["m0"].current.member_epoch)
+        found = [regex for regex, resolved in driver.group().regexes.items() if "orders.jp" in resolved.topics]
+        heartbeats.append(len(found))
+    assert heartbeats == [2, 3, 3, 3]
+    looked_at = [driver.group().regexes[f"orders\\..{{{number},9}}"].timestamp_ms for number in range(5)]
+    assert looked_at == sorted(looked_at)
+    assert len(set(looked_at)) == 3
+
+
+def test_one_expression_is_looked_at_however_many_topics_there_are(driver, monkeypatch):
+    monkeypatch.setattr(subscribing, "NAMES_MATCHED_MAX", 1)
     enter(driver, "m", "orders\\..*")
     driver.create("orders.jp", 1)
     driver.tick(2_000)
