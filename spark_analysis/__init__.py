@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from spark_analysis.series import stage_series
     from spark_analysis.shards import queue_imbalance, shard_latency
     from spark_analysis.stage import stage_latency
+    from spark_analysis.store import store_requests
     from spark_analysis.violations import order_violations
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "shard_latency",
     "stage_latency",
     "stage_series",
+    "store_requests",
     "stream_stage_latency",
     "topic_records",
     "trace_quality",
@@ -70,6 +72,7 @@ _HOMES = {
     "shard_latency": "spark_analysis.shards",
     "stage_latency": "spark_analysis.stage",
     "stage_series": "spark_analysis.series",
+    "store_requests": "spark_analysis.store",
     "stream_stage_latency": "spark_analysis.live.stream",
     "topic_records": "spark_analysis.live.timelines",
     "trace_quality": "spark_analysis.quality",

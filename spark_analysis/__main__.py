@@ -7,10 +7,12 @@ is wrong is one line there, and exit code 2.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from typing import TYPE_CHECKING
 
 from spark_analysis.console import progress_bar
+from spark_analysis.costs import GET_DOLLARS, PUT_DOLLARS, Prices
 from spark_analysis.errors import AnalysisError
 
 if TYPE_CHECKING:
@@ -27,12 +29,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("directory", metavar="DIR", help="what `compare --out` was given; holds raw/ or traces/")
     parser.add_argument("--master", help="the Spark master (default: local[*], or the one of spark-submit)")
     parser.add_argument("--no-parquet", action="store_true", help="use DIR/traces as it is, even if DIR/raw exists")
+    for name, dollars in (("put", PUT_DOLLARS), ("get", GET_DOLLARS)):
+        told = f"dollars for a million {name.upper()}s to a store of objects (default: {dollars:g})"
+        parser.add_argument(f"--{name}-price", type=_price, default=dollars, metavar="DOLLARS", help=told)
     options = parser.parse_args(arguments)
     try:
         from spark_analysis.analyse import REPORT_FILE, analyse  # noqa: PLC0415 - it needs optional packages
 
         with progress_bar() as begin:
-            verdict = analyse(options.directory, begin, master=options.master, parquet=not options.no_parquet)
+            verdict = analyse(
+                options.directory,
+                begin,
+                master=options.master,
+                parquet=not options.no_parquet,
+                prices=Prices(options.put_price, options.get_price),
+            )
     except AnalysisError as error:
         sys.stderr.write(f"error: {error}\n")
         return BAD_INPUT
@@ -44,6 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     sys.stdout.write(f"{verdict}\nreport: {options.directory.rstrip('/')}/{REPORT_FILE}\n")
     return 0
+
+
+def _price(text: str) -> float:
+    price = float(text)
+    if not 0 <= price < math.inf:
+        raise ValueError(text)
+    return price
 
 
 if __name__ == "__main__":

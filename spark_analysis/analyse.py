@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from spark_analysis.costs import Prices
 from spark_analysis.derived import write_derived
 from spark_analysis.errors import TraceError
 from spark_analysis.figures import gather
@@ -31,7 +32,14 @@ REPORT_FILE = "report.html"
 SUMMARY_FILE = "summary.json"
 
 
-def analyse(directory: str | Path, begin: Begin, *, master: str | None = None, parquet: bool = True) -> str:
+def analyse(
+    directory: str | Path,
+    begin: Begin,
+    *,
+    master: str | None = None,
+    parquet: bool = True,
+    prices: Prices = Prices(),  # noqa: B008 - frozen
+) -> str:
     """Do it all; returns the verdict.
 
     Args:
@@ -39,6 +47,7 @@ def analyse(directory: str | Path, begin: Begin, *, master: str | None = None, p
         begin: starts a named step and returns what reports its progress.
         master: the Spark master; `local[*]` unless given.
         parquet: whether raw traces, where there are any, are turned into Parquet first.
+        prices: of a store of objects.
 
     Raises:
         AnalysisError: the traces, Java or Spark do not allow it.
@@ -59,7 +68,7 @@ def analyse(directory: str | Path, begin: Begin, *, master: str | None = None, p
             raise TraceError(
                 f"{directory}: no {TRACES_FOLDER} folder" + ("" if parquet else "; leave out --no-parquet")
             )
-        return report(place, spark, begin("Spark"))
+        return report(place, spark, begin("Spark"), prices)
 
 
 def _input_bytes(path: Path) -> int:
@@ -71,11 +80,12 @@ def report(
     directory: str | Path | Location,
     spark: SparkSession,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
+    prices: Prices = Prices(),  # noqa: B008 - frozen
 ) -> str:
     """Write the derived tables, `summary.json` and `report.html` from the Parquet traces; returns the verdict."""
     place = directory if isinstance(directory, Location) else Location(spark, directory)
     run = load_run(place)
-    comparison = Comparison(gather(run, progress))
+    comparison = Comparison(gather(run, progress), prices)
     write_derived(place, run, comparison)
     return write(place, comparison)
 

@@ -13,6 +13,7 @@ import attrs
 
 from spark_analysis.audit import ordering_audit
 from spark_analysis.cells import Cell, Load, Run, RunLatency, parse_object, short_variants
+from spark_analysis.costs import StoreRun
 from spark_analysis.errors import TraceError
 from spark_analysis.inside_figures import Inside, first_violations, inside_figures, inside_queries, traced_queries
 from spark_analysis.latency import client_runs
@@ -24,6 +25,7 @@ from spark_analysis.queries import (
     waits,
 )
 from spark_analysis.stage import stage_latency
+from spark_analysis.store import store_requests
 from spark_analysis.tables import REPLAY_CLIENT
 from spark_analysis.together import collect_together, shared
 
@@ -124,7 +126,7 @@ class Bucket:
 
 @attrs.frozen
 class Figures:
-    """Everything that Spark found out; stages by the number of a traced run."""
+    """Everything that Spark found out; stages, and requests to the store, by the number of a traced run."""
 
     runs: tuple[Run, ...]
     curves: dict[Cell, Curve]
@@ -134,6 +136,7 @@ class Figures:
     waits: dict[Cell, tuple[Wait, ...]]
     buckets: tuple[Bucket, ...]
     inside: Inside = attrs.field(factory=Inside)
+    store: dict[int, StoreRun] = attrs.field(factory=dict)
     left_out: tuple[str, ...] = ()
 
 
@@ -169,6 +172,7 @@ def report_queries(run: TraceRun, described: list[Row]) -> dict[str, DataFrame]:
             "sizes": commit_sizes(run),
             "times": commit_times(run),
             "waits": waits(run),
+            "store": store_requests(run),
             **traced_queries(run),
         }
     return queries
@@ -205,6 +209,7 @@ def _figures(rows: dict[str, list[Row]]) -> Figures:
         commits=_commits(rows["sizes"], times),
         waits=filled,
         inside=inside_figures(rows),
+        store={row["run"]: StoreRun(**row.asDict()) for row in rows["store"]},
         buckets=tuple(
             sorted((Bucket(**row.asDict()) for row in rows["buckets"]), key=lambda found: (found.run, found.bucket))
         ),

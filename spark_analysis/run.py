@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 
 from spark_analysis.errors import TraceError
 from spark_analysis.location import Location
-from spark_analysis.tables import LATER_COLUMNS, LATER_STAMPS, TABLES, declaration
+from spark_analysis.tables import LATER_COLUMNS, LATER_STAMPS, LATER_TABLES, TABLES, declaration
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,12 +84,19 @@ class TraceRun:
         return self._table("queues")
 
     @cached_property
+    def store(self) -> DataFrame:
+        """One row a request of the broker to its store of objects; traced runs only."""
+        return self._table("store")
+
+    @cached_property
     def client(self) -> DataFrame:
         """One row a request (confluent-kafka: a message), as the client saw it; all runs."""
         return self._table("client")
 
     def _table(self, name: str) -> DataFrame:
         folder = self.traces / name
+        if name in LATER_TABLES and not folder.is_folder():
+            return self.spark.createDataFrame([], declaration(name))
         found = folder.parquet_columns()
         if found is None:
             raise TraceError(f"{folder}: no Parquet file")
@@ -118,7 +125,7 @@ def load_run(directory: str | Path | Location, spark: SparkSession | None = None
     place = directory if isinstance(directory, Location) else Location(spark or _session(), directory)
     traces = place / TRACES_FOLDER if (place / TRACES_FOLDER).is_folder() else place
     there = traces.folders() if traces.is_folder() else []
-    missing = [name for name in TABLES if name not in there]
+    missing = [name for name in TABLES if name not in (*there, *LATER_TABLES)]
     if missing:
         raise TraceError(f"{place}: no traces here ({', '.join(missing)} missing)")
     return TraceRun(traces)

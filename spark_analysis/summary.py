@@ -15,6 +15,7 @@ import attrs
 
 from spark_analysis.breakdown import Breakdown, Cause, breakdowns, cause
 from spark_analysis.cells import PERCENTILES, Cell, Load, Run, enough_samples, order, rate
+from spark_analysis.costs import Prices, StoreCost, store_costs
 from spark_analysis.effects import Effect, factor_effects
 from spark_analysis.figures import Audit, Figures
 from spark_analysis.interval import Ratio, ratio_interval
@@ -61,6 +62,13 @@ class Comparison:
     """Everything that the report says, computed once from the figures."""
 
     figures: Figures
+    prices: Prices = attrs.field(factory=Prices)
+
+    @cached_property
+    def store_costs(self) -> dict[Cell, StoreCost]:
+        """What a store of objects costs, for each cell with traced runs that has one."""
+        counted = [run for run in self.figures.runs if not run.of_itself]
+        return store_costs(counted, self.figures.store, self.prices)
 
     @cached_property
     def sides(self) -> tuple[str, str]:

@@ -17,6 +17,8 @@ from spark_analysis.run_quality import run_quality
 from spark_analysis.tables import ABLATION_MODES, SUMMARY_SCHEMA
 
 if TYPE_CHECKING:
+    from spark_analysis.cells import Cell
+    from spark_analysis.costs import StoreCost
     from spark_analysis.effects import Effect
     from spark_analysis.interval import Estimate, Ratio
     from spark_analysis.offered import EqualLoad, PacedSide
@@ -43,6 +45,7 @@ def summary(comparison: Comparison) -> dict[str, Any]:
         "equal_load": [_equal_load(each) for each in comparison.equal_loads],
         "stages": [_breakdown(comparison, found) for found in comparison.breakdowns.values()],
         "self": _noise(comparison),
+        **({"store": _store(comparison)} if comparison.store_costs else {}),
         **({"over_others": _over_others(comparison)} if comparison.others else {}),
         **({"over_classic": _over_classic(comparison)} if comparison.ablation else {}),
         **({"factors": [_effect(effect) for effect in comparison.effects]} if comparison.effects else {}),
@@ -158,6 +161,28 @@ def _breakdown(comparison: Comparison, found: Breakdown) -> dict[str, Any]:
             if cause is not None and beyond_chance(cause.difference)
             else {}
         ),
+    }
+
+
+def _store(comparison: Comparison) -> dict[str, Any]:
+    prices = comparison.prices
+    cells = [_store_cost(cell, cost) for cell, cost in comparison.store_costs.items()]
+    return {"put_dollars_per_million": prices.put, "get_dollars_per_million": prices.get, "cells": cells}
+
+
+def _store_cost(cell: Cell, cost: StoreCost) -> dict[str, Any]:
+    estimates = ("puts_per_s", "requests_per_put", "puts_per_gb", "dollars_per_gb", "dollars_per_month")
+    found = {name: getattr(cost, name) for name in estimates}
+    return {
+        "mode": cell.mode,
+        **_load(cell.load),
+        "rounds": len(cost.runs),
+        "puts": cost.puts,
+        "gets": cost.gets,
+        "unsure": sum(run.unsure for run in cost.runs),
+        "failed": sum(run.failed for run in cost.runs),
+        "written_bytes": sum(run.written_bytes for run in cost.runs),
+        **{name: None if value is None else _estimate(value) for name, value in found.items()},
     }
 
 

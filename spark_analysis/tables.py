@@ -114,6 +114,15 @@ TABLES: Final[dict[str, Columns]] = {
     },
     "mutes": {"run": "int", "connection": "int", "reason": "string", **_stamps("began_ns", "ended_ns")},
     "queues": {"run": "int", "queue": "int", "at_ns": "bigint", "depth": "int"},
+    "store": {
+        "run": "int",
+        "operation": "string",
+        "outcome": "string",
+        "requests": "int",
+        "sent_bytes": "bigint",
+        "received_bytes": "bigint",
+        **_stamps("began_ns", "ended_ns"),
+    },
     "client": {
         "run": "int",
         "connection": "int",
@@ -143,8 +152,11 @@ LATER_STAMPS: Final = {"decided_ns": "handled_ns"}
 """Columns of `requests` that traces of schema 1 do not have, and the one that stands there in their place: in those the
 later steps of a request count as Remote."""
 
+LATER_TABLES: Final = ("store",)
+"""Tables that older traces do not have: they are empty then."""
+
 RING_TABLES: Final = tuple(name for name in TABLES if name != "runs")
-BROKER_TABLES: Final = ("requests", "appends", "commits", "mutes", "queues")
+BROKER_TABLES: Final = ("requests", "appends", "commits", "mutes", "queues", "store")
 """What the broker writes; only traced runs have them."""
 
 EXPERIMENTS: Final = ("grid", "ablation", "replay", "clients", "sweep", "ladder", "self")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipeline_broker.commands.duration import Duration
 from pipeline_broker.commands.load import Address
 from pipeline_broker.commands.settings_options import commits_in_flight_option
 from pipeline_broker.config.duration import milliseconds
@@ -17,6 +18,7 @@ from pipeline_broker.measure.experiment.modes import COMPARED_MODES, KAFKA_MODES
 from pipeline_broker.measure.experiment.plan import PROFILES, Request
 
 if TYPE_CHECKING:
+    from pipeline_broker.measure.experiment.compared_store import ComparedStore
     from pipeline_broker.measure.experiment.fleet import HowBrokersStart
     from pipeline_broker.measure.experiment.results import Results
 
@@ -68,6 +70,21 @@ class Modes(click.ParamType[Any]):
         return parts[0], parts[1]
 
 
+def price_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What a store of objects costs."""
+    for name, dollars in (("get", 0.4), ("put", 5.0)):
+        option = click.option(
+            f"--{name}-price",
+            type=click.FloatRange(0, 1e6),
+            default=dollars,
+            show_default=True,
+            metavar="DOLLARS",
+            help=f"For the report: what a million {name.upper()}s to a store cost.",
+        )
+        command = option(command)
+    return command
+
+
 _COUNTS = Several("n,...", _count)
 PLAN_OPTIONS = (
     "profile", "in_flight", "connections", "delays_ms", "rounds", "seed", "modes", "with_kafka", "against",
@@ -111,6 +128,20 @@ PLAN_OPTIONS = (
 )
 @click.option("--against", type=Address(), help="Drive the broker at this address (HOST:PORT) beside both.")
 @click.option(
+    "--store",
+    "store_url",
+    metavar="URL",
+    help="Have journal and archive of both in this store: s3://BUCKET/PREFIX, file:///DIR or memory://.",
+)
+@click.option(
+    "--store-delay",
+    "store_delay_seconds",
+    type=Duration(),
+    default=0.0,
+    help="Delay every request to the store by this much, such as 50ms.",
+)
+@price_options
+@click.option(
     "--sweep",
     "sweep_file",
     type=click.Path(path_type=Path),
@@ -124,6 +155,10 @@ def compare(
     commits_in_flight: int,
     with_kafka: bool,
     against: tuple[str, int] | None,
+    store_url: str | None,
+    store_delay_seconds: float,
+    put_price: float,
+    get_price: float,
     sweep_file: Path | None,
     no_report: bool,
     **request: Any,
@@ -138,6 +173,7 @@ def compare(
       pipeline-broker compare --out out/compare
       pipeline-broker compare --out out/deep --in-flight 1,64 --connections 1 --commit-delay 0,10ms --rounds 7
       pipeline-broker compare --out out/sweep --sweep docs/sweep.toml
+      pipeline-broker compare --out out/store --store memory:// --store-delay 50ms
     """  # noqa: D301 - click's mark for "do not rewrap"
     from pipeline_broker.measure.experiment.compare import (  # noqa: PLC0415 - Trio
         ClientError,
@@ -149,7 +185,12 @@ def compare(
     from pipeline_broker.measure.experiment.fleet import HowBrokersStart  # noqa: PLC0415 - see above
     from pipeline_broker.measure.experiment.verdict import sentence  # noqa: PLC0415 - see above
 
-    how = HowBrokersStart(flush, commits_in_flight, against)
+    how = HowBrokersStart(
+        flush,
+        commits_in_flight,
+        against,
+        _store(store_url, store_delay_seconds, beside=with_kafka or against is not None),
+    )
     try:
         if not no_report:
             ensure_report()
@@ -157,13 +198,26 @@ def compare(
             results = _run_sweep(sweep_file, out, how)
         else:
             others = (*(KAFKA_MODES if with_kafka else ()), *((OTHER_BROKER,) if against else ()))
-            asked = Request(**request, others=others)
+            asked = Request(**request, others=others, on_store=store_url is not None)
             results = run_compare(CompareOptions(out, asked, how, seed), with_report=not no_report)
     except (ExperimentError, ClientError) as error:
         raise click.ClickException(str(error)) from None
     if not no_report:
-        raise click.exceptions.Exit(run_report(out))
+        raise click.exceptions.Exit(run_report(out, put_price, get_price))
     click.echo(f"\n{sentence(results)}")  # the analysis would have said its own
+
+
+def _store(url: str | None, delay_seconds: float, *, beside: bool) -> "ComparedStore | None":
+    """The store that was named; what makes no sense with or without one is a usage error."""
+    if url is None:
+        if delay_seconds:
+            raise click.UsageError("--store-delay is about a store: it needs --store")
+        return None
+    if beside:
+        raise click.UsageError("--store is about our brokers: another one would be compared with its own disk")
+    from pipeline_broker.measure.experiment.compared_store import ComparedStore  # noqa: PLC0415 - paid for when used
+
+    return ComparedStore(url, delay_seconds * 1000)
 
 
 def _run_sweep(path: Path, out: Path, how: "HowBrokersStart") -> "Results":
@@ -184,8 +238,9 @@ def _run_sweep(path: Path, out: Path, how: "HowBrokersStart") -> "Results":
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False, exists=True))
-def report(directory: Path) -> None:
+@price_options
+def report(directory: Path, put_price: float, get_price: float) -> None:
     """Make Parquet, summary and page from DIRECTORY/raw, or again from DIRECTORY/traces."""
     from pipeline_broker.measure.experiment.compare import run_report  # noqa: PLC0415 - Trio
 
-    raise click.exceptions.Exit(run_report(directory))
+    raise click.exceptions.Exit(run_report(directory, put_price, get_price))

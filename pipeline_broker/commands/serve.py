@@ -95,6 +95,13 @@ class EndSignals:
     help="With --store, where what is not archived yet is: in the data directory, or in the store too.",
 )
 @click.option(
+    "--store-delay",
+    "store_delay_seconds",
+    type=Duration(),
+    default=0.0,
+    help="Delay every request to the store by this much, such as 50ms; for experiments.",
+)
+@click.option(
     "--standby",
     is_flag=True,
     help="With --wal objects: wait until the broker that has the journal shows no life, and go on with it then.",

@@ -20,6 +20,10 @@ class DirectoryLocked(Exception):
     """Another process uses the data directory."""
 
 
+class FencedError(Exception):
+    """Another broker goes on with the log: what was not confirmed never will be."""
+
+
 def is_passing(error: OSError) -> bool:
     """Whether space, a descriptor or an answer lacks: what was refused has not happened, and may be tried again."""
     return (error.errno in _PASSING and not isinstance(error, SyncError)) or isinstance(error, Obstacle)

@@ -15,6 +15,7 @@ from pathlib import Path
 import attrs
 import trio
 
+from pipeline_broker.files.errors import FencedError
 from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.archive_place import ArchivePlace, read_archive_place
@@ -24,14 +25,16 @@ from pipeline_broker.log.journal.taken_directory import TakenDirectory
 from pipeline_broker.log.object_journal import ObjectJournal
 from pipeline_broker.node.options import StartBlockedError, StartError
 from pipeline_broker.objects.check import check_store
+from pipeline_broker.objects.delayed_store import DelayedStore
 from pipeline_broker.objects.fenced_log import BrokenLogError, place_of
 from pipeline_broker.objects.fencing import TakeoverError, take_over
 from pipeline_broker.objects.lease import Lease, LeaseTimes, Sight
 from pipeline_broker.objects.lease_keeper import LeaseKeeper, claim_lease, read_lease, take_lease
 from pipeline_broker.objects.opening import StoreRefused, open_store
 from pipeline_broker.objects.settled_store import PAUSE_SECONDS_MIN, SettledStore, pause_briefly
-from pipeline_broker.objects.slot_writer import FencedError
 from pipeline_broker.objects.store import ObjectStore, ObjectStoreError
+from pipeline_broker.objects.store_figures import StoreFigures
+from pipeline_broker.objects.watched_store import EndedRequest, WatchedStore
 
 __all__ = ["ArchiveStore"]
 
@@ -46,16 +49,23 @@ class ArchiveStore:
     Attributes:
         place: its address, and whose archive in it is meant.
         store: not settled.
+        figures: of all requests to it.
         sight: of the lease that a standby claims, and no other; None for a start that takes over from any owner.
     """
 
     place: ArchivePlace
     store: ObjectStore
+    figures: StoreFigures
     sight: Sight | None = None
 
     @classmethod
-    def find(cls, place: ArchivePlace, files: FileSystem) -> ArchiveStore:
+    def find(cls, place: ArchivePlace, files: FileSystem, delay_seconds: float = 0.0) -> ArchiveStore:
         """The store at an address, which is asked whether it keeps its promises; takes ten seconds at most.
+
+        Args:
+            place: see the attributes.
+            files: the file system of `file://`.
+            delay_seconds: each request behind these takes so much longer.
 
         Raises:
             StartError: it cannot be used.
@@ -66,20 +76,22 @@ class ArchiveStore:
             store = open_store(place.url, files)
         except StoreRefused as error:
             raise StartError(str(error)) from None
-        return cls.of(place, store)
+        return cls.of(place, store, delay_seconds)
 
     @classmethod
-    def of(cls, place: ArchivePlace, store: ObjectStore) -> ArchiveStore:
+    def of(cls, place: ArchivePlace, store: ObjectStore, delay_seconds: float = 0.0) -> ArchiveStore:
         """A store that was opened already, which is asked as in `find`.
 
         Raises:
             StartError: it cannot be used.
         """
+        figures = StoreFigures()
         try:
-            check_store(store)
+            check_store(WatchedStore(store, figures.add))
         except StoreRefused as error:
             raise StartError(f"the store {place.url} cannot be used: {error}") from None
-        return cls(place, store)
+        used = DelayedStore(store, delay_seconds) if delay_seconds else store
+        return cls(place, WatchedStore(used, figures.add), figures)
 
     @classmethod
     def of_directory(cls, data: Path, files: FileSystem) -> ArchiveStore | None:
@@ -95,6 +107,10 @@ class ArchiveStore:
         except OSError as error:
             raise StartError(f"cannot use the data directory {data}: {error.strerror}") from None
         return None if place is None else cls.find(place, files)
+
+    def observed(self, ended: Callable[[EndedRequest], None]) -> ArchiveStore:
+        """The same, whose requests are told to an observer too."""
+        return attrs.evolve(self, store=WatchedStore(self.store, ended))
 
     def look(self) -> Sight:
         """A look at the lease of the journal; raises ObjectStoreError where the store does not answer."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.broker.ports import Ports
-from pipeline_broker.files.errors import DirectoryLocked, Obstacle
+from pipeline_broker.files.errors import DirectoryLocked, FencedError, Obstacle
 from pipeline_broker.files.file_system import FileSystem, SystemFileSystem
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.archive_place import keep_archive_place
@@ -23,7 +23,6 @@ from pipeline_broker.log.journal.taken_directory import TakenDirectory
 from pipeline_broker.log.journal_port import Flush, JournalPort
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.node.options import StartBlockedError, StartError
-from pipeline_broker.objects.slot_writer import FencedError
 
 if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig

@@ -12,7 +12,7 @@ import contextlib
 import functools
 import logging
 import sys
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pipeline_broker.node.metrics_endpoint import LoopIdleTime
     from pipeline_broker.telemetry.measurements import Measurements
     from pipeline_broker.telemetry.request_log import RequestLog
-    from pipeline_broker.telemetry.trace_files import TraceFiles
+    from pipeline_broker.telemetry.trace_files import TracedStoreRequest, TraceFiles
     from stages.mode import Mode
     from stages.socket_server import SocketServer
     from stages.timeline import Timeline
@@ -98,6 +98,11 @@ class Observers:
         from pipeline_broker.telemetry.fan_out import FanOut  # noqa: PLC0415 - needed for two only
 
         return FanOut(timelines)
+
+    @property
+    def store_request_ended(self) -> Callable[[TracedStoreRequest], None] | None:
+        """Takes note of requests to the store of objects; None where that is not wanted."""
+        return None if self._trace is None else self._trace.store_request_ended
 
     @contextlib.asynccontextmanager
     async def observing(self, server: SocketServer, broker: Broker) -> AsyncIterator[None]:

@@ -72,6 +72,7 @@ class ServeOptions:
         dashboard: where the dashboard is served, if at all.
         store: the address of the store that the archive is in; None for the data directory.
         wal: where the journal is: "disk", the data directory, or "objects", the store.
+        store_delay_seconds: an injected delay of each request to the store.
         standby: wait until the owner of that journal shows no life, and take over then.
     """
 
@@ -89,6 +90,7 @@ class ServeOptions:
     dashboard: DashboardOptions | None = None
     store: str | None = None
     wal: Wal = "disk"
+    store_delay_seconds: float = 0.0
     standby: bool = False
 
     @classmethod
@@ -110,6 +112,7 @@ class ServeOptions:
             dashboard=_dashboard(options),
             store=options["store"],
             wal=_wal(options["store"], options["wal"]),
+            store_delay_seconds=_store_delay(options["store"], options["store_delay_seconds"]),
             standby=_standby(options["wal"], wanted=options["standby"]),
             config=config,
         )
@@ -152,6 +155,13 @@ def _wal(url: str | None, wal: Wal | None) -> Wal:
     if (url is None) != (wal is None):
         raise StartError("--store and --wal belong together: --store URL --wal disk, or --wal objects")
     return wal or "disk"
+
+
+def _store_delay(url: str | None, seconds: float) -> float:
+    """The delay of a store; one without a store is a StartError."""
+    if seconds and url is None:
+        raise StartError("--store-delay is about a store: it needs --store URL")
+    return seconds
 
 
 def _standby(wal: Wal | None, *, wanted: bool) -> bool:

@@ -23,6 +23,7 @@ import trio
 
 from pipeline_broker.broker.ports import wall_clock_ms
 from pipeline_broker.faults.files import FaultyFiles
+from pipeline_broker.files.errors import FencedError
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.first_cause import first_cause
 from pipeline_broker.node.admin_socket import fault_commands, serve_admin
@@ -33,7 +34,6 @@ from pipeline_broker.node.observers import Observers, ObserversUnavailableError
 from pipeline_broker.node.options import ServeOptions, StartBlockedError, StartError
 from pipeline_broker.node.surroundings import Surroundings
 from pipeline_broker.node.timelines import Timelines
-from pipeline_broker.objects.slot_writer import FencedError
 from pipeline_broker.owner_only import is_open_to_others
 from stages.committer import CommitFailedError
 from stages.socket_server import SocketServer
@@ -112,7 +112,8 @@ def archive_store(options: ServeOptions, files: FileSystem) -> ArchiveStore | No
     from pipeline_broker.log.archive.archive_place import ArchivePlace  # noqa: PLC0415 - for those who asked
     from pipeline_broker.node.archive_store import ArchiveStore  # noqa: PLC0415 - see above
 
-    return ArchiveStore.find(ArchivePlace(options.store, options.config.node_id, options.wal), files)
+    place = ArchivePlace(options.store, options.config.node_id, options.wal)
+    return ArchiveStore.find(place, files, options.store_delay_seconds)
 
 
 def ready_line(options: ServeOptions, listeners: BrokerListeners) -> str:
@@ -184,6 +185,8 @@ async def _start(
         rules = fault_rules(options)
         observers = open_observers(options)
         stack.callback(observers.close)
+        if store is not None and observers.store_request_ended is not None:
+            store = store.observed(observers.store_request_ended)
         surroundings = Surroundings(options.mode, listeners, fault_files=files)
         journal, broker = open_broker(
             options.data,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 import trio
 
 from pipeline_broker.config.broker_config import BrokerConfig
-from pipeline_broker.files.errors import is_passing
+from pipeline_broker.files.errors import FencedError, is_passing
 from pipeline_broker.log.archive.archive import Archive, DeletedSegment
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.archive.cleaning import clean
@@ -28,7 +28,6 @@ from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.retention_of_logs import expiries, waits_for_archive
 from pipeline_broker.node.admin_socket import Command, CommandFailedError
 from pipeline_broker.node.thread_wakeup import ThreadWakeup
-from pipeline_broker.objects.slot_writer import FencedError
 from pipeline_broker.records.errors import RecordError
 
 __all__ = ["SEALED_SEGMENTS_MAX", "TakenOverError", "Upkeep", "UpkeepFailedError"]

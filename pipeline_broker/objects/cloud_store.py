@@ -22,6 +22,7 @@ from pipeline_broker.files.file_system import Buffer
 from pipeline_broker.objects.store import (
     DELETE_MAX,
     LIST_MAX,
+    UPLOAD_PART_BYTES,
     Changed,
     Exists,
     Listed,
@@ -40,7 +41,6 @@ __all__ = ["CloudStore"]
 
 CONNECT_SECONDS_MAX = 3
 REQUEST_SECONDS_MAX = 30  # 8 MiB at 0.3 MB/s
-UPLOAD_PART_BYTES = 8 << 20
 UPLOAD_PARTS_AT_ONCE = 4
 _SYSTEM = re.compile(r'\bmessage: "([^"]*)"')
 REASON_LENGTH_MAX = 300  # of what a store says; some answer with a page

@@ -8,16 +8,13 @@ store is an obstacle and no failure. One lock guards one value, `Writer`, which 
 import threading
 from collections.abc import Sequence
 
+from pipeline_broker.files.errors import FencedError
 from pipeline_broker.files.file_system import Buffer
 from pipeline_broker.objects.fenced_log import Place, Writer, slot_name
 from pipeline_broker.objects.slot import SlotHeader, SlotKind
 from pipeline_broker.objects.store import Exists, ObjectStore
 
 __all__ = ["FencedError", "SlotWriter", "WriterStopped"]
-
-
-class FencedError(Exception):
-    """Another broker goes on with the log: what was not confirmed never will be."""
 
 
 class WriterStopped(Exception):

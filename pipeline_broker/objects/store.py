@@ -23,6 +23,8 @@ LIST_MAX = 1000
 """Names in an answer to `list`."""
 DELETE_MAX = 1000
 """Names in a call of `delete`."""
+UPLOAD_PART_BYTES = 8 << 20
+"""A longer content is uploaded in parts of so many bytes, each with a request of its own."""
 NAME_BYTES_MAX = 512  # S3 allows 1,024, and the prefix of a store stands in front
 
 _NAME = re.compile(r"(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)*")

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import attrs
 
 from pipeline_broker import owner_only
-from pipeline_broker.traces.broker_tables import APPENDS, COMMITS, MUTES, QUEUES, REQUESTS
+from pipeline_broker.traces.broker_tables import APPENDS, COMMITS, MUTES, QUEUES, REQUESTS, STORE
 from pipeline_broker.traces.request_rows import RequestRows
 from pipeline_broker.traces.ring_file import Table
 from pipeline_broker.traces.row_ring import RowRing
@@ -27,7 +27,14 @@ __all__ = ["TraceFiles"]
 DRAIN_SECONDS = 0.02
 QUEUE_SAMPLE_NS = 1_000_000
 """The depth of one queue is written at most once in this time."""
-ROWS_MAX = {"requests": 1 << 15, "appends": 1 << 15, "commits": 1 << 13, "mutes": 1 << 15, "queues": 1 << 13}
+ROWS_MAX = {
+    "requests": 1 << 15,
+    "appends": 1 << 15,
+    "commits": 1 << 13,
+    "mutes": 1 << 15,
+    "queues": 1 << 13,
+    "store": 1 << 12,
+}
 """Capacity of each ring: half a second at 65,000 requests per second, 25 times what the thread sleeps."""
 RING_FILE_BYTES_MAX = 64 * 1024 * 1024
 """Bytes after which a table goes on in another file: a reader takes a file whole, and several at once."""
@@ -68,6 +75,25 @@ class TracedCommit(Protocol):
     written_ns: int
     durable_ns: int
     completed_ns: int
+
+
+class TracedStoreRequest(Protocol):
+    """A request to the store of objects that ended."""
+
+    @property
+    def operation(self) -> str: ...
+    @property
+    def outcome(self) -> str: ...
+    @property
+    def requests(self) -> int: ...
+    @property
+    def sent_bytes(self) -> int: ...
+    @property
+    def received_bytes(self) -> int: ...
+    @property
+    def began_ns(self) -> int: ...
+    @property
+    def ended_ns(self) -> int: ...
 
 
 class _File:
@@ -135,7 +161,7 @@ class _Recording:
 
 
 class TraceFiles(RequestRows):
-    """Writes `requests`, `appends`, `commits`, `mutes` and `queues`; a `stages.timeline.Timeline`.
+    """Writes `requests`, `appends`, `commits`, `mutes`, `queues` and `store`; a `stages.timeline.Timeline`.
 
     Args:
         directory: made when missing; trace files of an earlier run in it are overwritten.
@@ -166,11 +192,14 @@ class TraceFiles(RequestRows):
         mutes = attrs.evolve(MUTES, enums={"reason": mute_reasons})
         self._recordings = [
             _Recording.begin(directory, table, rows_max[table.name], file_bytes_max)
-            for table in (REQUESTS, APPENDS, COMMITS, mutes, QUEUES)
+            for table in (REQUESTS, APPENDS, COMMITS, mutes, QUEUES, STORE)
         ]
-        requests, self._appends, commits, mutes_ring, queues = (recording.ring for recording in self._recordings)
+        requests, self._appends, commits, mutes_ring, queues, self._store = (
+            recording.ring for recording in self._recordings
+        )
         super().__init__(requests)
         self._add_commit, self._add_mute, self._add_queue = commits.append, mutes_ring.append, queues.append
+        self._store_lock, self._strings_lock = threading.Lock(), threading.Lock()
         self._indexes: dict[str, int] = {}
         self._strings: list[str] = []  # only ever appended to, so that the thread may read what is there
         self._strings_written = 0
@@ -217,10 +246,13 @@ class TraceFiles(RequestRows):
 
     def _intern(self, text: str) -> int | None:
         index = self._indexes.get(text)
-        if index is None and len(self._strings) < STRINGS_MAX:
-            index = self._indexes[text] = len(self._strings)
-            self._strings.append(text)
-        return index
+        if index is not None:
+            return index
+        with self._strings_lock:  # threads that ask the store have words, too
+            if text not in self._indexes and len(self._strings) < STRINGS_MAX:
+                self._strings.append(text)
+                self._indexes[text] = len(self._strings) - 1
+            return self._indexes.get(text)
 
     def mute_ended(self, connection_index: int, reason: int, began_ns: int, ended_ns: int) -> None:
         self._add_mute(connection_index, reason, began_ns, ended_ns)
@@ -230,6 +262,25 @@ class TraceFiles(RequestRows):
         if at_ns - self._sampled_ns.get(queue, -QUEUE_SAMPLE_NS) >= QUEUE_SAMPLE_NS:
             self._sampled_ns[queue] = at_ns
             self._add_queue(queue, at_ns, depth)
+
+    # In the threads that ask the store
+
+    def store_request_ended(self, request: TracedStoreRequest) -> None:
+        """Take note of a request to the store; for any thread, until `close`."""
+        operation, outcome = self._intern(request.operation), self._intern(request.outcome)
+        with self._store_lock:
+            if self._closing.is_set() or operation is None or outcome is None:
+                self._store.dropped += not self._closing.is_set()
+                return
+            self._store.append(
+                operation,
+                outcome,
+                request.requests,
+                request.sent_bytes,
+                request.received_bytes,
+                request.began_ns,
+                request.ended_ns,
+            )
 
     # In the thread
 
@@ -278,7 +329,8 @@ class TraceFiles(RequestRows):
         """
         if self._closing.is_set():
             return
-        self._closing.set()
+        with self._store_lock:
+            self._closing.set()
         self._thread.join()
         self._drain()
         for recording in self._recordings:

@@ -8,7 +8,7 @@ from enum import IntEnum
 from pipeline_broker.traces.ring_file import I1, I2, I4, I8, Table, columns_of
 from stages.timeline import NO_STAMP, STAMPS, Stamps
 
-__all__ = ["APPENDS", "BROKER_TABLES", "COMMITS", "MUTES", "QUEUES", "REQUESTS", "Outcome", "TracedRequest"]
+__all__ = ["APPENDS", "BROKER_TABLES", "COMMITS", "MUTES", "QUEUES", "REQUESTS", "STORE", "Outcome", "TracedRequest"]
 
 
 class Outcome(IntEnum):
@@ -75,4 +75,16 @@ COMMITS = Table(
 )
 MUTES = Table("mutes", (("connection", "i4"), ("reason", "i1"), ("began_ns", "i8"), ("ended_ns", "i8")))
 QUEUES = Table("queues", (("queue", "i4"), ("at_ns", "i8"), ("depth", "i4")))
-BROKER_TABLES = (REQUESTS, APPENDS, COMMITS, MUTES, QUEUES)
+STORE = Table(
+    "store",
+    (
+        ("operation", "string"),
+        ("outcome", "string"),
+        ("requests", "i4"),
+        ("sent_bytes", "i8"),
+        ("received_bytes", "i8"),
+        ("began_ns", "i8"),
+        ("ended_ns", "i8"),
+    ),
+)
+BROKER_TABLES = (REQUESTS, APPENDS, COMMITS, MUTES, QUEUES, STORE)

@@ -11,7 +11,7 @@ import re
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from spark_analysis.report import course, curves, effects, equal_load, flow, inside, method, model, overview
+from spark_analysis.report import cost, course, curves, effects, equal_load, flow, inside, method, model, overview
 from spark_analysis.report.markup import Markup, element, join, text
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _NAMES = {
     "series": "Over time",
     "ablation": "Ablation",
     "commits": "Commits",
+    "cost": "Cost",
     "shards": "Queues",
     "flow": "Flow",
     "model": "Prediction",
@@ -102,6 +103,7 @@ def _sections(comparison: Comparison, directory: str) -> list[Markup]:
         course.series(comparison),
         curves.ablation(comparison),
         inside.commits(comparison),
+        cost.cost(comparison),
         flow.shards(comparison),
         flow.flow(comparison),
         model.model(comparison),

@@ -8,6 +8,7 @@ from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.files.memory_files import MemoryFiles
 from pipeline_broker.objects import directory_store
 from pipeline_broker.objects.check import check_store
+from pipeline_broker.objects.delayed_store import DelayedStore
 from pipeline_broker.objects.directory_store import DirectoryStore
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.opening import open_store
@@ -22,9 +23,19 @@ from pipeline_broker.objects.store import (
     delete_all,
     list_all,
 )
+from pipeline_broker.objects.watched_store import WatchedStore
 from tests.objects import directory_server, s3_servers
 
-STORES = ("memory", "directory", "directory in memory", "moto", "directory server", "gofakes3", "versitygw")
+STORES = (
+    "memory",
+    "watched and delayed",
+    "directory",
+    "directory in memory",
+    "moto",
+    "directory server",
+    "gofakes3",
+    "versitygw",
+)
 LARGE = bytes(range(256)) * (9 << 12)  # 9 MiB: more than a part of an upload
 
 
@@ -34,6 +45,8 @@ def new_store(request, tmp_path_factory):
     directory = tmp_path_factory.mktemp("stores")
     if request.param == "memory":
         yield lambda _: MemoryStore()
+    elif request.param == "watched and delayed":
+        yield lambda _: WatchedStore(DelayedStore(MemoryStore(), 0.0001), lambda _: None)
     elif request.param == "directory":
         yield lambda name: DirectoryStore(SystemFileSystem(), directory / name)
     elif request.param == "directory in memory":

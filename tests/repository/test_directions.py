@@ -63,3 +63,17 @@ def test_synchronous_rooms_run_without_trio():
     )
     result = python(program)
     assert result.returncode == 0, result.stderr
+
+
+def test_a_broker_without_a_store_loads_nothing_of_objects(broker_process):
+    program = (
+        "import atexit, sys\n"
+        "atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr))\n"
+        "from pipeline_broker.cli import main\n"
+        "main()\n"
+    )
+    broker = broker_process(program=("-c", program))
+    broker.stop()
+    loaded = broker.stderr.split()
+    assert "pipeline_broker.node.upkeep" in loaded
+    assert [name for name in loaded if name.startswith(("pipeline_broker.objects", "obstore"))] == []

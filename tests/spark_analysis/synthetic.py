@@ -59,6 +59,15 @@ COLUMNS: dict[str, list[tuple[str, str]]] = {
     ],
     "mutes": [("connection", "i4"), ("reason", "i1"), ("began_ns", "i8"), ("ended_ns", "i8")],
     "queues": [("queue", "i2"), ("at_ns", "i8"), ("depth", "i4")],
+    "store": [
+        ("operation", "string"),
+        ("outcome", "string"),
+        ("requests", "i4"),
+        ("sent_bytes", "i8"),
+        ("received_bytes", "i8"),
+        ("began_ns", "i8"),
+        ("ended_ns", "i8"),
+    ],
     "client": [
         ("connection", "i4"),
         ("sequence", "i8"),

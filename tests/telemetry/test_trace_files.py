@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+from pipeline_broker.objects.store_around import Operation
+from pipeline_broker.objects.watched_store import EndedRequest, Outcome
 from pipeline_broker.telemetry.trace_files import QUEUE_SAMPLE_NS, ROWS_MAX, STRINGS_MAX, TraceFiles
 from stages.mute import MuteReason
 from stages.request import NO_OP, Close
@@ -17,6 +19,10 @@ REASONS = {reason.value: reason.name.lower() for reason in MuteReason}
 
 def lost(directory):
     return json.loads((directory / "lost.json").read_text(encoding="utf-8"))
+
+
+def strings(directory):
+    return [json.loads(line) for line in (directory / "strings.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 def test_requests_come_back_from_their_ring_file(tmp_path, read_ring, answered):
@@ -56,7 +62,7 @@ def test_requests_come_back_from_their_ring_file(tmp_path, read_ring, answered):
         "sent_ns": 10_000_000,
     }
     assert (rows[1]["commit"], rows[1]["submitted_ns"], rows[1]["durable_ns"]) == (None, None, None)
-    assert lost(tmp_path) == {"requests": 0, "appends": 0, "commits": 0, "mutes": 0, "queues": 0}
+    assert lost(tmp_path) == {"requests": 0, "appends": 0, "commits": 0, "mutes": 0, "queues": 0, "store": 0}
 
 
 def test_a_dropped_request_has_no_stamps_of_stages_it_did_not_reach(tmp_path, read_ring, answered):
@@ -243,3 +249,37 @@ def test_a_new_trace_replaces_an_earlier_one(tmp_path, read_ring, answered):
         files.close()
 
     assert [row["sequence"] for row in read_ring(tmp_path / "trace" / "requests.ring")[1]] == [0, 1]
+
+
+def test_requests_to_a_store_come_from_many_threads_and_none_behind_the_end(tmp_path, read_ring):
+    files = TraceFiles(tmp_path, REASONS)
+
+    def ask(number):
+        for step in range(50):
+            files.store_request_ended(EndedRequest(Operation.CREATE, "x", number, 0, step, step + 7, Outcome.DONE))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    files.store_request_ended(EndedRequest(Operation.UPLOAD, "y", 20 << 20, 0, 1, 2, Outcome.UNSURE, "lost"))
+    files.close()
+    ask(9)
+
+    _, rows = read_ring(tmp_path / "store.ring")
+    assert sorted((row["sent_bytes"], row["began_ns"]) for row in rows[:-1]) == [
+        (number, step) for number in range(4) for step in range(50)
+    ]
+    assert strings(tmp_path) == ["create", "done", "upload", "unsure"]
+    assert (rows[0]["operation"], rows[0]["outcome"]) == (0, 1)
+    assert rows[-1] == {
+        "operation": 2,
+        "outcome": 3,
+        "requests": 5,
+        "sent_bytes": 20 << 20,
+        "received_bytes": 0,
+        "began_ns": 1,
+        "ended_ns": 2,
+    }
+    assert lost(tmp_path)["store"] == 0

@@ -42,6 +42,8 @@ class BrokerSettings:
         commit_delay_ms: injected into every commit.
         commits_in_flight: group commits that may run at once.
         flush: `always` or `os`.
+        store: the address of the store that its journal and archive are in; empty: they are in its data directory.
+        store_delay_ms: injected into every request to it.
         trace: the folder of its trace files; None: it writes none.
         properties: that go over those of the mode.
     """
@@ -51,6 +53,8 @@ class BrokerSettings:
     commit_delay_ms: float = 0.0
     commits_in_flight: int = COMMITS_IN_FLIGHT_MAX
     flush: str = "always"
+    store: str = ""
+    store_delay_ms: float = 0.0
     trace: Path | None = None
     properties: tuple[tuple[str, str], ...] = ()
 
@@ -65,6 +69,8 @@ class BrokerSettings:
         arguments += ["--data", str(self.data)]
         if self.commit_delay_ms:
             arguments += ["--commit-delay", f"{self.commit_delay_ms:g}ms"]
+        if self.store:
+            arguments += ["--store", self.store, "--wal", "objects", "--store-delay", f"{self.store_delay_ms:g}ms"]
         if self.commits_in_flight != COMMITS_IN_FLIGHT_MAX:
             arguments += ["--commits-in-flight", str(self.commits_in_flight)]
         if self.trace is not None:

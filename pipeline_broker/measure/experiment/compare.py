@@ -20,7 +20,7 @@ from pipeline_broker.measure.experiment.drive import has_confluent
 from pipeline_broker.measure.experiment.fleet import HowBrokersStart
 from pipeline_broker.measure.experiment.kafka_process import fetch_jars
 from pipeline_broker.measure.experiment.modes import KAFKA_MODES
-from pipeline_broker.measure.experiment.plan import PROFILES, Request, plan, reading_order
+from pipeline_broker.measure.experiment.plan import Request, plan, reading_order
 from pipeline_broker.measure.experiment.progress import say
 from pipeline_broker.measure.experiment.raw import RawFolder
 from pipeline_broker.measure.experiment.results import Results
@@ -61,13 +61,15 @@ def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results
         ExperimentError, ClientError: it cannot go on.
     """
     request = options.request
-    profile = PROFILES[request.profile]
+    profile = request.sizes
     departures: Sequence[Sequence[Departure]] = ()
     if not request.chosen_grid:
         if not has_confluent():
             say("confluent-kafka is not installed (pip install 'pipeline-broker[compare]'): its cells are left out")
             request = attrs.evolve(request, with_confluent=False)
-        if DEFAULT_DATA.exists():
+        if request.on_store:
+            request = attrs.evolve(request, with_replay=False)  # its pace is one that classic could not keep
+        elif DEFAULT_DATA.exists():
             found = read_departures(DEFAULT_DATA, busiest_week_only=not profile.replay_whole_year)
             departures = stretches(found, request.replay_rounds)
         else:
@@ -75,6 +77,8 @@ def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results
             request = attrs.evolve(request, with_replay=False)
     if set(request.others) & set(KAFKA_MODES):
         fetch_jars()  # before anything else: it may take minutes, or fail
+    if options.how.store is not None:
+        options.how.store.check()
     seed = draw_seed() if options.seed is None else options.seed
     groups = plan(request, seed)
     times_s = [departure.time_s for part in departures for departure in part]
@@ -109,13 +113,16 @@ def ensure_report() -> None:
         )
 
 
-def run_report(out: Path) -> int:
+def run_report(out: Path, put_price: float, get_price: float) -> int:
     """Make Parquet, summary and page from the raw rows, or again from the Parquet files; the exit code.
+
+    Prices are dollars for a million requests to a store of objects.
 
     What goes wrong is said by the analysis itself, in one line.
     """
     say("making the report")
-    return subprocess.call(python_module("spark_analysis", str(out)), env=python_environment())  # noqa: S603 - our own module
+    prices = ["--put-price", f"{put_price:g}", "--get-price", f"{get_price:g}"]
+    return subprocess.call(python_module("spark_analysis", str(out), *prices), env=python_environment())  # noqa: S603 - our own module
 
 
 def empty_output(out: Path) -> RawFolder:

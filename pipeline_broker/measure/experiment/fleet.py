@@ -20,6 +20,7 @@ from pipeline_broker.measure.experiment.broker_process import (
     FoundBroker,
     RunningBroker,
 )
+from pipeline_broker.measure.experiment.compared_store import PROPERTIES, ComparedStore
 from pipeline_broker.measure.experiment.kafka_process import KafkaSettings
 from pipeline_broker.measure.experiment.modes import KAFKA_MODES, OTHER_BROKER
 from pipeline_broker.measure.experiment.raw import RawFolder
@@ -34,11 +35,18 @@ class HowBrokersStart:
     Attributes:
         flush, commits_in_flight: of brokers whose cell does not say it.
         against: the address of a broker that runs already and is driven beside ours.
+        store: that their journals and archives are in; None: each has a disk.
     """
 
     flush: str = "always"
     commits_in_flight: int = COMMITS_IN_FLIGHT_MAX
     against: tuple[str, int] | None = None
+    store: ComparedStore | None = None
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Of the brokers, beside those of a mode; what a cell varies goes over them."""
+        return {} if self.store is None else dict(PROPERTIES)
 
 
 @attrs.frozen(slots=True)
@@ -62,15 +70,18 @@ class BrokerStarts:
             return FoundBroker(*self.how.against)
         if side.mode in KAFKA_MODES:
             return KafkaSettings(side.mode, self.scratch / side.mode, is_synced=side.mode == KAFKA_MODES[0])
+        name, store = f"{group.runs[0].number}-{side.mode}-{side.number}", self.how.store
         traced = next((run for run in group.runs if run.traced and run.side == side), None)
         return BrokerSettings(
             mode=side.mode,
-            data=self.scratch / f"{group.runs[0].number}-{side.mode}-{side.number}",
+            data=self.scratch / name,
             commit_delay_ms=group.commit_delay_ms,
             commits_in_flight=group.broker.commits_in_flight or self.how.commits_in_flight,
             flush=group.broker.flush or self.how.flush,
+            store="" if store is None else store.address(name),
+            store_delay_ms=0.0 if store is None else store.delay_ms,
             trace=None if traced is None else self.raw.run(traced.number),
-            properties=group.broker.properties,
+            properties=tuple({**self.how.properties, **dict(group.broker.properties)}.items()),
         )
 
 

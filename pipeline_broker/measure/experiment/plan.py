@@ -113,12 +113,31 @@ PROFILES = {
 }
 
 
+STORE_LOADS: tuple[Load, ...] = ((1, 1, 0.0), (64, 1, 0.0), (64, 16, 0.0))
+STORE_PROFILES = {
+    name: attrs.evolve(
+        profile,
+        loads=STORE_LOADS if name == "quick" else (*STORE_LOADS, (5, 1, 0.0), (16, 16, 0.0)),
+        traced_loads=STORE_LOADS,
+        self_loads=((64, 1, 0.0),),
+        ladder_loads=(),
+        ablation_loads=((64, 1, 0.0),),
+        run_s=2.0,
+        warmup_s=0.5,
+    )
+    for name, profile in PROFILES.items()
+}
+"""The same where a commit is a request to a store, which takes tens of milliseconds: fewer loads, longer runs; nothing
+is offered at a pace that the classic mode would have to keep."""
+
+
 @attrs.frozen(slots=True)
 class Request:
     """What was asked for; a grid without values is the profile's own, with all that belongs to it.
 
     Attributes:
         others: brokers that are not ours and are driven beside the two sides, where no delay is injected into commits.
+        on_store: whether journal and archive are in a store of objects.
     """
 
     profile: str = "quick"
@@ -130,6 +149,12 @@ class Request:
     with_confluent: bool = True
     with_replay: bool = True
     others: tuple[str, ...] = ()
+    on_store: bool = False
+
+    @property
+    def sizes(self) -> Profile:
+        """How much is run, and how long."""
+        return (STORE_PROFILES if self.on_store else PROFILES)[self.profile]
 
     @property
     def chosen_grid(self) -> bool:
@@ -139,7 +164,7 @@ class Request:
     @property
     def rounds_wanted(self) -> int:
         """Of everything but what is traced."""
-        return self.rounds or PROFILES[self.profile].rounds
+        return self.rounds or self.sizes.rounds
 
     @property
     def replay_rounds(self) -> int:
@@ -160,7 +185,7 @@ class Request:
 def grid(request: Request) -> list[Cell]:
     """The cells of the raw client."""
     if not request.chosen_grid:
-        return [Cell(RAW, *load) for load in PROFILES[request.profile].loads]
+        return [Cell(RAW, *load) for load in request.sizes.loads]
     return [
         Cell(RAW, in_flight, connections, delay)
         for delay in request.delays_ms or QUICK_DELAYS_MS
@@ -171,7 +196,7 @@ def grid(request: Request) -> list[Cell]:
 
 def plan(request: Request, seed: int) -> list[Group]:
     """Everything that is to be run, in order, numbered from 1."""
-    profile = PROFILES[request.profile]
+    profile = request.sizes
     cells = grid(request)
     traced = cells if request.chosen_grid else _cells(profile.traced_loads)
     selves = [cells] if request.chosen_grid else [[cell] for cell in _cells(profile.self_loads)]
@@ -229,14 +254,14 @@ def _clients(request: Request) -> Iterator[Part]:
     if not request.with_confluent:
         return
     for linger in LINGERS_MS:
-        for producers in PROFILES[request.profile].producers:
+        for producers in request.sizes.producers:
             cell = Cell(CONFLUENT.format(linger), CONFLUENT_IN_FLIGHT, producers, linger_ms=linger)
             yield Part(CLIENTS_EXPERIMENT, cell, request.all_sides, request.rounds_wanted)
 
 
 def _ablation(request: Request) -> Iterator[Part]:
     """The axes one at a time, side by side."""
-    profile, modes = PROFILES[request.profile], request.modes
+    profile, modes = request.sizes, request.modes
     sides = tuple(Side(mode, modes.index(mode) if mode in modes else 1) for mode in profile.ablation_modes)
     for cell in _cells(profile.ablation_loads):
         yield Part(ABLATION_EXPERIMENT, cell, sides, request.rounds_wanted)
@@ -245,7 +270,7 @@ def _ablation(request: Request) -> Iterator[Part]:
 def _ladder(request: Request) -> Iterator[Part]:
     """Equal offers to all sides, in steps up to what side A can do and further."""
     offers = dict.fromkeys(Offer(share=share, of=request.modes[side]) for share, side in LADDER_STEPS)
-    for cell in _cells(PROFILES[request.profile].ladder_loads):
+    for cell in _cells(request.sizes.ladder_loads):
         for offer in offers:
             part = attrs.evolve(cell, offer=offer)
             yield Part(LADDER_EXPERIMENT, part, request.all_sides, request.rounds_wanted)

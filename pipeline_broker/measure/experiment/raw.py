@@ -7,6 +7,7 @@ resolved: the values that a mode stands for are written out, so that a reader ne
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import attrs
 
 from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
+from pipeline_broker.measure.experiment.compared_store import PROPERTIES, ComparedStore
 from pipeline_broker.measure.experiment.factors import Offer
 from pipeline_broker.measure.experiment.modes import MODES
 from pipeline_broker.measure.experiment.runs import RAW, Run
@@ -41,12 +43,19 @@ class Circumstances:
         flush, commits_in_flight: of the brokers, where the cell does not say them.
         machine: that it runs on.
         seed: of the order of the runs.
+        store: that the brokers have their journals and archives in; None: each has a disk.
     """
 
     flush: str
     commits_in_flight: int
     machine: dict[str, str | int]
     seed: int
+    store: ComparedStore | None = None
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Of all brokers, where a cell does not vary them."""
+        return {} if self.store is None else PROPERTIES
 
 
 @attrs.frozen(slots=True)
@@ -111,7 +120,13 @@ class RawFolder:
             "commit_delay_ms": cell.commit_delay_ms,
             "variant": cell.variant,
             "flush": cell.broker.flush or shared.flush,
-            "settings": {**settings, **dict(cell.broker.properties), "seed": shared.seed, "process": own.process},
+            "settings": {
+                **settings,
+                **shared.properties,
+                **dict(cell.broker.properties),
+                "seed": shared.seed,
+                "process": own.process,
+            },
             "factors": factors(run, shared),
             "machine": {**shared.machine, **own.machine},
             "client_cpu_share": round(measured.client_cpu_share, 4),
@@ -161,6 +176,8 @@ def factors(run: Run, shared: Circumstances) -> dict[str, Any]:
             "commit": mode.batching.value,
             "commits_in_flight": cell.broker.commits_in_flight or shared.commits_in_flight,
             "flush": cell.broker.flush or shared.flush,
-            "properties": dict(cell.broker.properties),
+            "properties": {**shared.properties, **dict(cell.broker.properties)},
         }
+        if shared.store is not None:
+            found |= {"wal": "objects", "store": shared.store.kind, "store_delay_ms": shared.store.delay_ms}
     return found

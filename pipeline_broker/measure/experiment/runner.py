@@ -14,6 +14,7 @@ from pathlib import Path
 import attrs
 
 from pipeline_broker.measure.experiment.budget import Costs, TimeLeft
+from pipeline_broker.measure.experiment.compared_store import ComparedStore
 from pipeline_broker.measure.experiment.drive import Driver, driver
 from pipeline_broker.measure.experiment.fleet import BrokerStarts, Fleet, HowBrokersStart, NumberedBroker, is_ours
 from pipeline_broker.measure.experiment.machine import Surroundings, describe_machine
@@ -55,9 +56,11 @@ def run_groups(setting: Setting, groups: Sequence[Group], results: Results) -> N
         ClientError: a broker could not be driven.
     """
     left = TimeLeft(setting.costs.of(groups))
-    circumstances = Circumstances(setting.how.flush, setting.how.commits_in_flight, describe_machine(), setting.seed)
+    how = setting.how
+    circumstances = Circumstances(how.flush, how.commits_in_flight, describe_machine(), setting.seed, how.store)
     with (
         _sigterm_as_interrupt(),
+        _cleared(how.store),
         _scratch(setting.out) as scratch,
         Fleet(BrokerStarts(setting.how, scratch, setting.raw)) as fleet,
         driver(setting.costs, setting.warmup_s, setting.departures, setting.seed) as drive,
@@ -121,6 +124,16 @@ def _scratch(out: Path) -> Iterator[Path]:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _cleared(store: ComparedStore | None) -> Iterator[None]:
+    """Leave nothing in the brokers' store."""
+    try:
+        yield
+    finally:
+        if store is not None:
+            store.clear()
 
 
 @contextlib.contextmanager

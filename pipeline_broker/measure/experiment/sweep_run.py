@@ -47,6 +47,8 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> Results:
         ClientError: a broker could not be driven.
     """
     _check_levels(sweep)
+    if options.how.store is not None:
+        options.how.store.check()
     raw, seed = _opened(sweep, options)
     groups = plan_sweep(sweep, seed)
     done = {run.number for run in _runs(groups) if raw.is_done(run.number)}
@@ -94,7 +96,10 @@ def _check_levels(sweep: Sweep) -> None:
 def _opened(sweep: Sweep, options: SweepOptions) -> tuple[RawFolder, int]:
     """The rows that there are of this sweep, and its seed."""
     path = options.out / SWEEP_FILE
-    planned = {**sweep.as_json(), "flush": options.how.flush, "commits_in_flight": options.how.commits_in_flight}
+    how = options.how
+    planned = {**sweep.as_json(), "flush": how.flush, "commits_in_flight": how.commits_in_flight}
+    if how.store is not None:
+        planned |= {"store": how.store.url, "store_delay_ms": how.store.delay_ms}
     if path.exists():
         begun = _read(path)
         seed = int(begun["seed"])

@@ -93,6 +93,16 @@ def test_a_self_comparison_is_side_b_on_two_brokers_under_a_load_of_the_grid(req
 
 
 @pytest.mark.parametrize("profile", list(PROFILES))
+def test_on_a_store_runs_are_long_and_nothing_is_offered_that_classic_cannot_keep(profile):
+    request = Request(profile=profile, on_store=True, with_replay=False)
+    runs = [run for group in plan(request, 1) for run in group.runs]
+    assert {run.experiment for run in runs} == {"grid", "clients", "ablation", "self"}
+    assert {(1, 1), (1, 64), (16, 64)} <= {(run.cell.connections, run.cell.in_flight) for run in runs}
+    assert all(run.cell.offer is None and not run.cell.commit_delay_ms for run in runs)
+    assert request.sizes.run_s >= 2
+
+
+@pytest.mark.parametrize("profile", list(PROFILES))
 def test_the_ladder_comes_after_the_closed_loops_that_tell_what_its_shares_are_of(profile):
     runs = runs_of(Request(profile=profile))
     ladder = [run for run in runs if run.experiment == "ladder"]
