@@ -1,4 +1,4 @@
-"""The options of a read: those of Spark's Kafka source, and `path` instead of its servers.
+"""The options of a read: those of Spark's Kafka source, and `path` or `store` instead of its servers.
 
 Rules of this file: no Spark. What is not known is refused, so that no option is without effect in silence.
 """
@@ -14,11 +14,13 @@ from urllib.parse import unquote, urlsplit
 
 import attrs
 
+from pipeline_broker.inspect.stored_archive import StoredPlace
+from pipeline_broker.log.archive.archive_place import ArchivePlace
 from pyspark_pipeline_broker.position import EARLIEST, LATEST, Position, offsets_of
 
 __all__ = ["ReadOptions"]
 
-PATH = "path"
+PATH, STORE, NODE = "path", "store", "nodeId"
 TOPICS = ("assign", "subscribe", "subscribePattern")
 """Exactly one of them says which topics."""
 STARTS = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
@@ -28,7 +30,7 @@ STRATEGY = "startingOffsetsByTimestampStrategy"
 DATA_LOSS = "failOnDataLoss"
 HEADERS = "includeHeaders"
 ISOLATION = "kafka.isolation.level"
-KNOWN = (PATH, *TOPICS, *STARTS, *ENDS, STRATEGY, DATA_LOSS, HEADERS, ISOLATION)
+KNOWN = (PATH, STORE, NODE, *TOPICS, *STARTS, *ENDS, STRATEGY, DATA_LOSS, HEADERS, ISOLATION)
 WHAT_TOPICS = "say which topics with one of assign, subscribe and subscribePattern"
 
 T = TypeVar("T")
@@ -39,7 +41,7 @@ class ReadOptions:
     """See the rules of the file.
 
     Attributes:
-        directory: the broker's data.
+        stored: the broker's data directory, or its store.
         topics: which are named; None where a pattern says which.
         wants: whether a topic is meant.
         partitions: those that are meant; None for all.
@@ -49,7 +51,7 @@ class ReadOptions:
         with_headers: headers are a column.
     """
 
-    directory: Path
+    stored: StoredPlace
     topics: tuple[str, ...] | None
     wants: Callable[[str], bool]
     partitions: frozenset[tuple[str, int]] | None
@@ -74,7 +76,7 @@ class ReadOptions:
         is_strict = _choice(said, STRATEGY, {"error": True, "latest": False}, "error")
         starting = _position(said, STARTS, LATEST if is_streaming else EARLIEST)
         return cls(
-            directory=_directory(said),
+            stored=_stored(said),
             topics=topics,
             wants=wants,
             partitions=partitions,
@@ -86,9 +88,22 @@ class ReadOptions:
         )
 
 
+def _stored(said: Mapping[str, str]) -> StoredPlace:
+    if STORE not in said:
+        if NODE in said:
+            raise ValueError(f"{NODE} is that of a broker whose {STORE} is given")
+        return _directory(said)
+    if PATH in said:
+        raise ValueError(f"a data directory names its store: give {PATH} or {STORE}")
+    node = said.get(NODE, "1").strip()
+    if not node.isdecimal():
+        raise ValueError(f"{NODE} is the node.id of a broker, not {said[NODE]!r}")
+    return ArchivePlace(said[STORE].strip(), int(node), "objects")
+
+
 def _directory(said: Mapping[str, str]) -> Path:
     if not said.get(PATH):
-        raise ValueError("path is missing: the data directory of a broker")
+        raise ValueError("path is missing: the data directory of a broker; or store, the address of its store")
     parts = urlsplit(said[PATH])
     if parts.scheme not in {"", "file"} or parts.netloc:
         raise ValueError(f"path is no directory that is mounted here: {said[PATH]}")

@@ -79,12 +79,12 @@ def _end(log: PartitionLog, options: ReadOptions) -> int:
 
 def _logs(options: ReadOptions) -> list[PartitionLog]:
     """Those that are meant; raises NoDataDirectoryError where one that is named is not there."""
-    logs = read_logs(options.directory, options.wants)
+    logs = read_logs(options.stored, options.wants)
     missing = set(options.topics or ()) - {log.topic for log in logs}
     if options.partitions is not None:
         there = {(log.topic, log.partition) for log in logs}
         missing |= {f"{topic}-{partition}" for topic, partition in options.partitions - there}
         logs = [log for log in logs if (log.topic, log.partition) in options.partitions]
     if missing:
-        raise NoDataDirectoryError(f"{options.directory} has no topic {', '.join(sorted(missing))}")
+        raise NoDataDirectoryError(f"{options.stored} has no topic {', '.join(sorted(missing))}")
     return logs

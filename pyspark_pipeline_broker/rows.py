@@ -7,11 +7,11 @@ number and their bytes, of which a single record may be more.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 
 from pipeline_broker.client.visible import visible_batches
+from pipeline_broker.inspect.stored_archive import StoredPlace
 from pipeline_broker.inspect.stored_range import StoredRange
 from pipeline_broker.records.record import Record
 
@@ -31,19 +31,19 @@ _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timest
 
 
 def arrow_batches(
-    stored: StoredRange, data_directory: Path, *, with_headers: bool, skips_gone: bool
+    stored: StoredRange, place: StoredPlace, *, with_headers: bool, skips_gone: bool
 ) -> Iterator[pa.RecordBatch]:
     """The visible records of a stretch.
 
     Args:
         stored: the stretch.
-        data_directory: where it is.
+        place: where it is.
         with_headers: headers are the last column.
         skips_gone: what was deleted meanwhile is no error.
     """
     rows: list[tuple[Record, int]] = []
     size_bytes = 0
-    for record, timestamp_type in _records(stored, data_directory, skips_gone=skips_gone):
+    for record, timestamp_type in _records(stored, place, skips_gone=skips_gone):
         rows.append((record, timestamp_type))
         size_bytes += len(record.key or b"") + len(record.value or b"")
         if len(rows) >= ROWS_MAX or size_bytes >= BYTES_MAX:
@@ -53,8 +53,8 @@ def arrow_batches(
         yield _batch(stored, rows, with_headers=with_headers)
 
 
-def _records(stored: StoredRange, data_directory: Path, *, skips_gone: bool) -> Iterator[tuple[Record, int]]:
-    for found in stored.read(data_directory, skips_gone=skips_gone):
+def _records(stored: StoredRange, place: StoredPlace, *, skips_gone: bool) -> Iterator[tuple[Record, int]]:
+    for found in stored.read(place, skips_gone=skips_gone):
         for batch in visible_batches(found.data, found.offset, found.end_offset, found.aborted):
             for record in batch.records:
                 yield record, int(batch.is_append_time)

@@ -35,7 +35,7 @@ class StoredRangePartition(InputPartition):
 def _read(options: ReadOptions, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
     if partition is not None:  # Spark has one task where there is nothing to read
         yield from arrow_batches(
-            partition.value, options.directory, with_headers=options.with_headers, skips_gone=options.skips_gone
+            partition.value, options.stored, with_headers=options.with_headers, skips_gone=options.skips_gone
         )
 
 

@@ -16,7 +16,9 @@ from pipeline_broker.inspect.findings import Damage
 from pipeline_broker.inspect.inspection import Inspection
 from pipeline_broker.inspect.json_report import json_lines
 from pipeline_broker.inspect.selection import DEPTHS, Selection
+from pipeline_broker.inspect.stored_archive import StoredPlace
 from pipeline_broker.inspect.text_report import text_lines
+from pipeline_broker.log.archive.archive_place import ArchivePlace
 
 __all__ = ["inspect"]
 
@@ -28,6 +30,14 @@ EXIT_USAGE = 2
 @click.command()
 @click.argument("data", type=click.Path(path_type=Path), required=False)
 @click.option("--data", "data_option", type=click.Path(path_type=Path), help="The same as DATA, as for serve.")
+@click.option("--store", metavar="URL", help="A store that has journal and archive, in place of a directory.")
+@click.option(
+    "--node-id",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="With --store: whose.",
+)
 @click.option(
     "--show",
     "depth",
@@ -41,8 +51,16 @@ EXIT_USAGE = 2
 @click.option("--from-offset", "first_offset", type=click.IntRange(0), help="Only records from this offset on.")
 @click.option("--to-offset", "last_offset", type=click.IntRange(0), help="Only records up to this offset.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def inspect(data: Path | None, data_option: Path | None, *, as_json: bool, **limits: str | int | None) -> None:
-    """Show and verify the journal and the archive of the data directory DATA (default ./data).
+def inspect(
+    data: Path | None,
+    data_option: Path | None,
+    store: str | None,
+    node_id: int,
+    *,
+    as_json: bool,
+    **limits: str | int | None,
+) -> None:
+    """Show and verify the journal and the archive of the data directory DATA (default ./data), or of a store.
 
     Nothing is written and no lock is taken: the broker may be running, its last commit may then look torn.
     The journal is verified as a whole; of the archive, what --topic, --partition and the offsets leave out is not read.
@@ -53,9 +71,12 @@ def inspect(data: Path | None, data_option: Path | None, *, as_json: bool, **lim
     """  # noqa: D301 - click's mark for "do not rewrap"
     if data is not None and data_option is not None:
         raise click.UsageError("the data directory is given twice")
+    if store is not None and (data or data_option) is not None:
+        raise click.UsageError("a data directory names its store: give one of both")
+    stored = data or data_option or DATA_DEFAULT if store is None else ArchivePlace(store, node_id, "objects")
     selection = Selection(**limits)  # type: ignore[arg-type]  # click has checked each
     try:
-        is_damaged = _report(data or data_option or DATA_DEFAULT, selection, as_json=as_json)
+        is_damaged = _report(stored, selection, as_json=as_json)
     except NoDataDirectoryError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_USAGE)
@@ -63,15 +84,15 @@ def inspect(data: Path | None, data_option: Path | None, *, as_json: bool, **lim
         sys.exit(EXIT_DAMAGED)
 
 
-def _report(directory: Path, selection: Selection, *, as_json: bool) -> bool:
+def _report(stored: StoredPlace, selection: Selection, *, as_json: bool) -> bool:
     """Print what is found; whether there was damage."""
     lines = json_lines if as_json else text_lines
     is_damaged = False
-    inspection = Inspection(directory, selection)
+    inspection = Inspection(stored, selection)
     for finding in inspection.findings():
         is_damaged = is_damaged or isinstance(finding, Damage)
         for line in lines(finding, selection):
             click.echo(line)
     if not is_damaged and not inspection.has_found_topic():
-        raise NoDataDirectoryError(f"{directory} has nothing of a topic {selection.topic!r}")
+        raise NoDataDirectoryError(f"{stored} has nothing of a topic {selection.topic!r}")
     return is_damaged

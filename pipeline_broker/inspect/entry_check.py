@@ -6,9 +6,9 @@ nothing of begins with offset 0, unless it belongs to a deleted topic: those are
 """
 
 from collections.abc import Iterator
+from typing import Protocol
 
 from pipeline_broker.inspect.findings import BatchFound, Damage, Finding
-from pipeline_broker.inspect.journal_segment import JournalSegment
 from pipeline_broker.inspect.secrets import without_secrets
 from pipeline_broker.inspect.selection import Selection
 from pipeline_broker.inspect.state_check import set_aside_in
@@ -21,7 +21,21 @@ from pipeline_broker.records.errors import RecordError
 from pipeline_broker.records.record import Record, iterate_records
 from pipeline_broker.wire.uuid_text import uuid_text
 
-__all__ = ["EntryCheck"]
+__all__ = ["EntryCheck", "NamedSegment"]
+
+
+class NamedSegment(Protocol):
+    """Where entries lie.
+
+    Attributes:
+        number: of the segment, or of the slot.
+        file: what it is called in findings.
+    """
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def file(self) -> str: ...
 
 
 class EntryCheck:
@@ -47,7 +61,7 @@ class EntryCheck:
         self._has_crossed = False
         self._unarchived.clear()
 
-    def findings(self, segment: JournalSegment, lsn: int, entry: StoredEntry) -> Iterator[Finding]:
+    def findings(self, segment: NamedSegment, lsn: int, entry: StoredEntry) -> Iterator[Finding]:
         """The entry if it is to be shown, and what is wrong with it."""
         topic_id, partition = split_key(entry.key)
         header, problem = _check(entry.batch)
@@ -87,7 +101,7 @@ class EntryCheck:
         except RecordError as error:
             return (), str(error)
 
-    def _cross(self, segment: JournalSegment, lsn: int, position: int) -> Iterator[Damage]:
+    def _cross(self, segment: NamedSegment, lsn: int, position: int) -> Iterator[Damage]:
         """The first entry that is not in the archive: until here both must say the same."""
         manifest = self._manifest
         if self._has_crossed or manifest is None or lsn < manifest.lsn:
@@ -100,7 +114,7 @@ class EntryCheck:
                 yield Damage(segment.file, position, reason, min(partition.end_offset, offset))
                 self._next_offsets[key] = partition.end_offset
 
-    def _follow(self, segment: JournalSegment, lsn: int, entry: StoredEntry, header: BatchHeader) -> str:
+    def _follow(self, segment: NamedSegment, lsn: int, entry: StoredEntry, header: BatchHeader) -> str:
         """What is wrong with where the batch begins."""
         if entry.key in self._next_offsets:
             expected = self._next_offsets[entry.key]
@@ -114,7 +128,7 @@ class EntryCheck:
         return f"offset {expected} of the partition should follow, not {header.base_offset}"
 
     def _first_offset(
-        self, manifest: Manifest, segment: JournalSegment, entry: StoredEntry, header: BatchHeader
+        self, manifest: Manifest, segment: NamedSegment, entry: StoredEntry, header: BatchHeader
     ) -> int | None:
         archived = manifest.partitions.get(entry.key)
         if archived is not None:

@@ -23,6 +23,7 @@ __all__ = [
     "EditFound",
     "Finding",
     "FrameFound",
+    "GenerationFound",
     "IndexFound",
     "IndexStatus",
     "Leftover",
@@ -33,6 +34,7 @@ __all__ = [
     "SegmentEnd",
     "SegmentFound",
     "SetAsideFound",
+    "SlotFound",
     "SpareFound",
     "Superseded",
     "TornTail",
@@ -133,6 +135,43 @@ class SpareFound:
 
     type: ClassVar[str] = "spare"
     file: str
+    size_bytes: int
+
+
+@attrs.frozen
+class SlotFound:
+    """An intact object of a journal in a store: one commit.
+
+    Attributes:
+        generation, slot: its place.
+        size_bytes: of the object.
+        first_lsn, entry_count: its entries.
+    """
+
+    type: ClassVar[str] = "slot"
+    generation: int
+    slot: int
+    size_bytes: int
+    first_lsn: int
+    entry_count: int
+
+
+@attrs.frozen
+class GenerationFound:
+    """What one owner has written to a journal in a store, as far as it is not given back.
+
+    Attributes:
+        generation: its number.
+        first_slot, last_slot: its objects.
+        slots, entries, size_bytes: how many, of how many bytes.
+    """
+
+    type: ClassVar[str] = "generation"
+    generation: int
+    first_slot: int
+    last_slot: int
+    slots: int
+    entries: int
     size_bytes: int
 
 
@@ -362,7 +401,7 @@ class Totals:
     """The end of the report.
 
     Attributes:
-        segments, frames, entries, records: what was found in the journal.
+        segments, frames, entries, records: what was found in the journal; of one in a store, generations and objects.
         batch_bytes: of all batches there.
         next_lsn: where a broker would go on.
         archived_lsn: everything in front of it is in the archive.
@@ -394,6 +433,8 @@ class Totals:
 Finding = (
     SegmentFound
     | FrameFound
+    | SlotFound
+    | GenerationFound
     | BatchFound
     | SegmentEnd
     | SpareFound

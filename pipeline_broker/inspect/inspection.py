@@ -1,4 +1,4 @@
-"""One look at a data directory: the manifest, the archive, the journal, the mark of a clean shutdown, in this order.
+"""One look at what is stored: the manifest, the archive, the journal, the mark of a clean shutdown, in this order.
 
 Rules of this file: read only. The archive comes first because the journal goes on where it ends; what a running broker
 archives meanwhile is not looked at in the archive any more, and no longer in the journal.
@@ -11,7 +11,6 @@ from pathlib import Path
 from pipeline_broker.files.file_system import FileSystem, ReadOnlyFileSystem
 from pipeline_broker.inspect.archive_reader import ArchiveReader
 from pipeline_broker.inspect.entry_check import EntryCheck
-from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import (
     ArchivedBatchFound,
     ArchiveSegmentFound,
@@ -19,29 +18,28 @@ from pipeline_broker.inspect.findings import (
     Damage,
     Finding,
     FrameFound,
+    GenerationFound,
     Leftover,
     PartitionFound,
     SegmentFound,
     SetAsideFound,
+    SlotFound,
     TornTail,
     Totals,
 )
-from pipeline_broker.inspect.journal_reader import JournalReader
 from pipeline_broker.inspect.mark_reader import MarkReader
 from pipeline_broker.inspect.selection import EVERYTHING, Selection
-from pipeline_broker.inspect.stored_archive import open_stored_archive
+from pipeline_broker.inspect.stored_archive import StoredPlace, is_there, journal_of, open_stored_archive
 from pipeline_broker.inspect.topic_names import TopicNames
-from pipeline_broker.log.archive.archive import ARCHIVE_NAME
-from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 
-__all__ = ["Inspection", "refuse_others"]
+__all__ = ["Inspection"]
 
 
 class Inspection:
     """See the rules of the file.
 
     Args:
-        data_directory: a broker's.
+        stored: a data directory, or a node of a store that has everything.
         selection: what is shown.
         files: the file system.
 
@@ -49,15 +47,13 @@ class Inspection:
         NoDataDirectoryError: there is neither a journal nor an archive in it.
     """
 
-    def __init__(
-        self, data_directory: Path, selection: Selection = EVERYTHING, files: FileSystem | None = None
-    ) -> None:
-        self._directory = data_directory
+    def __init__(self, stored: StoredPlace, selection: Selection = EVERYTHING, files: FileSystem | None = None) -> None:
+        self._stored = stored
         self._selection = selection
         self._files = ReadOnlyFileSystem() if files is None else files
         self._counts: Counter[str] = Counter()
         self._names = TopicNames()
-        refuse_others(data_directory)
+        is_there(self._files, stored)
 
     def findings(self) -> Iterator[Finding]:
         """Everything in the order in which it lies there; the totals come last.
@@ -71,16 +67,18 @@ class Inspection:
         yield Totals(**self._counts)
 
     def _walk(self) -> Iterator[Finding]:
-        mark = MarkReader(self._files, self._directory)
-        archive = open_stored_archive(self._files, self._directory)
+        mark = MarkReader(self._files, self._stored) if isinstance(self._stored, Path) else None
+        archive = open_stored_archive(self._files, self._stored)
         manifests = archive.manifests
         yield from manifests.findings()
         if manifests.manifest is not None:
             self._counts["archived_lsn"] = manifests.manifest.lsn
             yield from ArchiveReader(archive, self._names, self._selection).findings()
-        journal = JournalReader(self._directory, manifests, EntryCheck(self._names, self._selection))
+        journal = journal_of(self._files, self._stored, manifests, EntryCheck(self._names, self._selection))
         yield from journal.findings()
-        if not self._counts["damages"]:  # else it is known already why things do not end where the mark says
+        if (
+            mark is not None and not self._counts["damages"]
+        ):  # else it is known already why things do not end where the mark says
             yield from mark.findings(journal, manifests)
         self._counts["next_lsn"] = max(journal.next_lsn, self._counts["archived_lsn"])
 
@@ -88,18 +86,6 @@ class Inspection:
         """Afterwards: whether there was anything of the topic that is asked for."""
         is_found = self._counts["entries"] or self._counts["archived_partitions"]
         return self._selection.topic is None or bool(is_found) or self._names.has_one_taken_by(self._selection)
-
-
-def refuse_others(directory: Path) -> None:
-    """Say what it is when it is no data directory; raises NoDataDirectoryError."""
-    try:
-        names = {entry.name for entry in directory.iterdir()}
-    except FileNotFoundError:
-        raise NoDataDirectoryError(f"{directory} does not exist") from None
-    except OSError as error:
-        raise NoDataDirectoryError(f"{directory} cannot be read: {error.strerror}") from None
-    if names.isdisjoint({JOURNAL_NAME, ARCHIVE_NAME}):
-        raise NoDataDirectoryError(f"{directory} is no data directory: it has no journal")
 
 
 def _count(counts: Counter[str], finding: Finding) -> None:
@@ -119,6 +105,8 @@ def _count(counts: Counter[str], finding: Finding) -> None:
 _COUNTED: dict[type, str] = {
     SegmentFound: "segments",
     FrameFound: "frames",
+    GenerationFound: "segments",
+    SlotFound: "frames",
     PartitionFound: "archived_partitions",
     ArchiveSegmentFound: "archived_segments",
     TornTail: "torn_tails",

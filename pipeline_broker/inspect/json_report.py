@@ -11,7 +11,15 @@ from typing import Any
 
 import attrs
 
-from pipeline_broker.inspect.findings import ArchivedBatchFound, BatchFound, EditFound, Finding, FrameFound, IndexStatus
+from pipeline_broker.inspect.findings import (
+    ArchivedBatchFound,
+    BatchFound,
+    EditFound,
+    Finding,
+    FrameFound,
+    IndexStatus,
+    SlotFound,
+)
 from pipeline_broker.inspect.markers import marker_of
 from pipeline_broker.inspect.selection import Selection
 from pipeline_broker.records.compression import codec_name
@@ -69,7 +77,7 @@ def json_lines(finding: Finding, selection: Selection) -> Iterator[str]:
         if not selection.shows("entries"):
             return
         fields = _batch(finding, selection)
-    elif isinstance(finding, FrameFound | EditFound) and not selection.shows_commits:
+    elif isinstance(finding, FrameFound | SlotFound | EditFound) and not selection.shows_commits:
         return
     else:
         fields = attrs.asdict(finding, value_serializer=_plain)

@@ -11,8 +11,7 @@ from pathlib import Path
 from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import Damage, Finding, Leftover, MarkFound, Superseded
-from pipeline_broker.inspect.journal_reader import JournalReader
-from pipeline_broker.inspect.stored_archive import Manifests
+from pipeline_broker.inspect.stored_archive import JournalPass, Manifests
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME, CleanShutdown, mark_path, read_mark
 
 __all__ = ["MarkReader"]
@@ -34,7 +33,7 @@ class MarkReader:
         self._directory = data_directory
         self._size_bytes, self._mark = self._read()
 
-    def findings(self, journal: JournalReader, manifests: Manifests) -> Iterator[Finding]:
+    def findings(self, journal: JournalPass, manifests: Manifests) -> Iterator[Finding]:
         """What the mark says, and where that is not so; `journal` and `manifests` have been read by now.
 
         Raises:

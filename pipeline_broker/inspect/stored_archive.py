@@ -1,31 +1,65 @@
-"""The archive of a data directory, wherever it is: its manifest, its files, and what does not belong to it.
+"""What a broker has stored, wherever it is: in its data directory, in a store, or in both.
 
-Rules of this file: read only. An archive in a store of objects is read as its log says now, and asked for anew when its
-broker has changed it meanwhile; what a reader asks of both kinds is the same.
+Rules of this file: read only. It is named by the data directory, or by the store and the node. An archive in a store of
+objects is read as its log says now, and asked for anew when its broker has changed it meanwhile; what a reader asks of
+all kinds is the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import Finding, Leftover
 from pipeline_broker.inspect.manifest_reader import ManifestReader
 from pipeline_broker.log.archive.archive import ARCHIVE_NAME
-from pipeline_broker.log.archive.archive_place import read_archive_place
+from pipeline_broker.log.archive.archive_place import ArchivePlace, read_archive_place
 from pipeline_broker.log.archive.local_store import LocalStore
 from pipeline_broker.log.archive.manifest import Manifest
 from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME, WRITING_NAME
 from pipeline_broker.log.errors import ManifestDamaged
+from pipeline_broker.log.journal.journal_files import JournalFiles
+from pipeline_broker.log.journal.segment import global_position
+from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 
 if TYPE_CHECKING:
+    from pipeline_broker.inspect.entry_check import EntryCheck
     from pipeline_broker.log.archive.store import SegmentStore
     from pipeline_broker.log.journal.clean_shutdown import ManifestEnd
+    from pipeline_broker.log.journal_port import JournalBytes
 
-__all__ = ["Manifests", "StoredArchive", "open_stored_archive"]
+__all__ = [
+    "JournalPass",
+    "Manifests",
+    "StoredArchive",
+    "StoredPlace",
+    "is_there",
+    "journal_bytes",
+    "journal_of",
+    "open_stored_archive",
+]
+
+StoredPlace: TypeAlias = Path | ArchivePlace
+"""A data directory, or a node of a store that has all of it."""
+
+
+class JournalPass(Protocol):
+    """One pass over a journal.
+
+    Attributes:
+        next_lsn: behind the last entry that counts.
+    """
+
+    next_lsn: int
+
+    def findings(self) -> Iterator[Finding]:
+        """Everything in the order in which it lies there; raises NoDataDirectoryError where it cannot be read."""
+
+    def ends_at(self, number: int, identity: int, position: int) -> bool:
+        """Whether the last segment with a frame that counts is this one, and the frame ends at this position."""
 
 
 class Manifests(Protocol):
@@ -95,22 +129,76 @@ class _LocalArchive:
             yield Leftover(f"{ARCHIVE_NAME}/{name}", 0, 0, "no file of a broker")
 
 
-def open_stored_archive(files: FileSystem, data_directory: Path) -> StoredArchive:
-    """The archive of a data directory.
+def open_stored_archive(files: FileSystem, stored: StoredPlace) -> StoredArchive:
+    """The archive of a broker.
 
     Raises:
-        NoDataDirectoryError: its store cannot be reached, or has the journal too, which is not read there.
+        NoDataDirectoryError: its store cannot be reached.
     """
-    try:
-        place = read_archive_place(files, data_directory)
-    except ManifestDamaged as error:
-        raise NoDataDirectoryError(f"{data_directory}: {error}") from None
-    except OSError as error:
-        raise NoDataDirectoryError(f"{data_directory} cannot be read: {error.strerror}") from None
+    place = _place(files, stored)
     if place is None:
-        return _LocalArchive(files, data_directory)
-    if place.wal == "objects":  # what is in the archive alone would be taken for everything
-        raise NoDataDirectoryError(f"the journal of {data_directory} is in {place.url}, where it cannot be inspected")
+        assert isinstance(stored, Path)
+        return _LocalArchive(files, stored)
     from pipeline_broker.inspect.object_archive import ObjectArchive  # noqa: PLC0415 - for those who have one
 
     return ObjectArchive.find(place, files)
+
+
+def journal_of(files: FileSystem, stored: StoredPlace, manifests: Manifests, check: EntryCheck) -> JournalPass:
+    """One pass over the journal of a broker.
+
+    Args:
+        files: the file system.
+        stored: where it is.
+        manifests: what is archived.
+        check: is shown all entries that count, in their order.
+    """
+    place = _place(files, stored)
+    if place is not None and place.wal == "objects":
+        from pipeline_broker.inspect.object_journal import ObjectJournalReader  # noqa: PLC0415 - for those who have one
+
+        return ObjectJournalReader(place, files, manifests, check)
+    from pipeline_broker.inspect.journal_reader import JournalReader  # noqa: PLC0415 - it knows this file
+
+    assert isinstance(stored, Path)
+    return JournalReader(stored, manifests, check)
+
+
+def journal_bytes(files: FileSystem, stored: StoredPlace) -> tuple[JournalBytes, Callable[[int, int], int]]:
+    """What the places in a journal lead to; and what makes a place of a segment, or a slot, and a position in it."""
+    place = _place(files, stored)
+    if place is not None and place.wal == "objects":
+        from pipeline_broker.inspect.object_journal import ObjectJournalBytes  # noqa: PLC0415 - for those who have one
+
+        return ObjectJournalBytes(place, files), ObjectJournalBytes.place_at
+    assert isinstance(stored, Path)
+    return JournalFiles(files, stored / JOURNAL_NAME), global_position
+
+
+def is_there(files: FileSystem, stored: StoredPlace) -> None:
+    """See that something is stored there; raises NoDataDirectoryError."""
+    if isinstance(stored, ArchivePlace):
+        return  # its journal says so
+    try:
+        names = {entry.name for entry in stored.iterdir()}
+    except FileNotFoundError:
+        raise NoDataDirectoryError(f"{stored} does not exist") from None
+    except OSError as error:
+        raise NoDataDirectoryError(f"{stored} cannot be read: {error.strerror}") from None
+    place = _place(files, stored)
+    if place is not None and place.wal == "objects":
+        return
+    if names.isdisjoint({JOURNAL_NAME, ARCHIVE_NAME}):
+        raise NoDataDirectoryError(f"{stored} is no data directory: it has no journal")
+
+
+def _place(files: FileSystem, stored: StoredPlace) -> ArchivePlace | None:
+    """The store that has a broker's archive; None when that is in the data directory."""
+    if isinstance(stored, ArchivePlace):
+        return stored
+    try:
+        return read_archive_place(files, stored)
+    except ManifestDamaged as error:
+        raise NoDataDirectoryError(f"{stored}: {error}") from None
+    except OSError as error:
+        raise NoDataDirectoryError(f"{stored} cannot be read: {error.strerror}") from None

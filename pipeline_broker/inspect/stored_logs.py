@@ -1,6 +1,6 @@
-"""The logs of a data directory as its broker would show them to readers, without one.
+"""The logs that a broker has stored as it would show them to readers, without one.
 
-Rules of this file: read only, no lock, so that the directory of a running broker can be read as well: what it archives
+Rules of this file: read only, no lock, so that what a running broker has can be read as well: what it archives
 or deletes meanwhile is looked at anew. Archive and journal are judged as `inspect` judges them, and what is damaged is
 refused, since a reader would not notice what is missing; a torn end counts for nothing. Entries that a running broker
 has written and not synced yet count: a power cut in between may take them away.
@@ -10,24 +10,24 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from pipeline_broker.files.file_system import ReadOnlyFileSystem
-from pipeline_broker.inspect.entry_check import EntryCheck
+from pipeline_broker.inspect.entry_check import EntryCheck, NamedSegment
 from pipeline_broker.inspect.errors import NoDataDirectoryError, StoredDataError
 from pipeline_broker.inspect.findings import Damage, Finding
-from pipeline_broker.inspect.inspection import refuse_others
-from pipeline_broker.inspect.journal_reader import JournalReader
-from pipeline_broker.inspect.journal_segment import JournalSegment
 from pipeline_broker.inspect.mark_reader import MarkReader
 from pipeline_broker.inspect.selection import Selection
-from pipeline_broker.inspect.stored_archive import open_stored_archive
+from pipeline_broker.inspect.stored_archive import (
+    StoredPlace,
+    is_there,
+    journal_bytes,
+    journal_of,
+    open_stored_archive,
+)
 from pipeline_broker.inspect.topic_names import TopicNames
 from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.archive.manifest import Manifest, PartitionManifest
 from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt, SegmentGone
 from pipeline_broker.log.journal.frame import StoredEntry, entry_key, split_key
-from pipeline_broker.log.journal.journal_files import JournalFiles
-from pipeline_broker.log.journal.segment import global_position
-from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.producer_state import ProducerStates
 from pipeline_broker.log.partition.reading import JournalSource
@@ -39,7 +39,7 @@ from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.log_starts import LogStarts
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, Topic
 
-__all__ = ["DirectoryFiles", "read_logs"]
+__all__ = ["StoredFiles", "read_logs"]
 
 READS_MAX = 3
 """Of a directory that changes while it is read, before it is taken for damaged."""
@@ -47,19 +47,23 @@ NOTHING = Selection(topic="")
 """No topic has this name, so that no entry is shown: they are replayed."""
 
 
-class DirectoryFiles:
-    """The files of a data directory, for reading.
+class StoredFiles:
+    """What a broker has stored, for reading.
 
     Args:
-        data_directory: a broker's.
+        stored: where it is.
+
+    Attributes:
+        place_at: a segment of the journal, or a slot, and a position in it as a place.
     """
 
-    def __init__(self, data_directory: Path) -> None:
+    def __init__(self, stored: StoredPlace) -> None:
         files = ReadOnlyFileSystem()
-        archive = open_stored_archive(files, data_directory)
+        archive = open_stored_archive(files, stored)
         archive.prepare()
         self._archive = SegmentReader(archive.store)
-        self._sources = (JournalSource(JournalFiles(files, data_directory / JOURNAL_NAME)),)
+        journal, self.place_at = journal_bytes(files, stored)
+        self._sources = (JournalSource(journal),)
 
     def empty_log(self, topic: str, topic_id: bytes, partition: int) -> PartitionLog:
         """A log over these files that knows of no batch yet."""
@@ -75,26 +79,28 @@ class DirectoryFiles:
             yield from self._archive.batches(manifest.folder, segment)
 
 
-def read_logs(data_directory: Path, wants: Callable[[str], bool]) -> list[PartitionLog]:
+def read_logs(stored: StoredPlace, wants: Callable[[str], bool]) -> list[PartitionLog]:
     """The logs of the topics that there are, of those whose name is wanted, by topic and partition.
 
     Raises:
         NoDataDirectoryError: there is nothing that could be read.
         StoredDataError: what there is is damaged.
     """
-    refuse_others(data_directory)
+    is_there(ReadOnlyFileSystem(), stored)
     for left in reversed(range(READS_MAX)):
         files = ReadOnlyFileSystem()
-        replay, mark = _Replay(data_directory, wants), MarkReader(files, data_directory)
-        manifests = open_stored_archive(files, data_directory).manifests
-        journal = JournalReader(data_directory, manifests, replay)
+        mark = MarkReader(files, stored) if isinstance(stored, Path) else None
+        replay = _Replay(stored, wants)
+        manifests = open_stored_archive(files, stored).manifests
+        journal = journal_of(files, stored, manifests, replay)
         try:
             _refuse_damage(manifests.findings())
             _refuse_damage(journal.findings())
-            _refuse_damage(mark.findings(journal, manifests))
+            if mark is not None:
+                _refuse_damage(mark.findings(journal, manifests))
         except (DamagedSegment, JournalCorrupt, SegmentGone, StoredDataError) as error:
             if not left:
-                raise StoredDataError(f"{data_directory}: {error}") from None
+                raise StoredDataError(f"{stored}: {error}") from None
         except PermissionError as error:
             raise NoDataDirectoryError(f"{error.filename} cannot be read: {error.strerror}") from None
         else:
@@ -112,14 +118,14 @@ class _Replay(EntryCheck):
     """Checks the entries of the journal, and makes the logs of those that the archive does not hold.
 
     Args:
-        data_directory: a broker's.
+        stored: where it is.
         wants: topics.
     """
 
-    def __init__(self, data_directory: Path, wants: Callable[[str], bool]) -> None:
+    def __init__(self, stored: StoredPlace, wants: Callable[[str], bool]) -> None:
         self._topics = TopicNames()
         super().__init__(self._topics, NOTHING)
-        self._files = DirectoryFiles(data_directory)
+        self._files = StoredFiles(stored)
         self._wants = wants
         self._archived: Manifest = Manifest()
         self._logs: dict[bytes, PartitionLog] = {}
@@ -137,7 +143,7 @@ class _Replay(EntryCheck):
                 self._topics.note_batch(METADATA_TOPIC_ID, header, batch)
                 self._note_log_starts(header, batch)
 
-    def findings(self, segment: JournalSegment, lsn: int, entry: StoredEntry) -> Iterator[Finding]:
+    def findings(self, segment: NamedSegment, lsn: int, entry: StoredEntry) -> Iterator[Finding]:
         yield from super().findings(segment, lsn, entry)
         if lsn < self._archived.lsn:
             return
@@ -149,7 +155,7 @@ class _Replay(EntryCheck):
         name = self._topics.find(topic_id)
         if name is not None and self._wants(name):
             log = self._log(Topic(name, topic_id, 0), partition)
-            log.replay(header, global_position(segment.number, entry.place), 0, entry.batch)
+            log.replay(header, self._files.place_at(segment.number, entry.place), 0, entry.batch)
 
     def _note_log_starts(self, header: BatchHeader, batch: memoryview) -> None:
         try:

@@ -6,12 +6,12 @@ in one of the journal. What a running broker has moved into the archive meanwhil
 
 from collections.abc import Iterator
 from itertools import groupby
-from pathlib import Path
 
 import attrs
 
 from pipeline_broker.inspect.errors import RecordsGoneError, StoredDataError
-from pipeline_broker.inspect.stored_logs import READS_MAX, DirectoryFiles, read_logs
+from pipeline_broker.inspect.stored_archive import StoredPlace
+from pipeline_broker.inspect.stored_logs import READS_MAX, StoredFiles, read_logs
 from pipeline_broker.log.archive.manifest import PartitionManifest
 from pipeline_broker.log.errors import DamagedSegment, SegmentGone
 from pipeline_broker.log.journal.segment import split_position
@@ -62,11 +62,11 @@ class StoredRange:
     placed: tuple[tuple[int, int, int, int], ...]
     aborted: tuple[AbortedTransaction, ...] | None
 
-    def read(self, data_directory: Path, *, skips_gone: bool = False) -> Iterator[StoredBatches]:
+    def read(self, stored: StoredPlace, *, skips_gone: bool = False) -> Iterator[StoredBatches]:
         """Its batches, a few megabytes of them at once.
 
         Args:
-            data_directory: where they are.
+            stored: where they are.
             skips_gone: leave out what is not there any more.
 
         Raises:
@@ -78,7 +78,7 @@ class StoredRange:
             one = coming.pop(0)
             offset = max(offset, one.first_offset)
             try:
-                for batches in one._batches(data_directory, offset):  # noqa: SLF001 - one of its own kind
+                for batches in one._batches(stored, offset):  # noqa: SLF001 - one of its own kind
                     yield batches
                     offset = batches.end_offset
                 offset = one.end_offset
@@ -86,10 +86,10 @@ class StoredRange:
                 reads += 1
                 if reads >= READS_MAX:
                     raise StoredDataError(str(error)) from None
-                coming = self._looked_for_anew(data_directory, offset, skips_gone=skips_gone)
+                coming = self._looked_for_anew(stored, offset, skips_gone=skips_gone)
 
-    def _batches(self, data_directory: Path, offset: int) -> Iterator[StoredBatches]:
-        log = self._log(DirectoryFiles(data_directory))
+    def _batches(self, stored: StoredPlace, offset: int) -> Iterator[StoredBatches]:
+        log = self._log(StoredFiles(stored))
         while offset < self.end_offset:
             result = log.read(offset, BYTES_PER_READ, at_least_one=True)
             parts = result.parts if result.cold is None else result.cold()
@@ -105,7 +105,7 @@ class StoredRange:
         concerned = (it for it in self.aborted if it.first_offset < end_offset and it.last_offset >= offset)
         return [(it.producer_id, it.first_offset) for it in concerned]
 
-    def _log(self, files: DirectoryFiles) -> PartitionLog:
+    def _log(self, files: StoredFiles) -> PartitionLog:
         log = files.empty_log(self.topic, self.topic_id, self.partition)
         if self.archived is not None:
             log.attach(files.archived(self.archived), ProducerStates())
@@ -114,8 +114,8 @@ class StoredRange:
         log.log_end_offset = log.high_watermark = self.end_offset
         return log
 
-    def _looked_for_anew(self, data_directory: Path, offset: int, *, skips_gone: bool) -> "list[StoredRange]":
-        logs = read_logs(data_directory, lambda name: name == self.topic)
+    def _looked_for_anew(self, stored: StoredPlace, offset: int, *, skips_gone: bool) -> "list[StoredRange]":
+        logs = read_logs(stored, lambda name: name == self.topic)
         log = next((it for it in logs if (it.topic_id, it.partition) == (self.topic_id, self.partition)), None)
         start = self.end_offset if log is None else log.log_start_offset
         if start > offset and not skips_gone:

@@ -18,6 +18,7 @@ from pipeline_broker.inspect.findings import (
     EditFound,
     Finding,
     FrameFound,
+    GenerationFound,
     IndexFound,
     Leftover,
     ManifestFound,
@@ -26,6 +27,7 @@ from pipeline_broker.inspect.findings import (
     SegmentEnd,
     SegmentFound,
     SetAsideFound,
+    SlotFound,
     SpareFound,
     Superseded,
     TornTail,
@@ -98,6 +100,20 @@ def _frame_line(found: FrameFound) -> str:
     return (
         f"  frame @{found.position}: {found.entry_count} entries from LSN {found.first_lsn}, "
         f"{found.size_bytes:,} bytes, durable before it: LSN below {found.durable_lsn}"
+    )
+
+
+def _slot_line(found: SlotFound) -> str:
+    return (
+        f"  slot {found.slot} of generation {found.generation}: {found.entry_count} entries from LSN "
+        f"{found.first_lsn}, {found.size_bytes:,} bytes"
+    )
+
+
+def _generation_line(found: GenerationFound) -> str:
+    return (
+        f"generation {found.generation}: slots {found.first_slot}..{found.last_slot}, {found.slots:,} objects with "
+        f"{found.entries:,} entries in {found.size_bytes:,} bytes"
     )
 
 
@@ -263,6 +279,8 @@ def _totals_line(totals: Totals) -> str:
 _LINES: dict[type, Callable[[Any], str]] = {
     SegmentFound: _segment_line,
     FrameFound: _frame_line,
+    SlotFound: _slot_line,
+    GenerationFound: _generation_line,
     SegmentEnd: _segment_end_line,
     SpareFound: _spare_line,
     EditFound: _edit_line,
@@ -285,5 +303,5 @@ def text_lines(finding: Finding, selection: Selection) -> Iterator[str]:
     """The lines of a finding in a report of this depth."""
     if isinstance(finding, BatchFound | ArchivedBatchFound):
         yield from _batch_lines(finding, selection)
-    elif not isinstance(finding, FrameFound | EditFound) or selection.shows_commits:
+    elif not isinstance(finding, FrameFound | SlotFound | EditFound) or selection.shows_commits:
         yield _LINES[type(finding)](finding)

@@ -36,7 +36,7 @@ from pipeline_broker.objects.slot_writer import FencedError, SlotWriter, WriterS
 from pipeline_broker.objects.store import ObjectStore, ObjectStoreError
 from pipeline_broker.records.batch import HEADER_SIZE as BATCH_HEADER_SIZE
 
-__all__ = ["ObjectJournal", "SlotTicket", "lsn_of"]
+__all__ = ["ObjectJournal", "SlotTicket", "journal_name", "lsn_of"]
 
 LSN_BITS = 21
 """Entries of a commit: two million, more than the largest request has batches."""
@@ -46,6 +46,11 @@ SEGMENT_BYTES = 16 << 20
 SEGMENT_ENTRIES_MAX = 1 << 16
 
 _LENGTH = struct.Struct("<i")
+
+
+def journal_name(node: int) -> str:
+    """The log of a node's journal in its store."""
+    return f"wal/{node}"
 
 
 def lsn_of(slot: int, place: int = 0) -> int:

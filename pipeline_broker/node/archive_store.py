@@ -22,7 +22,7 @@ from pipeline_broker.log.archive.archive_place import ArchivePlace, read_archive
 from pipeline_broker.log.archive.object_archive import open_object_archive
 from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
-from pipeline_broker.log.object_journal import ObjectJournal
+from pipeline_broker.log.object_journal import ObjectJournal, journal_name
 from pipeline_broker.node.options import StartBlockedError, StartError
 from pipeline_broker.objects.check import check_store
 from pipeline_broker.objects.delayed_store import DelayedStore
@@ -187,7 +187,7 @@ class ArchiveStore:
 
     @property
     def _journal_name(self) -> str:
-        return f"wal/{self.place.node}"
+        return journal_name(self.place.node)
 
     def _has_journal(self) -> bool:
         try:

@@ -27,7 +27,7 @@ whose it is. A takeover may end anywhere: a generation in which nothing was writ
 import enum
 import re
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from pipeline_broker.records.checksum import crc32c
@@ -44,6 +44,7 @@ __all__ = [
     "boundary_name",
     "data_places",
     "place_of",
+    "places_so_far",
     "slot_name",
 ]
 
@@ -306,6 +307,17 @@ def data_places(boundary: Boundary, end: Place, listing: Mapping[Place, bool]) -
         is_fence = listing.get(place)
         if is_fence is None:
             raise BrokenLogError(f"slot {place.slot} of generation {place.generation} is missing")
+        if is_fence:
+            place = _behind_fence(place)
+        else:
+            yield place
+            place = Place(place.generation, place.slot + 1)
+
+
+def places_so_far(boundary: Place, listing: Mapping[Place, bool]) -> Iterator[Place]:
+    """The places of data from a boundary on, over all fences, up to the first that is empty: of a log that lives."""
+    place = boundary
+    while (is_fence := listing.get(place)) is not None:
         if is_fence:
             place = _behind_fence(place)
         else:

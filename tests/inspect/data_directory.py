@@ -1,6 +1,7 @@
 """Data directories for `inspect`, made by the real journal, archive and archiver."""
 
 import json
+import os
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -12,11 +13,14 @@ from pipeline_broker.log.archive.archive_place import ArchivePlace, keep_archive
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.archive.object_archive import open_object_archive
 from pipeline_broker.log.journal.journal import NO_PORTS, Journal, JournalPorts
+from pipeline_broker.log.journal.taken_directory import TakenDirectory
 from pipeline_broker.log.log_manager import LogManager
+from pipeline_broker.log.object_journal import ObjectJournal
 from pipeline_broker.log.partition.policies import LogPolicies
 from pipeline_broker.log.partition.retention import RollRules
 from pipeline_broker.objects.directory_store import DirectoryStore
-from pipeline_broker.objects.settled_store import pause_briefly
+from pipeline_broker.objects.fencing import take_over
+from pipeline_broker.objects.settled_store import SettledStore, pause_briefly
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.state.log_starts import LogStarts
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, Topic, topic_record
@@ -39,15 +43,25 @@ class Data:
         roll_bytes: int = 20000,
         ports: JournalPorts = NO_PORTS,
         store: Path | None = None,
+        wal: str = "disk",
     ) -> None:
         self.directory = directory
-        self.journal = Journal.open(directory, segment_bytes=segment_bytes, ports=ports)
         files = SystemFileSystem()
-        if store is None:
-            self.archive = Archive.open(directory, files)
+        if wal == "objects":
+            files.make_directory(directory)
+            taken = TakenDirectory.take(directory, files)
+            keep_archive_place(files, directory, ArchivePlace(f"file://{store}", 1, "objects"))
+            objects = SettledStore(DirectoryStore(files, store), pause_briefly)
+            self.archive = open_object_archive(objects, 1, pause_briefly)
+            ownership = take_over(objects, "wal/1", 1, lambda: os.urandom(16))
+            self.journal = ObjectJournal(objects, "wal/1", 1, ownership, taken, segment_bytes=segment_bytes)
         else:
-            keep_archive_place(files, directory, ArchivePlace(f"file://{store}", 1))
-            self.archive = open_object_archive(DirectoryStore(files, store), 1, pause_briefly)
+            self.journal = Journal.open(directory, segment_bytes=segment_bytes, ports=ports)
+            if store is None:
+                self.archive = Archive.open(directory, files)
+            else:
+                keep_archive_place(files, directory, ArchivePlace(f"file://{store}", 1))
+                self.archive = open_object_archive(DirectoryStore(files, store), 1, pause_briefly)
         self.manager = LogManager(self.journal, 0, self.archive)
         policies = LogPolicies(roll=RollRules(segment_bytes=roll_bytes))
         (self.metadata,) = self.manager.create("__cluster_metadata", METADATA_TOPIC_ID, 1)

@@ -12,7 +12,8 @@ NO_BOUNDS = Bounds()
 
 def planned(directory, bounds=NO_BOUNDS, **options):
     """The options as they are read, and the stretches, which were sent to other processes."""
-    read = ReadOptions.read({"path": str(directory), **{name.replace("__", "."): it for name, it in options.items()}})
+    where = {"store": directory} if "://" in str(directory) else {"path": str(directory)}
+    read = ReadOptions.read({**where, **{name.replace("__", "."): it for name, it in options.items()}})
     return read, pickle.loads(pickle.dumps(batch_ranges(read, bounds)))
 
 
@@ -21,7 +22,7 @@ def rows_of(options, ranges):
         row
         for stored in ranges
         for batch in arrow_batches(
-            stored, options.directory, with_headers=options.with_headers, skips_gone=options.skips_gone
+            stored, options.stored, with_headers=options.with_headers, skips_gone=options.skips_gone
         )
         for row in batch.to_pylist()
     ]

@@ -13,7 +13,7 @@ TOPIC = {"path": "data", "subscribe": "t"}
 def test_what_is_not_said_is_as_in_the_kafka_source_but_for_the_isolation_level():
     options = ReadOptions.read(TOPIC)
 
-    assert options.directory == Path("data").absolute()
+    assert options.stored == Path("data").absolute()
     assert (options.topics, options.partitions) == (("t",), None)
     assert (options.starting.offsets, options.ending.offsets) == (EARLIEST, LATEST)
     assert (options.is_committed, options.skips_gone, options.with_headers) == (True, False, False)
@@ -24,7 +24,7 @@ def test_names_of_options_are_of_any_case():
     said = {"PATH": "file:///a%20b", "SubScribe": " t , u", "includeheaders": "TRUE"}
     options = ReadOptions.read({**said, "Kafka.Isolation.Level": "read_uncommitted", "failondataloss": "false"})
 
-    assert options.directory == Path("/a b")
+    assert options.stored == Path("/a b")
     assert options.topics == ("t", "u")
     assert (options.is_committed, options.skips_gone, options.with_headers) == (False, True, True)
 

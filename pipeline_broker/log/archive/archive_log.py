@@ -10,7 +10,7 @@ holds: changes of the map (`file_map`) under one key, an edit (`manifest`) under
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from pipeline_broker.log.archive.file_map import Change, DamagedMapError, FileMap, decode_changes, encode_changes
@@ -18,7 +18,7 @@ from pipeline_broker.log.archive.manifest import Edit, Manifest, decode_frame, e
 from pipeline_broker.log.errors import ManifestDamaged
 from pipeline_broker.log.journal.clean_shutdown import ManifestEnd
 from pipeline_broker.objects.boundary import raise_boundary, read_boundary, trim
-from pipeline_broker.objects.fenced_log import Boundary, BrokenLogError, Place, Writer, data_places
+from pipeline_broker.objects.fenced_log import BrokenLogError, Place, Writer, data_places, places_so_far
 from pipeline_broker.objects.fencing import list_places, take_over
 from pipeline_broker.objects.slot import SlotEntry, SlotKind, encode_slot
 from pipeline_broker.objects.slot_reader import ReadSlot, SlotReader
@@ -91,22 +91,12 @@ def read_state(store: ObjectStore, node: int) -> tuple[ArchiveState, list[ReadSl
     """
     name = log_name(node)
     boundary = read_boundary(store, name)
-    places = _places_so_far(boundary, list_places(store, name, boundary.place))
+    places = places_so_far(boundary.place, list_places(store, name, boundary.place))
     slots = list(SlotReader(store, name).whole(places))
     state = ArchiveState()
     for slot in slots:
         state.apply(slot)
     return state, slots
-
-
-def _places_so_far(boundary: Boundary, listing: Mapping[Place, bool]) -> Iterator[Place]:
-    """The places of data from the boundary on, over all fences, up to the first that is empty."""
-    place = boundary.place
-    while (is_fence := listing.get(place)) is not None:
-        if not is_fence:
-            yield place
-        generation, slot = place
-        place = Place(generation + is_fence, slot + 1)
 
 
 def _state_in_front_of(store: ObjectStore, name: str, fence: Place) -> ArchiveState:

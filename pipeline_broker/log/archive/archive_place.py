@@ -41,6 +41,9 @@ class ArchivePlace:
     node: int
     wal: Wal = "disk"
 
+    def __str__(self) -> str:
+        return f"node {self.node} in {self.url}"
+
 
 def read_archive_place(files: FileSystem, data: Path) -> ArchivePlace | None:
     """The place that a data directory names; None when its archive is in itself.
