@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 import attrs
 
-from pipeline_broker.inspect.stored_archive import StoredPlace
+from pipeline_broker.inspect.stored_place import StoredPlace
 from pipeline_broker.log.archive.archive_place import ArchivePlace
 from pyspark_pipeline_broker.position import EARLIEST, LATEST, Position, offsets_of
 

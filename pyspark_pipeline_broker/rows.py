@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from pipeline_broker.client.visible import visible_batches
-from pipeline_broker.inspect.stored_archive import StoredPlace
+from pipeline_broker.inspect.stored_place import StoredPlace
 from pipeline_broker.inspect.stored_range import StoredRange
 from pipeline_broker.records.record import Record
 

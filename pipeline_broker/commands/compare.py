@@ -151,17 +151,12 @@ PLAN_OPTIONS = (
 def compare(
     out: Path,
     seed: int | None,
-    flush: str,
-    commits_in_flight: int,
     with_kafka: bool,
-    against: tuple[str, int] | None,
-    store_url: str | None,
-    store_delay_seconds: float,
-    put_price: float,
-    get_price: float,
     sweep_file: Path | None,
     no_report: bool,
-    **request: Any,
+    put_price: float,
+    get_price: float,
+    **given: Any,
 ) -> None:
     """Compare two modes in one interleaved experiment and write the report.
 
@@ -182,29 +177,33 @@ def compare(
         run_compare,
         run_report,
     )
-    from pipeline_broker.measure.experiment.fleet import HowBrokersStart  # noqa: PLC0415 - see above
     from pipeline_broker.measure.experiment.verdict import sentence  # noqa: PLC0415 - see above
 
-    how = HowBrokersStart(
-        flush,
-        commits_in_flight,
-        against,
-        _store(store_url, store_delay_seconds, beside=with_kafka or against is not None),
-    )
+    how = _how(given, with_kafka=with_kafka)
     try:
         if not no_report:
             ensure_report()
         if sweep_file is not None:
             results = _run_sweep(sweep_file, out, how)
         else:
-            others = (*(KAFKA_MODES if with_kafka else ()), *((OTHER_BROKER,) if against else ()))
-            asked = Request(**request, others=others, on_store=store_url is not None)
+            others = (*(KAFKA_MODES if with_kafka else ()), *((OTHER_BROKER,) if how.against else ()))
+            asked = Request(**given, others=others, on_store=how.store is not None)
             results = run_compare(CompareOptions(out, asked, how, seed), with_report=not no_report)
     except (ExperimentError, ClientError) as error:
         raise click.ClickException(str(error)) from None
     if not no_report:
         raise click.exceptions.Exit(run_report(out, put_price, get_price))
     click.echo(f"\n{sentence(results)}")  # the analysis would have said its own
+
+
+def _how(given: dict[str, Any], *, with_kafka: bool) -> "HowBrokersStart":
+    """How brokers are started: the options about that, which are taken out of those given."""
+    from pipeline_broker.measure.experiment.fleet import HowBrokersStart  # noqa: PLC0415 - Trio
+
+    flush, commits, against = (given.pop(name) for name in ("flush", "commits_in_flight", "against"))
+    url, delay_seconds = given.pop("store_url"), given.pop("store_delay_seconds")
+    store = _store(url, delay_seconds, beside=with_kafka or against is not None)
+    return HowBrokersStart(flush, commits, against, store)
 
 
 def _store(url: str | None, delay_seconds: float, *, beside: bool) -> "ComparedStore | None":

@@ -16,7 +16,7 @@ from pipeline_broker.inspect.findings import Damage
 from pipeline_broker.inspect.inspection import Inspection
 from pipeline_broker.inspect.json_report import json_lines
 from pipeline_broker.inspect.selection import DEPTHS, Selection
-from pipeline_broker.inspect.stored_archive import StoredPlace
+from pipeline_broker.inspect.stored_place import StoredPlace
 from pipeline_broker.inspect.text_report import text_lines
 from pipeline_broker.log.archive.archive_place import ArchivePlace
 

@@ -29,7 +29,7 @@ from pipeline_broker.inspect.findings import (
 )
 from pipeline_broker.inspect.mark_reader import MarkReader
 from pipeline_broker.inspect.selection import EVERYTHING, Selection
-from pipeline_broker.inspect.stored_archive import StoredPlace, is_there, journal_of, open_stored_archive
+from pipeline_broker.inspect.stored_place import StoredPlace, is_there, journal_of, open_stored_archive
 from pipeline_broker.inspect.topic_names import TopicNames
 
 __all__ = ["Inspection"]

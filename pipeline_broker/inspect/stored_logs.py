@@ -15,7 +15,7 @@ from pipeline_broker.inspect.errors import NoDataDirectoryError, StoredDataError
 from pipeline_broker.inspect.findings import Damage, Finding
 from pipeline_broker.inspect.mark_reader import MarkReader
 from pipeline_broker.inspect.selection import Selection
-from pipeline_broker.inspect.stored_archive import (
+from pipeline_broker.inspect.stored_place import (
     StoredPlace,
     is_there,
     journal_bytes,

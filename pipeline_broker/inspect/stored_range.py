@@ -10,8 +10,8 @@ from itertools import groupby
 import attrs
 
 from pipeline_broker.inspect.errors import RecordsGoneError, StoredDataError
-from pipeline_broker.inspect.stored_archive import StoredPlace
 from pipeline_broker.inspect.stored_logs import READS_MAX, StoredFiles, read_logs
+from pipeline_broker.inspect.stored_place import StoredPlace
 from pipeline_broker.log.archive.manifest import PartitionManifest
 from pipeline_broker.log.errors import DamagedSegment, SegmentGone
 from pipeline_broker.log.journal.segment import split_position

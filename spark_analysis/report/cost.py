@@ -13,36 +13,17 @@ from spark_analysis.words import DASH, describe, duration
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spark_analysis.costs import StoreCost
     from spark_analysis.interval import Estimate
-    from spark_analysis.summary import Comparison
+    from spark_analysis.summary import CellFigures, Comparison
 
 
 def cost(comparison: Comparison) -> Markup:
     """Requests to the store and their price, beside the latency that they have; nothing without a store."""
-    costs = comparison.store_costs
+    costs, prices = comparison.store_costs, comparison.prices
     if not costs:
         return NOTHING
-    prices = comparison.prices
-    cells = comparison.cells
-    rows = []
-    for cell in (cell for cell in cells if cell in costs):
-        found = costs[cell]
-        measured = cells[cell]
-        wait = [run.put_p50_us for run in found.runs if run.put_p50_us is not None]
-        rows.append(
-            [
-                describe(cell.load),
-                cell.mode,
-                DASH if measured.requests_per_s is None else f"{measured.requests_per_s:,.0f}",
-                DASH if measured.p50_ms is None else f"{measured.p50_ms:,.1f} ms",
-                duration(sum(wait) / len(wait)) if wait else DASH,
-                _said(found.puts_per_s, lambda value: f"{value:,.1f}"),
-                _said(found.requests_per_put, lambda value: f"{value:,.1f}"),
-                _said(found.puts_per_gb, lambda value: f"{value:,.0f}"),
-                _said(found.dollars_per_gb, _dollars),
-                _said(found.dollars_per_month, lambda value: f"${value:,.0f}"),
-            ]
-        )
+    rows = [_row(measured, costs[cell]) for cell, measured in comparison.cells.items() if cell in costs]
     unsure = sum(run.unsure for found in costs.values() for run in found.runs)
     failed = sum(run.failed for found in costs.values() for run in found.runs)
     head = [
@@ -74,6 +55,22 @@ def cost(comparison: Comparison) -> Markup:
         ),
         table("Requests to the store and their price, by load and mode", head, rows, texts=2),
     )
+
+
+def _row(measured: CellFigures, found: StoreCost) -> list[str]:
+    wait = [run.put_p50_us for run in found.runs if run.put_p50_us is not None]
+    return [
+        describe(measured.cell.load),
+        measured.cell.mode,
+        DASH if measured.requests_per_s is None else f"{measured.requests_per_s:,.0f}",
+        DASH if measured.p50_ms is None else f"{measured.p50_ms:,.1f} ms",
+        duration(sum(wait) / len(wait)) if wait else DASH,
+        _said(found.puts_per_s, lambda value: f"{value:,.1f}"),
+        _said(found.requests_per_put, lambda value: f"{value:,.1f}"),
+        _said(found.puts_per_gb, lambda value: f"{value:,.0f}"),
+        _said(found.dollars_per_gb, _dollars),
+        _said(found.dollars_per_month, lambda value: f"${value:,.0f}"),
+    ]
 
 
 def _said(estimate: Estimate | None, write: Callable[[float], str]) -> str:
