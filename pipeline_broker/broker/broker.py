@@ -369,7 +369,8 @@ class Broker:
 
             ports = self.ports
             disk = None if ports.fault_files is None else ports.fault_files.disk
-            self._faults = Faults(self.groups, ports.clock_ms, ports.wake_timer, disk, ports.faults_changed)
+            store = None if ports.fault_store is None else ports.fault_store.rules
+            self._faults = Faults(self.groups, ports.clock_ms, ports.wake_timer, disk, ports.faults_changed, store)
         return self._faults
 
     @property

@@ -11,8 +11,10 @@ import attrs
 if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.faults.faults import Faults
+    from pipeline_broker.faults.faulty_store import FaultyStore
     from pipeline_broker.faults.files import FaultyFiles
     from pipeline_broker.log.entry import JournalEntry
+    from pipeline_broker.objects.store_figures import StoreFigures
 
 __all__ = ["Ports", "Submit", "wall_clock_ms"]
 
@@ -50,6 +52,8 @@ class Ports:
         segment_sealed, prepare_wanted: see `JournalPorts`.
         faults_changed: called with the fault rules when there are some, or others.
         fault_files: the broker's files, where they take fault rules.
+        fault_store: its store of objects, in the same way.
+        store_figures: what it has asked that store for; None without one.
         request_queues: of the server when it starts; as many partitions has the topic of timelines.
     """
 
@@ -65,4 +69,6 @@ class Ports:
     prepare_wanted: Callable[[], None] = _nothing
     faults_changed: Callable[[Faults], None] = _nothing
     fault_files: FaultyFiles | None = None
+    fault_store: FaultyStore | None = None
+    store_figures: StoreFigures | None = None
     request_queues: int = 1

@@ -26,7 +26,9 @@ class Route:
     argument: str = ""
 
 
-PAGES = frozenset({"/", "/topics", "/groups", "/access", "/configuration", "/connections", "/faults", "/requests"})
+PAGES = frozenset(
+    {"/", "/topics", "/groups", "/access", "/configuration", "/connections", "/store", "/faults", "/requests"}
+)
 """Beside /topics/NAME."""
 TOPIC_PAGE = re.compile(r"/topics/([A-Za-z0-9._-]{1,249})")
 
@@ -37,6 +39,7 @@ EXACT = {
     ("GET", "/api/group"): "group",
     ("GET", "/api/configuration"): "configuration",
     ("GET", "/api/connections"): "connections",
+    ("GET", "/api/store"): "store",
     ("GET", "/api/faults"): "faults",
     ("GET", "/api/faults/choices"): "fault_choices",
     ("POST", "/api/group/offsets"): "reset_offsets",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 import trio
 
-from pipeline_broker.dashboard import broker_view, faults_view, groups_view, static_files, topics_view
+from pipeline_broker.dashboard import broker_view, faults_view, groups_view, static_files, store_view, topics_view
 from pipeline_broker.dashboard.access import Access
 from pipeline_broker.dashboard.beside import BadAddressError, Beside
 from pipeline_broker.dashboard.changes import Ask, Changes
@@ -108,6 +108,7 @@ class Dashboard:
             "group": lambda request, _: groups_view.group(broker, request.query.get("group", "")),
             "configuration": lambda *_: topics_view.configuration(broker),
             "connections": lambda *_: broker_view.connections(server, broker),
+            "store": lambda *_: store_view.store(broker),
             "faults": lambda *_: faults_view.faults(broker, now_ns()),
             "fault_choices": lambda *_: faults_view.choices(),
         }

@@ -14,8 +14,9 @@ import attrs
 
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.faults.effects import Effect
-from pipeline_broker.faults.faults import RULES_MAX, DiskRuleMaker, Faults, RuleMaker
-from pipeline_broker.faults.rule import Choice, DiskCondition, RequestCondition, Rule
+from pipeline_broker.faults.faults import RULES_MAX, Faults
+from pipeline_broker.faults.rule import Choice, Condition, DiskCondition, RequestCondition, Rule, StoreCondition
+from pipeline_broker.faults.rule_makers import DiskRuleMaker, RuleMaker, StoreRuleMaker
 
 __all__ = ["BegunRule", "EmbeddedFaults"]
 
@@ -38,7 +39,7 @@ class BegunRule:
         rule: as its effect made it; None without an effect.
     """
 
-    condition: RequestCondition | DiskCondition
+    condition: Condition
     choice: Choice
     rule: Rule | None = None
 
@@ -97,7 +98,23 @@ class EmbeddedFaults:
         self._begun.append(BegunRule(condition, choice))
         return DiskRuleMaker(self, condition, choice)
 
-    def add(self, condition: RequestCondition | DiskCondition, choice: Choice, effect: Effect) -> Rule:
+    def when_store(self, operation: str, **conditions: Any) -> StoreRuleMaker:
+        """Begin a rule about requests to the store: "put", "get", "list", "delete", or a kind of a put.
+
+        Args:
+            operation: see `pipeline_broker.faults.rule.STORE_OPERATIONS`.
+            conditions: `name`, a pattern of names of objects, and the numbers of `when`.
+
+        Raises:
+            FaultError: there is no such request, or numbers make no sense.
+            TypeError: there is no such condition.
+        """
+        choice, about = _split(conditions, StoreCondition)
+        condition = StoreCondition(store=operation, **about)
+        self._begun.append(BegunRule(condition, choice))
+        return StoreRuleMaker(self, condition, choice)
+
+    def add(self, condition: Condition, choice: Choice, effect: Effect) -> Rule:
         """Make a rule of its parts; see `Faults.add`."""
         begun = next((each for each in self._begun if each.condition is condition and each.rule is None), None)
         if begun is not None:  # one that is refused below has got an effect too
@@ -162,9 +179,9 @@ class EmbeddedFaults:
 CHOICES = frozenset({"nth", "times", "every", "p", "seed"})
 
 
-def _split(conditions: dict[str, Any], kind: type[RequestCondition | DiskCondition]) -> tuple[Choice, dict[str, Any]]:
+def _split(conditions: dict[str, Any], kind: type[Condition]) -> tuple[Choice, dict[str, Any]]:
     """How often a rule strikes, and what else it is about."""
-    # what a rule is made for, `api` or `disk`, is the first argument of the caller; `keys` is derived from it
+    # what a rule is made for, `api`, `disk` or `store`, is the first argument of the caller; `keys` is derived from it
     known = {field.name for field in attrs.fields(kind)[1:] if field.init} | CHOICES
     for name in sorted(conditions.keys() - known):
         raise TypeError(f"there is no condition {name!r}; there are {', '.join(sorted(known))}")

@@ -124,6 +124,7 @@ class Life:
                     clock_ms=self._clock.now_ms,
                     fetch_parked=self._fetch_parked,
                     fault_files=files,
+                    store=self._store,
                 )
                 journal, broker = open_broker(
                     options.data,

@@ -1,29 +1,24 @@
 """What rules do to operations on files: fail them, begin them later, hold them, end the process.
 
-Rules of this file: as of `names.py`, but that its methods are called by the threads that commit and archive: what they
-share is behind one lock, and nobody waits while he holds it. A pause and a delay end when their rule goes, whatever
-time they had left.
+Rules of this file: as of `thread_rules.py`.
 """
 
 from __future__ import annotations
 
 import os
-import threading
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 import attrs
 
-from pipeline_broker.faults.effects import Crash, Delay, DiskError, Pause
-from pipeline_broker.faults.rule import DiskCondition, Rule
+from pipeline_broker.faults.effects import Crash, DiskError
+from pipeline_broker.faults.rule import DiskCondition
+from pipeline_broker.faults.thread_rules import ThreadRules
 from pipeline_broker.files.errors import SyncError
 from pipeline_broker.files.file_system import File, write_all
 from pipeline_broker.log.entry import Buffer
 
 __all__ = ["DiskFaults"]
 
-PAUSE_SECONDS_MAX = 3600.0
-"""The longest that an operation is held, should nobody release it."""
 JOURNAL_WRITES = DiskCondition(disk="write")
 
 
@@ -37,7 +32,7 @@ class _Unsynced:
     size_bytes: int
 
 
-class DiskFaults:
+class DiskFaults(ThreadRules[DiskCondition]):
     """The rules about files, and who waits because of them.
 
     Args:
@@ -46,12 +41,8 @@ class DiskFaults:
     """
 
     def __init__(self, crash: Callable[[], None] | None, set_active: Callable[[bool], None]) -> None:
+        super().__init__(DiskCondition, set_active)
         self._end_process = crash
-        self._set_active = set_active
-        self._lock = threading.Lock()
-        self._rules: tuple[tuple[DiskCondition, Rule], ...] = ()
-        self._gates: dict[int, threading.Event] = {}  # of pauses and delays, by the number of their rule
-        self._waiting: Counter[int] = Counter()
         self._held_commits: set[int] = set()  # rules that hold what is written to the journal
         self._unsynced: dict[str, list[_Unsynced]] = {}
         self._has_crash = False
@@ -60,27 +51,6 @@ class DiskFaults:
     def can_crash(self) -> bool:
         """Whether the process may be ended."""
         return self._end_process is not None
-
-    def follow(self, rules: Sequence[Rule]) -> None:
-        """Act on these rules from now on; who was held by another one goes on."""
-        with self._lock:
-            self._rules = tuple(
-                (condition, rule) for rule in rules if isinstance(condition := rule.condition, DiskCondition)
-            )
-            self._has_crash = any(type(rule.effect) is Crash for _, rule in self._rules)
-            if not self._has_crash:
-                self._unsynced.clear()
-            numbers = {rule.number for rule in rules}
-            self._held_commits &= numbers
-            gone = [self._gates.pop(number) for number in set(self._gates) - numbers]
-            self._look()
-        for gate in gone:
-            gate.set()
-
-    def count(self, number: int) -> int:
-        """How many operations a rule holds."""
-        with self._lock:
-            return self._waiting[number]
 
     def holds_commits(self, number: int) -> bool:
         """Whether a rule holds what is written to the journal."""
@@ -93,19 +63,20 @@ class DiskFaults:
             self._held_commits.add(number)
             self._look()
 
-    def release(self, number: int) -> bool:
-        """Let go what a rule holds; whether it held anything."""
-        with self._lock:
-            gate = self._gates.pop(number, None)
-            is_held = self._waiting[number] > 0
-            self._held_commits.discard(number)
-            self._look()
-        if gate is not None:
-            gate.set()
-        return is_held
+    def _followed(self, numbers: set[int]) -> None:
+        self._has_crash = any(type(rule.effect) is Crash for _, rule in self._rules)
+        if not self._has_crash:
+            self._unsynced.clear()
+        self._held_commits &= numbers
 
-    def _look(self) -> None:
-        self._set_active(bool(self._rules or self._held_commits))
+    def _released(self, number: int) -> None:
+        self._held_commits.discard(number)
+
+    def _also_held_by(self, operation: str, name: str) -> Sequence[int]:
+        return sorted(self._held_commits) if JOURNAL_WRITES.matches(operation, name) else ()
+
+    def _is_wanted(self) -> bool:
+        return bool(self._rules or self._held_commits)
 
     def before(self, operation: str, path: str) -> None:
         """Do to an operation what the rules say; returns when it may begin.
@@ -113,22 +84,7 @@ class DiskFaults:
         Raises:
             OSError: it fails, a sync with SyncError.
         """
-        with self._lock:
-            struck = [rule for about, rule in self._rules if about.matches(operation, path) and rule.strikes()]
-            waits = [
-                (rule.number, rule.effect.seconds if type(rule.effect) is Delay else PAUSE_SECONDS_MAX)
-                for rule in struck
-                if isinstance(rule.effect, Delay | Pause)
-            ]
-            if JOURNAL_WRITES.matches(operation, path):
-                waits += [(number, PAUSE_SECONDS_MAX) for number in sorted(self._held_commits)]
-            gates = [self._gates.setdefault(number, threading.Event()) for number, _ in waits]
-            self._waiting.update(number for number, _ in waits)
-        for gate, (number, seconds) in zip(gates, waits, strict=True):
-            gate.wait(seconds)
-            with self._lock:
-                self._waiting[number] -= 1
-        for rule in struck:
+        for rule in self._strike(operation, path):
             if type(rule.effect) is DiskError:
                 number = rule.effect.number
                 raise (SyncError if operation == "sync" else OSError)(number, os.strerror(number), path)

@@ -28,9 +28,12 @@ __all__ = [
     "Drop",
     "Effect",
     "Error",
+    "Outage",
     "PartialWrite",
     "Pause",
+    "StoreError",
     "Throttle",
+    "Unsure",
     "When",
 ]
 
@@ -42,6 +45,7 @@ COMMIT = "commit"
 RESPONSE_ORDER = "response_order"
 STAGES = (QUEUE, COMMIT, RESPONSE_ORDER)
 """Where a request may be held: before it starts, before what it appended is written, before its answer is released."""
+STORE_ERRORS = ("conflict", "unavailable")
 SECONDS_MAX = 3600.0
 """The longest delay: the watchdog closes a connection whose oldest request is open for longer."""
 THROTTLE_MS_MAX = 2**31 - 1
@@ -49,6 +53,10 @@ THROTTLE_MS_MAX = 2**31 - 1
 
 def _error_name(name: str) -> str:
     return error_code(name).name
+
+
+def _store_error(name: str) -> str:
+    return choice("error of a store", name, STORE_ERRORS)
 
 
 def _stage(name: str) -> str:
@@ -205,6 +213,55 @@ class Crash:
         return "crash"
 
 
+@attrs.frozen
+class StoreError:
+    """Have a request to the store fail: `unavailable`, or `conflict`, a condition that is said not to hold."""
+
+    key: ClassVar[str] = "error"
+    name: str = attrs.field(converter=_store_error)
+
+    def __str__(self) -> str:
+        return f"error {self.name}"
+
+
+@attrs.frozen
+class Unsure:
+    """Lose the answer of the store, before or after it has done what it was asked for."""
+
+    key: ClassVar[str] = "unsure"
+    when: When = attrs.field(default=AFTER, converter=_when)
+
+    def __str__(self) -> str:
+        return f"no answer, {'nothing' if self.when == BEFORE else 'all of it'} done"
+
+
+@attrs.frozen
+class Outage:
+    """Have the store answer nobody for so long, whatever is asked for."""
+
+    key: ClassVar[str] = "outage"
+    seconds: float = attrs.field(converter=float)
+
+    def __attrs_post_init__(self) -> None:
+        _positive(self.seconds, SECONDS_MAX, "an outage in seconds")
+
+    def __str__(self) -> str:
+        return f"outage {self.seconds:g}s"
+
+
 Effect: TypeAlias = (
-    Error | Delay | Drop | Disconnect | PartialWrite | CorruptCrc | Throttle | Pause | Call | DiskError | Crash
+    Error
+    | Delay
+    | Drop
+    | Disconnect
+    | PartialWrite
+    | CorruptCrc
+    | Throttle
+    | Pause
+    | Call
+    | DiskError
+    | Crash
+    | StoreError
+    | Unsure
+    | Outage
 )

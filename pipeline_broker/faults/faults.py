@@ -10,21 +10,33 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pipeline_broker.faults import effects
-from pipeline_broker.faults.effects import CorruptCrc, Crash, Delay, DiskError, Effect, Pause, When
+from pipeline_broker.faults.effects import (
+    CorruptCrc,
+    Crash,
+    Delay,
+    DiskError,
+    Effect,
+    Outage,
+    Pause,
+    StoreError,
+    Unsure,
+)
 from pipeline_broker.faults.held import Held
 from pipeline_broker.faults.names import FaultError
-from pipeline_broker.faults.rule import Choice, DiskCondition, RequestCondition, Rule
+from pipeline_broker.faults.rule import Choice, Condition, DiskCondition, RequestCondition, Rule, StoreCondition
+from pipeline_broker.faults.rule_makers import DiskRuleMaker, RuleMaker, StoreRuleMaker
 from pipeline_broker.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from pipeline_broker.faults.disk import DiskFaults
     from pipeline_broker.faults.rule import Origin
+    from pipeline_broker.faults.store_faults import StoreFaults
     from pipeline_broker.faults.subject import Subject
 
-__all__ = ["DiskRuleMaker", "Faults", "GroupControls", "RuleKeeper", "RuleMaker"]
+__all__ = ["Faults", "GroupControls"]
 
 logger = logging.getLogger(__name__)
 
@@ -43,12 +55,6 @@ class GroupControls(Protocol):
         """Have the members of a group join again, or move to its next epoch."""
 
 
-class RuleKeeper(Protocol):
-    """Who makes rules of their parts."""
-
-    def add(self, condition: RequestCondition | DiskCondition, choice: Choice, effect: Effect) -> Rule: ...
-
-
 class Faults:
     """All rules of one broker; empty until somebody makes one.
 
@@ -57,6 +63,7 @@ class Faults:
         wake_timer: called when `next_deadline_ms` has become earlier.
         disk: the rules about files; None where the broker's files take none.
         changed: called with these rules when some came or went.
+        store: the rules about the store of objects; None where there is none.
 
     Attributes:
         rules: in the order in which they were made.
@@ -71,11 +78,13 @@ class Faults:
         wake_timer: Callable[[], None],
         disk: DiskFaults | None = None,
         changed: Callable[[Faults], None] = lambda _: None,
+        store: StoreFaults | None = None,
     ) -> None:
         self.rules: list[Rule] = []
         self.keys: frozenset[int] = frozenset()
         self.held = Held(wake_timer)
         self.disk = disk
+        self.store = store
         self._notify = changed
         self._groups = groups
         self._clock_ms = clock_ms
@@ -134,9 +143,33 @@ class Faults:
         condition = DiskCondition(disk=operation) if path is None else DiskCondition(disk=operation, path=path)
         return DiskRuleMaker(self, condition, Choice(nth=nth, times=times, every=every, p=p, seed=seed))
 
+    def when_store(
+        self,
+        operation: str,
+        *,
+        name: str | None = None,
+        nth: int | None = None,
+        times: int | None = None,
+        every: int | None = None,
+        p: float | None = None,
+        seed: int | None = None,
+    ) -> StoreRuleMaker:
+        """Begin a rule about requests to the store of objects.
+
+        Args:
+            operation: "put", "get", "list", "delete", or one of the kinds of a put.
+            name: see StoreCondition.
+            nth, times, every, p, seed: see Choice.
+
+        Raises:
+            FaultError: there is no such request, or numbers make no sense.
+        """
+        condition = StoreCondition(store=operation) if name is None else StoreCondition(store=operation, name=name)
+        return StoreRuleMaker(self, condition, Choice(nth=nth, times=times, every=every, p=p, seed=seed))
+
     def add(
         self,
-        condition: RequestCondition | DiskCondition,
+        condition: Condition,
         choice: Choice,
         effect: Effect,
         origin: Origin = "Python",
@@ -155,15 +188,20 @@ class Faults:
         self._rules_changed()
         return rule
 
-    def check(self, condition: RequestCondition | DiskCondition, effect: Effect) -> None:
+    def check(self, condition: Condition, effect: Effect) -> None:
         """Refuse an effect that makes no sense for what a rule is about.
 
         Raises:
             FaultError: it makes none.
         """
+        if isinstance(condition, StoreCondition):
+            self._check_store(effect)
+            return
         needs_disk = isinstance(condition, DiskCondition) or (type(effect) is Pause and effect.stage == effects.COMMIT)
         if needs_disk and self.disk is None:
             raise FaultError("the files of this broker take no fault rules")
+        if isinstance(effect, StoreError | Unsure | Outage):
+            raise FaultError(f"{effect} is an effect on a store of objects")
         if isinstance(condition, DiskCondition):
             if not isinstance(effect, Delay | Pause | DiskError | Crash):
                 raise FaultError(f"{effect.key} is no effect on a file; there are crash, delay, error, pause")
@@ -173,6 +211,12 @@ class Faults:
             raise FaultError(f"{effect.key} is an effect on a file, not on a request")
         elif type(effect) is CorruptCrc and not condition.keys <= FETCHES:
             raise FaultError(f"corrupt_crc is about Fetch and ShareFetch, not {condition.api}")
+
+    def _check_store(self, effect: Effect) -> None:
+        if self.store is None:
+            raise FaultError("this broker has no store of objects")
+        if not isinstance(effect, Delay | Pause | StoreError | Unsure | Outage):
+            raise FaultError(f"{effect.key} is no effect on a store; there are delay, error, outage, pause, unsure")
 
     # Looking after them
 
@@ -225,8 +269,8 @@ class Faults:
     def _rules_changed(self) -> None:
         conditions = [rule.condition for rule in self.rules]
         self.keys = frozenset().union(*(each.keys for each in conditions if isinstance(each, RequestCondition)))
-        if self.disk is not None:
-            self.disk.follow(self.rules)
+        for of_threads in self._of_threads:
+            of_threads.follow(self.rules)
         self._notify(self)
 
     def release(self, number: int) -> bool:
@@ -236,12 +280,16 @@ class Faults:
             FaultError: there is none of this number.
         """
         self.rule(number)
-        has_held = self.disk is not None and self.disk.release(number)
-        return self.held.release(number, self._clock_ms()) or has_held
+        released = [each.release(number) for each in self._of_threads]
+        return self.held.release(number, self._clock_ms()) or any(released)
 
     def held_by(self, number: int) -> int:
-        """How many answers, queues and operations on files a rule holds."""
-        return self.held.count(number) + (0 if self.disk is None else self.disk.count(number))
+        """How many answers, queues, operations on files and requests to a store a rule holds."""
+        return self.held.count(number) + sum(each.count(number) for each in self._of_threads)
+
+    @property
+    def _of_threads(self) -> list[DiskFaults | StoreFaults]:
+        return [each for each in (self.disk, self.store) if each is not None]
 
     def end(self) -> None:
         """The broker ends: nobody waits any more, and no rule holds anybody else."""
@@ -288,71 +336,3 @@ class Faults:
             if is_meant and (type(rule.effect) is CorruptCrc or rule.strikes()):
                 struck.append(rule)
         return struck
-
-
-class RuleMaker:
-    """A rule about requests that lacks its effect; each method makes it, and says with which effect."""
-
-    def __init__(self, faults: RuleKeeper, condition: RequestCondition | DiskCondition, choice: Choice) -> None:
-        self._faults = faults
-        self._condition = condition
-        self._choice = choice
-
-    def _with(self, effect: Effect) -> Rule:
-        return self._faults.add(self._condition, self._choice, effect)
-
-    def error(self, code: str, when: When = effects.BEFORE) -> Rule:
-        return self._with(effects.Error(code, when))
-
-    def delay(self, seconds: float) -> Rule:
-        return self._with(Delay(seconds))
-
-    def drop(self) -> Rule:
-        return self._with(effects.Drop())
-
-    def disconnect(self, when: When = effects.AFTER) -> Rule:
-        return self._with(effects.Disconnect(when))
-
-    def partial_write(self, size_bytes: int) -> Rule:
-        return self._with(effects.PartialWrite(size_bytes))
-
-    def corrupt_crc(self) -> Rule:
-        return self._with(CorruptCrc())
-
-    def throttle(self, throttle_ms: int) -> Rule:
-        return self._with(effects.Throttle(throttle_ms))
-
-    def pause(self, stage: str = effects.QUEUE) -> Rule:
-        return self._with(Pause(stage))
-
-    def call(self, function: Callable[[Subject], Any]) -> Rule:
-        """Ask a function what becomes of the request, on the event loop, before it is handled.
-
-        Args:
-            function: given the request (see Subject). Returns None to have it handled, an effect (see
-                `pipeline_broker.faults.effects`), or the response: a message of the API. It must not block; when it
-                raises, the request is answered with UNKNOWN_SERVER_ERROR.
-        """
-        return self._with(effects.Call(function))
-
-
-class DiskRuleMaker:
-    """The same of a rule about files."""
-
-    def __init__(self, faults: RuleKeeper, condition: DiskCondition, choice: Choice) -> None:
-        self._faults = faults
-        self._condition = condition
-        self._choice = choice
-
-    def error(self, name: str = "EIO") -> Rule:
-        return self._faults.add(self._condition, self._choice, DiskError(name))
-
-    def delay(self, seconds: float) -> Rule:
-        return self._faults.add(self._condition, self._choice, Delay(seconds))
-
-    def pause(self) -> Rule:
-        """Hold the operation until the rule is released."""
-        return self._faults.add(self._condition, self._choice, Pause(effects.COMMIT))
-
-    def crash(self) -> Rule:
-        return self._faults.add(self._condition, self._choice, Crash())

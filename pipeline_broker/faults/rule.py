@@ -8,6 +8,7 @@ generator, so that the same seed and the same order of requests give the same fa
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -19,12 +20,28 @@ if TYPE_CHECKING:
     from pipeline_broker.faults.effects import Effect
     from pipeline_broker.faults.subject import Subject
 
-__all__ = ["OPERATIONS", "Choice", "DiskCondition", "Origin", "RequestCondition", "Rule"]
+__all__ = [
+    "OPERATIONS",
+    "STORE_OPERATIONS",
+    "Choice",
+    "Condition",
+    "DiskCondition",
+    "Origin",
+    "RequestCondition",
+    "Rule",
+    "StoreCondition",
+]
 
 OPERATIONS = ("sync", "write")
 """What a file is asked for that a rule may be about."""
 JOURNAL = "*/journal/*.segment"
 """What an acknowledgement waits for; not the spare that is prepared meanwhile."""
+STORE_OPERATIONS: Mapping[str, frozenset[str]] = {
+    "put": frozenset({"create", "replace", "upload"}),
+    "get": frozenset({"read", "read_end"}),
+    **{name: frozenset({name}) for name in ("create", "replace", "upload", "list", "delete")},
+}
+"""What a store is asked for that a rule may be about, each with the operations that it stands for."""
 SEED_MAX = 2**32 - 1
 
 Origin: TypeAlias = Literal["file", "command line", "Python", "dashboard"]
@@ -37,6 +54,10 @@ def _api_name(name: str) -> str:
 
 def _operation(name: str) -> str:
     return choice("operation", name, OPERATIONS)
+
+
+def _store_operation(name: str) -> str:
+    return choice("request to a store", name, STORE_OPERATIONS)
 
 
 def _shown(value: object) -> str:
@@ -150,6 +171,33 @@ class DiskCondition:
         return f"disk {self.disk}" + ("" if self.path == JOURNAL else f" path={_shown(self.path)}")
 
 
+@attrs.frozen(kw_only=True)
+class StoreCondition:
+    """Which requests to the store of objects a rule is about.
+
+    Args:
+        store: one of STORE_OPERATIONS.
+        name: a pattern of the shell that the whole name of the object must match, of `list` the prefix; all unless
+            given.
+
+    Raises:
+        FaultError: there is no such request.
+    """
+
+    store: str = attrs.field(converter=_store_operation)
+    name: str = "*"
+
+    def matches(self, operation: str, name: str) -> bool:
+        """Whether a request is meant."""
+        return operation in STORE_OPERATIONS[self.store] and fnmatchcase(name, self.name)
+
+    def __str__(self) -> str:
+        return f"store {self.store}" + ("" if self.name == "*" else f" name={_shown(self.name)}")
+
+
+Condition: TypeAlias = RequestCondition | DiskCondition | StoreCondition
+
+
 class Rule:
     """One rule of a broker, with what it did so far.
 
@@ -170,7 +218,7 @@ class Rule:
     def __init__(
         self,
         number: int,
-        condition: RequestCondition | DiskCondition,
+        condition: Condition,
         choice: Choice,
         effect: Effect,
         origin: Origin = "Python",

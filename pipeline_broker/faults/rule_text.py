@@ -1,8 +1,8 @@
 """Rules as people write them: names and values, in a file or on the command line.
 
-Rules of this file: as of `names.py`. A rule says what it is about (`api` or `disk`, and what narrows that), which of it
-is struck, and one effect, whose key is the effect and whose value is its argument. Values are what TOML gives, or
-texts; a time is a text such as "200ms" or "1s", or a number of milliseconds.
+Rules of this file: as of `names.py`. A rule says what it is about (`api`, `disk` or `store`, and what narrows that),
+which of it is struck, and one effect, whose key is the effect and whose value is its argument. Values are what TOML
+gives, or texts; a time is a text such as "200ms" or "1s", or a number of milliseconds.
 """
 
 from __future__ import annotations
@@ -24,17 +24,20 @@ from pipeline_broker.faults.effects import (
     Drop,
     Effect,
     Error,
+    Outage,
     PartialWrite,
     Pause,
+    StoreError,
     Throttle,
+    Unsure,
 )
 from pipeline_broker.faults.names import FaultError, choice
-from pipeline_broker.faults.rule import Choice, DiskCondition, RequestCondition
+from pipeline_broker.faults.rule import Choice, Condition, DiskCondition, RequestCondition, StoreCondition
 
 __all__ = ["RuleParts", "parse_arguments", "parse_rule"]
 
 WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
-RuleParts: TypeAlias = tuple[RequestCondition | DiskCondition, Choice, Effect]
+RuleParts: TypeAlias = tuple[Condition, Choice, Effect]
 
 
 def _text(value: object) -> str:
@@ -78,6 +81,7 @@ REQUEST_KEYS: Mapping[str, Callable[[object], Any]] = {
     "group": _text,
 }
 DISK_KEYS: Mapping[str, Callable[[object], Any]] = {"disk": _text, "path": _text}
+STORE_KEYS: Mapping[str, Callable[[object], Any]] = {"store": _text, "name": _text}
 CHOICE_KEYS: Mapping[str, Callable[[object], Any]] = {
     "nth": _number,
     "times": _number,
@@ -114,7 +118,22 @@ DISK_EFFECTS: Mapping[str, Callable[[object, str | None], Effect]] = {
     "pause": lambda value, _: _flag(lambda: Pause(COMMIT))(value, None),
     "crash": _flag(Crash),
 }
-KEYS = (*REQUEST_KEYS, *DISK_KEYS, *CHOICE_KEYS, *REQUEST_EFFECTS, "crash", WHEN)
+STORE_EFFECTS: Mapping[str, Callable[[object, str | None], Effect]] = {
+    "error": lambda value, _: StoreError(_text(value)),
+    "delay": lambda value, _: Delay(_time_ms(value) / 1000),
+    "pause": lambda value, _: _flag(lambda: Pause(COMMIT))(value, None),
+    "unsure": lambda value, _: Unsure(_text(value)),
+    "outage": lambda value, _: Outage(_time_ms(value) / 1000),
+}
+SUBJECTS: Mapping[str, tuple[Mapping[str, Callable[[object], Any]], Mapping[str, Any], type[Condition]]] = {
+    "api": (REQUEST_KEYS, REQUEST_EFFECTS, RequestCondition),
+    "disk": (DISK_KEYS, DISK_EFFECTS, DiskCondition),
+    "store": (STORE_KEYS, STORE_EFFECTS, StoreCondition),
+}
+"""What a rule may be about, with the keys that narrow it, its effects, and its condition."""
+KEYS = tuple(
+    dict.fromkeys([*(key for keys, effects, _ in SUBJECTS.values() for key in (*keys, *effects)), *CHOICE_KEYS, WHEN])
+)
 
 
 @contextlib.contextmanager
@@ -149,17 +168,18 @@ def parse_rule(fields: Mapping[str, object]) -> RuleParts:
     for key in fields:
         with _blaming(key, is_named=True):
             choice("key", key, KEYS)
-    about = [key for key in ("api", "disk") if key in fields]
+    about = [key for key in SUBJECTS if key in fields]
     if len(about) != 1:
-        raise FaultError("a rule is about api = a request's name, or disk = sync or write: one of both")
-    is_disk = about == ["disk"]
-    condition_keys, effect_keys = (DISK_KEYS, DISK_EFFECTS) if is_disk else (REQUEST_KEYS, REQUEST_EFFECTS)
+        raise FaultError(
+            "a rule is about api = a request's name, disk = sync or write, or store = put, get, ...: one of them"
+        )
+    condition_keys, effect_keys, kind = SUBJECTS[about[0]]
     effects = [key for key in fields if key in effect_keys]
     if len(effects) != 1:
         found = f"there are {', '.join(effects)}" if effects else "there is none"
         raise FaultError(f"a rule has one effect of {', '.join(effect_keys)}; {found}")
     (effect_key,) = effects
-    second = {WHEN} if effect_key == "error" and not is_disk else set()
+    second = {WHEN} if effect_key == "error" and kind is RequestCondition else set()
     for key in fields:
         if key not in {*condition_keys, *CHOICE_KEYS, effect_key, *second}:
             with _blaming(key):
@@ -167,9 +187,8 @@ def parse_rule(fields: Mapping[str, object]) -> RuleParts:
     named = _converted(fields, condition_keys)
     chosen = Choice(**_converted(fields, CHOICE_KEYS))
     when = _converted(fields, {WHEN: _text}).get(WHEN)
-    condition: RequestCondition | DiskCondition
     with _blaming(about[0], is_named=True):
-        condition = DiskCondition(**named) if is_disk else RequestCondition(**named)
+        condition = kind(**named)
     with _blaming(effect_key, is_named=True):
         return condition, chosen, effect_keys[effect_key](fields[effect_key], when)
 

@@ -25,10 +25,12 @@ from pipeline_broker.log.errors import JournalCorrupt, JournalFailed, RecycledEr
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, StoredEntry
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
 from pipeline_broker.log.journal_port import Flush
+from pipeline_broker.log.object_journal_state import JournalState
 from pipeline_broker.log.store_room import StoreRoom
 from pipeline_broker.objects.boundary import raise_boundary, read_boundary, trim
 from pipeline_broker.objects.fenced_log import BrokenLogError, Place, Writer, data_places, slot_name
 from pipeline_broker.objects.fencing import Ownership, list_places
+from pipeline_broker.objects.lease_keeper import LeaseState
 from pipeline_broker.objects.settled_store import SettledStore, pause_briefly
 from pipeline_broker.objects.slot import HEADER_SIZE, EncodedSlot, SlotEntry, SlotHeader, encode_slot, read_header
 from pipeline_broker.objects.slot_reader import ReadSlot, SlotReader
@@ -36,7 +38,7 @@ from pipeline_broker.objects.slot_writer import FencedError, SlotWriter, WriterS
 from pipeline_broker.objects.store import ObjectStore, ObjectStoreError
 from pipeline_broker.records.batch import HEADER_SIZE as BATCH_HEADER_SIZE
 
-__all__ = ["ObjectJournal", "SlotTicket", "journal_name", "lsn_of"]
+__all__ = ["ObjectJournal", "SlotTicket", "lsn_of"]
 
 LSN_BITS = 21
 """Entries of a commit: two million, more than the largest request has batches."""
@@ -46,11 +48,6 @@ SEGMENT_BYTES = 16 << 20
 SEGMENT_ENTRIES_MAX = 1 << 16
 
 _LENGTH = struct.Struct("<i")
-
-
-def journal_name(node: int) -> str:
-    """The log of a node's journal in its store."""
-    return f"wal/{node}"
 
 
 def lsn_of(slot: int, place: int = 0) -> int:
@@ -86,6 +83,7 @@ class ObjectJournal:
         segment_sealed: called in a writing thread when a segment is complete and durable.
         segment_bytes: how large a segment gets, about.
         given_up: called by `close`, when nothing will be written any more.
+        lease: how the owner's stands; None where none is kept.
     """
 
     flush: Flush = "always"
@@ -100,6 +98,7 @@ class ObjectJournal:
         segment_sealed: Callable[[], None] = lambda: None,
         segment_bytes: int = SEGMENT_BYTES,
         given_up: Callable[[], None] = lambda: None,
+        lease: Callable[[], LeaseState] | None = None,
     ) -> None:
         self.room = StoreRoom()
         self._store = SettledStore(store, self.room.pause)
@@ -108,7 +107,7 @@ class ObjectJournal:
         self._brief_store = SettledStore(store, pause_briefly)
         self._reader = SlotReader(self._brief_store, log)
         self._segment_sealed, self._segment_bytes = segment_sealed, segment_bytes
-        self._given_up = given_up
+        self._given_up, self._lease = given_up, lease
         first = ownership.first
         self._slots = SlotWriter(self._store, log, node, ownership.nonce, Writer.owning(first))
         self._is_recovered = False
@@ -156,6 +155,18 @@ class ObjectJournal:
     def generation(self) -> int:
         """Which owner of the log this is."""
         return self._ownership.first.generation
+
+    def state(self) -> JournalState:
+        """How it stands; any thread may ask."""
+        runs, writer = (*tuple(self._complete.values()), self._run), self._slots.writer
+        return JournalState(
+            generation=self.generation,
+            slots=sum(run.end - run.first for run in runs),
+            size_bytes=sum(run.size_bytes for run in runs),
+            in_flight=writer.next_slot - writer.confirmed,
+            is_fenced=isinstance(self._failure, FencedError),
+            lease=None if self._lease is None else self._lease(),
+        )
 
     # A start
 

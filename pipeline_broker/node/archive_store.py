@@ -15,6 +15,7 @@ from pathlib import Path
 import attrs
 import trio
 
+from pipeline_broker.faults.faulty_store import FaultyStore
 from pipeline_broker.files.errors import FencedError
 from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.log.archive.archive import Archive
@@ -22,7 +23,8 @@ from pipeline_broker.log.archive.archive_place import ArchivePlace, read_archive
 from pipeline_broker.log.archive.object_archive import open_object_archive
 from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
-from pipeline_broker.log.object_journal import ObjectJournal, journal_name
+from pipeline_broker.log.object_journal import ObjectJournal
+from pipeline_broker.log.object_journal_state import journal_name
 from pipeline_broker.node.options import StartBlockedError, StartError
 from pipeline_broker.objects.check import check_store
 from pipeline_broker.objects.delayed_store import DelayedStore
@@ -50,12 +52,14 @@ class ArchiveStore:
         place: its address, and whose archive in it is meant.
         store: not settled.
         figures: of all requests to it.
+        faults: where rules about it act.
         sight: of the lease that a standby claims, and no other; None for a start that takes over from any owner.
     """
 
     place: ArchivePlace
     store: ObjectStore
     figures: StoreFigures
+    faults: FaultyStore
     sight: Sight | None = None
 
     @classmethod
@@ -90,8 +94,8 @@ class ArchiveStore:
             check_store(WatchedStore(store, figures.add))
         except StoreRefused as error:
             raise StartError(f"the store {place.url} cannot be used: {error}") from None
-        used = DelayedStore(store, delay_seconds) if delay_seconds else store
-        return cls(place, WatchedStore(used, figures.add), figures)
+        faulty = FaultyStore(DelayedStore(store, delay_seconds) if delay_seconds else store)
+        return cls(place, WatchedStore(faulty, figures.add), figures, faulty)
 
     @classmethod
     def of_directory(cls, data: Path, files: FileSystem) -> ArchiveStore | None:
@@ -183,7 +187,9 @@ class ArchiveStore:
         except BrokenLogError as error:
             raise JournalCorrupt(str(error)) from None
         given_up = functools.partial(lease.close, gives_back=True)
-        return ObjectJournal(self.store, log, node, ownership, taken, segment_sealed, given_up=given_up)
+        return ObjectJournal(
+            self.store, log, node, ownership, taken, segment_sealed, given_up=given_up, lease=lease.state
+        )
 
     @property
     def _journal_name(self) -> str:

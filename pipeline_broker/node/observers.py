@@ -12,7 +12,7 @@ import contextlib
 import functools
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pipeline_broker.dashboard.beside import Beside
     from pipeline_broker.dashboard.options import DashboardOptions
     from pipeline_broker.node.metrics_endpoint import LoopIdleTime
+    from pipeline_broker.telemetry.exposition import Family
     from pipeline_broker.telemetry.measurements import Measurements
     from pipeline_broker.telemetry.request_log import RequestLog
     from pipeline_broker.telemetry.trace_files import TracedStoreRequest, TraceFiles
@@ -165,6 +166,7 @@ class Observers:
             lambda: self._request_log,
             lambda: held_by_clients(broker, server.statistics()),
             groups=lambda: offsets_of_groups(broker),
+            store=_store_families(broker),
         )
         try:
             async with trio.open_nursery() as nursery:
@@ -225,6 +227,20 @@ class Observers:
             self._trace.close()
         except OSError as error:
             logger.warning("trace rows were lost: %s", error)
+
+
+def _store_families(broker: Broker) -> Callable[[], Iterable[Family]]:
+    """What is measured of a broker's store of objects; nothing without one."""
+    if broker.ports.store_figures is None:
+        return tuple
+    from pipeline_broker.broker.store_view import store_view  # noqa: PLC0415 - for those who have a store
+    from pipeline_broker.telemetry.store_metrics import store_families  # noqa: PLC0415 - see above
+
+    def families() -> Iterable[Family]:
+        shown = store_view(broker)
+        return () if shown is None else store_families(shown)
+
+    return families
 
 
 class _ObservedServer:

@@ -187,7 +187,7 @@ async def _start(
         stack.callback(observers.close)
         if store is not None and observers.store_request_ended is not None:
             store = store.observed(observers.store_request_ended)
-        surroundings = Surroundings(options.mode, listeners, fault_files=files)
+        surroundings = Surroundings(options.mode, listeners, fault_files=files, store=store)
         journal, broker = open_broker(
             options.data,
             options.config,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pipeline_broker.faults.faults import Faults
     from pipeline_broker.faults.files import FaultyFiles
     from pipeline_broker.log.entry import JournalEntry
+    from pipeline_broker.node.archive_store import ArchiveStore
     from pipeline_broker.node.listeners import BrokerListeners
     from stages.mode import Mode
     from stages.socket_server import SocketServer
@@ -37,6 +38,7 @@ class Surroundings:
         mode: of the server.
         listeners: where it listens; None where a test connects its clients itself.
         clock_ms, fetch_parked, fault_files: see `Ports`.
+        store: that the broker has its archive in, if it has one.
 
     Attributes:
         timer: where the broker's timer waits.
@@ -53,6 +55,7 @@ class Surroundings:
         clock_ms: Callable[[], int] = wall_clock_ms,
         fetch_parked: Callable[[], None] = lambda: None,
         fault_files: FaultyFiles | None = None,
+        store: ArchiveStore | None = None,
     ) -> None:
         self.timer = trio.lowlevel.ParkingLot()
         self.changes = LiveChanges(mode, listeners)
@@ -73,6 +76,8 @@ class Surroundings:
             prepare_wanted=self.prepare_wanted,
             faults_changed=self._faults_changed,
             fault_files=fault_files,
+            fault_store=None if store is None else store.faults,
+            store_figures=None if store is None else store.figures,
             request_queues=max(1, mode.queues),
         )
 

@@ -35,11 +35,21 @@ class BlockCache:
     def __init__(self, store: ObjectStore, bytes_max: int = CACHE_BYTES_MAX) -> None:
         self._store = store
         self._bytes_max = bytes_max
-        self._size_bytes = 0
+        self._size_bytes = self._hits = self._misses = 0
         self._blocks: OrderedDict[_Key, Buffer] = OrderedDict()
         self._coming: dict[_Key, Future[Buffer]] = {}
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(READ_AHEAD_BLOCKS, thread_name_prefix="read ahead")
+
+    @property
+    def hits(self) -> int:
+        """Blocks that were wanted and in memory, or on their way."""
+        return self._hits
+
+    @property
+    def misses(self) -> int:
+        """Blocks that were wanted and had to be got."""
+        return self._misses
 
     @property
     def size_bytes(self) -> int:
@@ -88,6 +98,7 @@ class BlockCache:
             block = self._blocks.get(key)
             if block is not None:
                 self._blocks.move_to_end(key)
+                self._hits += 1
             return block
 
     def _block(self, key: _Key) -> Buffer:
@@ -96,9 +107,12 @@ class BlockCache:
             block = self._blocks.get(key)
             if block is not None:
                 self._blocks.move_to_end(key)
+                self._hits += 1
                 return block
             coming = self._coming.get(key)
             mine = coming is None or coming.cancel()  # one that no thread has begun is got here
+            self._misses += mine
+            self._hits += not mine
             if mine:
                 coming = self._coming[key] = Future()
                 coming.set_running_or_notify_cancel()

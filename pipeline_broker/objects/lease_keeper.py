@@ -8,16 +8,24 @@ stands still, as a standby would. A store that does not answer is waited for.
 import threading
 import time
 from contextlib import suppress
+from typing import NamedTuple
 
 from pipeline_broker.objects.lease import LEASE_BYTES_MAX, Lease, LeaseTimes, Sight, Watch, lease_name
 from pipeline_broker.objects.settled_store import SettledStore, pause_until
 from pipeline_broker.objects.store import Changed, Exists, Missing, ObjectStore, ObjectStoreError
 
-__all__ = ["LeaseKeeper", "claim_lease", "read_lease", "take_lease"]
+__all__ = ["LeaseKeeper", "LeaseState", "claim_lease", "read_lease", "take_lease"]
 
 CLOSE_SECONDS_MAX = 2.0
 """How long an end waits for the lease to be given back."""
 CLAIMS_MAX = 20
+
+
+class LeaseState(NamedTuple):
+    """How a lease stands: whether it is the owner's own, and how long ago it was written last."""
+
+    is_held: bool
+    age_seconds: float
 
 
 def read_lease(store: ObjectStore, log: str) -> Sight:
@@ -69,10 +77,15 @@ class LeaseKeeper:
         self._log, self._lease, self._tag, self._times = log, lease, tag, times
         self._stopping = threading.Event()
         self._gives_back = True
+        self._written_at = time.monotonic()
         self._unsettled = store
         self._store = SettledStore(store, pause_until(self._stopping))
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
         self._thread.start()
+
+    def state(self) -> LeaseState:
+        """How it stands; any thread may ask."""
+        return LeaseState(self._tag is not None, time.monotonic() - self._written_at)
 
     def close(self, *, gives_back: bool) -> None:
         """End; waits two seconds at most.
@@ -100,6 +113,7 @@ class LeaseKeeper:
         while self._tag is not None and not self._stopping.wait(self._times.renew_seconds):
             self._lease = self._lease.renewed()
             self._tag = claim_lease(self._store, self._log, self._lease, Sight(tag=self._tag))
+            self._written_at = time.monotonic()
 
     def _claim_when_still(self) -> None:
         """Until this one has it again."""
@@ -111,4 +125,5 @@ class LeaseKeeper:
             if sight is not None:
                 self._lease = self._lease.renewed()
                 self._tag = claim_lease(self._store, self._log, self._lease, sight)
+                self._written_at = time.monotonic()
                 return

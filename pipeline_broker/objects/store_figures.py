@@ -1,7 +1,7 @@
 """What a broker has asked its store for, counted: requests by what became of them, bytes, times, retries, outages.
 
 Rules of this file: counts only grow. Any thread adds and any reads; a request costs one short hold of a lock. A request
-is a retry when the one before it of the same operation and name was not known to be done. An outage begins with the
+is a retry when the one before it of the same operation and name got no answer. An outage begins with the
 first request that got no answer, and ends with the next one that gets one, whatever both were for.
 """
 
@@ -30,7 +30,6 @@ KINDS: Mapping[Operation, str] = {
 BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 FAILED_MAX = 4096
 """Requests that are remembered as failed, so that the next of the same kind and name counts as a retry."""
-_CONDITIONAL = frozenset({Operation.CREATE, Operation.REPLACE})
 
 
 @attrs.frozen
@@ -109,7 +108,7 @@ class StoreFigures:
             if key in self._failed:
                 self._retries += 1
                 del self._failed[key]
-            if not outcome.is_answer or (outcome is not Outcome.DONE and operation in _CONDITIONAL):
+            if not outcome.is_answer:
                 self._failed[key] = None
                 if len(self._failed) > FAILED_MAX:
                     self._failed.popitem(last=False)

@@ -77,6 +77,8 @@ class BrokerMetrics:
         request_log: as it stands; None before there ever was one.
         held: what clients hold of each kind.
         clock_ns: the clock of the stamps.
+        groups: whose offsets are shown.
+        store: further families, of a broker with a store of objects.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class BrokerMetrics:
         held: Callable[[], Sequence[Held]] = tuple,
         clock_ns: Callable[[], int] = now_ns,
         groups: Callable[[], Iterable[GroupOffsets]] = tuple,
+        store: Callable[[], Iterable[Family]] = tuple,
     ) -> None:
         self._measurements = measurements
         self._topics = topics
@@ -96,7 +99,7 @@ class BrokerMetrics:
         self._server = server
         self._request_log = request_log
         self._held = held
-        self._groups = groups
+        self._groups, self._store = groups, store
         self._clock_ns = clock_ns
         self._network = NetworkMetrics(server, clock_ns())
 
@@ -125,6 +128,7 @@ class BrokerMetrics:
         yield from self._request_log_families()
         yield from _held_families(self._held())
         yield from group_families(self._groups())
+        yield from self._store()
         left_out = Sample(self._broker.set_aside.count)
         yield gauge(
             "pipeline_broker_set_aside_records", "Records of state that the start could not take over.", left_out

@@ -37,7 +37,7 @@ class Family:
     """All lines of one name."""
 
     name: str
-    kind: Literal["counter", "gauge", "summary"]
+    kind: Literal["counter", "gauge", "histogram", "summary"]
     explanation: str
     samples: Sequence[Sample]
 

@@ -80,3 +80,31 @@ def test_a_dashboard_that_cannot_be_had_is_one_line(tmp_path, arguments, complai
     assert result.stderr.startswith(f"Error: {complaint}")
     assert result.stderr.count("\n") == 1
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("wal", ["disk", "objects"])
+def test_what_a_store_was_asked_for_is_shown_and_how_its_journal_stands(broker_process, tmp_path, wal):
+    arguments = ["--dashboard", "0", "--store", (tmp_path / "store").as_uri(), "--wal", wal, "--store-delay", "20ms"]
+    broker = broker_process(arguments=arguments)
+    with WireClient(broker.host, broker.port) as client:
+        client.ask(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("t", 1, 1)], 5000), CreateTopicsResponse, 7)
+        produce(client)
+    (authority,) = LINK.findall(broker.stderr)
+    connection = http.client.HTTPConnection(authority, timeout=SECONDS_MAX)
+    connection.request("GET", "/api/store")
+    shown = json.loads(connection.getresponse().read())
+    connection.close()
+    assert (shown["has_store"], shown["is_out"], shown["retries"], shown["reason"]) == (True, False, 0, "")
+    kinds = {each["kind"]: each for each in shown["kinds"]}
+    assert {"put", "get", "list", "delete"} == kinds.keys()
+    assert kinds["put"]["p99_ms"] >= 25
+    counts = {(each["operation"], each["outcome"]): each["count"] for each in shown["requests"]}
+    assert counts["create", "done"] >= (3 if wal == "objects" else 1)
+    assert shown["sent_bytes"] > 0
+    if wal == "disk":
+        assert shown["journal"] is None
+        return
+    assert (shown["journal"]["generation"], shown["journal"]["is_fenced"]) == (1, False)
+    assert shown["journal"]["slots"] >= 2
+    assert shown["journal"]["lease"]["is_held"]
+    assert shown["journal"]["lease"]["age_seconds"] < SECONDS_MAX

@@ -30,6 +30,7 @@ PAGES = (
     "/",
     "/requests",
     "/connections",
+    "/store",
     "/topics",
     "/topics/hostile",
     "/groups",
@@ -79,7 +80,8 @@ def fill(broker):
 def brokers(tmp_path_factory):
     """A pipelined broker with a classic one beside it; the link of the first."""
     folder = tmp_path_factory.mktemp("brokers")
-    classic = start_broker(folder / "classic", mode="classic", arguments=["--dashboard", "0"])
+    store = ("--store", (folder / "store").as_uri(), "--wal", "objects")
+    classic = start_broker(folder / "classic", mode="classic", arguments=["--dashboard", "0", *store])
     place = DASHBOARD.search(classic.stderr)[1].removeprefix("http://").strip("/")
     pipelined = start_broker(folder / "pipelined", arguments=["--dashboard", "0", "--dashboard-beside", place])
     try:
@@ -412,3 +414,11 @@ def test_a_setting_of_a_topic_is_changed(browser, link):
     fill_in(browser, value="86400000")
     press_button(browser, "Change")
     browser.wait("return document.querySelector('main')?.textContent.includes('86400000')")
+
+
+def test_the_store_of_a_broker_is_shown_with_its_journal_and_its_lease(brokers, browser):
+    address = DASHBOARD.search(brokers[0].stderr)[1].rstrip("/")
+    browser.open(f"{address}/store", "return document.body.innerText.includes('generation 1')")
+    for said in ("answers", "not archived", "held, written", "create", "at most"):
+        assert said in browser.text
+    assert browser.complaints() == []

@@ -34,6 +34,7 @@ ANSWERED = (
     "/api/group?group=g",
     "/api/configuration",
     "/api/connections",
+    "/api/store",
     "/api/faults",
     "/api/faults/choices",
     *(f"/api/{name}" for name in QUESTIONS),

@@ -5,6 +5,7 @@ import pytest
 
 from pipeline_broker import EmbeddedBroker
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
+from pipeline_broker.faults.names import FaultError
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.store import Listed, list_all
 
@@ -75,3 +76,25 @@ def test_what_cannot_be_is_one_line(tmp_path):
         for ask in (broker.snapshot, broker.reset, broker.island().__enter__):
             with pytest.raises(EmbeddedBrokerError, match=r"a broker with a store cannot do this; start one without"):
                 ask()
+
+
+@pytest.mark.parametrize("mode", ["classic", "pipelined"])
+def test_lost_answers_conflicts_and_an_outage_of_the_store_cost_no_record_and_no_twin(mode):
+    store = MemoryStore()
+    with EmbeddedBroker(mode=mode, store=store) as broker:
+        lost = broker.faults.when_store("put", name="wal/1/0*", every=3).unsure()
+        before = broker.faults.when_store("create", every=5).unsure("before")
+        conflict = broker.faults.when_store("create", every=7).error("conflict")
+        outage = broker.faults.when_store("create", nth=20).outage(0.3)
+        for number in range(30):
+            broker.produce("t", str(number))
+        assert all(rule.hits for rule in (lost, before, conflict, outage))
+        broker.faults.clear()
+        assert values(broker) == [b"%d" % number for number in range(30)]
+    with EmbeddedBroker(mode=mode, store=store) as broker:
+        assert values(broker) == [b"%d" % number for number in range(30)]
+
+
+def test_rules_about_a_store_need_one():
+    with EmbeddedBroker() as broker, pytest.raises(FaultError, match="no store of objects"):
+        broker.faults.when_store("put").unsure()

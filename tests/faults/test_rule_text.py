@@ -58,7 +58,10 @@ def test_a_rule_about_files_has_effects_of_its_own(written, effect):
     ("written", "line"),
     [
         (["api=Produce"], "a rule has one effect of error, delay,"),
-        (["drop"], "a rule is about api = a request's name, or disk = sync or write: one of both"),
+        (
+            ["drop"],
+            "a rule is about api = a request's name, disk = sync or write, or store = put, get, ...: one of them",
+        ),
         (["api=Produce", "disk=sync", "drop"], "a rule is about api"),
         (["api=Produce", "drop", "delay=1s"], "a rule has one effect of"),
         (["api=Produce", "topik=t", "drop"], "there is no key 'topik'; did you mean topic"),

@@ -7,6 +7,7 @@ const pages = {
   "/": ["./pipeline.js", "Pipeline"],
   "/requests": ["./requests.js", "Requests"],
   "/connections": ["./connections.js", "Connections"],
+  "/store": ["./store.js", "Store"],
   "/topics": ["./topics.js", "Topics"],
   "/groups": ["./groups.js", "Groups"],
   "/access": ["./access.js", "Access"],

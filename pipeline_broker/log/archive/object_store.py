@@ -146,6 +146,11 @@ class ObjectSegmentStore:
                 if self._files.get(name) is file:  # else it is somewhere else by now, or gone
                     raise
 
+    @property
+    def cache(self) -> BlockCache:
+        """What of the objects is in memory."""
+        return self._cache
+
     def read_cached(self, name: str, size_bytes: int, position: int) -> Buffer | None:
         file = self._files.get(name)
         if file is None or position + size_bytes > file.size_bytes:

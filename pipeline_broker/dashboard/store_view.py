@@ -1,0 +1,73 @@
+"""The store of objects of a broker: what it was asked for and how long that took, how journal, lease and cache stand.
+
+Rules of this file: no Trio; names are those of the metrics. Times are taken from a histogram, so a quantile is the
+bound that it does not exceed.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from pipeline_broker.broker.broker import Broker
+
+if TYPE_CHECKING:
+    from pipeline_broker.objects.store_figures import StoreTotals, Times
+
+__all__ = ["store"]
+
+QUANTILES = {"p50": 0.5, "p99": 0.99}
+REASON_MAX = 300
+
+
+def store(broker: Broker) -> dict[str, Any]:
+    """What stands now; `has_store` alone without one."""
+    if broker.ports.store_figures is None:
+        return {"has_store": False}
+    from pipeline_broker.broker.store_view import store_view  # noqa: PLC0415 - for those who have a store
+
+    shown = store_view(broker)
+    assert shown is not None, "it has figures"
+    totals, journal = shown.totals, shown.journal
+    lease = None if journal is None else journal.lease
+    return {
+        "has_store": True,
+        "kinds": _kinds(totals),
+        "requests": [
+            {"operation": operation, "outcome": outcome, "count": count}
+            for (operation, outcome), count in sorted(totals.requests.items())
+        ],
+        "sent_bytes": totals.sent_bytes,
+        "received_bytes": totals.received_bytes,
+        "retries": totals.retries,
+        "outage_seconds": totals.outage_seconds,
+        "is_out": totals.is_out,
+        "reason": totals.reason[:REASON_MAX],
+        "cache": attrs.asdict(shown.cache),
+        "journal": None if journal is None else {**journal._asdict(), "lease": lease and lease._asdict()},
+    }
+
+
+def _kinds(totals: StoreTotals) -> list[dict[str, Any]]:
+    return [
+        {
+            "kind": kind,
+            "count": totals.of_kind(kind),
+            "mean_ms": 1000 * times.total_seconds / count if (count := sum(times.counts)) else None,
+            **{f"{name}_ms": _quantile_ms(times, share) for name, share in QUANTILES.items()},
+        }
+        for kind, times in totals.times.items()
+    ]
+
+
+def _quantile_ms(times: Times, share: float) -> float | None:
+    """The bound that so many do not exceed; None where there is none, or only a longer one."""
+    from pipeline_broker.objects.store_figures import BOUNDS_SECONDS  # noqa: PLC0415 - for those who have a store
+
+    whole = sum(times.counts)
+    for bound, passed in zip(BOUNDS_SECONDS, accumulate(times.counts), strict=False):
+        if whole and passed >= share * whole:
+            return bound * 1000
+    return None

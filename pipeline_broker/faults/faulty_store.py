@@ -1,0 +1,46 @@
+"""A store of objects that does what rules say, around another one.
+
+Rules of this file: while no rule is about the store each request pays one test of a flag; what rules do is in
+`store_faults.py`, which is loaded with the first rule.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from pipeline_broker.objects.store import ObjectStore
+from pipeline_broker.objects.store_around import StoreAround, StoreRequest
+
+if TYPE_CHECKING:
+    from pipeline_broker.faults.store_faults import StoreFaults
+
+__all__ = ["FaultyStore"]
+
+_Answer = TypeVar("_Answer")
+
+
+class FaultyStore(StoreAround):
+    """See ObjectStore, and the rules of the file.
+
+    Args:
+        store: the real one.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        super().__init__(store)
+        self._is_active = False
+
+    @functools.cached_property
+    def rules(self) -> StoreFaults:
+        """The rules about the store."""
+        from pipeline_broker.faults.store_faults import StoreFaults  # noqa: PLC0415 - see the rules of the file
+
+        return StoreFaults(self._set_active)
+
+    def _set_active(self, is_active: bool) -> None:
+        self._is_active = is_active
+
+    def ask(self, request: StoreRequest, send: Callable[[], _Answer]) -> _Answer:
+        return self.rules.ask(request, send) if self._is_active else send()
