@@ -1,22 +1,23 @@
-"""Objects in a bucket that is reached by S3's protocol, through obstore.
+"""Objects in a bucket of Amazon S3, of Azure or of Google, or of a server that speaks S3's protocol, through obstore.
 
 Rules of this file: each method is one request, sent once. obstore would repeat it by itself and then report the answer
 to the copy, so its retries are off. A writing with a condition is one PUT: obstore has no conditions for parts. Errors
 are judged by their class only, because what a store says beside the status code differs from one to the next. A status
 that is no answer to the condition, a timeout or a broken connection leave such a writing unsure, whatever the reason.
 
-The body is hashed for the signature only where TLS does not protect it: that takes a millisecond for each MiB.
+To S3 the body is hashed for the signature only where TLS does not protect it: that takes a millisecond for each MiB.
+A tag is what the cloud compares when an object is replaced: the ETag, or with Google the number of its generation.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
-from obstore.store import S3Store
+from obstore.store import AzureStore, GCSStore, S3Store
 
 from pipeline_broker.files.file_system import Buffer
 from pipeline_broker.objects.store import (
@@ -36,8 +37,12 @@ from pipeline_broker.objects.store import (
 
 if TYPE_CHECKING:
     from obstore import GetOptions, GetResult, PutMode
+    from obstore.store import ClientConfig, RetryConfig
 
-__all__ = ["CloudStore"]
+__all__ = ["Cloud", "CloudStore"]
+
+Cloud: TypeAlias = Literal["s3", "az", "gs"]
+Bucket: TypeAlias = S3Store | AzureStore | GCSStore
 
 CONNECT_SECONDS_MAX = 3
 REQUEST_SECONDS_MAX = 30  # 8 MiB at 0.3 MB/s
@@ -50,27 +55,25 @@ class CloudStore:
     """See ObjectStore. Credentials, region and endpoint come from the environment, as for other tools.
 
     Args:
-        bucket: its name.
+        bucket: its name; with Azure that of the container.
         prefix: in front of all names, with a `/` at the end; empty for the whole bucket.
         is_encrypted: the way to the store is TLS.
+        cloud: whose protocol.
 
     Raises:
         ValueError: the environment does not say how to reach the store.
     """
 
-    def __init__(self, bucket: str, prefix: str, *, is_encrypted: bool) -> None:
+    def __init__(self, bucket: str, prefix: str, *, is_encrypted: bool, cloud: Cloud = "s3") -> None:
         self._prefix = checked_prefix(prefix)
+        self._tag: Literal["e_tag", "version"] = "version" if cloud == "gs" else "e_tag"
+        client: ClientConfig = {
+            "allow_http": not is_encrypted,
+            "connect_timeout": timedelta(seconds=CONNECT_SECONDS_MAX),
+            "timeout": timedelta(seconds=REQUEST_SECONDS_MAX),
+        }
         try:
-            self._store = S3Store(
-                bucket,
-                unsigned_payload=is_encrypted,
-                client_options={
-                    "allow_http": not is_encrypted,
-                    "connect_timeout": timedelta(seconds=CONNECT_SECONDS_MAX),
-                    "timeout": timedelta(seconds=REQUEST_SECONDS_MAX),
-                },
-                retry_config={"max_retries": 0},
-            )
+            self._store = _opened(bucket, client, cloud, is_encrypted=is_encrypted)
         except BaseError as error:
             raise ValueError(_reason(error)) from error
 
@@ -79,7 +82,7 @@ class CloudStore:
 
     def replace(self, name: str, parts: Sequence[Buffer], tag: str) -> str:
         try:
-            return self._put(name, parts, {"e_tag": tag})
+            return self._put(name, parts, {"version": tag} if self._tag == "version" else {"e_tag": tag})
         except Exists as error:  # the condition is another, its failure the same
             raise Changed(str(error)) from error
 
@@ -131,7 +134,7 @@ class CloudStore:
         path = self._path(name)
         try:
             put = obstore.put(self._store, path, b"".join(parts), mode=condition, use_multipart=False)
-            return _known_tag(put["e_tag"])
+            return _known_tag(put[self._tag])
         except (AlreadyExistsError, PreconditionError) as error:
             raise Exists(_reason(error)) from error
         except (BaseError, OSError) as error:  # also that there is no such object, or no such bucket
@@ -142,14 +145,18 @@ class CloudStore:
         path = self._path(name)
         with _asked(name):
             try:
-                return _part(obstore.get(self._store, path, options=options))
+                return self._part(obstore.get(self._store, path, options=options))
             except BaseError:
                 # To S3 it is an error to ask for no byte of an object, to some also to ask for more than there are.
                 head = obstore.head(self._store, path)
                 start, end = place(head["size"])
                 if start == end:
-                    return Part(b"", start, end, _known_tag(head["e_tag"]))
-                return _part(obstore.get(self._store, path, options={"range": (start, end)}))
+                    return Part(b"", start, end, _known_tag(head[self._tag]))
+                return self._part(obstore.get(self._store, path, options={"range": (start, end)}))
+
+    def _part(self, found: "GetResult") -> Part:
+        tag = _known_tag(found.meta[self._tag])
+        return Part(memoryview(found.bytes()), found.range[0], found.meta["size"], tag)
 
     def _path(self, name: str) -> str:
         return self._prefix + checked_name(name)
@@ -166,13 +173,18 @@ def _asked(name: str) -> Iterator[None]:
         raise Unavailable(_reason(error)) from error
 
 
-def _part(found: "GetResult") -> Part:
-    return Part(memoryview(found.bytes()), found.range[0], found.meta["size"], _known_tag(found.meta["e_tag"]))
+def _opened(bucket: str, client: "ClientConfig", cloud: Cloud, *, is_encrypted: bool) -> Bucket:
+    retries: RetryConfig = {"max_retries": 0}
+    if cloud == "az":
+        return AzureStore(bucket, client_options=client, retry_config=retries)
+    if cloud == "gs":
+        return GCSStore(bucket, client_options=client, retry_config=retries)
+    return S3Store(bucket, unsigned_payload=is_encrypted, client_options=client, retry_config=retries)
 
 
 def _known_tag(tag: str | None) -> str:
     if tag is None:
-        raise Unsure("the store names no tag (ETag) of what it stored")
+        raise Unsure("the store names no tag (ETag, generation) of what it stored")
     return tag
 
 

@@ -2,6 +2,8 @@
 
     s3://BUCKET/PREFIX   a bucket; the environment says how it is reached: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID,
                          AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ALLOW_HTTP
+    az://CONTAINER/PREFIX   of Azure: AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY
+    gs://BUCKET/PREFIX      of Google: GOOGLE_APPLICATION_CREDENTIALS, or GOOGLE_SERVICE_ACCOUNT
     file:///DIR          a directory of this machine
     memory://            the memory of this process, a new store for each opening
 
@@ -11,6 +13,7 @@ store that opens may still not answer, or not keep conditions: `check` finds tha
 
 import os
 from pathlib import Path
+from typing import Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from pipeline_broker.files.file_system import FileSystem
@@ -19,6 +22,21 @@ from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.store import ObjectStore
 
 __all__ = ["StoreRefused", "open_store"]
+
+
+class _Cloud(NamedTuple):
+    """Whose protocol, and the variables that say where another server is and that it may be reached without TLS."""
+
+    name: Literal["s3", "az", "gs"]
+    endpoint: str
+    allow_http: str
+
+
+ENDPOINTS = {
+    "s3": _Cloud("s3", "AWS_ENDPOINT_URL", "AWS_ALLOW_HTTP"),
+    "az": _Cloud("az", "AZURE_STORAGE_ENDPOINT", "AZURE_ALLOW_HTTP"),
+    "gs": _Cloud("gs", "GOOGLE_BASE_URL", "GOOGLE_ALLOW_HTTP"),
+}
 
 
 class StoreRefused(Exception):
@@ -39,8 +57,8 @@ def open_store(url: str, files: FileSystem, *, read_only: bool = False) -> Objec
     address = urlsplit(url)
     if address.query or address.fragment:
         raise StoreRefused(f"{url}: the address of a store has no '?' and no '#'")
-    if address.scheme == "s3":
-        return _open_bucket(url, address.netloc, address.path.strip("/"))
+    if address.scheme in ENDPOINTS:
+        return _open_bucket(url, address.scheme, address.netloc, address.path.strip("/"))
     if address.scheme == "file":
         if address.netloc or not address.path.startswith("/"):
             raise StoreRefused(f"{url}: a directory is given as file:///DIR, with its whole path")
@@ -52,20 +70,23 @@ def open_store(url: str, files: FileSystem, *, read_only: bool = False) -> Objec
         if address.netloc or address.path.strip("/"):
             raise StoreRefused(f"{url}: the store in memory has no name: memory://")
         return MemoryStore()
-    raise StoreRefused(f"{url}: a store is s3://BUCKET/PREFIX, file:///DIR or memory://")
+    raise StoreRefused(
+        f"{url}: a store is s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX, file:///DIR or memory://"
+    )
 
 
-def _open_bucket(url: str, bucket: str, prefix: str) -> ObjectStore:
+def _open_bucket(url: str, scheme: str, bucket: str, prefix: str) -> ObjectStore:
     if not bucket:
-        raise StoreRefused(f"{url}: a bucket is missing: s3://BUCKET/PREFIX")
+        raise StoreRefused(f"{url}: a bucket is missing: {scheme}://BUCKET/PREFIX")
     try:
-        from pipeline_broker.objects.cloud_store import CloudStore  # noqa: PLC0415 - only s3:// needs obstore
+        from pipeline_broker.objects.cloud_store import CloudStore  # noqa: PLC0415 - only buckets need obstore
     except ImportError:
         raise StoreRefused(f"{url}: this needs obstore: pip install 'pipeline-broker[objects]'") from None
-    is_encrypted = not os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
-    if not is_encrypted and os.environ.get("AWS_ALLOW_HTTP", "").lower() not in {"true", "1"}:
-        raise StoreRefused(f"{url}: AWS_ENDPOINT_URL is not encrypted; AWS_ALLOW_HTTP=true allows that")
+    cloud = ENDPOINTS[scheme]
+    is_encrypted = not os.environ.get(cloud.endpoint, "").startswith("http://")
+    if not is_encrypted and os.environ.get(cloud.allow_http, "").lower() not in {"true", "1"}:
+        raise StoreRefused(f"{url}: {cloud.endpoint} is not encrypted; {cloud.allow_http}=true allows that")
     try:
-        return CloudStore(bucket, f"{prefix}/" if prefix else "", is_encrypted=is_encrypted)
+        return CloudStore(bucket, f"{prefix}/" if prefix else "", is_encrypted=is_encrypted, cloud=cloud.name)
     except ValueError as error:
         raise StoreRefused(f"{url}: {error}") from error

@@ -133,3 +133,98 @@ def test_a_server_that_accepts_and_says_nothing_is_refused_in_time(monkeypatch):
             check_store(open_store("s3://bucket", SystemFileSystem()), seconds_max=0.5)
         prober = next(thread for thread in threading.enumerate() if thread.name == "check of the store")
     prober.join(20)
+
+
+@contextlib.contextmanager
+def comparing(monkeypatch, cloud):
+    """A bucket of Azure or of Google, as far as one object in it goes: its conditions are held, each by its header."""
+    contents, writes = {}, []
+    lock = threading.Lock()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_PUT(self):
+            content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            with lock:
+                there = contents.get(self.path)
+                if cloud == "gs":
+                    wanted = self.headers["x-goog-if-generation-match"]
+                    is_held = wanted is None or wanted == ("0" if there is None else str(there[1]))
+                else:
+                    is_absent = self.headers["If-None-Match"] != "*" or there is None
+                    tag = self.headers["If-Match"]
+                    is_held = is_absent and (tag is None or (there is not None and tag == f'"e{there[1]}"'))
+                if is_held:
+                    writes.append(self.path)
+                    contents[self.path] = (content, len(writes))
+            exists = 409 if cloud == "az" and self.headers["If-None-Match"] else 412
+            self.answer(200 if is_held else exists, b"")
+
+        def do_GET(self):
+            found = contents.get(self.path)
+            if found is None:
+                self.answer(404, b"")
+                return
+            first, last = self.headers["Range"].removeprefix("bytes=").split("-")
+            part = found[0][int(first) : int(last) + 1]
+            self.answer(206, part, **{"Content-Range": f"bytes {first}-{int(first) + len(part) - 1}/{len(found[0])}"})
+
+        def answer(self, status, body, **headers):
+            self.send_response(status)
+            number = contents.get(self.path, (b"", 0))[1]
+            known = {"ETag": f'"e{number}"', "x-goog-generation": str(number)}
+            known["Last-Modified"] = "Tue, 24 Nov 2026 10:00:00 GMT"
+            for name, value in {**known, **headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    variables = {
+        "az": {
+            "AZURE_STORAGE_ENDPOINT": address,
+            "AZURE_ALLOW_HTTP": "true",
+            "AZURE_STORAGE_ACCOUNT_NAME": "account",
+            "AZURE_STORAGE_ACCOUNT_KEY": "a2V5",
+        },
+        "gs": {"GOOGLE_BASE_URL": address, "GOOGLE_ALLOW_HTTP": "true", "GOOGLE_BEARER_TOKEN": "token"},
+    }
+    for name, value in variables[cloud].items():
+        monkeypatch.setenv(name, value)
+    try:
+        yield open_store(f"{cloud}://bucket/prefix", SystemFileSystem())
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.mark.parametrize("cloud", ["az", "gs"])
+def test_conditions_are_those_of_azure_and_of_google_each_by_its_own_header(monkeypatch, cloud):
+    with comparing(monkeypatch, cloud) as store:
+        tag = store.create("a", [b"one", b" two"])
+        with pytest.raises(Exists):
+            store.create("a", [b"other"])
+        part = store.read("a", 1, 3)
+        assert (bytes(part.data), part.size_bytes, part.tag) == (b"ne ", 7, tag)
+        second = store.replace("a", [b"three"], tag)
+        for stale in (tag, "77"):
+            with pytest.raises(Changed):
+                store.replace("a", [b"four"], stale)
+        with pytest.raises(Changed):
+            store.replace("absent", [b"five"], second)
+        assert bytes(store.read("a", 0, 99).data) == b"three"
+
+
+@pytest.mark.parametrize(("cloud", "variable"), [("az", "AZURE_STORAGE_ENDPOINT"), ("gs", "GOOGLE_BASE_URL")])
+def test_a_server_without_tls_must_be_allowed(monkeypatch, cloud, variable):
+    monkeypatch.setenv(variable, "http://127.0.0.1:1")
+    with pytest.raises(StoreRefused, match=f"{variable} is not encrypted"):
+        open_store(f"{cloud}://bucket", SystemFileSystem())
