@@ -9,6 +9,8 @@ An LSN is a slot and the place of an entry in its commit; a place is a slot, cou
 the position in its object. The bytes of an entry are those that a frame on a disk has of it, with its key and its
 length in front, so that what reads batches from places need not know which of both journals it has. A segment, for
 the archive, is a run of slots.
+
+Longer than most files: it is all of one port.
 """
 
 import struct

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from pipeline_broker.faults.faulty_store import FaultyStore
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.archive_place import ArchivePlace
 from pipeline_broker.node.archive_store import ArchiveStore
@@ -12,6 +13,7 @@ from pipeline_broker.objects.directory_store import LOCK
 from pipeline_broker.objects.lease import LeaseTimes
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.store import Unavailable
+from pipeline_broker.objects.store_figures import StoreFigures
 
 TAKEOVER_SECONDS_MAX = 8.0
 """Beside the lock: tries of half a second each, five of one boundary and two of a lease."""
@@ -41,14 +43,19 @@ class UncertainStore:
         return write
 
 
+def store_of(requests):
+    """A store that was found, and is asked in this way from now on."""
+    return ArchiveStore(PLACE, requests, StoreFigures(), FaultyStore(requests))
+
+
 def test_an_archive_is_opened_although_each_writing_is_refused_once():
-    archive = ArchiveStore(PLACE, UncertainStore(1)).open()
+    archive = store_of(UncertainStore(1)).open()
     assert archive.lsn == 0
 
 
 def test_an_archive_is_not_opened_where_writings_are_refused_again_and_again():
     with pytest.raises(StartBlockedError, match="slow down"):
-        ArchiveStore(PLACE, UncertainStore(100)).open()
+        store_of(UncertainStore(100)).open()
 
 
 @pytest.mark.parametrize("held", ["wal/1", "files/1"])
