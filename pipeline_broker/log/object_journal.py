@@ -86,6 +86,7 @@ class ObjectJournal:
         segment_bytes: how large a segment gets, about.
         given_up: called by `close`, when nothing will be written any more.
         lease: how the owner's stands; None where none is kept.
+        interrupt: called when nothing waits for the store any more; what waits then is let go.
     """
 
     flush: Flush = "always"
@@ -101,6 +102,7 @@ class ObjectJournal:
         segment_bytes: int = SEGMENT_BYTES,
         given_up: Callable[[], None] = lambda: None,
         lease: Callable[[], LeaseState] | None = None,
+        interrupt: Callable[[], None] = lambda: None,
     ) -> None:
         self.room = StoreRoom()
         self._store = SettledStore(store, self.room.pause)
@@ -109,7 +111,7 @@ class ObjectJournal:
         self._brief_store = SettledStore(store, pause_briefly)
         self._reader = SlotReader(self._brief_store, log)
         self._segment_sealed, self._segment_bytes = segment_sealed, segment_bytes
-        self._given_up, self._lease = given_up, lease
+        self._given_up, self._interrupt, self._lease = given_up, interrupt, lease
         first = ownership.first
         self._slots = SlotWriter(self._store, log, node, ownership.nonce, Writer.owning(first))
         self._is_recovered = False
@@ -379,6 +381,7 @@ class ObjectJournal:
             self._changed.notify_all()
         self.room.stop()
         self._slots.stop()
+        self._interrupt()
 
     def close(self) -> None:
         with self._changed:

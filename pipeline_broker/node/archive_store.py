@@ -30,6 +30,7 @@ from pipeline_broker.objects.check import check_store
 from pipeline_broker.objects.delayed_store import DelayedStore
 from pipeline_broker.objects.fenced_log import BrokenLogError, place_of
 from pipeline_broker.objects.fencing import TakeoverError, take_over
+from pipeline_broker.objects.interruptible_store import InterruptibleStore
 from pipeline_broker.objects.lease import Lease, LeaseTimes, Sight
 from pipeline_broker.objects.lease_keeper import LeaseKeeper, claim_lease, read_lease, take_lease
 from pipeline_broker.objects.opening import StoreRefused, open_store
@@ -39,6 +40,9 @@ from pipeline_broker.objects.store_figures import StoreFigures
 from pipeline_broker.objects.watched_store import EndedRequest, WatchedStore
 
 __all__ = ["ArchiveStore"]
+
+OF_THIS_MACHINE = ("file:", "memory:")
+"""How the addresses of stores begin that no network is in front of."""
 
 LOOK_SECONDS = 0.05
 """How often a thread that waits for the store asks whether the broker ends."""
@@ -54,6 +58,7 @@ class ArchiveStore:
         figures: of all requests to it.
         faults: where rules about it act.
         sight: of the lease that a standby claims, and no other; None for a start that takes over from any owner.
+        working: the same for archive and journal, which an end does not wait for where a network is between.
     """
 
     place: ArchivePlace
@@ -61,6 +66,20 @@ class ArchiveStore:
     figures: StoreFigures
     faults: FaultyStore
     sight: Sight | None = None
+    working: ObjectStore = attrs.field(init=False, repr=False)
+
+    @working.default
+    def _interruptible_where_remote(self) -> ObjectStore:
+        return self.store if self.place.url.startswith(OF_THIS_MACHINE) else InterruptibleStore(self.store)
+
+    def for_another_life(self) -> ArchiveStore:
+        """The same, not interrupted."""
+        return attrs.evolve(self)
+
+    def interrupt(self) -> None:
+        """Let go whatever waits for archive and journal, for good: the broker ends."""
+        if isinstance(self.working, InterruptibleStore):
+            self.working.interrupt()
 
     @classmethod
     def find(cls, place: ArchivePlace, files: FileSystem, delay_seconds: float = 0.0) -> ArchiveStore:
@@ -150,7 +169,7 @@ class ArchiveStore:
         if self.place.wal == "disk" and self._has_journal():
             raise StartError(f"the journal of node {self.place.node} is in {self.place.url}: start with --wal objects")
         try:
-            return open_object_archive(self.store, self.place.node, _pause)
+            return open_object_archive(self.working, self.place.node, _pause)
         except (ObjectStoreError, TakeoverError, FencedError) as error:
             where = f"the archive of node {self.place.node} in {self.place.url}"
             raise StartBlockedError(f"{where} cannot be used: {error}") from None
@@ -180,7 +199,7 @@ class ArchiveStore:
                 f"the archive of node {node} in {self.place.url} belongs to a journal on a disk: --wal disk"
             )
         try:
-            ownership = take_over(SettledStore(self.store, pause_briefly), log, node, lambda: os.urandom(16))
+            ownership = take_over(SettledStore(self.working, pause_briefly), log, node, lambda: os.urandom(16))
         except (ObjectStoreError, TakeoverError) as error:
             where = f"the journal of node {node} in {self.place.url}"
             raise StartBlockedError(f"{where} cannot be used: {error}") from None
@@ -188,7 +207,15 @@ class ArchiveStore:
             raise JournalCorrupt(str(error)) from None
         given_up = functools.partial(lease.close, gives_back=True)
         return ObjectJournal(
-            self.store, log, node, ownership, taken, segment_sealed, given_up=given_up, lease=lease.state
+            self.working,
+            log,
+            node,
+            ownership,
+            taken,
+            segment_sealed,
+            given_up=given_up,
+            interrupt=self.interrupt,
+            lease=lease.state,
         )
 
     @property

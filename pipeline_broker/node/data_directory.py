@@ -70,6 +70,7 @@ def open_broker(
         StartError: it is in use, damaged, or not usable; a StartBlockedError where its store is why.
     """
     files = SystemFileSystem() if files is None else files
+    store = None if store is None else store.for_another_life()
     taken = _take(data, files)
     try:
         keep_archive_place(files, data, None if store is None else store.place)
@@ -125,8 +126,13 @@ def _open(
         manifest_end=lambda: archive.manifest_end,
         segment_sealed=ports.segment_sealed,
         prepare_wanted=ports.prepare_wanted,
+        nobody_waits=_nothing if store is None else store.interrupt,
     )
     return archive, Journal(taken, flush, segment_bytes, journal_ports)
+
+
+def _nothing() -> None:
+    """Nobody waits for the archive of a directory."""
 
 
 def _open_in_store(

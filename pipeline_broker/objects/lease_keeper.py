@@ -16,7 +16,7 @@ from pipeline_broker.objects.store import Changed, Exists, Missing, ObjectStore,
 
 __all__ = ["LeaseKeeper", "LeaseState", "claim_lease", "read_lease", "take_lease"]
 
-CLOSE_SECONDS_MAX = 2.0
+CLOSE_SECONDS_MAX = 1.0
 """How long an end waits for the lease to be given back."""
 CLAIMS_MAX = 20
 
@@ -88,7 +88,7 @@ class LeaseKeeper:
         return LeaseState(self._tag is not None, time.monotonic() - self._written_at)
 
     def close(self, *, gives_back: bool) -> None:
-        """End; waits two seconds at most.
+        """End; waits a second at most.
 
         Args:
             gives_back: the log is not written any more, and a standby may go on with it at once.

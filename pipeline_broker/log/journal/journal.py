@@ -60,11 +60,13 @@ class JournalPorts:
         manifest_end: asked by `close` where the manifest of the archive ends; None when the archive cannot be trusted.
         segment_sealed: called in a writing thread when a segment is complete, and by `seal`.
         prepare_wanted: called where it is written when half of the segment is used and no spare is ready.
+        nobody_waits: called by `wait_for_nobody`, for what the archive waits for.
     """
 
     manifest_end: Callable[[], ManifestEnd | None] = ManifestEnd
     segment_sealed: Callable[[], None] = lambda: None
     prepare_wanted: Callable[[], None] = lambda: None
+    nobody_waits: Callable[[], None] = lambda: None
 
 
 NO_PORTS: Final = JournalPorts()
@@ -384,6 +386,7 @@ class Journal:
         with self._write_lock:
             self._sealed_max = None
             self.room.notify()
+        self._ports.nobody_waits()
 
     def sealed_entries(self, number: int, end_lsn: int, from_lsn: int = 0) -> Iterator[StoredEntry]:
         """What a complete segment holds from an LSN on; see `recovery.sealed_entries`."""

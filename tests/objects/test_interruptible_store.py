@@ -1,0 +1,101 @@
+"""Whoever waits for a store that does not answer is let go when that is asked for."""
+
+import gc
+import threading
+import time
+
+import pytest
+
+from pipeline_broker.objects.interruptible_store import InterruptibleStore
+from pipeline_broker.objects.memory_store import MemoryStore
+from pipeline_broker.objects.store import Exists, Missing, Unavailable, Unsure
+
+SECONDS_MAX = 10.0
+CALLS = {
+    "create": (("a", [b"x"]), Unsure),
+    "replace": (("a", [b"x"], "1"), Unsure),
+    "read": (("a", 0, 1), Unavailable),
+    "read_end": (("a", 1), Unavailable),
+    "list": (("",), Unavailable),
+    "delete": ((["a"],), Unavailable),
+    "upload": (("a", [b"x"]), Unavailable),
+}
+
+
+class BlackHole(MemoryStore):
+    """Answers nothing until it is let go."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = threading.Semaphore(0)
+        self.goes_on = threading.Event()
+
+    def __getattribute__(self, name):
+        method = super().__getattribute__(name)
+        if name not in CALLS:
+            return method
+
+        def wait(*arguments):
+            self.asked.release()
+            self.goes_on.wait(SECONDS_MAX)
+            return method(*arguments)
+
+        return wait
+
+
+def threads():
+    return [each for each in threading.enumerate() if each.name == "object-store"]
+
+
+def wait_until_ended(before):
+    deadline = time.monotonic() + SECONDS_MAX
+    while set(threads()) - set(before):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_answers_and_errors_are_those_of_the_store():
+    before = threads()
+    store = InterruptibleStore(MemoryStore())
+    tag = store.create("a", [b"one"])
+    with pytest.raises(Exists):
+        store.create("a", [b"two"])
+    store.replace("a", [b"two"], tag)
+    assert (store.read("a", 0, 9).data, store.read_end("a", 2).data) == (b"two", b"wo")
+    store.upload("b", [b"x"])
+    assert [each.name for each in store.list("")] == ["a", "b"]
+    store.delete(["a"])
+    with pytest.raises(Missing):
+        store.read("a", 0, 1)
+    assert len(threads()) == len(before) + 1  # one caller needs one
+    del store
+    gc.collect()
+    wait_until_ended(before)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_who_waits_is_let_go_and_told_what_is_known(call):
+    before = threads()
+    hole = BlackHole()
+    store = InterruptibleStore(hole)
+    arguments, error = CALLS[call]
+    caught = []
+
+    def ask():
+        with pytest.raises(error):
+            getattr(store, call)(*arguments)
+        caught.append(call)
+
+    asking = [threading.Thread(target=ask) for _ in range(3)]
+    for each in asking:
+        each.start()
+    for _ in asking:
+        hole.asked.acquire(timeout=SECONDS_MAX)
+    store.interrupt()
+    for each in asking:
+        each.join(SECONDS_MAX)
+    assert caught == [call] * 3
+    with pytest.raises(Unavailable):
+        getattr(store, call)(*arguments)
+    hole.goes_on.set()
+    wait_until_ended(before)
