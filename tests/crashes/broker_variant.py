@@ -30,6 +30,9 @@ from pipeline_broker.log.partition.ended_transactions import EndedTransactions
 from pipeline_broker.log.partition.producer_state import ProducerStates
 from pipeline_broker.node import archive_store, data_directory, upkeep
 from pipeline_broker.node import process as server
+from pipeline_broker.objects import slot_writer
+from pipeline_broker.objects.fenced_log import Place, slot_name
+from pipeline_broker.objects.store import Exists
 from pipeline_broker.state.groups import coordinator as group_coordinator
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.offsets import CommittedOffsets
@@ -73,6 +76,28 @@ class RollingObjectJournal(object_journal.ObjectJournal):
 
     def __init__(self, *args, **more):
         super().__init__(*args, segment_bytes=ROLLING_SEGMENT_BYTES, **more)
+
+
+class HastySlotWriter(slot_writer.SlotWriter):
+    """Waits for no object to be stored, nor for those in front of it."""
+
+    def put(self, header, parts):
+        parts = [bytes(part) for part in parts]
+        threading.Timer(HOLD_SECONDS, super().put, (header, parts)).start()
+
+    def wait(self, slot):
+        pass
+
+
+class CredulousSlotWriter(slot_writer.SlotWriter):
+    """Takes whatever is in a slot for its own."""
+
+    def put(self, header, parts):
+        with contextlib.suppress(Exists):
+            self._store.create(slot_name(self._log, Place(header.generation, header.slot)), parts)
+        with self._changed:
+            self._writer = self._writer.store(header.slot)
+            self._changed.notify_all()
 
 
 class SlowStore(LocalStore):
@@ -275,6 +300,8 @@ COUNTING = {
 VARIANTS = {
     "rolling": {(data_directory, "Journal"): RollingJournal, **LARGE_COMMITS},
     "rolling-objects": {(archive_store, "ObjectJournal"): RollingObjectJournal},
+    "acknowledges-what-is-not-stored": {(object_journal, "SlotWriter"): HastySlotWriter},
+    "takes-another's-slot-for-its-own": {(object_journal, "SlotWriter"): CredulousSlotWriter},
     "unarchived": {(upkeep, "Upkeep"): NoUpkeep},
     "counting": COUNTING,
     "wandering-clock": {(time, "time"): wandering(time.time), (time, "time_ns"): wandering(time.time_ns)},

@@ -14,7 +14,7 @@ from tests.crashes.clerk import PARTITIONS_DEFAULT, Clerk, Reader, create_by_ask
 from tests.crashes.history import History, violations
 from tests.crashes.producers import IdempotentProducer, PlainProducer
 from tests.crashes.read_back import read_contents
-from tests.crashes.wire_client import WireClient
+from tests.crashes.wire_client import ANSWER_SECONDS_MAX, WireClient
 from tests.free_ports import free_port
 
 TOPICS = ("orders", "audit")
@@ -30,8 +30,9 @@ class Violated(AssertionError):
 class Load:
     """Clients that work at once, each on a connection of its own, until the broker dies or they are stopped."""
 
-    def __init__(self, address, history, clients):
+    def __init__(self, address, history, clients, seconds_max=ANSWER_SECONDS_MAX):
         self._history = history
+        self._seconds_max = seconds_max
         self._stopping = threading.Event()
         self._threads = [
             threading.Thread(target=self._drive, args=(client, address), daemon=True) for client in clients
@@ -41,7 +42,7 @@ class Load:
 
     def _drive(self, client, address):
         try:
-            with WireClient(address) as connection:
+            with WireClient(address, self._seconds_max) as connection:
                 client.drive(connection, self._stopping)
         except TimeoutError:
             self._history.complaints.append(f"{client.kind}: no answer")
@@ -64,6 +65,8 @@ class Load:
 
 class Scene(contextlib.ExitStack):
     """See the module; `options` are those of BrokerUnderTest."""
+
+    answer_seconds_max = ANSWER_SECONDS_MAX
 
     def __init__(self, seed, directory, *, mode="pipelined", flush="always", settings=(), **options):
         super().__init__()
@@ -94,7 +97,7 @@ class Scene(contextlib.ExitStack):
 
     def load(self):
         """Set the clients to work."""
-        return Load(self.broker.address, self.history, self.clients)
+        return Load(self.broker.address, self.history, self.clients, self.answer_seconds_max)
 
     def resolve(self):
         """Let the idempotent producers hear of everything they sent."""

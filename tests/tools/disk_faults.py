@@ -2,7 +2,7 @@
 
 Rules of this file: a fault is looked for before each operation, and delays it, fails it, sends it elsewhere or takes
 the power away. Faults are tried in the order in which they were added; delays add up, the first of the others decides.
-Operations are named: read, write, truncate, sync, sync directory, open, create, rename, unlink, make directory.
+Operations are named: read, write, truncate, sync, sync directory, open, create, rename, link, unlink, make directory.
 """
 
 import errno

@@ -175,6 +175,16 @@ class ForgetfulDisk:
             if isinstance(node, ForgetfulFile):
                 node.path = target
 
+    def link(self, source: str, target: str) -> None:
+        """A second name, which must be free; a file that has several is not renamed."""
+        with self._operation("link", source):
+            file = self._file(source)
+            directory, name = self._place(target)
+            if name in directory.seen:
+                raise failure(errno.EEXIST, target)
+            self._tree.change(next(self._numbers), (directory, name, file))
+            file.path = target
+
     # what befalls the disk
 
     def power_cut(self, seed: int | str, style: str | None = None) -> Losses:

@@ -5,9 +5,10 @@ of JSON on standard input for each command, a line of JSON on standard output fo
 the end of the mount, so that nothing stays behind when whoever started it dies.
 
 Nothing is cached in the kernel: every call comes here, and a shared memory map, which could not be kept apart from
-the page cache, is refused by the kernel (ENODEV). Locks are the kernel's. There are no links, sockets and extended
-attributes; space cannot be reserved (`fallocate` is EOPNOTSUPP, and `posix_fallocate` writes instead). A file that was
-unlinked while it is open can be read, written and synced, but not looked at by `fstat` (ENOENT): FUSE asks by name.
+the page cache, is refused by the kernel (ENODEV). Locks are the kernel's. There are no symbolic links, sockets and
+extended attributes; space cannot be reserved (`fallocate` is EOPNOTSUPP, and `posix_fallocate` writes instead). A file
+that was unlinked while it is open can be read, written and synced, but not looked at by `fstat` (ENOENT): FUSE asks by
+name.
 """
 
 import errno
@@ -142,6 +143,10 @@ class ForgetfulOperations(fuse.Operations):  # type: ignore[misc]  # fusepy ship
 
     def rename(self, source: str, target: str) -> int:
         self._disk.rename(source, target)
+        return 0
+
+    def link(self, target: str, source: str) -> int:
+        self._disk.link(source, target)
         return 0
 
     def chmod(self, path: str, mode: int) -> int:

@@ -92,6 +92,24 @@ def test_changes_of_names_stay_when_their_directory_was_synced(mount):
     assert list_names(mount.path / "new") == [], "that directory was not synced itself"
 
 
+def test_a_second_name_is_refused_where_there_is_one_and_durable_when_its_directory_was_synced(mount):
+    for name in ("writing", "objects"):
+        (mount.path / name).mkdir()
+    sync_directory(mount.path)
+    write_durably(mount.path / "writing" / "1", b"data")
+    for is_synced in (False, True):
+        (mount.path / "objects" / "a").hardlink_to(mount.path / "writing" / "1")
+        with pytest.raises(FileExistsError):
+            (mount.path / "objects" / "a").hardlink_to(mount.path / "writing" / "1")
+        assert (mount.path / "objects" / "a").read_bytes() == b"data"
+        if is_synced:
+            sync_directory(mount.path / "objects")
+        mount.cut_and_power_on(style="nothing")
+        assert list_names(mount.path / "objects") == ["a"] * is_synced
+    (mount.path / "writing" / "1").unlink()
+    assert (mount.path / "objects" / "a").read_bytes() == b"data"
+
+
 def test_a_rename_between_directories_is_there_as_a_whole_or_not_at_all(mount):
     for name in ("from", "to"):
         (mount.path / name).mkdir()

@@ -148,6 +148,11 @@ class Run:
         self._deck = []
 
     @property
+    def mode(self):
+        """Of the broker that was started last, or is about to be."""
+        return MODES[self._mode_index % len(MODES)]
+
+    @property
     def bootstrap(self):
         return "{}:{}".format(*self.broker.address)
 
@@ -171,7 +176,7 @@ class Run:
     def _start_broker(self):
         """On the port and the data of the one before, in the other mode."""
         self._mode_index += 1
-        self.broker.start(MODES[self._mode_index % len(MODES)], "always")
+        self.broker.start(self.mode, "always")
 
     def _start_copier(self, make):
         name = f"{make}-{len(self.copiers)}"

@@ -6,25 +6,23 @@ processes that were just started, in turns of the dice; some are killed while th
 at its own address, as on another machine.
 """
 
-import os
 import random
 import shutil
-import signal
 import time
 
 import attrs
 
-from tests.conftest import READY_LINE, READY_SECONDS_MAX, read_line
-from tests.crashes.broker_under_test import BrokerUnderTest, StartFailed
+from tests.conftest import READY_SECONDS_MAX, read_line
+from tests.crashes.broker_under_test import StartFailed
 from tests.crashes.kill_run import LOAD_SECONDS, RECOVERY_KILL_SECONDS, RECOVERY_KILL_SHARE, Counts
 from tests.crashes.on_objects.object_kill_run import ObjectKillRun
+from tests.crashes.on_objects.takeover import another, stop, wait_until_ready, wake_up
 from tests.crashes.producers import PlainProducer
-from tests.crashes.scene import PARTITIONS, Load, Violated
+from tests.crashes.scene import PARTITIONS, Load
 from tests.free_ports import free_port
 
 STANDBY_SHARE = 0.4
 SESSION_SETTINGS = ("broker.session.timeout.ms=1500", "broker.heartbeat.interval.ms=300")
-TAKEN_OVER = 3
 STANDING_BY = "standing by"
 LATE_LOAD_SHARE = 0.5
 
@@ -40,6 +38,7 @@ class ZombieRun(ObjectKillRun):
     """See the module."""
 
     counts_type = ZombieCounts
+    answer_seconds_max = 50.0  # an owner that is stopped answers nothing until another one serves
 
     def __init__(self, seed, directory, store, **options):
         super().__init__(seed, directory, store, settings=SESSION_SETTINGS, **options)
@@ -68,16 +67,11 @@ class ZombieRun(ObjectKillRun):
         """Stop the owner, have another go on, and wake it up."""
         time.sleep(seconds)
         zombie = self.broker
-        os.kill(zombie.process_id, signal.SIGSTOP)
+        stop(zombie)
         self.broker = self._take_over()
         if self.random.random() < LATE_LOAD_SHARE:
             self._load_the_successor()
-        os.kill(zombie.process_id, signal.SIGCONT)
-        code = zombie.wait()
-        lines = [line for line in zombie.stderr.splitlines() if not line.startswith("WARNING")]
-        if code != TAKEN_OVER or len(lines) != 1 or "took over as generation" not in lines[0]:
-            raise Violated(f"woken up behind a takeover it ended with {code}, and said:\n{zombie.stderr}")
-        shutil.rmtree(zombie.data)
+        wake_up(zombie)
 
     def recover(self):
         """The successor serves already."""
@@ -95,10 +89,7 @@ class ZombieRun(ObjectKillRun):
                 shutil.rmtree(successor.data, ignore_errors=True)
                 self.counts.kills_in_recovery += 1
                 successor = None
-        line = read_line(successor.process, READY_SECONDS_MAX)
-        if not READY_LINE.fullmatch(line):
-            successor.kill()
-            raise StartFailed(f"no ready line but {line!r}; on stderr:\n{successor.stderr}")
+        wait_until_ready(successor)
         successor.arguments = self.store.arguments
         return successor
 
@@ -115,14 +106,7 @@ class ZombieRun(ObjectKillRun):
         self._brokers += 1
         (port,) = set(self._ports) - {self.broker.port}
         directory = self.broker.directory.parent / f"broker-{self._brokers}"
-        other = BrokerUnderTest(
-            directory,
-            port,
-            settings=self.broker.settings,
-            arguments=(*self.store.arguments, *arguments),
-            variant=self.broker.variant,
-            environment=self.broker.environment,
-        )
+        other = another(self.broker, port, directory, (*self.store.arguments, *arguments))
         self.callback(other.kill)
         return other
 
