@@ -284,12 +284,19 @@ class ObjectJournal:
 
     def _wait_for_archive(self) -> None:
         with self._changed:
-            while self._sealed_max is not None and len(self._complete) >= self._sealed_max and not self._closed:
+            while self._sealed_max is not None and len(self._complete) >= self._complete_max and not self._closed:
                 if self._archive_obstacle is not None:
                     self.room.close(self._archive_obstacle)
                 self._changed.wait()
         if self._closed or self._failure is not None:
             self._refuse()
+
+    @property
+    def _complete_max(self) -> int:
+        """A successor that takes over as many as may wait, or more, does not have its first writers wait for them."""
+        assert self._sealed_max is not None, "asked before"
+        taken_over = sum(run.end < self._ownership.first.slot for run in self._complete.values())
+        return max(self._sealed_max, taken_over + 1)
 
     # Reading
 

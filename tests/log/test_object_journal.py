@@ -359,3 +359,21 @@ def test_a_segment_that_is_damaged_is_no_takeover():
     store.delete([slot_name(LOG, Place(1, number))])
     with pytest.raises(JournalCorrupt):
         list(machine.journal.sealed_entries(number, end_lsn))
+
+
+def test_a_successor_writes_at_once_however_much_of_its_predecessor_waits_for_the_archive():
+    store = MemoryStore()
+    first = Machine(store, segment_bytes=1)
+    for value in (b"1", b"2", b"3"):
+        first.commit(value)
+    successor = Machine(store, segment_bytes=1)
+    successor.journal.wait_for_archiver(2)
+    successor.commit(b"4")
+    waiting = threading.Thread(target=successor.commit, args=(b"5",))
+    waiting.start()
+    waiting.join(0.05)
+    assert waiting.is_alive()  # as much again does wait
+    for number, _ in successor.journal.sealed()[:3]:
+        successor.journal.recycle(number)
+    waiting.join(SECONDS_MAX)
+    assert not waiting.is_alive()
