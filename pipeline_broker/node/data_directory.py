@@ -82,19 +82,26 @@ def open_broker(
         taken.lock.release()
         raise _refusal(data, error) from None
     try:
-        broker = Broker(config, LogManager(journal, archive=archive, randomness=randomness), randomness, ports)
-        now_ms = ports.clock_ms()
-        broker.recover(now_ms)
-        if journal.next_lsn == archive.lsn:  # it may go on at the archive's end because it has lost what lay in front
-            archive.make_durable()
-        entries = broker.first_entries(now_ms)
-        if entries:
-            journal.sync(journal.write(entries))
-            broker.entries_durable(entries)
+        broker = _recovered(journal, archive, config, ports, randomness)
     except (*DAMAGES, OSError) as error:
         journal.close()
         raise _refusal(data, error) from None
     return journal, broker
+
+
+def _recovered(
+    journal: JournalPort, archive: Archive, config: BrokerConfig, ports: Ports, randomness: random.Random | None
+) -> Broker:
+    broker = Broker(config, LogManager(journal, archive=archive, randomness=randomness), randomness, ports)
+    now_ms = ports.clock_ms()
+    broker.recover(now_ms)
+    if journal.next_lsn == archive.lsn:  # it may go on at the archive's end because it has lost what lay in front
+        archive.make_durable()
+    entries = broker.first_entries(now_ms)
+    if entries:
+        journal.sync(journal.write(entries))
+        broker.entries_durable(entries)
+    return broker
 
 
 def _take(data: Path, files: FileSystem) -> TakenDirectory:
