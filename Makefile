@@ -155,4 +155,4 @@ $(VENV)/$(1).stamp: pyproject.toml constraints.txt | $(RUN)/python
 endef
 $(eval $(call INSTALLATION,serve,[dashboard$(comma)oauth]))
 $(eval $(call INSTALLATION,compare,[compare$(comma)spark$(comma)dashboard$(comma)oauth],serve))
-$(eval $(call INSTALLATION,dev,[compare$(comma)spark$(comma)dashboard$(comma)objects$(comma)oauth$(comma)dev],serve compare))
+$(eval $(call INSTALLATION,dev,[compare$(comma)spark$(comma)dashboard$(comma)objects$(comma)oauth$(comma)schema-registry$(comma)dev],serve compare))

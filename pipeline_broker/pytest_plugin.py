@@ -22,7 +22,15 @@ if TYPE_CHECKING:
     from pipeline_broker.embedded.island import Island
     from pipeline_broker.faults.rule import Rule
 
-__all__ = ["UnusedFaultWarning", "kafka_broker", "kafka_broker_fresh", "kafka_faults", "kafka_topic", "kafka_topics"]
+__all__ = [
+    "UnusedFaultWarning",
+    "kafka_broker",
+    "kafka_broker_fresh",
+    "kafka_faults",
+    "kafka_schema_registry",
+    "kafka_topic",
+    "kafka_topics",
+]
 
 MODES = ("classic", "pipelined")
 MARKER = (
@@ -261,6 +269,17 @@ def kafka_topics(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -
         return made
 
     return make
+
+
+@pytest.fixture
+def kafka_schema_registry(kafka_broker: EmbeddedBroker) -> str:
+    """The URL of the schema registry of the broker, which begins to be served with the first test that asks for it."""
+    from pipeline_broker.embedded.errors import EmbeddedBrokerError  # noqa: PLC0415 - see the rules
+
+    try:
+        return kafka_broker.schema_registry_url
+    except EmbeddedBrokerError as error:
+        raise pytest.fail.Exception(f"kafka_schema_registry: {error}", pytrace=False) from None
 
 
 @pytest.fixture

@@ -157,6 +157,12 @@ class EndSignals:
     help="Let the dashboard change and ask only what this principal may.",
 )
 @click.option(
+    "--schema-registry",
+    metavar="[HOST:]PORT",
+    default=None,
+    help="Serve a schema registry, Confluent's REST API, on this port of 127.0.0.1, or of another address.",
+)
+@click.option(
     "--request-log",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,

@@ -26,6 +26,7 @@ from pipeline_broker.dashboard.record_reader import (
     Page,
     chunk_of,
 )
+from pipeline_broker.dashboard.record_view import Show, record_view
 from pipeline_broker.log.partition.partition_log import PartitionLog
 
 __all__ = ["NewestFirstReader"]
@@ -67,12 +68,18 @@ class NewestFirstReader:
         ends: in front of which offset to read in each; of others from their ends.
         wanted: which records.
         limit: how many, at most RECORDS_PER_PAGE_MAX.
+        show: how they are shown.
     """
 
     def __init__(
-        self, logs: Mapping[int, PartitionLog], ends: Mapping[int, int], wanted: RecordFilter, limit: int
+        self,
+        logs: Mapping[int, PartitionLog],
+        ends: Mapping[int, int],
+        wanted: RecordFilter,
+        limit: int,
+        show: Show = record_view,
     ) -> None:
-        self._logs = logs
+        self._logs, self._view = logs, show
         self._wanted = wanted
         self._limit = max(1, min(limit, RECORDS_PER_PAGE_MAX))
         self._reach = dict.fromkeys(logs, WINDOW_OFFSETS_MIN)
@@ -133,7 +140,7 @@ class NewestFirstReader:
 
         def work() -> Chunk:
             parts = result.parts if result.cold is None else result.cold()
-            return chunk_of(window.partition, parts, offset, wanted, all_of_it, end)
+            return chunk_of(window.partition, parts, offset, wanted, all_of_it, end, show=self._view)
 
         return work
 

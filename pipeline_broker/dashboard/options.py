@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import attrs
 
-__all__ = ["LOOPBACK", "DashboardOptions"]
+from pipeline_broker.web.hosts import LOOPBACK, read_place
 
-LOOPBACK = "127.0.0.1"
-PORT_MAX = 65535
+__all__ = ["DashboardOptions"]
 
 
 @attrs.frozen
@@ -36,10 +35,7 @@ class DashboardOptions:
         cls, text: str, beside: str | None = None, principal: str | None = None, *, is_read_only: bool = False
     ) -> DashboardOptions:
         """`PORT` or `HOST:PORT`, and the other options; raises ValueError with one line."""
-        host, colon, port = text.rpartition(":")
-        host = host.removeprefix("[").removesuffix("]") if colon else LOOPBACK
-        if not host or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
-            raise ValueError(f"{text!r} is no PORT or HOST:PORT")
+        host, port = read_place(text)
         if principal is not None and not all(principal.partition(":")):
             raise ValueError(f"{principal!r} is no principal, such as User:alice")
-        return cls(int(port), host, beside, is_read_only, principal)
+        return cls(port, host, beside, is_read_only, principal)

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from pipeline_broker.dashboard.record_filter import RecordFilter
-from pipeline_broker.dashboard.record_view import record_view
+from pipeline_broker.dashboard.record_view import Show, record_view
 from pipeline_broker.log.archive.pace import Pace
 from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.partition.partition_log import PartitionLog
@@ -96,12 +96,18 @@ class PageReader:
         positions: where to begin in each; one in front of a log's start begins there.
         wanted: which records.
         limit: how many, at most RECORDS_PER_PAGE_MAX.
+        show: how they are shown.
     """
 
     def __init__(
-        self, logs: Mapping[int, PartitionLog], positions: Mapping[int, int], wanted: RecordFilter, limit: int
+        self,
+        logs: Mapping[int, PartitionLog],
+        positions: Mapping[int, int],
+        wanted: RecordFilter,
+        limit: int,
+        show: Show = record_view,
     ) -> None:
-        self._logs = logs
+        self._logs, self._view = logs, show
         self._wanted = wanted
         self._limit = max(1, min(limit, RECORDS_PER_PAGE_MAX))
         self._turn = 0
@@ -152,7 +158,7 @@ class PageReader:
 
         def work() -> Chunk:
             parts = result.parts if result.cold is None else result.cold()
-            return chunk_of(partition, parts, offset, wanted, (count, examined_max, shown_max))
+            return chunk_of(partition, parts, offset, wanted, (count, examined_max, shown_max), show=self._view)
 
         return work
 
@@ -177,11 +183,14 @@ def chunk_of(
     wanted: RecordFilter,
     bounds: tuple[int, int, int],
     end: int = OFFSET_MAX,
+    *,
+    show: Show = record_view,
 ) -> Chunk:
     """The wanted records from an offset on, in a thread; `bounds` of those found, looked at, and of bytes shown.
 
     Args:
         end: records from there on are left out.
+        show: how records are shown.
     """
     count_max, examined_max, shown_max = bounds
     found = Chunk([], offset, 0, 0, sum(map(len, parts)))
@@ -199,7 +208,7 @@ def chunk_of(
                 found.examined += 1
                 found.next_offset = record.offset + 1
                 if wanted.matches(record):
-                    shown = record_view(partition, record)
+                    shown = show(partition, record)
                     shown_bytes += len(json.dumps(shown))
                     found.records.append(shown)
         except RecordError:

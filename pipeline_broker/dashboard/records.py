@@ -16,6 +16,7 @@ from pipeline_broker.dashboard.log_threads import find_offsets, read_page
 from pipeline_broker.dashboard.newest_first import NewestFirstReader
 from pipeline_broker.dashboard.record_filter import BadFilterError, RecordFilter
 from pipeline_broker.dashboard.record_reader import RECORDS_PER_PAGE_MAX, PageReader
+from pipeline_broker.dashboard.record_view import Decoder, show_of
 from pipeline_broker.dashboard.seeking import ends_of, positions_of
 from pipeline_broker.dashboard.tail import tail
 from pipeline_broker.dashboard.viewers import limited_stream
@@ -43,10 +44,12 @@ class Records:
 
     Args:
         threads: where they are read.
+        decoder: reads what a serializer wrote, where the broker has schemas.
     """
 
-    def __init__(self, broker: Broker, threads: trio.CapacityLimiter) -> None:
-        self._broker, self._threads = broker, threads
+    def __init__(self, broker: Broker, threads: trio.CapacityLimiter, decoder: Decoder | None = None) -> None:
+        self._broker, self._threads, self._decoder = broker, threads, decoder
+        self._show = show_of(decoder)
         self._limited = limited_stream(TAILS_MAX, f"{TAILS_MAX} viewers follow topics already")
 
     async def page(self, request: HttpRequest, topic: str) -> Answer:
@@ -57,12 +60,14 @@ class Records:
         wanted = _filter(request)
         limit = request.integer("limit", RECORDS_PER_PAGE_MAX // 2)
         ends = ends_of(request)
+        if self._decoder is not None:
+            await self._decoder.catch_up()
         reader: PageReader | NewestFirstReader
         if ends is None:
             positions = await find_offsets(positions_of(logs, request), self._threads)
-            reader = PageReader(logs, positions, wanted, limit)
+            reader = PageReader(logs, positions, wanted, limit, self._show)
         else:
-            reader = NewestFirstReader(logs, ends, wanted, limit)
+            reader = NewestFirstReader(logs, ends, wanted, limit, self._show)
         found = await read_page(reader, self._threads)
         return json_or_absent(found.as_json(), WHAT)
 
@@ -75,7 +80,7 @@ class Records:
 
         async def run(send: SendEvent) -> None:
             try:
-                await tail(find_logs, wanted, self._threads, send)
+                await tail(find_logs, wanted, self._threads, send, self._decoder)
             except (OSError, LogError) as error:
                 await send(event({"reason": f"the log cannot be read: {error}"}, "end"))
 

@@ -40,6 +40,7 @@ from stages.timeline import now_ns
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.dashboard.options import DashboardOptions
+    from pipeline_broker.dashboard.record_view import Decoder
     from stages.socket_server import SocketServer
     from stages.timeline import Timeline
 
@@ -78,6 +79,7 @@ class Dashboard:
         is_alone: whether nobody else observes.
         ask: has the broker handle a request as the dashboard's principal.
         is_read_only: everything is refused that would change something.
+        decoder: reads what a serializer wrote, where the broker has schemas.
     """
 
     def __init__(
@@ -90,13 +92,14 @@ class Dashboard:
         ask: Ask,
         *,
         is_read_only: bool = False,
+        decoder: Decoder | None = None,
     ) -> None:
         self._server, self._broker, self._beside = server, broker, beside
         self._identity = broker_view.identity_of(server, broker)
         self._access = Access(host="", port=0)
         threads = log_threads()
         path = self.request_path = RequestPath(server, self._identity, beside, observe, is_alone)
-        records = Records(broker, threads)
+        records = Records(broker, threads, decoder)
         changes = Changes(server, broker, threads, ask, is_read_only=is_read_only)
         self._is_read_only = is_read_only
         self._views: dict[str, View] = {

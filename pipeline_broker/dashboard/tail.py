@@ -13,6 +13,7 @@ import trio
 from pipeline_broker.dashboard.log_threads import read_page
 from pipeline_broker.dashboard.record_filter import RecordFilter
 from pipeline_broker.dashboard.record_reader import RECORDS_PER_PAGE_MAX, PageReader
+from pipeline_broker.dashboard.record_view import Decoder, show_of
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.web.messages import event
 
@@ -30,6 +31,7 @@ async def tail(
     wanted: RecordFilter,
     threads: trio.CapacityLimiter,
     send: Callable[[bytes], Awaitable[None]],
+    decoder: Decoder | None = None,
 ) -> None:
     """Send the records that come from now on, until cancelled or the topic is gone.
 
@@ -38,6 +40,7 @@ async def tail(
         wanted: which records.
         threads: see `read_page`.
         send: sends an event.
+        decoder: reads what a serializer wrote, where the broker has schemas.
 
     Raises:
         OSError, LogError: a log cannot be read.
@@ -47,7 +50,10 @@ async def tail(
     quiet = 0
     while logs := find_logs():
         passed_over = _catch_up(logs, positions)
-        page = await read_page(PageReader(logs, positions, wanted, RECORDS_PER_PAGE_MAX), threads)
+        if decoder is not None:
+            await decoder.catch_up()
+        reader = PageReader(logs, positions, wanted, RECORDS_PER_PAGE_MAX, show_of(decoder))
+        page = await read_page(reader, threads)
         positions = page.positions
         if page.records or passed_over or quiet >= QUIET_LOOKS_MAX:
             await send(event({**page.as_json(), "missed": passed_over}, "records"))

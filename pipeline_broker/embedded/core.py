@@ -25,6 +25,7 @@ from pipeline_broker.node.options import ServeOptions, StartError
 from pipeline_broker.telemetry.recent_requests import RecentRequests, RequestNames
 
 if TYPE_CHECKING:
+    from pipeline_broker.embedded.registry import EmbeddedRegistry
     from pipeline_broker.node.archive_store import ArchiveStore
 
 __all__ = ["Core"]
@@ -75,6 +76,7 @@ class Core:
         self._changes_count = 0
         self._nursery: trio.Nursery | None = None
         self._life: Life | None = None
+        self._registry: EmbeddedRegistry | None = None
 
     def _names_of(self, request: Any) -> Callable[[], RequestNames]:
         return names_of(self.life.running.broker, request)
@@ -99,10 +101,13 @@ class Core:
                 await self._begin_life()
                 if self._files is not None and self._empty is None:
                     self._empty = Snapshot(self._files.copy(), 0)
+                if self._registry is not None:  # of a broker that is started again
+                    await nursery.start(self._registry.run)
                 task_status.started()
                 await self._closing.wait()
                 async with self.turn:
                     await self.life.end(DRAIN_SECONDS)
+                nursery.cancel_scope.cancel()
         finally:
             self._ports.close()
 
@@ -189,6 +194,21 @@ class Core:
                 f"{asked}: a broker with a data directory cannot do this; start one without data="
             )
         return self._files
+
+    async def serve_schema_registry(self) -> str:
+        """Serve the schema registry from now on; its URL, which stays the same over all lives.
+
+        Raises:
+            EmbeddedBrokerError: a package that it needs is missing.
+        """
+        if self._registry is None:
+            from pipeline_broker.embedded.registry import EmbeddedRegistry  # noqa: PLC0415 - for those who asked
+
+            assert self._nursery is not None, "asked while it runs"
+            registry = EmbeddedRegistry(self.turn, lambda: self.running)
+            await self._nursery.start(registry.run)
+            self._registry = registry
+        return self._registry.url
 
     # Islands
 

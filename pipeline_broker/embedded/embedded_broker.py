@@ -45,6 +45,7 @@ class EmbeddedBroker(Lifecycle):
             "file:///DIR", or an ObjectStore, which several brokers may have, one after the other.
         flush: with `data`, "os" acknowledges what is written, "always" what is on disk.
         requests_max: how many requests `requests` remembers.
+        schema_registry: serve a schema registry too, from the start; see `schema_registry_url`.
 
     Raises:
         EmbeddedBrokerError: something of that is not possible.

@@ -51,6 +51,7 @@ class Lifecycle:
         store: str | ObjectStore | None = None,
         flush: str = "os",
         requests_max: int = REQUESTS_MAX,
+        schema_registry: bool = False,
     ) -> None:
         if data is not None and store is not None:
             raise EmbeddedBrokerError("data= and store= are two places for the same: give one of them")
@@ -61,6 +62,7 @@ class Lifecycle:
         self._in_memory = data is None
         self._store = store
         self._requests_max = requests_max
+        self._with_schema_registry = schema_registry
         self._core: Core | None = None
         self._thread: BrokerThread | None = None
         self._process_id = 0
@@ -84,6 +86,12 @@ class Lifecycle:
         core = self._core = Core(self._options, self._requests_max, in_memory=self._in_memory, store=store)
         self._process_id = os.getpid()
         self._run(core)
+        if self._with_schema_registry:
+            try:
+                self._ask(core.serve_schema_registry)
+            except EmbeddedBrokerError:
+                self.close()
+                raise
         return self
 
     def _run(self, core: Core) -> None:
@@ -157,6 +165,15 @@ class Lifecycle:
     def addresses(self) -> Mapping[str, tuple[str, int]]:
         """Host and port of each listener, by its name."""
         return dict(self._addresses)
+
+    @property
+    def schema_registry_url(self) -> str:
+        """Where its schema registry is, for a client's `url`; it is served from the first time that this is asked.
+
+        Raises:
+            EmbeddedBrokerError: a package of the extra `schema-registry` is missing.
+        """
+        return self._ask(self._of_core.serve_schema_registry)
 
     def on_loop(self, function: Callable[[Running], Result]) -> Result:
         """Call a function with the parts of the running broker, on its event loop; it must not block.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.dashboard.beside import Beside
     from pipeline_broker.dashboard.options import DashboardOptions
+    from pipeline_broker.dashboard.record_view import Decoder
     from pipeline_broker.node.metrics_endpoint import LoopIdleTime
     from pipeline_broker.telemetry.exposition import Family
     from pipeline_broker.telemetry.measurements import Measurements
@@ -106,8 +107,15 @@ class Observers:
         return None if self._trace is None else self._trace.store_request_ended
 
     @contextlib.asynccontextmanager
-    async def observing(self, server: SocketServer, broker: Broker) -> AsyncIterator[None]:
+    async def observing(
+        self, server: SocketServer, broker: Broker, decoder: Decoder | None = None
+    ) -> AsyncIterator[None]:
         """Observe while the body runs.
+
+        Args:
+            server: whose requests are observed.
+            broker: whose state is.
+            decoder: reads records for the dashboard that a serializer wrote, where the broker has schemas.
 
         Raises:
             ObserversUnavailableError: the port of the endpoint, or of the dashboard, cannot be had.
@@ -119,7 +127,7 @@ class Observers:
                 serving = self._serving_metrics(server, broker, self._measurements, *self._metrics_address)
                 await stack.enter_async_context(serving)
             if self._dashboard is not None:
-                await stack.enter_async_context(self._serving_dashboard(server, broker, self._dashboard))
+                await stack.enter_async_context(self._serving_dashboard(server, broker, self._dashboard, decoder))
             yield
 
     def publish(self, server: SocketServer, timeline: Timeline | None) -> None:
@@ -184,7 +192,7 @@ class Observers:
 
     @contextlib.asynccontextmanager
     async def _serving_dashboard(
-        self, server: SocketServer, broker: Broker, options: DashboardOptions
+        self, server: SocketServer, broker: Broker, options: DashboardOptions, decoder: Decoder | None
     ) -> AsyncIterator[None]:
         from pipeline_broker.apis.call import Session  # noqa: PLC0415 - for those who asked
         from pipeline_broker.dashboard.service import Dashboard  # noqa: PLC0415 - see above
@@ -208,6 +216,7 @@ class Observers:
             lambda: self.timeline is self._watching,
             lambda message: caller.ask(message, broker.ports.clock_ms()),
             is_read_only=options.is_read_only,
+            decoder=decoder,
         )
         async with contextlib.AsyncExitStack() as stack:
             try:

@@ -70,6 +70,7 @@ class ServeOptions:
         request_log: the file that requests are logged in, if they are from the start.
         faults: the file of the fault rules that it begins with, if any.
         dashboard: where the dashboard is served, if at all.
+        schema_registry: host and port of the schema registry, if it is served.
         store: the address of the store that the archive is in; None for the data directory.
         wal: where the journal is: "disk", the data directory, or "objects", the store.
         store_delay_seconds: an injected delay of each request to the store.
@@ -88,6 +89,7 @@ class ServeOptions:
     request_log: Path | None = None
     faults: Path | None = None
     dashboard: DashboardOptions | None = None
+    schema_registry: tuple[str, int] | None = None
     store: str | None = None
     wal: Wal = "disk"
     store_delay_seconds: float = 0.0
@@ -110,6 +112,7 @@ class ServeOptions:
             request_log=options["request_log"],
             faults=options["faults"],
             dashboard=_dashboard(options),
+            schema_registry=_schema_registry(options["schema_registry"]),
             store=options["store"],
             wal=_wal(options["store"], options["wal"]),
             store_delay_seconds=_store_delay(options["store"], options["store_delay_seconds"]),
@@ -148,6 +151,23 @@ def _dashboard(options: Mapping[str, Any]) -> DashboardOptions | None:
         )
     except ValueError as error:
         raise StartError(f"--dashboard: {error}") from None
+
+
+def _schema_registry(place: str | None) -> tuple[str, int] | None:
+    """Where the schema registry is served; a place that is none, and a package that is missing, are StartErrors."""
+    if place is None:
+        return None
+    from pipeline_broker.node.schema_registry import check_installed  # noqa: PLC0415 - for those who asked
+    from pipeline_broker.web.hosts import read_place  # noqa: PLC0415 - see above
+    from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
+
+    try:
+        check_installed()
+        return read_place(place)
+    except HttpUnavailableError as error:
+        raise StartError(str(error)) from None
+    except ValueError as error:
+        raise StartError(f"--schema-registry: {error}") from None
 
 
 def _wal(url: str | None, wal: Wal | None) -> Wal:

@@ -15,7 +15,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pipeline_broker.files.file_system import FileSystem
     from pipeline_broker.log.journal_port import JournalPort
     from pipeline_broker.node.archive_store import ArchiveStore
+    from pipeline_broker.node.schema_registry import SchemaRegistry
     from pipeline_broker.node.thread_wakeup import ThreadWakeup
 
 __all__ = ["ServeOptions", "StartError", "run", "serve"]
@@ -219,7 +220,11 @@ async def _serve(
     server = assembled.server
     timelines = Timelines(broker, server, functools.partial(observers.publish, server), wall_clock_ms)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with observers.observing(server, broker), trio.open_nursery() as nursery:
+        async with (
+            _serving_schema_registry(options, server, broker) as registry,
+            observers.observing(server, broker, registry),
+            trio.open_nursery() as nursery,
+        ):
             nursery.start_soon(_stop_on_signal, signals, server, broker, timelines)
             await nursery.start(timelines.run)
             if broker.config.pipeline_timelines:
@@ -232,6 +237,31 @@ async def _serve(
                 print(line, file=sys.stderr, flush=True)  # noqa: T201 - stdout has the ready line alone
             on_ready(ready_line(options, listeners))
             task_status.started(server)
+
+
+@contextlib.asynccontextmanager
+async def _serving_schema_registry(
+    options: ServeOptions, server: SocketServer, broker: Broker
+) -> AsyncIterator[SchemaRegistry | None]:
+    """Serve the schema registry while the body runs, if it was asked for.
+
+    Raises:
+        StartError: the port cannot be had.
+    """
+    if options.schema_registry is None:
+        yield None
+        return
+    from pipeline_broker.node.schema_registry import SchemaRegistry, serving  # noqa: PLC0415 - for those who asked
+    from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
+
+    registry = SchemaRegistry(broker, server)
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            url = await stack.enter_async_context(serving(registry, *options.schema_registry))
+        except HttpUnavailableError as error:
+            raise StartError(str(error)) from None
+        print(f"schema registry on {url}", file=sys.stderr, flush=True)  # noqa: T201 - stdout has the ready line alone
+        yield registry
 
 
 async def _start_upkeep(

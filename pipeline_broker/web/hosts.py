@@ -1,4 +1,4 @@
-"""By which names a port may be asked: the Host of a request, against DNS rebinding.
+"""Where a port is served, and by which names it may be asked: the Host of a request, against DNS rebinding.
 
 Rules of this file: sans-IO. A page of a stranger that a browser has open can send requests to this machine, under a
 name of the stranger's that leads here. Such a request names the stranger's host, and never an address.
@@ -9,9 +9,11 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 
-__all__ = ["is_loopback", "is_own_name", "is_unspecified", "split_authority"]
+__all__ = ["LOOPBACK", "is_loopback", "is_own_name", "is_unspecified", "read_place", "split_authority"]
 
 HTTP_PORT = 80
+LOOPBACK = "127.0.0.1"
+PORT_MAX = 65535
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -31,6 +33,15 @@ def is_unspecified(host: str) -> bool:
     """Whether an address that is bound stands for all those of the machine."""
     address = _address(host)
     return address is not None and address.is_unspecified
+
+
+def read_place(text: str) -> tuple[str, int]:
+    """Where to serve: `PORT`, which is on this machine only, or `HOST:PORT`; raises ValueError with one line."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if colon else LOOPBACK
+    if not host or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
+        raise ValueError(f"{text!r} is no PORT or HOST:PORT")
+    return host, int(port)
 
 
 def split_authority(authority: str) -> tuple[str, int | None]:

@@ -1,4 +1,4 @@
-"""HTTP over Trio, for the dashboard and the metrics: one request a connection, or a stream of events that ends with it.
+"""HTTP over Trio, for all that a broker serves by it: one request a connection, or a stream of events.
 
 Rules of this file: it speaks HTTP through h11 and decides nothing; every wait, size and number of clients has a
 bound, because these ports are as open as the broker's, and slow clients make room for others (`slots`); whatever a
@@ -35,6 +35,7 @@ __all__ = ["Handler", "HttpLimits", "HttpUnavailableError", "open_listeners", "r
 HEADER_BYTES_MAX = 16 * 1024
 """Of a request that is not complete yet; what is complete may be larger by what one receive brings."""
 BODY_BYTES_MAX = 16 * 1024
+"""Unless the limits of a server say otherwise."""
 RECEIVE_BYTES = 4096
 REQUEST_SECONDS = 5.0
 """How long a client may take to send its request."""
@@ -62,10 +63,12 @@ class HttpLimits:
     Attributes:
         connections_max: open at a time; beyond them one makes room for the newcomer, see `slots`.
         response_seconds: how long a client may take to read its answer, a stream of events excepted.
+        body_bytes_max: of a request.
     """
 
     connections_max: int
     response_seconds: float
+    body_bytes_max: int = BODY_BYTES_MAX
 
 
 def require_h11(what: str) -> Any:
@@ -147,7 +150,7 @@ async def serve_connection(
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEADER_BYTES_MAX)
     async with stream:
         try:
-            request = await _receive(stream, connection)
+            request = await _receive(stream, connection, limits.body_bytes_max)
             if request is None:
                 return
             reached(Stage.ANSWERING)
@@ -176,7 +179,9 @@ async def _answer(request: HttpRequest, handler: Handler) -> Answer | EventStrea
         return refusal(http.HTTPStatus.INTERNAL_SERVER_ERROR, "the broker could not answer; its log says why")
 
 
-async def _receive(stream: trio.abc.ReceiveStream, connection: h11.Connection) -> HttpRequest | Answer | None:
+async def _receive(
+    stream: trio.abc.ReceiveStream, connection: h11.Connection, body_bytes_max: int
+) -> HttpRequest | Answer | None:
     """The client's request, or the answer that refuses it; None when it closed without one."""
     h11 = _h11()
     with trio.move_on_after(REQUEST_SECONDS) as waiting:
@@ -185,7 +190,7 @@ async def _receive(stream: trio.abc.ReceiveStream, connection: h11.Connection) -
             if not isinstance(head, h11.Request):
                 return None
             request = HttpRequest.parse(head.method, head.target, list(head.headers))
-            return await _receive_body(stream, connection, request)
+            return await _receive_body(stream, connection, request, body_bytes_max)
         except h11.RemoteProtocolError as error:
             return refusal(http.HTTPStatus(error.error_status_hint), f"{error}")
         except BadRequestError as error:
@@ -195,20 +200,20 @@ async def _receive(stream: trio.abc.ReceiveStream, connection: h11.Connection) -
 
 
 async def _receive_body(
-    stream: trio.abc.ReceiveStream, connection: h11.Connection, request: HttpRequest
+    stream: trio.abc.ReceiveStream, connection: h11.Connection, request: HttpRequest, bytes_max: int
 ) -> HttpRequest | Answer | None:
     h11 = _h11()
-    too_large = refusal(http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {BODY_BYTES_MAX} bytes")
-    if int(request.headers.get("content-length", "0")) > BODY_BYTES_MAX:  # h11 has checked that it is one number
+    too_large = refusal(http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {bytes_max} bytes")
+    if int(request.headers.get("content-length", "0")) > bytes_max:  # h11 has checked that it is one number
         return too_large
-    body = b""
+    body = bytearray()
     while not isinstance(event := await _next_event(stream, connection), h11.EndOfMessage):
         if not isinstance(event, h11.Data):
             return None
         body += event.data
-        if len(body) > BODY_BYTES_MAX:
+        if len(body) > bytes_max:
             return too_large
-    return attrs.evolve(request, body=body)
+    return attrs.evolve(request, body=bytes(body))
 
 
 async def _next_event(stream: trio.abc.ReceiveStream, connection: h11.Connection) -> Any:

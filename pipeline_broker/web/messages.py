@@ -57,9 +57,10 @@ class HttpRequest:
 
     Attributes:
         path: decoded.
+        segments: what stands between the slashes of the path, each decoded alone: a name may have a slash in it.
         query: of a name that comes twice the last value counts.
         headers: names in lower case; of a name that comes twice the values are joined by commas.
-        body: of a POST.
+        body: of a POST or PUT.
     """
 
     method: str
@@ -67,6 +68,7 @@ class HttpRequest:
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: bytes = b""
+    segments: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, method: bytes, target: bytes, headers: list[tuple[bytes, bytes]]) -> HttpRequest:
@@ -79,11 +81,12 @@ class HttpRequest:
         try:
             fields = parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX)
             decoded = unquote_to_bytes(path).decode()
+            segments = tuple(unquote_to_bytes(part).decode() for part in path.split(b"/") if part)
         except ValueError as error:
             raise BadRequestError(f"the address cannot be understood: {type(error).__name__}") from None
         if not decoded.startswith("/"):
             raise BadRequestError("the address is no path")
-        return cls(method=method.decode("ascii"), path=decoded, query=dict(fields), headers=joined)
+        return cls(method=method.decode("ascii"), path=decoded, query=dict(fields), headers=joined, segments=segments)
 
     def json(self) -> Any:
         """The body as JSON; raises BadRequestError."""

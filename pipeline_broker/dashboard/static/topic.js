@@ -27,7 +27,8 @@ function content(found) {
   const shown = "text" in found
     ? element("pre", { class: "content", dir: "ltr" }, visible(found.cut ? found.text : readable(found.text)))
     : element("pre", { class: "content hex", dir: "ltr" }, found.hex);
-  return found.bytes ? element("div", {}, shown, size) : element("span", { class: "size" }, "empty");
+  const schema = "schema" in found ? element("span", { class: "size" }, ` by schema ${found.schema}`) : null;
+  return found.bytes ? element("div", {}, shown, size, schema) : element("span", { class: "size" }, "empty");
 }
 
 // A record as `consume --json` prints it; null for what is no text.

@@ -1,0 +1,71 @@
+"""The schema registry of an embedded broker: one port over all its lives.
+
+Rules of this file: on the event loop of the broker. A request is answered by the life that there is when it comes; what
+is registered is in that life's log, so it is put back, or gone, with all else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from pipeline_broker.embedded.errors import EmbeddedBrokerError
+from pipeline_broker.embedded.life import Running
+from pipeline_broker.node.schema_registry import SchemaRegistry, check_installed, serving
+from pipeline_broker.schema_registry.api import error_answer
+from pipeline_broker.schema_registry.errors import RegistryError
+from pipeline_broker.web.hosts import LOOPBACK
+from pipeline_broker.web.http_server import HttpUnavailableError
+from pipeline_broker.web.messages import Answer, HttpRequest
+
+__all__ = ["EmbeddedRegistry"]
+
+
+class EmbeddedRegistry:
+    """See the rules.
+
+    Args:
+        turn: held by whoever changes the life.
+        find_running: gives what the broker is made of now.
+
+    Raises:
+        EmbeddedBrokerError: a package is missing.
+    """
+
+    def __init__(self, turn: trio.Lock, find_running: Callable[[], Running]) -> None:
+        try:
+            check_installed()
+        except HttpUnavailableError as error:
+            raise EmbeddedBrokerError(str(error)) from None
+        self._turn, self._find_running = turn, find_running
+        self._running: Running | None = None
+        self._registry: SchemaRegistry | None = None
+        self._port = 0
+        self.url = ""
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled; a second time on the same port.
+
+        Raises:
+            EmbeddedBrokerError: the port cannot be had.
+        """
+        try:
+            async with serving(self, LOOPBACK, self._port) as self.url:
+                self._port = int(self.url.rpartition(":")[2])
+                task_status.started()
+                await trio.sleep_forever()
+        except HttpUnavailableError as error:
+            raise EmbeddedBrokerError(str(error)) from None
+
+    async def answer(self, request: HttpRequest) -> Answer:
+        """The answer to a request, of the life that there is now."""
+        async with self._turn:
+            try:
+                running = self._find_running()
+            except EmbeddedBrokerError as error:
+                return error_answer(RegistryError(50001, str(error)))
+            if self._registry is None or running is not self._running:
+                self._running, self._registry = running, SchemaRegistry(running.broker, running.server)
+            registry = self._registry
+        return await registry.answer(request)

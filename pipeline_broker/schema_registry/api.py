@@ -1,0 +1,447 @@
+"""The REST API of Confluent's schema registry: which address is answered by which decision.
+
+Rules of this file: no I/O, and a table. Addresses, parameters and answers are those of the API reference
+(docs.confluent.io, "Schema Registry API Reference"). A change is decided by one request at a time.
+Longer than most files: an operation is a few lines, and the table has all of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import http
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+
+from pipeline_broker.schema_registry.errors import (
+    RegistryError,
+    not_permitted,
+    reference_exists,
+    schema_not_found,
+    subject_not_configured,
+    subject_not_found,
+    subject_state,
+    version_state,
+)
+from pipeline_broker.schema_registry.records import ConfigChange, ModeChange, SubjectDeleted, VersionChange
+from pipeline_broker.schema_registry.registration import (
+    Decision,
+    Steps,
+    compatibility,
+    in_form,
+    lookup,
+    register,
+    shown,
+)
+from pipeline_broker.schema_registry.state import LATEST, RegistryState, read_version
+from pipeline_broker.schema_registry.values import Level, Mode, SchemaType, Version
+from pipeline_broker.web.messages import Answer, BadRequestError, HttpRequest
+
+__all__ = ["CONTENT_TYPE", "Operation", "answer_of", "error_answer", "find_operation", "is_change"]
+
+CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+SUBJECT_CHARACTERS_MAX = 1024
+SUBJECTS_WITH_SETTINGS_MAX = 10_000
+LISTED_MAX = 10_000
+"""Of one answer, unless `limit` asks for less."""
+CONFIG_FIELDS = frozenset({
+    "alias", "compatibilityGroup", "defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet",
+    "normalize", "validateFields", "validateRules",
+})  # fmt: skip
+"""That a configuration may have beside the level; they are kept, and `normalize` counts."""
+
+
+@attrs.frozen
+class Call:
+    """What a request says.
+
+    Attributes:
+        state: of the registry.
+        arguments: the parts of the address that vary.
+        request: all else.
+    """
+
+    state: RegistryState
+    arguments: Sequence[str]
+    request: HttpRequest
+
+    @property
+    def subject(self) -> str:
+        """The first argument, as the name of a subject; raises RegistryError."""
+        subject = self.arguments[0]
+        if not subject.isprintable() or len(subject) > SUBJECT_CHARACTERS_MAX:
+            raise RegistryError(42208, f"The specified subject '{subject[:100]!r}' is not a valid subject.")
+        return subject
+
+    def flag(self, name: str) -> bool:
+        """A parameter that is true or false."""
+        return self.request.query.get(name, "").lower() == "true"
+
+    @property
+    def form(self) -> str:
+        """In which form a schema is wanted."""
+        return self.request.query.get("format", "")
+
+    @property
+    def is_normalized(self) -> bool:
+        """Whether a schema is normalized first, by the request or by the configuration."""
+        return self.flag("normalize") or self.state.config_in_scope(self.subject).get("normalize") is True
+
+    def body(self) -> Any:
+        """The body; raises RegistryError."""
+        try:
+            content = json.loads(self.request.body)
+            json.dumps(content, ensure_ascii=False).encode()  # half a character is in no record
+        except (ValueError, RecursionError) as error:
+            raise RegistryError(400, f"The body is no JSON: {str(error)[:200]}") from None
+        return content
+
+    def version(self, *, with_deleted: bool = False) -> Version:
+        """The version that the first two arguments name; raises RegistryError."""
+        return self.state.version(self.subject, read_version(self.arguments[1]), with_deleted=with_deleted)
+
+    def page(self, found: Sequence[Any]) -> Decision:
+        """A part of a list, by `offset` and `limit`."""
+        offset, limit = self.request.integer("offset", 0), self.request.query.get("limit", "")
+        count = int(limit) if limit.isascii() and limit.isdigit() and len(limit) < 10 else LISTED_MAX
+        return Decision(list(found[offset : offset + min(count, LISTED_MAX)]))
+
+
+Operation: TypeAlias = Callable[[RegistryState, HttpRequest], "Decision | Steps"]
+
+
+# Schemas by their ids
+
+
+def _schema_id(call: Call) -> int:
+    text = call.arguments[0]
+    if not (text.isascii() and text.isdigit() and len(text) < 11) or call.state.schema(int(text)) is None:
+        raise schema_not_found(int(text)) if text.isdigit() and len(text) < 11 else schema_not_found()
+    return int(text)
+
+
+def _versions_of(call: Call) -> list[Version]:
+    schema_id, with_deleted = _schema_id(call), call.flag("deleted")
+    wanted = call.request.query.get("subject")
+    return sorted(
+        (
+            version
+            for version in call.state.all_versions()
+            if version.schema_id == schema_id
+            and (with_deleted or not version.is_deleted)
+            and wanted in (None, "", version.subject)
+        ),
+        key=lambda version: (version.subject, version.number),
+    )
+
+
+def _get_schema(call: Call) -> Steps:
+    schema = call.state.schema(_schema_id(call))
+    assert schema is not None, "an id that was checked"
+    fields = yield from in_form(call.state, schema, call.form)
+    if call.flag("fetchMaxId"):
+        fields["maxId"] = call.state.next_id - 1
+    return Decision(fields)
+
+
+def _get_schema_text(call: Call) -> Steps:
+    decision = yield from _get_schema(call)
+    return Decision(decision.body["schema"], is_text=True)
+
+
+def _get_schema_subjects(call: Call) -> Decision:
+    return call.page(list(dict.fromkeys(version.subject for version in _versions_of(call))))
+
+
+def _get_schema_versions(call: Call) -> Decision:
+    return call.page([{"subject": version.subject, "version": version.number} for version in _versions_of(call)])
+
+
+def _list_schemas(call: Call) -> Decision:
+    prefix, with_deleted = call.request.query.get("subjectPrefix", ""), call.flag("deleted")
+    found: list[Any] = []
+    for subject in call.state.subjects(with_deleted=with_deleted):
+        if subject.startswith(prefix.removeprefix(":*:")):
+            versions = call.state.versions(subject, with_deleted=with_deleted)
+            found += [version.as_json() for version in (versions[-1:] if call.flag("latestOnly") else versions)]
+    return call.page(found)
+
+
+def _list_types(call: Call) -> Decision:  # noqa: ARG001 - as all operations
+    return Decision([kind.value for kind in (SchemaType.JSON, SchemaType.PROTOBUF, SchemaType.AVRO)])
+
+
+# Subjects and versions
+
+
+def _list_subjects(call: Call) -> Decision:
+    prefix = call.request.query.get("subjectPrefix", "").removeprefix(":*:")
+    only_deleted = call.flag("deletedOnly")
+    subjects = call.state.subjects(with_deleted=only_deleted or call.flag("deleted"))
+    live = frozenset(call.state.subjects()) if only_deleted else frozenset()
+    return call.page([subject for subject in subjects if subject.startswith(prefix) and subject not in live])
+
+
+def _list_versions(call: Call) -> Decision:
+    only_deleted = call.flag("deletedOnly")
+    versions = call.state.existing_versions(call.subject, with_deleted=only_deleted or call.flag("deleted"))
+    return call.page([version.number for version in versions if version.is_deleted or not only_deleted])
+
+
+def _register(call: Call) -> Steps:
+    return register(call.state, call.subject, call.body(), is_normalized=call.is_normalized)
+
+
+def _lookup(call: Call) -> Steps:
+    return lookup(
+        call.state,
+        call.subject,
+        call.body(),
+        is_normalized=call.is_normalized,
+        with_deleted=call.flag("deleted"),
+        form=call.form,
+    )
+
+
+def _get_version(call: Call) -> Steps:
+    return shown(call.state, call.version(with_deleted=call.flag("deleted")), call.form)
+
+
+def _get_version_text(call: Call) -> Steps:
+    decision = yield from _get_version(call)
+    return Decision(decision.body["schema"], is_text=True)
+
+
+def _get_referenced_by(call: Call) -> Decision:
+    return call.page(call.state.referenced_by(call.version(with_deleted=True)))
+
+
+def _check_writable(call: Call) -> None:
+    if call.state.mode_in_scope(call.subject).is_read_only:
+        raise not_permitted(f"Subject {call.subject} is in read-only mode")
+
+
+def _check_unreferenced(state: RegistryState, version: Version) -> None:
+    if state.referenced_by(version):
+        raise reference_exists(version.subject, version.number)
+
+
+def _delete_version(call: Call) -> Decision:
+    _check_writable(call)
+    state, subject, is_permanent = call.state, call.subject, call.flag("permanent")
+    number = read_version(call.arguments[1])
+    if number == LATEST and not is_permanent:
+        number = state.version(subject, LATEST).number
+    version = state.version(subject, number, with_deleted=True)
+    if is_permanent and not version.is_deleted:
+        raise version_state(subject, version.number, is_deleted=False)
+    if not is_permanent and version.is_deleted:
+        raise version_state(subject, version.number, is_deleted=True)
+    if not is_permanent:
+        _check_unreferenced(state, version)
+    after = None if is_permanent else attrs.evolve(version, is_deleted=True)
+    return Decision(version.number, [VersionChange(subject, version.number, after)])
+
+
+def _delete_subject(call: Call) -> Decision:
+    _check_writable(call)
+    state, subject = call.state, call.subject
+    every, live = state.existing_versions(subject, with_deleted=True), state.versions(subject)
+    if call.flag("permanent"):
+        if live:
+            raise subject_state(subject, is_deleted=False)
+        return Decision(
+            [version.number for version in every],
+            [
+                *(VersionChange(subject, version.number, None) for version in every),
+                *([ModeChange(subject, None)] if state.mode(subject) is not None else []),
+                *([ConfigChange(subject, None)] if state.config(subject) is not None else []),
+            ],
+        )
+    if not live:
+        raise subject_state(subject, is_deleted=True)
+    for version in live:
+        _check_unreferenced(state, version)
+    return Decision([version.number for version in live], [SubjectDeleted(subject, live[-1].number)])
+
+
+def _check_compatibility(call: Call) -> Steps:
+    """With one version, or with all that the level asks for."""
+    if len(call.arguments) == 2:
+        number = read_version(call.arguments[1])
+        has_none = number == LATEST and not call.state.versions(call.subject)
+        versions = [] if has_none else [call.state.version(call.subject, number)]
+    else:
+        level, every = call.state.level(call.subject), call.state.versions(call.subject)
+        versions = every if level.is_transitive else every[-1:]
+    return compatibility(
+        call.state,
+        call.subject,
+        versions,
+        call.body(),
+        is_normalized=call.is_normalized,
+        is_verbose=call.flag("verbose"),
+    )
+
+
+# Configurations and modes
+
+
+def _own(call: Call) -> str | None:
+    return call.subject if call.arguments else None
+
+
+def _get_config(call: Call) -> Decision:
+    subject = _own(call)
+    if subject is None or call.flag("defaultToGlobal"):
+        return Decision(call.state.config_in_scope(subject))
+    config = call.state.config(subject)
+    if config is None:
+        raise subject_not_configured(subject, "compatibility")
+    return Decision(config)
+
+
+def _put_config(call: Call) -> Decision:
+    subject, body = _own(call), call.body()
+    if not isinstance(body, dict):
+        raise RegistryError(422, "The body is no object of JSON")
+    _check_room(call, subject)
+    level = body.get("compatibility", body.get("compatibilityLevel"))
+    if level is not None and (not isinstance(level, str) or level.upper() not in Level.__members__):
+        raise RegistryError(
+            42203, f"Invalid compatibility level. Valid values are {', '.join(sorted(Level.__members__)).lower()}"
+        )
+    kept = {name: value for name, value in body.items() if name in CONFIG_FIELDS}
+    changed = {**kept, **({} if level is None else {"compatibilityLevel": level.upper()})}
+    config = {
+        name: value for name, value in {**(call.state.config(subject) or {}), **changed}.items() if value is not None
+    }
+    return Decision(body, [ConfigChange(subject, config)])
+
+
+def _delete_config(call: Call) -> Decision:
+    subject = _own(call)
+    config = call.state.config(subject)
+    if config is None and subject is not None:
+        raise subject_not_found(subject)
+    return Decision(config or call.state.config_in_scope(None), [ConfigChange(subject, None)])
+
+
+def _get_mode(call: Call) -> Decision:
+    subject = _own(call)
+    if subject is None or call.flag("defaultToGlobal"):
+        return Decision({"mode": call.state.mode_in_scope(subject).value})
+    mode = call.state.mode(subject)
+    if mode is None:
+        raise subject_not_configured(subject, "mode")
+    return Decision({"mode": mode.value})
+
+
+def _put_mode(call: Call) -> Decision:
+    subject, body = _own(call), call.body()
+    wanted = body.get("mode") if isinstance(body, dict) else None
+    if not isinstance(wanted, str) or wanted.upper() not in Mode.__members__:
+        raise RegistryError(42204, f"Invalid mode. Valid values are {', '.join(Mode.__members__)}")
+    _check_room(call, subject)
+    mode = Mode(wanted.upper())
+    state = call.state
+    has_versions = bool(state.versions(subject) if subject is not None else state.subjects())
+    if mode is Mode.IMPORT and state.mode_in_scope(subject) is not mode and has_versions and not call.flag("force"):
+        raise not_permitted("Cannot import since found existing subjects")
+    return Decision({"mode": mode.value}, [ModeChange(subject, mode)])
+
+
+def _delete_mode(call: Call) -> Decision:
+    subject = _own(call)
+    mode = call.state.mode(subject)
+    if mode is None and subject is not None:
+        raise subject_not_found(subject)
+    return Decision({"mode": (mode or Mode.READWRITE).value}, [ModeChange(subject, None)])
+
+
+def _check_room(call: Call, subject: str | None) -> None:
+    state = call.state
+    is_new = state.config(subject) is None and state.mode(subject) is None
+    if is_new and state.subjects_with_settings >= SUBJECTS_WITH_SETTINGS_MAX:
+        raise not_permitted(f"This registry keeps the settings of at most {SUBJECTS_WITH_SETTINGS_MAX} subjects")
+
+
+# The table
+
+
+def _empty(call: Call) -> Decision:  # noqa: ARG001 - as all operations
+    return Decision({})
+
+
+def _contexts(call: Call) -> Decision:  # noqa: ARG001 - as all operations
+    return Decision(["."])
+
+
+ANY = "*"
+Decide: TypeAlias = Callable[[Call], "Decision | Steps"]
+TABLE: Mapping[tuple[str, ...], Mapping[str, Decide]] = {
+    (): {"GET": _empty},
+    ("contexts",): {"GET": _contexts},
+    ("schemas",): {"GET": _list_schemas},
+    ("schemas", "types"): {"GET": _list_types},
+    ("schemas", "ids", ANY): {"GET": _get_schema},
+    ("schemas", "ids", ANY, "schema"): {"GET": _get_schema_text},
+    ("schemas", "ids", ANY, "subjects"): {"GET": _get_schema_subjects},
+    ("schemas", "ids", ANY, "versions"): {"GET": _get_schema_versions},
+    ("subjects",): {"GET": _list_subjects},
+    ("subjects", ANY): {"POST": _lookup, "DELETE": _delete_subject},
+    ("subjects", ANY, "versions"): {"GET": _list_versions, "POST": _register},
+    ("subjects", ANY, "versions", ANY): {"GET": _get_version, "DELETE": _delete_version},
+    ("subjects", ANY, "versions", ANY, "schema"): {"GET": _get_version_text},
+    ("subjects", ANY, "versions", ANY, "referencedby"): {"GET": _get_referenced_by},
+    ("compatibility", "subjects", ANY, "versions"): {"POST": _check_compatibility},
+    ("compatibility", "subjects", ANY, "versions", ANY): {"POST": _check_compatibility},
+    ("config",): {"GET": _get_config, "PUT": _put_config, "DELETE": _delete_config},
+    ("config", ANY): {"GET": _get_config, "PUT": _put_config, "DELETE": _delete_config},
+    ("mode",): {"GET": _get_mode, "PUT": _put_mode, "DELETE": _delete_mode},
+    ("mode", ANY): {"GET": _get_mode, "PUT": _put_mode, "DELETE": _delete_mode},
+}
+"""By the parts of an address, of which some vary, and by methods."""
+
+
+def find_operation(request: HttpRequest) -> Operation:
+    """What answers a request; raises RegistryError."""
+    parts = request.segments
+    for pattern, methods in TABLE.items():
+        if len(pattern) == len(parts) and all(
+            wanted in (ANY, part) for wanted, part in zip(pattern, parts, strict=True)
+        ):
+            decide = methods.get("GET" if request.method == "HEAD" else request.method)
+            if decide is None:
+                raise RegistryError(405, "HTTP 405 Method Not Allowed")
+            arguments = tuple(part for wanted, part in zip(pattern, parts, strict=True) if wanted == ANY)
+            return functools.partial(_run, decide, arguments)
+    raise RegistryError(404, "HTTP 404 Not Found")
+
+
+def _run(decide: Decide, arguments: Sequence[str], state: RegistryState, request: HttpRequest) -> Decision | Steps:
+    return decide(Call(state, arguments, request))
+
+
+def is_change(request: HttpRequest) -> bool:
+    """Whether a request may change something, so that it takes its turn."""
+    parts = request.segments
+    return request.method in ("PUT", "DELETE") or (
+        request.method == "POST" and parts[:1] == ("subjects",) and len(parts) == 3
+    )
+
+
+def answer_of(decision: Decision) -> Answer:
+    """The answer that a decision makes."""
+    text = decision.body if decision.is_text else json.dumps(decision.body, separators=(",", ":"), ensure_ascii=False)
+    return Answer(status=http.HTTPStatus.OK, body=text.encode(), content_type=CONTENT_TYPE)
+
+
+def error_answer(error: RegistryError | BadRequestError) -> Answer:
+    """The answer to a request that is refused."""
+    code, message = (error.code, error.message) if isinstance(error, RegistryError) else (400, str(error))
+    body = json.dumps({"error_code": code, "message": message}).encode()
+    status = http.HTTPStatus(error.status if isinstance(error, RegistryError) else 400)
+    return Answer(status=status, body=body, content_type=CONTENT_TYPE)

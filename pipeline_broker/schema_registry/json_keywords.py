@@ -1,0 +1,242 @@
+"""What single keywords of JSON Schema say, and whether a schema became narrower by one of them.
+
+Rules of this file: as those of `json_compatibility`, which looks at what is inside; here one keyword, or a pair of
+bounds, is looked at. Patterns are matched by RE2, because those of a stranger would hold the interpreter for hours
+otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import re2
+
+__all__ = [
+    "accepted_by",
+    "bounds_narrowed",
+    "covering_schemas",
+    "dependencies_of",
+    "distinct_texts",
+    "has_bounds",
+    "has_reference",
+    "is_matched",
+    "item_difference_of",
+    "items_of",
+    "multiple_narrowed",
+    "named_values_refused",
+    "pattern_matches",
+    "pattern_narrowed",
+    "types_of",
+    "unknown_changed",
+    "values_narrowed",
+]
+
+Types: TypeAlias = frozenset[str]
+ALL_TYPES: Types = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+UNKNOWN = (
+    "contains", "maxContains", "minContains", "propertyNames", "if", "then", "else",
+    "unevaluatedItems", "unevaluatedProperties",
+)  # fmt: skip
+"""Keywords that narrow, and are only compared as a whole."""
+
+
+def types_of(schema: Mapping[str, Any]) -> Types:
+    """The types that a schema accepts, as far as it says so."""
+    named = schema.get("type")
+    if isinstance(named, str):
+        return frozenset({named})
+    if isinstance(named, list):
+        return frozenset(named)
+    if "enum" in schema or "const" in schema:
+        return frozenset(_type(value) for value in values_of(schema))
+    return ALL_TYPES
+
+
+def accepted_by(types: Types) -> Types:
+    """The types that a schema of these types accepts: whole numbers are numbers."""
+    return types | {"integer"} if "number" in types else types
+
+
+def _type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return "integer"
+    return {float: "number", str: "string", list: "array", dict: "object"}.get(type(value), "null")
+
+
+def values_of(schema: Mapping[str, Any]) -> list[Any]:
+    """The values that a schema names one by one."""
+    return [schema["const"]] if "const" in schema else schema.get("enum", [])
+
+
+def values_narrowed(original: Mapping[str, Any], update: Mapping[str, Any], path: str) -> list[str]:
+    """By `enum` and `const`."""
+    if "enum" not in update and "const" not in update:
+        return []
+    if "enum" not in original and "const" not in original:
+        return [f"PRODUCT_TYPE_EXTENDED at {path}"]
+    before, after = distinct_texts(values_of(original)), distinct_texts(values_of(update))
+    if all(value in after for value in before):
+        return []
+    is_narrower = all(value in before for value in after)
+    return [f"ENUM_ARRAY_{'NARROWED' if is_narrower else 'CHANGED'} at {path}/enum"]
+
+
+VALUE_KEYWORDS = frozenset({
+    "maxLength", "minLength", "pattern",
+    "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "multipleOf",
+    "properties", "required", "additionalProperties", "patternProperties", "maxProperties", "minProperties",
+    "dependencies", "dependentRequired", "dependentSchemas",
+    "items", "additionalItems", "prefixItems", "maxItems", "minItems", "uniqueItems",
+})  # fmt: skip
+
+
+def has_bounds(update: Mapping[str, Any]) -> bool:
+    """Whether a schema says more of values than their types."""
+    return not VALUE_KEYWORDS.isdisjoint(update)
+
+
+def named_values_refused(original: Mapping[str, Any], update: Mapping[str, Any], path: str) -> list[str]:
+    """Bounds on values that were named one by one are compared as a whole."""
+    differs = any(update.get(name) != original.get(name) for name in VALUE_KEYWORDS if name in update)
+    return [f"PRODUCT_TYPE_EXTENDED at {path}"] if differs else []
+
+
+def distinct_texts(values: Sequence[Any]) -> list[str]:
+    """Values as texts that are equal where JSON Schema takes them for equal: 1 is 1.0, and no `true`."""
+    return list(dict.fromkeys(map(_text, values)))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{name!r}:{_text(value[name])}" for name in sorted(value)) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_text, value)) + "]"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return repr(value)
+
+
+def bounds_narrowed(
+    original: Mapping[str, Any], update: Mapping[str, Any], path: str, upper: Sequence[str], lower: Sequence[str]
+) -> list[str]:
+    """By pairs of bounds: `upper` must not fall, and `lower` not rise."""
+    found = []
+    for name in (*upper, *lower):
+        before, after = original.get(name), update.get(name)
+        if after is None or after is False or (isinstance(after, bool) and before == after):
+            continue
+        is_upper = name in upper
+        kind = _upper_case(name)
+        if before is None or isinstance(before, bool) or isinstance(after, bool):
+            if name.startswith("min") and name != "minimum" and after == 0:
+                continue
+            found.append(f"{kind}_ADDED at {path}/{name}")
+        elif (after < before) if is_upper else (after > before):
+            found.append(f"{kind}_{'DECREASED' if is_upper else 'INCREASED'} at {path}/{name}")
+    return found
+
+
+def _upper_case(name: str) -> str:
+    return "".join(f"_{letter}" if letter.isupper() else letter.upper() for letter in name)
+
+
+def pattern_narrowed(original: Mapping[str, Any], update: Mapping[str, Any], path: str) -> list[str]:
+    """By `pattern`: another one is narrower, unless it is the same."""
+    before, after = original.get("pattern"), update.get("pattern")
+    if after is None or after == before:
+        return []
+    return [f"PATTERN_{'ADDED' if before is None else 'CHANGED'} at {path}/pattern"]
+
+
+def multiple_narrowed(original: Mapping[str, Any], update: Mapping[str, Any], path: str) -> list[str]:
+    """By `multipleOf`."""
+    before, after = original.get("multipleOf"), update.get("multipleOf")
+    if after is None or after == before:
+        return []
+    if before is None:
+        return [f"MULTIPLE_OF_ADDED at {path}/multipleOf"]
+    old, new = Fraction(repr(before)), Fraction(repr(after))  # of decimals: 0.3 is a multiple of 0.1
+    if old % new == 0:
+        return []
+    return [f"MULTIPLE_OF_{'EXPANDED' if new % old == 0 else 'CHANGED'} at {path}/multipleOf"]
+
+
+def unknown_changed(original: Mapping[str, Any], update: Mapping[str, Any], path: str) -> list[str]:
+    """By keywords that are compared as a whole."""
+    return [
+        f"{_upper_case(name)}_CHANGED at {path}/{name}"
+        for name in UNKNOWN
+        if name in update and update[name] != original.get(name)
+    ]
+
+
+def covering_schemas(schema: Mapping[str, Any], name: str) -> list[Any]:
+    """The schemas for a property that is not named; none where the object is closed to it."""
+    patterns = schema.get("patternProperties", {})
+    matched = {pattern: pattern_matches(pattern, name) for pattern in patterns}
+    found = [patterns[pattern] for pattern, is_matched in matched.items() if is_matched is not False]
+    additional = schema.get("additionalProperties", True)
+    # where a pattern is unknown the object may be closed to the name after all
+    if not any(matched.values()) and (additional is not False or None in matched.values()):
+        found.append(additional)
+    return found
+
+
+def pattern_matches(pattern: str, name: str) -> bool | None:
+    """Whether a pattern is found in a name; None where RE2 has no such patterns."""
+    try:
+        return re2.search(pattern, name) is not None
+    except re2.error:
+        return None
+
+
+def dependencies_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """By name what must be there, or hold, where a property is."""
+    return {
+        **schema.get("dependencies", {}),
+        **schema.get("dependentSchemas", {}),
+        **schema.get("dependentRequired", {}),
+    }
+
+
+def items_of(schema: Mapping[str, Any]) -> tuple[list[Any], Any]:
+    """The schemas of the first items, and that of all others."""
+    if "prefixItems" in schema:
+        return schema["prefixItems"], schema.get("items", True)
+    items = schema.get("items", True)
+    return (items, schema.get("additionalItems", True)) if isinstance(items, list) else ([], items)
+
+
+def item_difference_of(had: Any, has: Any, *, is_added: bool) -> str:
+    """What is said of an item that was added to those named, or removed from them."""
+    if is_added:
+        is_open = had is True or had == {}
+        return (
+            "ITEM_ADDED_TO_OPEN_CONTENT_MODEL" if is_open else "ITEM_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
+        )
+    if has is False:
+        return "ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL"
+    return "ITEM_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
+
+
+def has_reference(schema: Any) -> bool:
+    """Whether there is a `$ref` somewhere in a schema."""
+    waiting = [schema]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            if "$ref" in each:
+                return True
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each
+    return False
+
+
+def is_matched(first: Sequence[Any], second: Sequence[Any], fits: Callable[[Any, Any], bool]) -> bool:
+    """Whether each of the first has one of the second that fits."""
+    return all(any(fits(each, other) for other in second) for each in first)

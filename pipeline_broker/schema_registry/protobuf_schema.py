@@ -1,0 +1,169 @@
+"""Protobuf: what is a schema, what form it is kept in, and what it is to a client.
+
+Rules of this file: Google's own compiler reads texts (`protoc`, from grpcio-tools), in a process of its own that is
+ended when it takes too long; Google's own library checks descriptors. Clients may give a descriptor instead of a text,
+as base64 (confluent-kafka's serializer does); it is kept as text all the same. What a schema imports is in the
+registry, or one of the types that come with Protobuf. It is imported when it is used, in a thread, and comes with the
+extra `schema-registry`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+from google.protobuf import (
+    any_pb2,
+    api_pb2,
+    descriptor_pb2,
+    descriptor_pool,
+    duration_pb2,
+    empty_pb2,
+    field_mask_pb2,
+    source_context_pb2,
+    struct_pb2,
+    timestamp_pb2,
+    type_pb2,
+    wrappers_pb2,
+)
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.message import DecodeError
+
+from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
+from pipeline_broker.schema_registry.protobuf_text import text_of
+
+__all__ = ["ProtobufFile", "canonical", "parse", "serialized"]
+
+COMPILE_SECONDS_MAX = 10.0
+MAIN = "schema.proto"
+SAFE_NAME = re.compile(r"(?!/)(?!.*(?:^|/)\.{1,2}(?:/|$))[A-Za-z0-9_./-]{1,200}\.proto")
+"""Of a file: relative, and nothing else than a schema."""
+KNOWN = (
+    any_pb2, descriptor_pb2, duration_pb2, empty_pb2, field_mask_pb2, source_context_pb2, struct_pb2, timestamp_pb2,
+    type_pb2, api_pb2, wrappers_pb2,
+)  # fmt: skip
+"""What comes with Protobuf, each behind what it imports."""
+
+
+@attrs.frozen
+class ProtobufFile:
+    """A schema with what it imports from the registry.
+
+    Attributes:
+        root: the schema.
+        imported: by name what it imports, and what that imports.
+    """
+
+    root: FileDescriptorProto
+    imported: Mapping[str, FileDescriptorProto]
+
+    def pool(self) -> descriptor_pool.DescriptorPool:
+        """All of it, checked.
+
+        Raises:
+            RegistryError: something in it is wrong.
+        """
+        pool = descriptor_pool.DescriptorPool()
+        for module in KNOWN:
+            pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
+        try:
+            for file in (*self.imported.values(), self.root):
+                pool.AddSerializedFile(file.SerializeToString())
+        except (TypeError, ValueError) as error:
+            raise invalid_schema(f"Invalid schema, details: {str(error)[:500]}") from None
+        return pool
+
+
+def parse(text: str, dependencies: Mapping[str, str]) -> ProtobufFile:
+    """A schema; raises RegistryError.
+
+    Args:
+        text: source, or a descriptor in base64.
+        dependencies: by name what it imports, each behind those that it imports itself.
+    """
+    given = {name: _descriptor(content) for name, content in dependencies.items()}
+    root = _descriptor(text)
+    if root is None or None in given.values():
+        root, imported = _compiled(text, root, dependencies, given)
+    else:
+        imported = {name: file for name, file in given.items() if file is not None}
+    for name, file in imported.items():
+        file.name = name
+    parsed = ProtobufFile(root, imported)
+    parsed.pool()
+    return parsed
+
+
+def _descriptor(text: str) -> FileDescriptorProto | None:
+    """The descriptor that a text is in base64; None where it is source."""
+    try:
+        data = base64.b64decode(text, validate=True)
+        file = FileDescriptorProto.FromString(data)
+    except (binascii.Error, ValueError, DecodeError):
+        return None
+    return file if file.name or file.message_type or file.enum_type else None
+
+
+def _compiled(
+    text: str,
+    root: FileDescriptorProto | None,
+    dependencies: Mapping[str, str],
+    given: Mapping[str, FileDescriptorProto | None],
+) -> tuple[FileDescriptorProto, dict[str, FileDescriptorProto]]:
+    for name in dependencies:
+        if not SAFE_NAME.fullmatch(name):
+            raise invalid_schema(f"Invalid schema, details: {name[:200]!r} is no name of a file that can be imported")
+    main = next(name for name in (MAIN, f"_{MAIN}", f"__{MAIN}") if name not in dependencies)
+    with tempfile.TemporaryDirectory(prefix="protoc-") as folder:
+        for name, content in dependencies.items():
+            file = given[name]
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content if file is None else text_of(file), encoding="utf-8")
+        Path(folder, main).write_text(text if root is None else text_of(root), encoding="utf-8")
+        found = _run_protoc(folder, main)
+    files = {file.name: file for file in found.file}
+    return files.pop(main), {name: files[name] for name in files if name in dependencies}
+
+
+def _run_protoc(folder: str, main: str) -> FileDescriptorSet:
+    out = Path(folder, ".out")
+    # -P: what is in the folder is a stranger's, and nothing that Python should import
+    command = [sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{folder}", f"--descriptor_set_out={out}"]
+    try:
+        done = subprocess.run(  # noqa: S603 - our own compiler, on files with names that were checked
+            [*command, "--include_imports", str(Path(folder, main))],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=COMPILE_SECONDS_MAX,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise RegistryError(50002, f"The schema took longer than {COMPILE_SECONDS_MAX:g} s to compile") from None
+    if done.returncode or not out.exists():
+        said = done.stderr.decode(errors="replace").replace(f"{folder}/", "").strip()
+        raise invalid_schema(f"Invalid schema, details: {said[:1000] or 'it cannot be compiled'}")
+    return FileDescriptorSet.FromString(out.read_bytes())
+
+
+def canonical(text: str, parsed: ProtobufFile, *, is_normalized: bool) -> str:
+    """The form that a schema is kept in: source as it was given, or made of its descriptor."""
+    if not is_normalized and _descriptor(text) is None:
+        return text.strip()
+    try:
+        return text_of(parsed.root)
+    except ValueError as error:
+        raise invalid_schema(f"Invalid schema, details: {error}") from None
+
+
+def serialized(parsed: ProtobufFile) -> str:
+    """The descriptor in base64, as clients ask for it with `format=serialized`."""
+    return base64.b64encode(parsed.root.SerializeToString()).decode()
