@@ -22,7 +22,6 @@ from pipeline_broker.schema_registry.json_keywords import (
     dependencies_of,
     distinct_texts,
     has_bounds,
-    has_reference,
     is_matched,
     item_difference_of,
     items_of,
@@ -66,8 +65,6 @@ class _Comparison:
         original, update = self._original.resolved(original), self._update.resolved(update)
         pair = id(self._original), id(original), id(update)
         if pair in self._open or original is False or update is True or update == {} or original is None:
-            return []
-        if original == update and not has_reference(update):
             return []
         if update is False:
             return [f"TYPE_CHANGED at {path}"]

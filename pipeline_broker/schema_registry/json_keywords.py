@@ -20,7 +20,6 @@ __all__ = [
     "dependencies_of",
     "distinct_texts",
     "has_bounds",
-    "has_reference",
     "is_matched",
     "item_difference_of",
     "items_of",
@@ -101,7 +100,7 @@ def has_bounds(update: Mapping[str, Any]) -> bool:
 
 def named_values_refused(original: Mapping[str, Any], update: Mapping[str, Any], path: str) -> list[str]:
     """Bounds on values that were named one by one are compared as a whole."""
-    differs = any(update.get(name) != original.get(name) for name in VALUE_KEYWORDS if name in update)
+    differs = any(name in update and update[name] != original.get(name) for name in VALUE_KEYWORDS)
     return [f"PRODUCT_TYPE_EXTENDED at {path}"] if differs else []
 
 
@@ -170,7 +169,7 @@ def unknown_changed(original: Mapping[str, Any], update: Mapping[str, Any], path
     return [
         f"{_upper_case(name)}_CHANGED at {path}/{name}"
         for name in UNKNOWN
-        if name in update and update[name] != original.get(name)
+        if name in update and (name not in original or _text(update[name]) != _text(original[name]))
     ]
 
 
@@ -221,20 +220,6 @@ def item_difference_of(had: Any, has: Any, *, is_added: bool) -> str:
     if has is False:
         return "ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL"
     return "ITEM_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
-
-
-def has_reference(schema: Any) -> bool:
-    """Whether there is a `$ref` somewhere in a schema."""
-    waiting = [schema]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict):
-            if "$ref" in each:
-                return True
-            waiting += each.values()
-        elif isinstance(each, list):
-            waiting += each
-    return False
 
 
 def is_matched(first: Sequence[Any], second: Sequence[Any], fits: Callable[[Any, Any], bool]) -> bool:

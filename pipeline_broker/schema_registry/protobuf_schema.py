@@ -45,10 +45,13 @@ COMPILE_SECONDS_MAX = 10.0
 MAIN = "schema.proto"
 SAFE_NAME = re.compile(r"(?!/)(?!.*(?:^|/)\.{1,2}(?:/|$))[A-Za-z0-9_./-]{1,200}\.proto")
 """Of a file: relative, and nothing else than a schema."""
-KNOWN = (
-    any_pb2, descriptor_pb2, duration_pb2, empty_pb2, field_mask_pb2, source_context_pb2, struct_pb2, timestamp_pb2,
-    type_pb2, api_pb2, wrappers_pb2,
-)  # fmt: skip
+KNOWN = {
+    module.DESCRIPTOR.name: module.DESCRIPTOR
+    for module in (
+        any_pb2, descriptor_pb2, duration_pb2, empty_pb2, field_mask_pb2, source_context_pb2, struct_pb2,
+        timestamp_pb2, type_pb2, api_pb2, wrappers_pb2,
+    )
+}  # fmt: skip
 """What comes with Protobuf, each behind what it imports."""
 
 
@@ -71,14 +74,25 @@ class ProtobufFile:
             RegistryError: something in it is wrong.
         """
         pool = descriptor_pool.DescriptorPool()
-        for module in KNOWN:
-            pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
         try:
+            for name in self._known_names():
+                pool.AddSerializedFile(KNOWN[name].serialized_pb)
             for file in (*self.imported.values(), self.root):
                 pool.AddSerializedFile(file.SerializeToString())
         except (TypeError, ValueError) as error:
             raise invalid_schema(f"Invalid schema, details: {str(error)[:500]}") from None
         return pool
+
+    def _known_names(self) -> list[str]:
+        """What it imports of the types that come with Protobuf, each behind what it imports."""
+        waiting = [name for file in (*self.imported.values(), self.root) for name in file.dependency]
+        found: set[str] = set()
+        while waiting:
+            name = waiting.pop()
+            if name in KNOWN and name not in self.imported and name not in found:
+                found.add(name)
+                waiting += [dependency.name for dependency in KNOWN[name].dependencies]
+        return [name for name in KNOWN if name in found]
 
 
 def parse(text: str, dependencies: Mapping[str, str]) -> ProtobufFile:

@@ -116,16 +116,18 @@ def read_change(key: bytes | None, value: bytes | None) -> Change | None:
         fields = json.loads(key or b"")
         content = None if value is None else json.loads(value)
         return _change(fields, content)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, RegistryError) as error:
+    except (ArithmeticError, AttributeError, KeyError, RecursionError, RegistryError, TypeError, ValueError) as error:
         raise StrangeRecordError(f"{type(error).__name__}: {error}") from None
 
 
 def _change(key: Mapping[str, Any], value: Any) -> Change | None:
     kind, subject = key["keytype"], key.get("subject")
+    if not isinstance(subject, str | None):
+        raise TypeError("a subject is a text")
     if kind == "SCHEMA":
-        return VersionChange(str(subject), int(key["version"]), None if value is None else _version(value))
+        return VersionChange(str(subject), _number(key["version"]), None if value is None else _version(value))
     if kind == "DELETE_SUBJECT":
-        return None if value is None else SubjectDeleted(str(value["subject"]), int(value["version"]))
+        return None if value is None else SubjectDeleted(str(value["subject"]), _number(value["version"]))
     if kind == "CONFIG":
         return ConfigChange(subject, None if value is None else _config(value))
     if kind == "MODE":
@@ -135,7 +137,14 @@ def _change(key: Mapping[str, Any], value: Any) -> Change | None:
 
 def _version(value: Mapping[str, Any]) -> Version:
     subject, number, schema_id = value["subject"], value["version"], value["id"]
-    return Version(str(subject), int(number), int(schema_id), Schema.read(value), bool(value.get("deleted")))
+    return Version(str(subject), _number(number), _number(schema_id), Schema.read(value), bool(value.get("deleted")))
+
+
+def _number(value: Any) -> int:
+    number = int(value)
+    if not 0 <= number < 2**31:
+        raise ValueError(f"{number} is no id and no version")
+    return number
 
 
 def _config(value: Mapping[str, Any]) -> Mapping[str, Any]:

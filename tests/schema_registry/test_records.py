@@ -1,0 +1,167 @@
+"""Records of the topic are those of Confluent's registry, byte for byte, and all that it writes is read."""
+
+import json
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from pipeline_broker.schema_registry.records import (
+    ConfigChange,
+    ModeChange,
+    StrangeRecordError,
+    SubjectDeleted,
+    VersionChange,
+    read_change,
+)
+from pipeline_broker.schema_registry.state import RegistryState
+from pipeline_broker.schema_registry.values import Mode, Reference, Schema, SchemaType, Version
+from tests.schema_registry.registry_desk import RegistryDesk
+from tests.tables import each_row
+
+STRING = Schema(SchemaType.AVRO, '"string"')
+PROTO = Schema(SchemaType.PROTOBUF, "message M {}", (Reference("o.proto", "o", 2),))
+
+
+@each_row(
+    "change, key, value",
+    [
+        (
+            VersionChange("Kafka-key", 1, Version("Kafka-key", 1, 1, STRING)),
+            '{"keytype":"SCHEMA","subject":"Kafka-key","version":1,"magic":1}',
+            '{"subject":"Kafka-key","version":1,"id":1,"schema":"\\"string\\"","deleted":false}',
+        ),
+        (
+            VersionChange("s", 3, Version("s", 3, 9, PROTO, is_deleted=True)),
+            '{"keytype":"SCHEMA","subject":"s","version":3,"magic":1}',
+            (
+                '{"subject":"s","version":3,"id":9,"schemaType":"PROTOBUF","references":'
+                '[{"name":"o.proto","subject":"o","version":2}],"schema":"message M {}","deleted":true}'
+            ),
+        ),
+        (VersionChange("s", 3, None), '{"keytype":"SCHEMA","subject":"s","version":3,"magic":1}', None),
+        (
+            SubjectDeleted("s", 2),
+            '{"keytype":"DELETE_SUBJECT","subject":"s","magic":0}',
+            '{"subject":"s","version":2}',
+        ),
+        (
+            ConfigChange("s", {"compatibilityLevel": "FULL"}),
+            '{"keytype":"CONFIG","subject":"s","magic":0}',
+            '{"compatibilityLevel":"FULL"}',
+        ),
+        (
+            ConfigChange(None, {"compatibilityLevel": "NONE"}),
+            '{"keytype":"CONFIG","subject":null,"magic":0}',
+            '{"compatibilityLevel":"NONE"}',
+        ),
+        (ModeChange("s", Mode.READONLY), '{"keytype":"MODE","subject":"s","magic":0}', '{"mode":"READONLY"}'),
+        (ModeChange("é", None), '{"keytype":"MODE","subject":"é","magic":0}', None),
+    ],
+    ids=["version", "deleted", "gone", "subject", "config", "config of all", "mode", "no mode"],
+)
+def test_a_change_is_written_as_confluent_writes_it_and_read_back(change, key, value):
+    record = change.record()
+
+    assert record == (key.encode(), None if value is None else value.encode())
+    assert read_change(*record) == change
+
+
+@each_row(
+    "key, value",
+    [
+        (b'{"keytype":"NOOP","magic":0}', None),
+        (b'{"keytype":"CONTEXT","magic":0}', b"{}"),
+        (b'{"keytype":"DELETE_SUBJECT","subject":"s","magic":0}', None),
+    ],
+    ids=["noop", "later kind", "tombstone"],
+)
+def test_what_the_registry_does_not_keep_is_read_past(key, value):
+    assert read_change(key, value) is None
+
+
+def test_a_version_that_a_later_registry_wrote_is_read_with_fields_of_its_own():
+    key = b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}'
+    value = b'{"subject":"s","version":1,"id":4,"guid":"g","ts":1,"md5Bytes":"x","schema":"\\"int\\"","deleted":false}'
+    assert read_change(key, value) == VersionChange("s", 1, Version("s", 1, 4, Schema(SchemaType.AVRO, '"int"')))
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+)
+strange_keys = st.binary(max_size=20) | st.builds(
+    lambda kind, fields: json.dumps({"keytype": kind, **fields}).encode(),
+    st.sampled_from(["SCHEMA", "CONFIG", "MODE", "DELETE_SUBJECT"]),
+    st.fixed_dictionaries({}, optional={"subject": json_values, "version": json_values}),
+)
+
+
+@given(
+    key=st.none() | strange_keys,
+    value=st.none() | st.binary(max_size=20) | json_values.map(lambda it: json.dumps(it).encode()),
+)
+def test_whatever_a_record_has_it_is_read_or_strange(key, value):
+    try:
+        change = read_change(key, value)
+    except StrangeRecordError:
+        return
+    if change is not None:
+        RegistryState().apply(change)
+
+
+SCHEMAS = [f'{{"type":"fixed","name":"F{number}","size":{number + 1}}}' for number in range(3)]
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("register"), st.sampled_from("ab"), st.sampled_from(SCHEMAS)),
+        st.tuples(
+            st.just("delete"),
+            st.sampled_from("ab"),
+            st.sampled_from(["", "/versions/1", "/versions/latest"]),
+            st.booleans(),
+        ),
+        st.tuples(st.just("config"), st.sampled_from(["", "/a"]), st.sampled_from(["NONE", "FULL"])),
+    ),
+    max_size=12,
+)
+
+
+@given(steps)
+def test_the_records_are_the_registry_compacted_or_not(steps):
+    """What it answers is what a registry answers that reads its records, all of them or the last of each key."""
+    desk = RegistryDesk()
+    desk.ask("PUT", "/config", {"compatibility": "NONE"})
+    for kind, *arguments in steps:
+        if kind == "register":
+            desk.register(*arguments)
+        elif kind == "delete":
+            subject, version, is_permanent = arguments
+            desk.ask("DELETE", f"/subjects/{subject}{version}?permanent={is_permanent}")
+        else:
+            desk.ask("PUT", f"/config{arguments[0]}", {"compatibility": arguments[1]})
+
+    for records in (desk.records, compacted(desk.records)):
+        other = RegistryDesk()
+        for record in records:
+            if (change := read_change(*record)) is not None:
+                other.state.apply(change)
+        for target in (
+            "/schemas?deleted=true",
+            "/subjects",
+            "/subjects?deleted=true",
+            "/config",
+            "/config/a",
+            "/schemas/ids/1",
+        ):
+            assert other.ask("GET", target) == desk.ask("GET", target)
+
+
+def compacted(records):
+    """The last record of each key, in their order."""
+    last = {key: position for position, (key, _) in enumerate(records)}
+    return [record for position, record in enumerate(records) if last[record[0]] == position]
+
+
+def test_a_key_that_is_missing_is_strange():
+    with pytest.raises(StrangeRecordError):
+        read_change(None, b"{}")
