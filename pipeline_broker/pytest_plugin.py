@@ -271,9 +271,9 @@ def kafka_topics(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def kafka_schema_registry(kafka_broker: EmbeddedBroker) -> str:
-    """The URL of the schema registry of the broker, which begins to be served with the first test that asks for it."""
+    """The URL of the schema registry of `kafka_broker`, which is served from the first test on that asks for it."""
     from pipeline_broker.embedded.errors import EmbeddedBrokerError  # noqa: PLC0415 - see the rules
 
     try:

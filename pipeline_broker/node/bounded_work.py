@@ -44,31 +44,41 @@ class _Work:
     def run(self) -> Any:
         """In the thread."""
         try:
-            with self._lock:
-                if self._is_ended:
-                    raise TookTooLongError
-                self._thread_id = threading.get_ident()
-            try:
-                return self._work()
-            finally:
-                with self._lock:
-                    self._thread_id = None
-                self._meet()
+            return self._run()
         except _EndWork:
             raise TookTooLongError from None
 
-    def _meet(self) -> None:
+    def _run(self) -> Any:
+        with self._lock:
+            if self._is_ended:
+                raise TookTooLongError
+            self._thread_id = threading.get_ident()
+        try:
+            result = self._work()
+        except _EndWork:
+            raise
+        except BaseException:
+            self._leave()
+            raise
+        self._leave()
+        return result
+
+    def _leave(self) -> None:
         """Let an exception that is on its way come here, and not into what this thread does next."""
+        with self._lock:
+            is_on_its_way = self._is_ended
+            self._thread_id = None
         deadline = time.monotonic() + MEET_SECONDS_MAX
-        while self._is_ended and time.monotonic() < deadline:
+        while is_on_its_way and time.monotonic() < deadline:
             time.sleep(0.001)
 
     def end(self) -> None:
-        """From another thread."""
+        """From another thread, once."""
         with self._lock:
             self._is_ended = True
             if self._thread_id is not None:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread_id), ctypes.py_object(_EndWork))
+                thread_id = ctypes.c_ulong(self._thread_id)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread_id, ctypes.py_object(_EndWork))
 
 
 async def run_bounded(work: Callable[[], Result], seconds_max: float, threads: trio.CapacityLimiter) -> Result:

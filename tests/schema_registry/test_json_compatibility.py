@@ -263,7 +263,6 @@ def keywords(inner):
             "minProperties": small,
             "dependencies": st.dictionaries(names, inner | st.lists(names, max_size=2, unique=True), max_size=2),
             "items": inner | st.lists(inner, min_size=1, max_size=2),
-            "additionalItems": inner,
             "maxItems": small,
             "minItems": small,
             "uniqueItems": st.booleans(),
