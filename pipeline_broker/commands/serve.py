@@ -86,7 +86,7 @@ class EndSignals:
     "--store",
     metavar="URL",
     default=None,
-    help="Keep what is stored in s3://BUCKET/PREFIX or file:///DIR; needs --wal.",
+    help="Keep what is stored in s3://BUCKET/PREFIX, file:///DIR or, while it runs, memory://; needs --wal.",
 )
 @click.option(
     "--wal",

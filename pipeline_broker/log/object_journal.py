@@ -28,6 +28,7 @@ from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, StoredEntry
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
 from pipeline_broker.log.journal_port import Flush
 from pipeline_broker.log.object_journal_state import JournalState
+from pipeline_broker.log.slot_cache import CACHE_BYTES_MAX, SlotCache
 from pipeline_broker.log.store_room import StoreRoom
 from pipeline_broker.objects.boundary import raise_boundary, read_boundary, trim
 from pipeline_broker.objects.fenced_log import BrokenLogError, Place, Writer, data_places, slot_name
@@ -87,6 +88,7 @@ class ObjectJournal:
         given_up: called by `close`, when nothing will be written any more.
         lease: how the owner's stands; None where none is kept.
         interrupt: called when nothing waits for the store any more; what waits then is let go.
+        cache_bytes_max: of slots that are kept in memory for readers.
     """
 
     flush: Flush = "always"
@@ -103,6 +105,7 @@ class ObjectJournal:
         given_up: Callable[[], None] = lambda: None,
         lease: Callable[[], LeaseState] | None = None,
         interrupt: Callable[[], None] = lambda: None,
+        cache_bytes_max: int = CACHE_BYTES_MAX,
     ) -> None:
         self.room = StoreRoom()
         self._store = SettledStore(store, self.room.pause)
@@ -112,6 +115,7 @@ class ObjectJournal:
         self._reader = SlotReader(self._brief_store, log)
         self._segment_sealed, self._segment_bytes = segment_sealed, segment_bytes
         self._given_up, self._interrupt, self._lease = given_up, interrupt, lease
+        self._cache = SlotCache(cache_bytes_max)
         first = ownership.first
         self._slots = SlotWriter(self._store, log, node, ownership.nonce, Writer.owning(first))
         self._is_recovered = False
@@ -182,6 +186,7 @@ class ObjectJournal:
             self._run = _Run(self._base, self._base)
             for slot in self._recovery_reader.whole(places):
                 self._recovered[slot.place.slot] = slot.place.generation
+                self._cache.add(slot.place.slot, slot.data)
                 self._count(
                     slot.place.slot, len(slot.contents.entries), sum(one.size_bytes for one in slot.contents.entries)
                 )
@@ -241,9 +246,10 @@ class ObjectJournal:
             if self._failure is not None:
                 self._refuse()
             return
-        encoded = self._encode(header, ticket.entries)
+        content = b"".join(self._encode(header, ticket.entries).parts)
+        self._cache.add(header.slot, content)
         try:
-            self._slots.put(header, encoded.parts)
+            self._slots.put(header, [content])
             self._slots.wait(header.slot)
         except (FencedError, WriterStopped, ObjectStoreError) as error:
             self._fail(error)
@@ -300,8 +306,8 @@ class ObjectJournal:
 
     # Reading
 
-    def read_cached(self, place: int, size_bytes: int) -> Buffer | None:  # noqa: ARG002 - nothing is kept here
-        return None
+    def read_cached(self, place: int, size_bytes: int) -> Buffer | None:
+        return self._cache.read(self._base + (place >> POSITION_BITS), place & ((1 << POSITION_BITS) - 1), size_bytes)
 
     def read(self, place: int, size_bytes: int) -> Buffer:
         at = self._place_of(place)
@@ -366,6 +372,7 @@ class ObjectJournal:
             self._freed_to = boundary.place
         except ObjectStoreError as error:
             raise Obstacle(f"the object store does not answer: {error}") from error
+        self._cache.drop(range(run.first, run.end))
         for slot in range(run.first, run.end):
             self._recovered.pop(slot, None)
         with self._changed:

@@ -19,7 +19,7 @@ from pipeline_broker.faults.faulty_store import FaultyStore
 from pipeline_broker.files.errors import FencedError
 from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.log.archive.archive import Archive
-from pipeline_broker.log.archive.archive_place import ArchivePlace, read_archive_place
+from pipeline_broker.log.archive.archive_place import ENDED, MEMORY, ArchivePlace, read_archive_place
 from pipeline_broker.log.archive.object_archive import open_object_archive
 from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
@@ -93,8 +93,6 @@ class ArchiveStore:
         Raises:
             StartError: it cannot be used.
         """
-        if place.url.startswith("memory:") and place.wal == "disk":
-            raise StartError(f"{place.url} ends with the process, and the journal goes on: name another store")
         try:
             store = open_store(place.url, files)
         except StoreRefused as error:
@@ -129,6 +127,8 @@ class ArchiveStore:
             raise StartError(f"{data}: {error}") from None
         except OSError as error:
             raise StartError(f"cannot use the data directory {data}: {error.strerror}") from None
+        if place is not None and place.url.startswith(MEMORY):
+            raise StartError(f"{data}: {ENDED}")
         return None if place is None else cls.find(place, files)
 
     def observed(self, ended: Callable[[EndedRequest], None]) -> ArchiveStore:

@@ -70,7 +70,6 @@ def open_broker(
         StartError: it is in use, damaged, or not usable; a StartBlockedError where its store is why.
     """
     files = SystemFileSystem() if files is None else files
-    store = None if store is None else store.for_another_life()
     taken = _take(data, files)
     try:
         keep_archive_place(files, data, None if store is None else store.place)
@@ -123,6 +122,7 @@ def _open(
     store: ArchiveStore | None,
 ) -> tuple[Archive, JournalPort]:
     clean = taken.clean_shutdown
+    store = None if store is None else store.for_another_life()
     if store is None:
         archive = Archive.open(taken.path, taken.files, None if clean is None else clean.manifest)
     elif store.place.wal == "objects":

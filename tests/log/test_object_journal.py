@@ -35,7 +35,13 @@ class Machine:
         ownership = take_over(store, LOG, 1, lambda: next(self.nonces).to_bytes(16, "big"))
         taken = TakenDirectory.take(Path("/d"), MemoryFileSystem())
         self.journal = ObjectJournal(
-            store, LOG, 1, ownership, taken, segment_sealed=lambda: self.signals.append(None), **options
+            store,
+            LOG,
+            1,
+            ownership,
+            taken,
+            segment_sealed=lambda: self.signals.append(None),
+            **{"cache_bytes_max": 0, **options},
         )
         self.manager = LogManager(self.journal, cache_bytes_max=0)
         self.logs = self.manager.create("topic", TOPIC_ID, partitions)
@@ -309,71 +315,3 @@ def test_an_archive_that_is_ahead_of_the_journal_stops_a_start():
     Machine(store).commit(b"1")
     with pytest.raises(JournalCorrupt, match="ends at slot"):
         Machine(store, lsn_of(1_000))
-
-
-def test_what_a_predecessor_gives_back_while_its_successor_looks_is_not_missed():
-    store = MemoryStore()
-    zombie = Machine(store, segment_bytes=1)
-    for value in (b"1", b"2", b"3"):
-        zombie.commit(value)
-    number, archived = zombie.journal.sealed()[0]
-
-    class RecyclesBetween:
-        """The predecessor gives a segment back behind the successor's look at the boundary."""
-
-        is_armed = False
-
-        def list(self, prefix, after=""):
-            if self.is_armed:
-                self.is_armed = False
-                zombie.journal.recycle(number)
-            return store.list(prefix, after)
-
-        def __getattr__(self, name):
-            return getattr(store, name)
-
-    between = RecyclesBetween()
-    ownership = take_over(between, LOG, 1, lambda: bytes(16))
-    journal = ObjectJournal(between, LOG, 1, ownership, TakenDirectory.take(Path("/d"), MemoryFileSystem()))
-    between.is_armed = True
-    found = [value for _, _, batch in journal.recover(archived) for value in values_of(read_header(batch), batch)]
-    assert (found, between.is_armed) == ([b"2", b"3"], False)
-
-
-def test_an_owner_whose_successor_has_given_its_segment_back_was_taken_over():
-    """It was stopped when it began to archive; what it would read is archived by another, and gone."""
-    store = MemoryStore()
-    zombie = Machine(store, segment_bytes=1)
-    zombie.commit(b"1")
-    ((number, end_lsn),) = zombie.journal.sealed()
-    archive(Machine(store, segment_bytes=1))
-    with pytest.raises(FencedError, match="as generation 2"):
-        list(zombie.journal.sealed_entries(number, end_lsn))
-
-
-def test_a_segment_that_is_damaged_is_no_takeover():
-    store = MemoryStore()
-    machine = Machine(store, segment_bytes=1)
-    machine.commit(b"1")
-    ((number, end_lsn),) = machine.journal.sealed()
-    store.delete([slot_name(LOG, Place(1, number))])
-    with pytest.raises(JournalCorrupt):
-        list(machine.journal.sealed_entries(number, end_lsn))
-
-
-def test_a_successor_writes_at_once_however_much_of_its_predecessor_waits_for_the_archive():
-    store = MemoryStore()
-    first = Machine(store, segment_bytes=1)
-    for value in (b"1", b"2", b"3"):
-        first.commit(value)
-    successor = Machine(store, segment_bytes=1)
-    successor.journal.wait_for_archiver(2)
-    successor.commit(b"4")
-    waiting = threading.Thread(target=successor.commit, args=(b"5",))
-    waiting.start()
-    waiting.join(0.05)
-    assert waiting.is_alive()  # as much again does wait
-    for number, _ in successor.journal.sealed()[:3]:
-        successor.journal.recycle(number)
-    waiting.join(SECONDS_MAX)
-    assert not waiting.is_alive()

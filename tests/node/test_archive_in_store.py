@@ -161,7 +161,7 @@ def test_a_store_that_does_not_answer_refuses_the_start_in_time(tmp_path, monkey
         (("--store", "file:///tmp/x"), "belong together"),
         (("--wal", "disk"), "belong together"),
         (in_store("http://host/x"), "s3://BUCKET/PREFIX"),
-        (in_store("memory://"), "ends with the process"),
+        (in_store("memory://name"), "has no name"),
         (in_store("file:///dev/null/x"), "/dev/null"),
     ],
 )
@@ -229,3 +229,23 @@ def test_a_broker_whose_store_is_gone_ends_in_order_and_goes_on_when_it_is_back(
     shutil.move(tmp_path / "away", tmp_path / "store")
     broker = broker_process(data=broker.data, arguments=in_store(url))
     assert consumed(broker, "t")[1] == RECORDS
+
+
+@pytest.mark.parametrize("wal", ["disk", "objects"])
+def test_a_store_in_memory_is_there_as_long_as_its_process(broker_process, tmp_path, wal):
+    """What the journal of a disk has lost to such an archive is not taken for never written."""
+    arguments = ("--store", "memory://", "--wal", wal)
+    broker = broker_process(arguments=arguments)
+    create(broker, "t", cleanup_policy="compact")
+    produce(broker, "t")
+    archive_all(broker.data)
+    assert consumed(broker, "t")[1] == RECORDS
+    broker.stop()
+    if wal == "disk":
+        code, said, _ = failed_start(broker.data, *arguments)
+        assert (code, said.count("\n")) == (2, 1)
+        assert "ended with its process" in said
+    else:
+        broker = broker_process(data=broker.data, arguments=arguments)
+        create(broker, "t")
+        assert consumed(broker, "t")[1] == 0

@@ -18,13 +18,15 @@ from pipeline_broker.log.errors import ManifestDamaged
 from pipeline_broker.log.journal.segment import SEGMENT_SUFFIX
 from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 
-__all__ = ["PLACE_NAME", "ArchivePlace", "Wal", "keep_archive_place", "read_archive_place"]
+__all__ = ["ENDED", "MEMORY", "PLACE_NAME", "ArchivePlace", "Wal", "keep_archive_place", "read_archive_place"]
 
 Wal = Literal["disk", "objects"]
 
 PLACE_NAME = "archive-store"
 WRITING_NAME = "archive-store.writing"
 PLACE_BYTES_MAX = 4096
+MEMORY = "memory:"
+ENDED = "its archive was in memory, and has ended with its process: start on a new directory"
 
 
 @attrs.frozen
@@ -80,6 +82,8 @@ def keep_archive_place(files: FileSystem, data: Path, place: ArchivePlace | None
             raise ManifestDamaged(f"the archive of this directory is that of node.id={before.node}")
         if place.wal != before.wal:
             raise ManifestDamaged(f"this directory belongs to a journal elsewhere: start with --wal {before.wal}")
+        if place.url.startswith(MEMORY) and place.wal == "disk":
+            raise ManifestDamaged(ENDED)
         return
     if place is None:
         return
