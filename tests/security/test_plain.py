@@ -35,6 +35,7 @@ def test_the_right_password_proves_the_user(token, name):
     assert server.is_complete
     assert server.name == name
     assert server.expires_ms is None
+    assert not server.is_token
 
 
 @pytest.mark.parametrize(

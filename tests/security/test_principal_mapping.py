@@ -31,6 +31,7 @@ KAFKAS_EXAMPLE = (
         ("RULE:CN=(?<user>\\w+)/${user}/", "CN=Duke", "Duke"),
         ("RULE:CN=(\\w+)/$1$2/", "CN=Duke", "Duke$2"),
         ("RULE:CN=(\\w+)/$12/", "CN=Duke", "Duke2"),
+        ("RULE:CN=(x)?(\\w+)/$1-$2/", "CN=Duke", "-Duke"),
         (r"RULE:CN=(\w+)/a\/b\$1/", "CN=Duke", "a/b$1"),
         (r"RULE:CN=a\/(\w+)/$1/", "CN=a/b", "b"),
         (" RULE:CN=x/y/ , DEFAULT ", "CN=x", "y"),

@@ -56,6 +56,13 @@ def test_the_right_password_proves_the_user_and_the_broker(mechanism, header, ex
     assert client.accepts(final)
     assert server.is_complete
     assert server.name == USER
+    assert not server.is_token
+
+
+def test_the_right_proof_with_a_sign_that_is_not_of_base64_is_refused():
+    server, client = server_of(), client_of()
+    final = client.final(server.receive(client.first()))
+    assert refused(server, final.replace(b",p=", b",p=!")) is None
 
 
 def test_the_example_of_rfc_7677_is_proved():

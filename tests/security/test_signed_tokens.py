@@ -89,6 +89,7 @@ FORGERIES = {
     "a signature cut short": token()[:-8],
     "a key of its own": with_an_embedded_key(),
     "extensions that must be understood": token(headers={"kid": "r", "crit": ["x"], "x": 1}),
+    "extensions that PyJWT understands": token(headers={"kid": "r", "crit": ["b64"], "b64": True}),
     "a payload that is no object": jwt.PyJWS().encode(b"[]", rsa_key(), "RS256", {"kid": "r"}),
     "a payload that is no JSON": jwt.PyJWS().encode(b"x", rsa_key(), "RS256", {"kid": "r"}),
     "a deep payload": jwt.PyJWS().encode(b"[" * 20_000, rsa_key(), "RS256", {"kid": "r"}),
@@ -170,6 +171,10 @@ def test_an_expected_issuer_and_audience_are_asked_for(path, changes, is_valid):
         refused(validate, text)
 
 
+def test_any_issuer_will_do_where_none_is_expected(validate):
+    assert validate(token(iss="anybody")) == ALICE
+
+
 def test_the_name_can_be_in_another_claim(path):
     assert validator(path, sub_claim_name="client_id")(token(client_id="bob")).name == "bob"
 
@@ -191,6 +196,20 @@ def test_a_changed_file_counts_at_once_and_a_missing_one_leaves_no_keys(path, va
     refused(validate, other)
     write_keys(path, jwk(rsa_key(), "r"))
     assert validate(token()) == ALICE
+
+
+def test_keys_that_are_gone_are_told_once(path, validate, caplog):
+    path.unlink()
+    for _ in range(2):
+        refused(validate, token())
+    (told,) = caplog.messages
+    assert str(path) in told
+    caplog.clear()
+
+
+def test_what_is_no_key_is_left_out_of_the_file(tmp_path):
+    path = write_keys(tmp_path / "jwks.json", 7, "key", jwk(rsa_key(), "r"))
+    assert validator(path)(token()) == ALICE
 
 
 def test_a_file_that_comes_back_unchanged_counts_again(path, validate):

@@ -229,6 +229,7 @@ def test_suites_can_be_chosen_by_javas_names(settings):
         ({"ssl.keystore.location": "/dev/null"}, "one private key"),
         ({"ssl.keystore.location": ""}, "needs ssl.keystore.location"),
         ({"ssl.keystore.key": "x"}, "both set"),
+        ({"ssl.keystore.certificate.chain": "x"}, "both set"),
         ({"ssl.keystore.password": "secret-1"}, "not for PEM"),
         ({"ssl.client.auth": "perhaps"}, "ssl.client.auth"),
         ({"ssl.client.auth": "required"}, "needs ssl.truststore"),
@@ -252,6 +253,18 @@ def test_settings_that_cannot_be_used_are_one_line(settings, change, said):
         TlsContexts({**settings, **change})
     assert "\n" not in str(caught.value)
     assert "secret-1" not in str(caught.value)
+
+
+def test_a_key_without_a_certificate_is_refused(tmp_path):
+    (tmp_path / "key.pem").write_text(key(SERVER))
+    with pytest.raises(ConfigError, match="its certificates"):
+        TlsContexts({"ssl.keystore.type": "PEM", "ssl.keystore.location": str(tmp_path / "key.pem")})
+
+
+def test_the_way_from_a_java_store_names_it_or_an_example():
+    for location, named in [({}, "store.jks"), ({"ssl.keystore.location": "/etc/my.jks"}, "/etc/my.jks")]:
+        with pytest.raises(ConfigError, match=f"-srckeystore {named} "):
+            TlsContexts({"ssl.keystore.type": "JKS", **location})
 
 
 def test_the_way_from_a_java_store_that_the_refusal_names_leads_here(tmp_path):
