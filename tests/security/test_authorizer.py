@@ -45,7 +45,7 @@ bindings = st.builds(
 )
 
 
-def about(operation, name=None):
+def about(operation, name=None, permission=permissions):
     """Rules for Alice's question, or nearly so; a name of None stands for any."""
     return st.builds(
         AclBinding,
@@ -55,14 +55,15 @@ def about(operation, name=None):
         st.sampled_from(["User:alice", "User:*"]),
         st.sampled_from([HOST, "*"]),
         st.sampled_from([AclOperation.ALL, operation, operation, AclOperation.READ]),
-        permissions,
+        permission,
     )
 
 
 def rules_about(operation, name=None):
-    """Several of them, mostly, and some that are about anything."""
+    """Several of them, mostly, and some that are about anything; or two that are likely to contradict each other."""
     near = about(operation, name)
-    return st.lists(near, max_size=4) | st.lists(near | near | bindings, min_size=3, max_size=8)
+    contrary = st.tuples(*(about(operation, name, st.just(each)) for each in (ALLOW, DENY))).map(list)
+    return st.lists(near, max_size=4) | st.lists(near | near | bindings, min_size=3, max_size=8) | contrary
 
 
 def acls_of(*rules):
