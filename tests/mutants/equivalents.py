@@ -3,6 +3,7 @@
 QUOTAS = "pipeline_broker/quotas"
 FETCH = "pipeline_broker/apis/data/fetch.py"
 SECURITY = "pipeline_broker/security"
+BEYOND = "a length that goes beyond the end leaves less than nothing for what it is the length of"
 READABLE = "what has no error has a log and what can be read of it, and an error is answered before"
 
 EQUIVALENT: dict[str, str] = {
@@ -29,9 +30,14 @@ EQUIVALENT: dict[str, str] = {
     f"{FETCH} _every_topic: del name -> pass": "for the linter",
     f"{FETCH} _Fetch._answer: len(reads) <= ANSWERED_IN_A_TURN -> len(reads) < ANSWERED_IN_A_TURN": "a bound of effort",
     f"{SECURITY}/signed_tokens.py _algorithms_of: return frozenset() -> return None": "neither has an algorithm",
-    f"{SECURITY}/certificates.py _elements: position + count -> position - count": (
-        "a length that goes beyond the end leaves less than nothing for what it is the length of"
-    ),
+    f"{SECURITY}/certificates.py _elements: position + count -> position - count": BEYOND,
+    f"{SECURITY}/certificates.py _elements: without position + count > end in not 0 < count <= 4 or "
+    "position + count > end": BEYOND,
     f"{SECURITY}/authorizer.py Authorizer.is_allowed: without logger.isEnabledFor(logging.INFO) in is_logged and "
     "logger.isEnabledFor(logging.INFO)": "the logger asks it, too, of a text that was made for nothing",
+    f"{SECURITY}/authorizer.py Authorizer._find: return _Finding.DENIED -> return None": "neither allows anything",
+    f"{SECURITY}/authorizer.py Authorizer.is_allowed_somewhere: without binding.permission is PermissionType.ALLOW in "
+    "binding.permission is PermissionType.ALLOW and (not _is_covered(binding, denied))": "what denies covers itself",
+    f"{SECURITY}/acls.py Acls.__init__: 0 -> 1": "it is compared with what it was, only",
+    f"{SECURITY}/acls.py Acls.replay: 1 -> 2": "it is compared with what it was, only",
 }

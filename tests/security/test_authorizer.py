@@ -149,6 +149,14 @@ def test_somewhere_is_denied_where_a_rule_covers_all_that_is_allowed():
         assert authorizer.is_allowed_somewhere(ALICE, HOST, AclOperation.READ, TOPIC) == expected
 
 
+def test_somewhere_is_asked_for_one_operation_and_a_denied_name_leaves_the_others():
+    writer = Authorizer(acls_of(rule(operation=AclOperation.WRITE)))
+    assert writer.is_allowed_somewhere(ALICE, HOST, AclOperation.WRITE, TOPIC)
+    assert not writer.is_allowed_somewhere(ALICE, HOST, AclOperation.READ, TOPIC)
+    other = Authorizer(acls_of(rule("t", DENY), rule("u")))
+    assert other.is_allowed_somewhere(ALICE, HOST, AclOperation.READ, TOPIC)
+
+
 @measured(conflict=0.02, denied_alone=0.02, allowed_alone=0.04)
 @given(
     data=st.data(),

@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.security.certificates import alternative_names, distinguished_name
+from pipeline_broker.security.certificates import DN_BYTES_MAX, alternative_names, distinguished_name
 from tests.security.tokens import ec_key
 
 IA5, UNIVERSAL, PRINTABLE = _ASN1Type.IA5String, _ASN1Type.UniversalString, _ASN1Type.PrintableString
@@ -111,10 +111,12 @@ def test_alternative_names_are_those_of_the_certificate():
 
 
 def element(tag, *contents, length=None):
-    """One of DER; `length` is how long it says it is, in bytes, where that is another."""
+    """One of DER; `length` says how long it is, where that is not written as it should be."""
     content = b"".join(contents)
-    assert len(content) < 0x80
-    return bytes([tag]) + (bytes([len(content)]) if length is None else length) + content
+    if length is None:
+        size = len(content)
+        length = bytes([size]) if size < 0x80 else b"\x84" + size.to_bytes(4)
+    return bytes([tag]) + length + content
 
 
 SEQUENCE, SET, OBJECT_ID, INTEGER, UTF8, OCTETS = 0x30, 0x31, 0x06, 0x02, 0x0C, 0x04
@@ -127,8 +129,8 @@ def with_subject(subject, serial=None):
     return element(SEQUENCE, element(SEQUENCE, *before, subject))
 
 
-def subject_of(tag=SEQUENCE, kind=OBJECT_ID, type_length=None):
-    attribute = element(tag, element(kind, COMMON_NAME, length=type_length), element(UTF8, b"x"))
+def subject_of(tag=SEQUENCE, kind=OBJECT_ID, type_length=None, type_id=COMMON_NAME):
+    attribute = element(tag, element(kind, type_id, length=type_length), element(UTF8, b"x"))
     return element(SEQUENCE, element(SET, attribute))
 
 
@@ -141,11 +143,12 @@ def test_a_length_may_take_four_bytes_and_none_is_longer_or_left_open():
     for size in range(1, 5):
         length = bytes([0x80 + size]) + len(COMMON_NAME).to_bytes(size)
         assert distinguished_name(with_subject(subject_of(type_length=length))) == "CN=x"
+    assert distinguished_name(with_subject(element(SEQUENCE, length=b"\x81\x00"))) == ""
     for length in (b"\x85" + len(COMMON_NAME).to_bytes(5), b"\x80"):
         with pytest.raises(ValueError):
             distinguished_name(with_subject(subject_of(type_length=length)))
         with pytest.raises(ValueError):
-            distinguished_name(with_subject(subject_of(), serial=element(INTEGER, length=length)))
+            distinguished_name(with_subject(subject_of(), serial=element(INTEGER, bytes(128), length=length)))
 
 
 def test_a_tag_of_several_bytes_is_a_value_error():
@@ -154,8 +157,32 @@ def test_a_tag_of_several_bytes_is_a_value_error():
         distinguished_name(with_subject(subject_of(), serial=element(0x1F)))
 
 
-def test_an_attribute_of_other_tags_than_a_names_is_a_value_error():
-    for subject in (subject_of(tag=SET), subject_of(kind=OCTETS)):
+def test_what_a_certificate_is_made_of_are_sequences():
+    subject, field = subject_of(), element(SEQUENCE)
+    fields = (element(INTEGER, b"\1"), field, field, field)
+    assert distinguished_name(element(SEQUENCE, element(SEQUENCE, *fields, subject))) == "CN=x"
+    for other in (
+        element(SET, element(SEQUENCE, *fields, subject)),
+        element(SEQUENCE, element(SET, *fields, subject)),
+        element(SEQUENCE, element(SEQUENCE, *fields, element(SET, subject))),
+        element(SEQUENCE, element(SEQUENCE, *fields)),
+        element(SEQUENCE),
+    ):
+        with pytest.raises(ValueError):
+            distinguished_name(other)
+
+
+def test_a_subject_has_64_kilobytes_at_most():
+    attribute = element(SEQUENCE, element(OBJECT_ID, COMMON_NAME), element(UTF8, b"x" * (DN_BYTES_MAX - 23)))
+    parts = element(SET, attribute)
+    assert len(parts) == DN_BYTES_MAX
+    assert len(distinguished_name(with_subject(element(SEQUENCE, parts)))) == DN_BYTES_MAX - 23 + len("CN=")
+    with pytest.raises(ValueError):
+        distinguished_name(with_subject(element(SEQUENCE, parts, element(SET))))
+
+
+def test_an_attribute_of_other_tags_or_with_half_a_type_is_a_value_error():
+    for subject in (subject_of(tag=SET), subject_of(kind=OCTETS), subject_of(type_id=b"\x55\x04\x83")):
         with pytest.raises(ValueError):
             distinguished_name(with_subject(subject))
 
