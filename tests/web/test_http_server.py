@@ -7,6 +7,7 @@ import pytest
 import trio
 import trio.testing
 
+from pipeline_broker.web.hosts import read_place
 from pipeline_broker.web.http_server import (
     BODY_BYTES_MAX,
     EVENT_SECONDS,
@@ -21,7 +22,7 @@ from pipeline_broker.web.http_server import (
     serve_connection,
     serve_http,
 )
-from pipeline_broker.web.messages import SECURITY_HEADERS, BadRequestError, EventStream, event, json_answer
+from pipeline_broker.web.messages import SECURITY_HEADERS, BadRequestError, EventStream, HttpRequest, event, json_answer
 
 LIMITS = HttpLimits(connections_max=3, response_seconds=10)
 HEAD = b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -335,3 +336,38 @@ def test_without_h11_the_message_says_what_to_install(monkeypatch):
 
     with pytest.raises(HttpUnavailableError, match=r"cannot serve the pages .*'pipeline-broker\[dashboard\]'"):
         require_h11("the pages")
+
+
+def test_what_stands_between_slashes_is_decoded_alone():
+    request = HttpRequest.parse(b"GET", b"/subjects/a%2Fb/versions//1?x=1", [])
+    assert request.segments == ("subjects", "a/b", "versions", "1")
+    assert request.path == "/subjects/a/b/versions//1"
+
+
+def test_a_server_may_take_larger_bodies_than_others():
+    size = 2 * BODY_BYTES_MAX
+    limits = HttpLimits(connections_max=3, response_seconds=10, body_bytes_max=size)
+
+    async def exchange(body_bytes):
+        client, server = trio.testing.memory_stream_pair()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve_connection, server, say, limits)
+            head = f"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: {body_bytes}\r\n\r\n".encode()
+            await client.send_all(head + b"x" * body_bytes)
+            return split(await receive_all(client))[0]
+
+    assert [trio.run(exchange, size), trio.run(exchange, size + 1)] == [200, 413]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("80", ("127.0.0.1", 80)), ("0.0.0.0:0", ("0.0.0.0", 0)), ("[::1]:65535", ("::1", 65535))],
+)
+def test_a_place_is_a_port_of_this_machine_or_of_an_address(text, place):
+    assert read_place(text) == place
+
+
+@pytest.mark.parametrize("text", ["", "x", ":80", "65536", "a:b", "1:"])
+def test_what_is_no_place_is_refused(text):
+    with pytest.raises(ValueError, match="is no PORT or HOST:PORT"):
+        read_place(text)
