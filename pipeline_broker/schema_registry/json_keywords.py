@@ -187,8 +187,10 @@ def covering_schemas(schema: Mapping[str, Any], name: str) -> list[Any]:
 
 def pattern_matches(pattern: str, name: str) -> bool | None:
     """Whether a pattern is found in a name; None where RE2 has no such patterns."""
+    options = re2.Options()
+    options.log_errors = False  # to standard error
     try:
-        return re2.search(pattern, name) is not None
+        return re2.compile(pattern, options).search(name) is not None
     except re2.error:
         return None
 
