@@ -19,6 +19,7 @@ TOOLS = {
     "mvn": "maven",
     "openssl": "openssl",
     "strace": "strace",
+    "systemd-analyze": "systemd",
     "zsh": "zsh",
 }
 """Programs (and one library) that tests need, with the Debian package of each; `make system-packages` installs them."""

@@ -1,0 +1,103 @@
+"""The compose file and the unit of examples/object-store start what they say, without containers and systemd."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import READY_LINE, read_line
+from tests.free_ports import free_port
+from tests.objects import s3_servers
+from tests.required import require_tool
+
+EXAMPLES = Path(__file__).parents[2] / "examples/object-store"
+WAIT_SECONDS = 30
+
+
+def started(arguments, environment, tmp_path):
+    stderr = (tmp_path / f"stderr-{free_port()}").open("wb")
+    with stderr:
+        return subprocess.Popen(
+            [sys.executable, "-m", "pipeline_broker", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env={**os.environ, **environment},
+        )
+
+
+def ended(*processes):
+    for process in processes:
+        process.terminate()
+    codes = [process.wait(WAIT_SECONDS) for process in processes]
+    for process in processes:
+        process.stdout.close()
+    return codes
+
+
+def placed(arguments, ports, data):
+    """The arguments with free ports and a directory of the test in place of the container's."""
+    text = [re.sub(r"\b909\d\b", lambda found: str(ports[found[0]]), each) for each in arguments]
+    return [data if each == "/tmp/data" else "127.0.0.1" if each == "0.0.0.0" else each for each in text]
+
+
+def test_a_broker_of_the_compose_file_serves_and_its_standby_goes_on(tmp_path):
+    services = yaml.safe_load((EXAMPLES / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    store = services["store"]
+    assert store["environment"].keys() == {"ROOT_ACCESS_KEY_ID", "ROOT_SECRET_ACCESS_KEY"}
+    ports = {"9092": free_port(), "9093": free_port()}
+    with s3_servers.open_versitygw(tmp_path / "gateway") as address:
+        (tmp_path / "gateway/records").mkdir()
+        processes = {}
+        for name in ("broker", "standby"):
+            environment = services[name]["environment"]
+            assert environment["AWS_ENDPOINT_URL"] == "http://store:7070"
+            own = {**environment, **s3_servers.environment(address)}
+            arguments = placed(services[name]["command"], ports, str(tmp_path / name))
+            processes[name] = started(arguments, own, tmp_path)
+            assert read_line(processes[name], WAIT_SECONDS) == "standing by"
+            if name == "broker":
+                assert int(READY_LINE.fullmatch(read_line(processes[name], WAIT_SECONDS))["port"]) == ports["9092"]
+        assert ended(processes["broker"]) == [0]
+        assert int(READY_LINE.fullmatch(read_line(processes["standby"], WAIT_SECONDS))["port"]) == ports["9093"]
+        assert ended(processes["standby"]) == [0]
+
+
+def unit():
+    lines = (EXAMPLES / "pipeline-broker@.service").read_text(encoding="utf-8").splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+
+
+def test_the_unit_starts_a_broker_of_its_environment_file(tmp_path):
+    fields = unit()
+    own = {"STORE": f"file://{tmp_path}/store", "PORT": "0", "CACHE_DIRECTORY": str(tmp_path / "cache")}
+    command = re.sub(r"\$\{(\w+)\}", lambda found: shlex.quote(own[found[1]]), fields["ExecStart"])
+    program, *arguments = shlex.split(command)
+    assert program == "/opt/pipeline-broker/bin/pipeline-broker"
+    process = started(["127.0.0.1" if each == "0.0.0.0" else each for each in arguments], {}, tmp_path)
+    assert read_line(process, WAIT_SECONDS) == "standing by"
+    assert READY_LINE.fullmatch(read_line(process, WAIT_SECONDS))
+    assert ended(process) == [0]
+    assert (fields["KillSignal"], fields["Restart"], fields["DynamicUser"]) == ("SIGTERM", "always", "yes")
+
+
+def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path):
+    verify = require_tool("systemd-analyze")
+    program = tmp_path / "pipeline-broker"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    text = (EXAMPLES / "pipeline-broker@.service").read_text(encoding="utf-8")
+    path = tmp_path / "pipeline-broker@first.service"
+    path.write_text(text.replace("/opt/pipeline-broker/bin/pipeline-broker", str(program)))
+    said = subprocess.run(
+        [verify, "verify", "--man=no", "--recursive-errors=no", str(path)], capture_output=True, text=True, check=False
+    )
+    if "SYSTEMD" in said.stderr and "connect" in said.stderr:
+        pytest.skip("systemd-analyze cannot look at units here")
+    complaints = [line for line in said.stderr.splitlines() if "pipeline-broker" in line]
+    assert (said.returncode, complaints) == (0, [])
