@@ -26,7 +26,7 @@ COMPILED := build/compiled
 # where the compiled packages were made they run, and are made again when a source has changed; COMPILED_FIRST= is the pure ones
 COMPILED_FIRST ?= $(if $(wildcard $(COMPILED)),env PYTHONPATH=$(CURDIR)/$(COMPILED))
 COMPILED_TESTS ?= tests/repository/test_compiled.py tests/stages tests/records tests/log/partition tests/log/journal tests/apis/data
-SYSTEM_PACKAGES := chromium chromium-driver default-jdk-headless eatmydata faketime fish fuse libfuse2 maven openssl strace zsh
+SYSTEM_PACKAGES := chromium chromium-driver default-jdk-headless eatmydata faketime fish fuse libfuse2 maven openssl strace systemd zsh
 
 .DEFAULT_GOAL := help
 .PHONY: help serve compare results test compiled test-compiled lint types contracts check mutants properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster plugin-runs bench suites wheel release system-packages clean object-faults

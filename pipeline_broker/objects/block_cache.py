@@ -83,6 +83,12 @@ class BlockCache:
         for number in _block_numbers(start, size_bytes)[:READ_AHEAD_BLOCKS]:
             self._get_soon((name, number))
 
+    def fill(self, name: str, content: Buffer) -> None:
+        """A new object, which is as good as read: who has written it, or reads on, asks for it next."""
+        view = memoryview(content)
+        for number in range(-(-len(view) // BLOCK_BYTES)):
+            self._keep((name, number), bytes(view[number * BLOCK_BYTES : (number + 1) * BLOCK_BYTES]))
+
     def forget(self, name: str) -> None:
         """The object is deleted."""
         with self._lock:
@@ -144,14 +150,18 @@ class BlockCache:
                 self._coming.pop(key)
             coming.set_exception(error)
             return
+        self._keep(key, block)
         with self._lock:
             self._coming.pop(key)
+        coming.set_result(block)
+
+    def _keep(self, key: _Key, block: Buffer) -> None:
+        with self._lock:
+            self._size_bytes += len(block) - len(self._blocks.pop(key, b""))
             self._blocks[key] = block
-            self._size_bytes += len(block)
             while self._size_bytes > self._bytes_max:
                 _, dropped = self._blocks.popitem(last=False)
                 self._size_bytes -= len(dropped)
-        coming.set_result(block)
 
 
 def _block_numbers(start: int, size_bytes: int) -> range:

@@ -177,3 +177,24 @@ def test_a_closed_cache_still_reads(cache, store):
     cache.close()
     cache.read_ahead("a", 0, 40)
     assert bytes(cache.read("a", 0, 40)) == bytes(range(40))
+
+
+@pytest.mark.parametrize("size", [0, 1, BLOCK, BLOCK + 1, 3 * BLOCK])
+def test_a_new_object_is_as_good_as_read_as_far_as_there_is_room(size, monkeypatch):
+    monkeypatch.setattr(block_cache, "BLOCK_BYTES", BLOCK)
+    content = bytes(range(251)) * (size // 251 + 1)
+    content = content[:size]
+    cache = BlockCache(MemoryStore(), 2 * BLOCK)
+    cache.fill("a", content)
+    cache.fill("a", content)
+    kept = min(size, 2 * BLOCK)
+    assert cache.size_bytes <= 2 * BLOCK
+    if size and size <= 2 * BLOCK:
+        assert cache.size_bytes == kept
+        assert bytes(cache.read_cached("a", 0, size)) == content
+    elif size:
+        assert cache.read_cached("a", 0, 1) is None, "the oldest block gave way"
+        assert bytes(cache.read_cached("a", BLOCK, kept)) == content[BLOCK:]
+    cache.forget("a")
+    assert cache.size_bytes == 0
+    cache.close()

@@ -251,8 +251,10 @@ class ObjectSegmentStore:
                 else:
                     pieces += run
             placed.append((name, ObjectFile(pieces)))
+        content = b"".join(parts)
         with _obstacles("the archive cannot be written"):
-            self._store.upload(object_name, parts)
+            self._store.upload(object_name, [content])
+        self._cache.fill(object_name, content)  # the next round resumes indexes by reading their ends
         self._objects_made += 1
         self._uncommitted[object_name] = size
         for name, file in placed:

@@ -164,7 +164,7 @@ def test_an_object_that_is_mostly_unused_is_copied_and_goes():
 
 def test_a_reader_whose_object_is_gone_looks_where_its_bytes_are_now():
     objects, log = Watched(), BytesLog()
-    store = object_store(log, objects, 1 << 20)
+    store = object_store(log, objects, 1 << 20, cache_bytes_max=0)
     store.write(NAMES[0], [b"content"], 0)
     store.write(NAMES[1], [b"x" * 100], 0)
     store.sync(NAMES[:2])
@@ -188,9 +188,19 @@ def test_a_reader_whose_object_is_gone_looks_where_its_bytes_are_now():
     store.close()
 
 
-def test_a_file_whose_object_is_lost_is_missing():
+def test_what_was_written_just_now_is_read_without_a_request():
     objects, log = Watched(), BytesLog()
     store = object_store(log, objects)
+    store.write(NAMES[0], [b"content"], 0)
+    store.sync([NAMES[0]])
+    objects.delete(objects_of(objects))
+    assert content(store, NAMES[0]) == b"content"
+    store.close()
+
+
+def test_a_file_whose_object_is_lost_is_missing():
+    objects, log = Watched(), BytesLog()
+    store = object_store(log, objects, cache_bytes_max=0)
     store.write(NAMES[0], [b"content"], 0)
     store.sync([NAMES[0]])
     objects.delete(objects_of(objects))
@@ -201,7 +211,7 @@ def test_a_file_whose_object_is_lost_is_missing():
 @pytest.mark.parametrize("operation", ["read", "sync", "write"])
 def test_a_bucket_that_does_not_answer_is_an_obstacle_and_nothing_is_lost(operation):
     objects, log = Watched(), BytesLog()
-    store = object_store(log, objects, 20)
+    store = object_store(log, objects, 20, cache_bytes_max=0)
     store.write(NAMES[0], [b"first"], 0)
     store.sync([NAMES[0]])
     store.write(NAMES[0], [b" second"], 5)
