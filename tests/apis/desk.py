@@ -6,6 +6,7 @@ once, work that would go to a thread runs in place. Frames are real: each reques
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -47,6 +48,10 @@ class Connection:
         self.session: Any = None
         self.completed: list[Any] = []
         self.throttles: list[float] = []
+        self.callbacks: deque[tuple[Request, Callable[[], Any]]] = deque()
+
+    def call_back(self, request: Request, callback: Callable[[], Any]) -> None:
+        self.callbacks.append((request, callback))
 
     def complete(self, request: Request, result: Any) -> None:
         self.completed.append((request, result))
