@@ -12,11 +12,14 @@ import attrs
 
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.broker.held_by_clients import held_by_clients
+from pipeline_broker.telemetry.server_shapes import TurnsOf
+from pipeline_broker.wire.registry import API_KEYS, ApiKey
 
 __all__ = ["BrokerIdentity", "ConnectionShape", "ServerShape", "connections", "identity_of", "standing"]
 
 CONNECTIONS_SHOWN_MAX = 500
 QUEUES_SHOWN_MAX = 64
+TURNS_SHOWN_MAX = 20
 
 
 class ConnectionShape(Protocol):
@@ -77,13 +80,24 @@ def _all_connections(server: ServerShape) -> Iterable[ConnectionShape]:
 
 
 def connections(server: ServerShape, broker: Broker) -> dict[str, Any]:
-    """Every open connection, in the order in which they came, and what clients hold."""
-    held = held_by_clients(broker, server.statistics())
+    """Every open connection, in the order in which they came, what clients hold, and what kept the event loop."""
+    found = server.statistics()
+    held = held_by_clients(broker, found)
     every = sorted(_all_connections(server), key=lambda connection: connection.index)
     return {
         "count": len(every),
         "connections": [_connection(each) for each in every[:CONNECTIONS_SHOWN_MAX]],
         "held": [{**attrs.asdict(each), "name": each.name.replace("_", " ")} for each in held],
+        "turns": [_turns(each) for each in found.turns[:TURNS_SHOWN_MAX]],
+    }
+
+
+def _turns(turns: TurnsOf) -> dict[str, Any]:
+    name = turns.name
+    return {
+        "turn": API_KEYS[ApiKey(name)].name if name in API_KEYS else str(name),
+        "longest_us": round(turns.longest_seconds * 1e6),
+        "long_count": turns.long_count,
     }
 
 

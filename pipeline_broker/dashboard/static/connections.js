@@ -1,13 +1,14 @@
 // Who is connected, and what each one waits for.
 
 import { element, name, none, replace, table } from "./dom.js";
-import { bytes, count } from "./format.js";
+import { bytes, count, duration } from "./format.js";
 import { ask, repeat } from "./live.js";
 
 export async function show(main) {
   const rows = element("div", { class: "card" });
   const held = element("div", { class: "card" });
-  replace(main, element("h1", {}, "Connections"), rows, held);
+  const turns = element("div", { class: "card" });
+  replace(main, element("h1", {}, "Connections"), rows, held, turns);
   repeat(2, async () => {
     const shown = await ask("/api/connections");
     replace(rows, shown.count ? table(`${count(shown.count)} open${shown.count > shown.connections.length ? `, the first ${shown.connections.length}` : ""}.`, [
@@ -29,5 +30,10 @@ export async function show(main) {
       { title: "at most", number: true, cell: (each) => amount(each, each.limit) },
       { title: "set by", cell: (each) => each.setting },
     ], shown.held));
+    replace(turns, table("What kept the event loop, and with it all clients.", [
+      { title: "what", cell: (each) => name(each.turn) },
+      { title: "longest", number: true, cell: (each) => duration(each.longest_us) },
+      { title: "above 5 ms", number: true, cell: (each) => count(each.long_count) },
+    ], shown.turns));
   });
 }
