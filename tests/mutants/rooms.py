@@ -63,7 +63,7 @@ ROOMS = {
             0.75,
         ),
         Room("fetch", (f"{APIS}/data/fetch.py",), ("tests/apis", *METRICS), 0.88),
-        Room("security", ("pipeline_broker/security",), ("tests/security",), 0.75),
+        Room("security", ("pipeline_broker/security",), ("tests/security",), 0.87),
         Room(
             "quotas",
             ("pipeline_broker/quotas",),
