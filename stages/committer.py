@@ -5,9 +5,10 @@ Commits complete in the order in which they began, whatever order their threads 
 behind it, once, and nothing is ever written after it. The callback touches no socket and lets nothing escape: an
 exception in it would end the event loop.
 
-Group commit takes all that was submitted since the last commit began. Where storage is slow, up to `commits_in_flight`
-run at once, at the pace of `stages.commit_pace`. Commits per request always run so many at once, serial per key (a
-partition), as Apache Kafka does.
+Group commit takes all that was submitted since the last commit began; commits per request are serial per key (a
+partition), as Apache Kafka's are. Where storage is slow, up to `commits_in_flight` of either run at once, group commits
+at the pace of `stages.commit_pace`. Where it is fast one runs after the other: threads that wait for Python's lock, and
+for each other, would cost more than the disk.
 
 Longer than most files: both kinds of commit go from one line of submissions through the same states.
 """
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
-from stages.commit_pace import CommitPace
+from stages.commit_pace import SLOW_GROUP_NS, SLOW_REQUEST_NS, CommitPace
 from stages.mode import Batching
 from stages.timeline import now_ns
 
@@ -143,7 +144,7 @@ class Committer:
         on_commit: called on the loop with each durable commit, before its submissions end.
         on_failure: called on the loop, once, with the error of the first commit that failed.
         commits_in_flight: how many run at once, at most; may be raised later.
-        pace: when a group commit may begin beside others.
+        pace: when a commit may begin beside others.
         delay_seconds: an injected delay, for experiments: a commit is durable no earlier than this after it was
             submitted (per request) or began (group); delays of concurrent commits overlap.
         on_completed: called on the loop with each durable commit when its submissions have ended and it has all stamps.
@@ -165,7 +166,7 @@ class Committer:
         self.batching = batching
         self.commits_in_flight = commits_in_flight
         self.delay_ns = int(delay_seconds * 1e9)
-        self.pace = pace or CommitPace()
+        self.pace = pace or CommitPace(SLOW_GROUP_NS if batching is Batching.GROUP else SLOW_REQUEST_NS)
         self._counts_bytes = self.pace.counts_bytes and batching is Batching.GROUP
         self._submitted_bytes = self._taken_bytes = 0  # the first is written on the loop, the other with the turn
         self.error: BaseException | None = None
@@ -177,7 +178,7 @@ class Committer:
         self._is_poisoned = False  # a thread saw a failure that the loop may not know of yet
         self._is_taking = False  # a commit is between the submissions that wait and those in flight
         self._busy_keys: set[Hashable] = set()
-        self._groups: set[int] = set()  # numbers of group commits in flight; each is added and removed by its thread
+        self._running: set[int] = set()  # numbers of commits in flight; each is added and removed by its thread
         self._last_begin_ns = 0
         self._next_number = self._next_completed = 0
         self._ended: dict[int, Commit] = {}
@@ -206,14 +207,17 @@ class Committer:
 
     def _takeable(self) -> int:
         """How many commits could begin now; what waits for a key is taken by the thread that frees it."""
+        # The thread of a commit looks again when that has ended, so a further one is needed only beside it.
+        is_slow = self.pace.next_begin_ns(0) is not None
+        if not is_slow and (self._running or self._is_taking):
+            return 0
         if self.batching is Batching.GROUP:
-            # The thread of a commit looks again when that has ended, so a further one is needed only beside it.
-            is_alone = not self._groups and not self._is_taking
-            return 1 if is_alone or self.pace.next_begin_ns(0) is not None else 0
+            return 1
+        most = self.commits_in_flight if is_slow else 1
         wanted, key_of, count = set(self._busy_keys), self.storage.key_of, 0
         for submission in tuple(self._waiting):
             count += wanted.isdisjoint(map(key_of, submission.entries))
-            if count == self.commits_in_flight:
+            if count == most:
                 break
             wanted.update(map(key_of, submission.entries))
         return count
@@ -339,7 +343,7 @@ class Committer:
 
     def _put_back(self, commit: Commit) -> None:
         self._next_number -= 1
-        self._groups.discard(commit.number)
+        self._running.discard(commit.number)
         if self.batching is Batching.REQUEST:
             self._busy_keys.difference_update(map(self.storage.key_of, commit.entries))
         self._waiting.extendleft(reversed(commit.submissions))
@@ -355,9 +359,9 @@ class Committer:
         return self._counts_bytes and self._wait_ns() == 0
 
     def _wait_ns(self) -> int | None:
-        if not self._groups and not self._counts_bytes:
+        if self.batching is Batching.REQUEST or not (self._running or self._counts_bytes):
             return 0
-        last_begin_ns = self._last_begin_ns if self._groups else None
+        last_begin_ns = self._last_begin_ns if self._running else None
         return self.pace.wait_ns(now_ns(), last_begin_ns, self._submitted_bytes - self._taken_bytes)
 
     def end_commit(self, commit: Commit, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -373,7 +377,7 @@ class Committer:
         commit.durable_ns = now_ns()
         if self.batching is Batching.REQUEST and commit.error is None:  # else nothing is taken any more
             self._busy_keys.difference_update(map(self.storage.key_of, commit.entries))
-        self._groups.discard(commit.number)
+        self._running.discard(commit.number)
 
     def _write(self, commit: Commit, write: Callable[[Sequence[Any]], Any]) -> bool:
         """Whether it was written, or failed."""
@@ -409,8 +413,7 @@ class Committer:
                 commit.submissions.append(self._waiting.popleft())
         if commit.submissions:
             self._next_number += 1
-            if self.batching is Batching.GROUP:
-                self._groups.add(commit.number)
+            self._running.add(commit.number)
         self._is_taking = False
         return commit if commit.submissions else None
 

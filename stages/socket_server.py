@@ -74,8 +74,8 @@ class SocketServer:
         storage: makes entries durable.
         on_commit: called on the event loop with each durable commit, before its slots complete.
         limits: bounds.
-        commits_in_flight: group commits that run at once, at most; commits per request run `mode.handlers` at once.
-        commit_pace: when a group commit begins beside others; learned from their times unless a test says otherwise.
+        commits_in_flight: group commits that run at once, at most; of commits per request as many as handlers wait.
+        commit_pace: when a commit begins beside others; learned from their times unless a test says otherwise.
         commit_delay_seconds: an injected delay per commit, for experiments.
         timeline: observes, if anybody does.
         executor: runs commits; threads of its own unless a test scripts them.

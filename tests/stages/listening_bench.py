@@ -12,7 +12,7 @@ from stages.request import PARKED, Close, Pending, Send
 from stages.socket_server import ServerLimits, SocketServer
 from stages.testing.memory_listener import MemoryListener
 from stages.testing.memory_storage import MemoryStorage
-from stages.testing.scripted_commits import ScriptedCommits
+from stages.testing.scripted_commits import AnyPace, ScriptedCommits
 
 INFINITY = float("inf")
 PATIENT = ConnectionLimits(idle_seconds_max=INFINITY, slot_seconds_max=INFINITY)
@@ -98,7 +98,10 @@ def run(test, *listeners, mode=PIPELINED, commit_delays=(0.0,), connection=PATIE
             **limits,
         }
         executor = ScriptedCommits(commit_delays)
-        server = SocketServer(mode, application, storage, limits=ServerLimits(**fields), executor=executor)
+        pace = None if mode.is_group_commit else AnyPace()  # scripted commits take no time of the clock that counts
+        server = SocketServer(
+            mode, application, storage, limits=ServerLimits(**fields), executor=executor, commit_pace=pace
+        )
         serving = Serving(server, application, storage)
         made = [serving.listener(name, **own) for name, own in (listeners or [("L", {})])]
         async with trio.open_nursery() as nursery:

@@ -7,7 +7,7 @@ from stages.commit_pace import (
     COMMITS_IN_FLIGHT_MAX,
     COMMITS_REMEMBERED,
     PAID_LARGE_BYTES,
-    SLOW_COMMIT_NS,
+    SLOW_GROUP_NS,
     CommitPace,
     PaidCommitPace,
 )
@@ -34,14 +34,14 @@ def test_commits_in_flight_are_spread_over_the_time_that_one_takes():
 
 
 def test_one_fast_commit_ends_the_overlapping():
-    pace = pace_after(*[10 * MS] * COMMITS_REMEMBERED, SLOW_COMMIT_NS - 1)
+    pace = pace_after(*[10 * MS] * COMMITS_REMEMBERED, SLOW_GROUP_NS - 1)
     assert pace.next_begin_ns(0) is None
 
 
 @given(st.lists(st.integers(0, 100 * MS), min_size=COMMITS_REMEMBERED, max_size=40))
 def test_storage_is_slow_when_the_last_commits_all_were(durations_ns):
     fastest_ns = min(durations_ns[-COMMITS_REMEMBERED:])
-    expected = fastest_ns // COMMITS_IN_FLIGHT_MAX if fastest_ns >= SLOW_COMMIT_NS else None
+    expected = fastest_ns // COMMITS_IN_FLIGHT_MAX if fastest_ns >= SLOW_GROUP_NS else None
     assert pace_after(*durations_ns).next_begin_ns(0) == expected
 
 
