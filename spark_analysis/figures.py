@@ -172,7 +172,7 @@ def report_queries(run: TraceRun, described: list[Row]) -> dict[str, DataFrame]:
             "sizes": commit_sizes(run),
             "times": commit_times(run),
             "waits": waits(run),
-            "store": store_requests(run),
+            **({"store": store_requests(run)} if run.has_store else {}),
             **traced_queries(run),
         }
     return queries
@@ -209,7 +209,7 @@ def _figures(rows: dict[str, list[Row]]) -> Figures:
         commits=_commits(rows["sizes"], times),
         waits=filled,
         inside=inside_figures(rows),
-        store={row["run"]: StoreRun(**row.asDict()) for row in rows["store"]},
+        store={row["run"]: StoreRun(**row.asDict()) for row in rows.get("store", ())},
         buckets=tuple(
             sorted((Bucket(**row.asDict()) for row in rows["buckets"]), key=lambda found: (found.run, found.bucket))
         ),

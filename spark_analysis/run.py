@@ -88,6 +88,12 @@ class TraceRun:
         """One row a request of the broker to its store of objects; traced runs only."""
         return self._table("store")
 
+    @property
+    def has_store(self) -> bool:
+        """Whether a traced broker asked a store of objects for anything."""
+        folder = self.traces / "store"
+        return folder.is_folder() and bool(folder.folders())
+
     @cached_property
     def client(self) -> DataFrame:
         """One row a request (confluent-kafka: a message), as the client saw it; all runs."""

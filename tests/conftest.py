@@ -26,7 +26,7 @@ from tests.waiting import wait_readable
 ROOT = Path(__file__).parent.parent
 EXAMPLES = int(os.environ.get("EXAMPLES", "0"))
 READY_LINE = re.compile(r"listening on (?P<host>\S+):(?P<port>\d+) mode=(?P<mode>\S+) data=(?P<data>.*)")
-READY_SECONDS_MAX = 60.0
+READY_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 30.0
 GIVE_BACK_SECONDS_MAX = 5.0
 """For what ends on a thread of its own, or is called for when its owner is gone."""

@@ -27,6 +27,8 @@ RECORDS_PER_BATCH_MAX = 4
 CONFLUENT_QUEUE_MAX = 40
 FLUSH_SECONDS_MAX = 30.0
 REFUSED_SECONDS = 0.1
+BEGAN_MS = time.time_ns() // 1_000_000
+"""Records of today: older ones would go by retention as soon as they are archived."""
 
 
 def draw_filler(random):
@@ -38,7 +40,7 @@ def draw_filler(random):
 def draw_records(random, stream):
     """The numbers of a few new values of the stream, and the records that hold them."""
     drawn = [stream.draw(draw_filler(random)) for _ in range(random.randint(1, RECORDS_PER_BATCH_MAX))]
-    return [number for number, _ in drawn], [NewRecord(value, timestamp=1_000 + number) for number, value in drawn]
+    return [number for number, _ in drawn], [NewRecord(value, timestamp=BEGAN_MS + number) for number, value in drawn]
 
 
 def produce_request(topic_ids, batches, acks=-1):

@@ -146,6 +146,8 @@ def nested(count):
     return json.dumps(schema)
 
 
+# what ends the work may arrive in Hypothesis' callback of the garbage collector, which can only be told of it
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @each_row(
     "kind, first, second",
     [

@@ -58,7 +58,7 @@ def test_the_requests_are_read_a_bounded_number_of_times_where_they_can_be_kept(
 
 def test_a_job_on_some_runs_opens_the_files_of_these_alone(converted, spark):
     run = load_run(converted, spark)
-    for table in RING_TABLES:
+    for table in set(RING_TABLES) - {"store"}:  # these runs had none
         plan = plan_of(getattr(run, table).where("run = 8")).toString()
         (filters,) = re.findall(r"PartitionFilters: \[(.*?)\], ", plan)
         assert "run" in filters, table
