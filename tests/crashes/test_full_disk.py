@@ -113,7 +113,7 @@ def prepare(scene):
 @contextlib.contextmanager
 def producing(scene):
     """Clients at work, one of them librdkafka's, which is to have everything delivered in the end."""
-    confluent = ConfluentProducer(scene.history, random.Random(7), scene.broker.address, PARTITIONS)
+    confluent = ConfluentProducer(scene.history, random.Random(7), "{}:{}".format(*scene.broker.address), PARTITIONS)
     confluent.active.set()
     load = Load(scene.broker.address, scene.history, scene.clients)
     try:
