@@ -9,18 +9,21 @@ and end with that, or with the store.
 import queue
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pipeline_broker.files.file_system import Buffer
-from pipeline_broker.objects.store import Listed, ObjectStore, ObjectStoreError, Part, Unavailable, Unsure
+from pipeline_broker.objects.store import ObjectStore, Unavailable, Unsure
+from pipeline_broker.objects.store_around import Operation, StoreAround, StoreRequest
 
 __all__ = ["InterruptibleStore"]
+
+CONDITIONAL = frozenset({Operation.CREATE, Operation.REPLACE})
+"""Whether one of these was done can be told by what is there; the others may simply be asked again."""
 
 _Answer = TypeVar("_Answer")
 
 
-class _Request:
+class _Waiting:
     """What one caller waits for."""
 
     def __init__(self, send: Callable[[], Any]) -> None:
@@ -39,7 +42,7 @@ class _Request:
         self.ended.set()
 
 
-class InterruptibleStore:
+class InterruptibleStore(StoreAround):
     """See ObjectStore.
 
     Args:
@@ -47,12 +50,12 @@ class InterruptibleStore:
     """
 
     def __init__(self, store: ObjectStore) -> None:
-        self._store = store
+        super().__init__(store)
         self._lock = threading.Lock()
         self._is_interrupted = False
-        self._under_way: set[_Request] = set()
+        self._under_way: set[_Waiting] = set()
         self._threads = 0
-        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         weakref.finalize(self, self._requests.put, None)
 
     def interrupt(self) -> None:
@@ -64,49 +67,29 @@ class InterruptibleStore:
             request.ended.set()
         self._requests.put(None)
 
-    def create(self, name: str, parts: Sequence[Buffer]) -> str:
-        return self._ask(lambda: self._store.create(name, parts), Unsure)
-
-    def replace(self, name: str, parts: Sequence[Buffer], tag: str) -> str:
-        return self._ask(lambda: self._store.replace(name, parts, tag), Unsure)
-
-    def read(self, name: str, start: int, size_bytes: int) -> Part:
-        return self._ask(lambda: self._store.read(name, start, size_bytes), Unavailable)
-
-    def read_end(self, name: str, size_bytes: int) -> Part:
-        return self._ask(lambda: self._store.read_end(name, size_bytes), Unavailable)
-
-    def list(self, prefix: str, after: str = "") -> Sequence[Listed]:
-        return self._ask(lambda: self._store.list(prefix, after), Unavailable)
-
-    def delete(self, names: Sequence[str]) -> None:
-        self._ask(lambda: self._store.delete(names), Unavailable)
-
-    def upload(self, name: str, parts: Sequence[Buffer]) -> None:
-        self._ask(lambda: self._store.upload(name, parts), Unavailable)
-
-    def _ask(self, send: Callable[[], _Answer], unknown: type[ObjectStoreError]) -> _Answer:
-        request = _Request(send)
+    def ask(self, request: StoreRequest, send: Callable[[], _Answer]) -> _Answer:
+        waiting = _Waiting(send)
         with self._lock:
             if self._is_interrupted:
                 raise Unavailable("the broker ends, and asks the store no more")
-            self._under_way.add(request)
+            self._under_way.add(waiting)
             if len(self._under_way) > self._threads:
                 self._threads += 1
                 threading.Thread(target=_run, args=(self._requests,), name="object-store", daemon=True).start()
-        self._requests.put(request)
-        request.ended.wait()
+        self._requests.put(waiting)
+        waiting.ended.wait()
         with self._lock:
-            self._under_way.discard(request)
-        if not request.is_answered:
+            self._under_way.discard(waiting)
+        if not waiting.is_answered:
+            unknown = Unsure if request.operation in CONDITIONAL else Unavailable
             raise unknown("the broker ended before the store answered")
-        if request.error is not None:
-            raise request.error
-        answer: _Answer = request.answer
+        if waiting.error is not None:
+            raise waiting.error
+        answer: _Answer = waiting.answer
         return answer
 
 
-def _run(requests: "queue.SimpleQueue[_Request | None]") -> None:
+def _run(requests: "queue.SimpleQueue[_Waiting | None]") -> None:
     while (request := requests.get()) is not None:
         request.carry_out()
         del request  # it refers to the store, whose end ends this
