@@ -1,11 +1,9 @@
 """docs/metrics.md names what a broker shows, neither more nor less."""
 
 import re
-import socket
-import subprocess
-import sys
-import urllib.request
 from pathlib import Path
+
+from tests.metrics_scrape import scrape_in_use
 
 ROOT = Path(__file__).parents[2]
 NAME_IN_KAFKA = r"[A-Z]\w+|[a-z]+(?:-[a-z]+)*"
@@ -19,15 +17,7 @@ DOCUMENT = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
 def test_the_metrics_of_a_broker_in_use_are_those_of_the_document(broker_process, tmp_path):
     store = ("--store", f"file://{tmp_path}/store", "--wal", "objects")
     broker = broker_process(arguments=["--metrics", "0", *store])
-    (address,) = re.findall(r"^metrics on (http://\S+)$", broker.stderr, re.MULTILINE)
-    load = [sys.executable, "-m", "pipeline_broker", "load", broker.bootstrap, "--seconds", "0.1"]
-    commit = [sys.executable, "-m", "pipeline_broker", "groups", "reset-offsets", "billing", "--topic", "load"]
-    commit += ["--to", "beginning", "--execute"]
-    with socket.create_connection((broker.host, broker.port)):  # there are metrics of open connections too
-        subprocess.run(load, cwd=ROOT, check=True, capture_output=True)
-        subprocess.run([*commit, "-b", broker.bootstrap], cwd=ROOT, check=True, capture_output=True)
-        with urllib.request.urlopen(address) as response:
-            scraped = response.read().decode()
+    scraped = scrape_in_use(broker)
 
     kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", scraped, re.MULTILINE))
     names_in_kafka = dict(re.findall(rf"^# HELP (\S+) .*\(({NAME_IN_KAFKA})\)\.$", scraped, re.MULTILINE))

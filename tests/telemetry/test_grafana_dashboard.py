@@ -2,16 +2,13 @@
 
 import json
 import re
-import socket
-import subprocess
-import sys
-import urllib.request
 
 import promql_parser
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, start_broker
+from tests.metrics_scrape import scrape_in_use
 
 DASHBOARD = json.loads((ROOT / "examples" / "grafana" / "pipeline-broker.json").read_text(encoding="utf-8"))
 QUERIES = [
@@ -45,19 +42,9 @@ def parsed(query):
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory):
     """The labels of every series of a broker in use, by name."""
-    from tests.conftest import start_broker
-
     broker = start_broker(tmp_path_factory.mktemp("broker"), arguments=["--metrics", "0"])
     try:
-        (address,) = re.findall(r"^metrics on (http://\S+)$", broker.stderr, re.MULTILINE)
-        load = ["load", broker.bootstrap, "--seconds", "0.1"]
-        commit = ["groups", "reset-offsets", "billing", "--topic", "load", "--to", "beginning", "--execute"]
-        with socket.create_connection((broker.host, broker.port)):
-            for arguments in (load, [*commit, "-b", broker.bootstrap]):
-                command = [sys.executable, "-m", "pipeline_broker", *arguments]
-                subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-            with urllib.request.urlopen(address) as response:
-                scraped = response.read().decode()
+        scraped = scrape_in_use(broker)
     finally:
         broker.stop()
         broker.process.stdout.close()

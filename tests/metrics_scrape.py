@@ -1,0 +1,22 @@
+"""The metrics of a broker in use."""
+
+import re
+import socket
+import subprocess
+import sys
+import urllib.request
+
+from tests.conftest import ROOT
+
+
+def scrape_in_use(broker):
+    """What a broker process that serves metrics shows after some load, a commit, and while a connection is open."""
+    (address,) = re.findall(r"^metrics on (http://\S+)$", broker.stderr, re.MULTILINE)
+    load = ["load", broker.bootstrap, "--seconds", "0.1"]
+    commit = ["groups", "reset-offsets", "billing", "--topic", "load", "--to", "beginning", "--execute"]
+    with socket.create_connection((broker.host, broker.port)):  # there are metrics of open connections too
+        for arguments in (load, [*commit, "-b", broker.bootstrap]):
+            command = [sys.executable, "-m", "pipeline_broker", *arguments]
+            subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+        with urllib.request.urlopen(address) as response:
+            return response.read().decode()
