@@ -8,7 +8,8 @@ requests to this machine too, so:
     Origin    where there is one it is this dashboard's own; `null` is foreign
     Sec-Fetch-Site
               where a browser tells it, anything but a page is asked for by our own pages only
-    changes   need an Origin, which browsers send with every POST, and a body of JSON
+    changes   need an Origin, which browsers send with every POST, and a body of JSON; with --dashboard-read-only there
+              are none
     token     where the broker itself asks who somebody is, or strangers can reach the port: 256 random bits that are
               printed at the start. The link with the token gives a cookie, which only this port's pages send back
 """
@@ -37,11 +38,13 @@ class Access:
     Attributes:
         host: the address that is bound.
         token: what a client must show; None: nothing.
+        is_read_only: no change is let through.
     """
 
     host: str
     port: int
     token: str | None = None
+    is_read_only: bool = False
 
     @property
     def cookie_name(self) -> str:
@@ -64,7 +67,10 @@ class Access:
                 return _forbidden("a change needs an Origin")
             if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
                 return refusal(http.HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a change is JSON")
-        return None if self.token is None else self._check_token(request, self.token, is_page=is_page)
+        refused = None if self.token is None else self._check_token(request, self.token, is_page=is_page)
+        if refused is None and self.is_read_only and request.method not in SAFE_METHODS:
+            return _forbidden("this dashboard is read-only")
+        return refused
 
     def _is_own_host(self, authority: str) -> bool:
         host, port = split_authority(authority)

@@ -2,7 +2,7 @@
 
 Rules of this file: on Trio; a request comes here when it has passed `access.py`. What is decided is decided by the
 rooms that the other ways lead to as well, and what they refuse is an answer with their line. A change is answered when
-it is durable. With --dashboard-read-only nothing is changed.
+it is durable.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pipeline_broker.dashboard.log_threads import find_offsets
 from pipeline_broker.faults.commands import carry_out
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.web.messages import Answer, BadRequestError, HttpRequest, json_answer, refusal
-from stages.committer import Submission
+from stages.durable import wait_durable
 from stages.request import Pending
 from stages.socket_server import SocketServer
 
@@ -42,24 +42,13 @@ class Changes:
         broker: what is changed.
         threads: where logs are read.
         ask: asks the broker.
-        is_read_only: everything is refused that would change something.
     """
 
-    def __init__(
-        self, server: SocketServer, broker: Broker, threads: trio.CapacityLimiter, ask: Ask, *, is_read_only: bool
-    ) -> None:
+    def __init__(self, server: SocketServer, broker: Broker, threads: trio.CapacityLimiter, ask: Ask) -> None:
         self._server, self._broker, self._threads, self._ask = server, broker, threads, ask
-        self._is_read_only = is_read_only
-
-    def _refused(self) -> Answer | None:
-        if self._is_read_only:
-            return refusal(http.HTTPStatus.FORBIDDEN, "this dashboard is read-only")
-        return None
 
     async def change(self, request: HttpRequest, name: str) -> Answer:
         """Do one of CHANGES."""
-        if refused := self._refused():
-            return refused
         wanted = CHANGES[name]
         response = None
         with trio.move_on_after(CHANGE_SECONDS):
@@ -85,8 +74,6 @@ class Changes:
     async def reset_offsets(self, request: HttpRequest, argument: str) -> Answer:
         """Commit other offsets for a group without members."""
         del argument
-        if refused := self._refused():
-            return refused
         body = _object(request)
         try:
             wish = groups_view.ResetWish.from_json(str(body.get("group", "")), body)
@@ -100,23 +87,13 @@ class Changes:
 
     async def _durable(self, pending: Pending) -> bool:
         """Commit, and wait until that is durable; False when it takes too long."""
-        durable = trio.Event()
-
-        def on_durable() -> None:
-            if pending.on_durable is not None:
-                pending.on_durable()
-            durable.set()
-
-        self._server.submit(Submission(pending.entries, on_durable=on_durable))
         with trio.move_on_after(CHANGE_SECONDS):
-            await durable.wait()
-        return durable.is_set()
+            return await wait_durable(self._server, pending.entries, pending.on_durable) is None
+        return False
 
     async def faults(self, request: HttpRequest, action: str) -> Answer:
         """Do one of the actions of `pipeline_broker.faults.commands`; rules live as long as the process."""
         await trio.lowlevel.checkpoint()
-        if refused := self._refused():
-            return refused
         body = _object(request)
         try:
             return json_answer(carry_out(self._broker, action, body, "dashboard"))

@@ -100,7 +100,7 @@ class Dashboard:
         threads = log_threads()
         path = self.request_path = RequestPath(server, self._identity, beside, observe, is_alone)
         records = Records(broker, threads, decoder)
-        changes = Changes(server, broker, threads, ask, is_read_only=is_read_only)
+        changes = Changes(server, broker, threads, ask)
         self._is_read_only = is_read_only
         self._views: dict[str, View] = {
             "broker": lambda *_: self._about(),
@@ -137,7 +137,7 @@ class Dashboard:
         listeners = await open_listeners(WHAT, options.host, options.port, LIMITS)
         port = listeners[0].socket.getsockname()[1]
         token = secrets.token_urlsafe(TOKEN_BYTES) if self._asks_for_token(options.host) else None
-        self._access = Access(host=options.host, port=port, token=token)
+        self._access = Access(host=options.host, port=port, token=token, is_read_only=self._is_read_only)
         host = f"[{options.host}]" if ":" in options.host else options.host
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.request_path.viewers.run)

@@ -15,7 +15,7 @@ import trio
 from pipeline_broker.apis.call import Call, Session
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.apis.steps import Stepwise
-from stages.committer import Submission
+from stages.durable import wait_durable
 from stages.request import Close, NoOp, Parked, Pending, Request, Result, Send, Unfinished, Waiting, go_on
 
 if TYPE_CHECKING:
@@ -157,17 +157,9 @@ class Caller:
 
     async def _commit(self, pending: Pending) -> None:
         """Return when the entries are durable."""
-        ended = trio.Event()
-        errors: list[BaseException | None] = []
-
-        def end(_: Submission, error: BaseException | None) -> None:
-            errors.append(error)
-            ended.set()
-
-        self._server.submit(Submission(pending.entries, on_durable=pending.on_durable, on_ended=end))
-        await ended.wait()
-        if errors[0] is not None:
-            raise CallFailedError(f"the broker failed: {errors[0]}")
+        error = await wait_durable(self._server, pending.entries, pending.on_durable)
+        if error is not None:
+            raise CallFailedError(f"the broker failed: {error}")
 
 
 def _begun(result: Result | Stepwise[Result]) -> Result:

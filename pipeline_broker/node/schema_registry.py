@@ -38,7 +38,7 @@ from pipeline_broker.state.topics import NewTopic
 from pipeline_broker.web.hosts import is_own_name, split_authority
 from pipeline_broker.web.http_server import HttpLimits, HttpUnavailableError, open_listeners, serve_http
 from pipeline_broker.web.messages import Answer, BadRequestError, HttpRequest
-from stages.committer import Submission
+from stages.durable import wait_durable
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
@@ -227,18 +227,9 @@ class SchemaRegistry:
 
     async def _committed(self, entries: Sequence[JournalEntry], on_durable: Callable[[], None] | None = None) -> None:
         """Return when entries that were just appended are durable; raises RegistryError where they are not."""
-        ended = trio.Event()
-        errors: list[BaseException] = []
-
-        def end(_: Submission, error: BaseException | None) -> None:
-            if error is not None:
-                errors.append(error)
-            ended.set()
-
-        self._server.submit(Submission(entries, on_durable=on_durable, on_ended=end))
-        await ended.wait()
-        if errors:
-            raise RegistryError(50001, f"The change could not be written: {errors[0]}")
+        error = await wait_durable(self._server, entries, on_durable)
+        if error is not None:
+            raise RegistryError(50001, f"The change could not be written: {error}")
 
 
 class Answering(Protocol):

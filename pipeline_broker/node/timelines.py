@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from pipeline_broker.telemetry.timelines_topic import TIMELINES_TOPIC
-from stages.committer import Submission
+from stages.durable import wait_durable
 from stages.timeline import now_ns
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class Timelines:
         if self._broker.logs.find(TIMELINES_TOPIC, 0) is None and not await self._create_topic():
             return False
         entries = self._append(self._unwritten)
-        if entries is None or not await self._committed(entries):
+        if entries is None or await wait_durable(self._server, entries) is not None:
             return False
         self._unwritten = []
         self._published_rows, self._published_records = batches.rows, batches.records
@@ -216,7 +216,7 @@ class Timelines:
             return False
         write = broker.topics.create(broker.new_topic(TIMELINES_TOPIC))
         entry = broker.append_metadata(write, self._clock_ms())
-        return await self._committed([entry], lambda: broker.topic_durable(write))
+        return await wait_durable(self._server, [entry], lambda: broker.topic_durable(write)) is None
 
     def _append(self, batches: list[bytes]) -> list[JournalEntry] | None:
         from pipeline_broker.records.batch import read_header  # noqa: PLC0415 - for those who asked
@@ -231,17 +231,3 @@ class Timelines:
             self._batches_appended += 1
             entries.append(log.append(read_header(batch), batch, now_ms).entry)
         return [entry for entry in entries if entry is not None]
-
-    async def _committed(self, entries: list[JournalEntry], on_durable: Callable[[], None] | None = None) -> bool:
-        """Commit entries that were just appended; whether they are durable."""
-        ended = trio.Event()
-        errors: list[BaseException] = []
-
-        def end(_: Submission, error: BaseException | None) -> None:
-            if error is not None:
-                errors.append(error)
-            ended.set()
-
-        self._server.submit(Submission(entries, on_durable=on_durable, on_ended=end))
-        await ended.wait()
-        return not errors
