@@ -18,6 +18,7 @@ import trio
 
 from stages.connection import Connection
 from stages.connection_limits import ConnectionLimits
+from stages.counted_warning import CountedWarning
 from stages.listener import OpenSession
 from stages.network_counters import NetworkCounters
 from stages.partial_frames import PartialFrameBudget
@@ -35,8 +36,6 @@ __all__ = ["NewConnection", "Processor", "ProcessorStatistics", "Shared"]
 
 NEW_CONNECTIONS_MAX: Final = 20
 """Kafka's fixed size of a processor's queue of new connections."""
-LOG_SECONDS: Final = 60.0
-"""How often a warning repeats itself at most."""
 OVERDUE_CHECK_SECONDS: Final = 1.0
 OVERDUE_CHECKS_MAX: Final = 500
 """Connections that are looked at before others get their turn."""
@@ -135,7 +134,7 @@ class Processor:
         self._nursery: trio.Nursery | None = None
         self._is_draining = False
         self._blocked = 0
-        self._logged_closed_at, self._unlogged_closed = -math.inf, 0  # connections that took no responses
+        self._closed_warning = CountedWarning(logger, "closed %d connections: their clients take no responses")
         self._uncounted: set[Connection] = set()
         self._limits_changed = trio.lowlevel.ParkingLot()
         self._ended = trio.Event()
@@ -269,13 +268,7 @@ class Processor:
             self._flush(connection)
         closed = self.response_budget.keep_bound()  # after the flush: what clients take at once is no excess
         if closed:
-            self._warn_of_closed(closed)
-
-    def _warn_of_closed(self, count: int) -> None:
-        self._unlogged_closed += count
-        if trio.current_time() - self._logged_closed_at >= LOG_SECONDS:
-            logger.warning("closed %d connections: their clients take no responses", self._unlogged_closed)
-            self._logged_closed_at, self._unlogged_closed = trio.current_time(), 0
+            self._closed_warning.add(closed, trio.current_time())
 
     def _flush(self, connection: Connection) -> None:
         was_blocked = connection.is_blocked

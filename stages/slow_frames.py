@@ -1,7 +1,6 @@
 """Close connections whose large frames arrive too slowly while others wait for room.
 
-Rules of this room: what is too slow is decided in `partial_frames`; here time passes, and the log says so at most once
-in LOG_SECONDS.
+Rules of this room: what is too slow is decided in `partial_frames`; here time passes.
 """
 
 from __future__ import annotations
@@ -10,20 +9,20 @@ import logging
 
 import trio
 
+from stages.counted_warning import CountedWarning
 from stages.partial_frames import PartialFrameBudget
 
 __all__ = ["close_slow_frames"]
 
 CHECK_SECONDS = 1.0
 """How often rates are looked at while a frame waits for room."""
-LOG_SECONDS = 60.0
 
 logger = logging.getLogger(__name__)
 
 
 async def close_slow_frames(budget: PartialFrameBudget, contended: trio.lowlevel.ParkingLot) -> None:
     """Watch the budget until cancelled; `contended` is woken when the first frame begins to wait."""
-    logged_at, unlogged = float("-inf"), 0
+    warning = CountedWarning(logger, "closed %d connections: their large requests came too slowly while others waited")
     while True:
         if not budget.is_contended:
             await contended.park()
@@ -33,7 +32,4 @@ async def close_slow_frames(budget: PartialFrameBudget, contended: trio.lowlevel
         slow = budget.slow_holders(now)
         for holder in slow:
             holder.close()
-        unlogged += len(slow)
-        if unlogged and now - logged_at >= LOG_SECONDS:
-            logger.warning("closed %d connections: their large requests came too slowly while others waited", unlogged)
-            logged_at, unlogged = now, 0
+        warning.add(len(slow), now)
