@@ -4,6 +4,7 @@ import gc
 import socket
 import tracemalloc
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import trio
@@ -17,8 +18,8 @@ from stages.testing.memory_storage import MemoryStorage
 from tests.stages.listening_bench import SETTLED, ByFirstByte, run
 
 ROUND = 60
-GROWTH_BYTES_MAX = 100 * ROUND
-"""A connection costs some thousand; the count of an address that stays behind would cost more than this, too."""
+LEAK_BYTES_MIN = 25 * ROUND
+"""In each round, of what stays behind: a connection costs some thousand, the count of an address about a hundred."""
 
 
 def open_sockets():
@@ -58,7 +59,8 @@ def test_many_connections_that_are_gone_cost_as_much_memory_as_few():
             gc.collect()
             sizes_bytes.append(tracemalloc.get_traced_memory()[0])
         tracemalloc.stop()
-        assert sizes_bytes[-1] - sizes_bytes[1] < GROWTH_BYTES_MAX, sizes_bytes
+        growth_bytes = [later - earlier for earlier, later in pairwise(sizes_bytes[1:])]
+        assert min(growth_bytes) < LEAK_BYTES_MIN, growth_bytes  # what is kept once, such as a line of the log, is none
         assert len(connections()) <= before
         assert serving.server.quotas.total == 0
         statistics = serving.server.statistics().acceptors[0]
