@@ -199,13 +199,16 @@ def _idle_warnings(config: BrokerConfig) -> list[str]:
     ]
 
 
-def _apply_aliases(fields: dict[str, Any], properties: Mapping[str, str]) -> None:
+def _apply_aliases(fields: dict[str, Any], properties: dict[str, str]) -> None:
     node, broker = properties.get("node.id"), properties.get("broker.id")
     if node is None and broker is not None:
         if int(broker) < 0:
             raise ConfigError(f"broker.id: {broker!r} is not allowed: must be at least 0")
         fields["node_id"] = int(broker)
-    elif broker is not None and node != broker:
+        properties["node.id"] = broker
+    elif node is not None and broker is None:  # clients that ask see both, as in Kafka (AbstractKafkaConfig)
+        properties["broker.id"] = node
+    elif node != broker:
         raise ConfigError(f"node.id is {node} but broker.id is {broker}: they must agree where both are set")
     if "log.dirs" not in properties and "log.dir" in properties:
         fields["log_dirs"] = tuple(properties["log.dir"].split(","))

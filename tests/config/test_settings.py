@@ -176,6 +176,12 @@ def test_former_names_set_what_they_became():
     assert parse_settings([("log.dirs", "/b"), ("log.dir", "/a")])[0].directory(None) == Path("/b")
 
 
+@pytest.mark.parametrize("name", ["node.id", "broker.id"])
+def test_the_id_is_a_setting_under_both_of_its_names(name):
+    config, _ = parse_settings([(name, "4")])
+    assert config.properties == {"node.id": "4", "broker.id": "4"}
+
+
 def test_limits_of_single_addresses_are_read():
     config, _ = parse_settings([("max.connections.per.ip.overrides", "127.0.0.1:3, ::1:4")])
     assert config.connection_limit_overrides() == {"127.0.0.1": 3, "::1": 4}

@@ -132,14 +132,16 @@ def other_resources(draw: st.DrawFn) -> tuple[int, str, list[tuple[str, str]]]:
 @st.composite
 def describe_configs(draw: st.DrawFn, version: int) -> Ask:
     names = st.none() | st.lists(
-        st.sampled_from(["retention.ms", "cleanup.policy", "no.such.setting", "num.io.threads"]),
+        st.sampled_from(
+            ["retention.ms", "cleanup.policy", "no.such.setting", "num.io.threads", "broker.id", "log.retention.ms"]
+        ),
         max_size=2,
         unique=True,
     )
     resources = st.sampled_from(
         [
             *((TOPIC, name) for name in ("one", "made0", "missing", "")),
-            *((BROKER, name) for name in ("7", "x")),
+            *((BROKER, name) for name in ("1", "7", "x", "")),
             *((CLIENT_METRICS, name) for name in ("subscribed", "")),
             *((GROUP, name) for name in ("simple", "")),
             (BROKER_LOGGER, ""),

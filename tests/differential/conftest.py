@@ -24,6 +24,8 @@ from tests.differential.share_requests import UNKNOWN_PARTITIONS, describe_unkno
 from tests.kafka_tools import require_kafka
 
 SETTINGS = {
+    "node.id": "1",
+    "process.roles": "broker,controller",
     "num.partitions": "2",
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",

@@ -127,6 +127,48 @@ class Mask:
     api: str | None = None
 
 
+OWN_SETTINGS = re.compile(
+    r"(pipeline|wal)\..*|control\.plane\.listener\.name|.*\.throttled\.rate|.*io\.max\.bytes\.per\.second"
+)
+"""Ours alone; and quotas between copies, which Kafka shows only when they are set."""
+PLACES = {
+    "advertised.listeners",
+    "controller.listener.names",
+    "controller.quorum.bootstrap.servers",
+    "inter.broker.listener.name",
+    "listener.security.protocol.map",
+    "listeners",
+    "log.dir",
+    "log.dirs",
+}
+"""Where each broker listens, and keeps its files."""
+COPIES = re.compile(
+    r"(offsets\.topic|(share\.coordinator\.state\.topic|transaction\.state\.log))\.(replication\.factor|min\.isr)"
+)
+"""A Kafka that is alone must be told to keep one copy."""
+CLUSTER_DEFAULT = "min.insync.replicas"
+"""A formatted KRaft cluster has one dynamic default, this one; ours has none, but the value is the same."""
+REQUIRED = {"node.id", "process.roles"}
+"""Kafka has no defaults of them, so it shows none beside what is set."""
+LEASE = "broker.session.timeout.ms"
+"""Ours is the time until a standby takes over."""
+
+
+def settings_of_broker(configs: list[dict[str, Any]], *, is_default: bool) -> list[dict[str, Any]]:
+    """The settings that Kafka has too; of what each broker has its own all but the value, and where that comes from."""
+    found = []
+    for config in configs:
+        name = config["name"]
+        if OWN_SETTINGS.fullmatch(name) or (is_default and name == CLUSTER_DEFAULT):
+            continue
+        is_own = name in PLACES or name == LEASE or COPIES.fullmatch(name)
+        hides = config.keys() & {"value", "config_source", "is_default", "synonyms"} if is_own else ()
+        if name in REQUIRED:
+            hides = config.keys() & {"synonyms"}
+        found.append(config | dict.fromkeys({"documentation", *hides}, HIDDEN))
+    return found
+
+
 OWN = ("session_id", "documentation", "client_instance_id", "subscription_id", "log_dir", "total_bytes", "usable_bytes")
 MASKS = (
     Mask("nothing is throttled; Kafka measures", hidden, ("throttle_time",)),
@@ -180,8 +222,6 @@ JAVA_TEXT = re.compile(r"Request Request\(.* needs [A-Z_]+ permission\.$")
 BROKER = 4
 SAME_TEXTS_IN = {"CreateAcls", "DescribeAcls", "DeleteAcls", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe"}
 
-CLUSTER_DEFAULT = "min.insync.replicas"
-"""A formatted KRaft cluster has one dynamic default, this one; ours has none, but the value is the same."""
 TOPIC_NAMES = {"name", "topic", "topic_id"}
 PARTITION_LISTS = {"partitions", "partition_responses"}
 SORTED_BY = (
@@ -228,9 +268,8 @@ def _masked(side: Side, api: str, value: Any) -> Any:
             if name in TEXTS and same_texts:
                 found[name] = OF_CLUSTER if inner is not None and JAVA_TEXT.match(inner) else inner
                 continue
-            if name == "configs" and value.get("resource_type") == BROKER:  # which settings there are depends on both
-                found[name] = bool(inner)
-                continue
+            if name == "configs" and value.get("resource_type") == BROKER:
+                inner = settings_of_broker(inner, is_default=not value["resource_name"])
             mask = BY_FIELD.get((api, name)) or BY_FIELD.get((None, name))
             if (api, name) in COMPARED_AS_THEY_ARE:
                 mask = None

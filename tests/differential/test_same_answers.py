@@ -4,15 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest
+from pipeline_broker.wire.registry import ApiKey
 from tests.bad_input.raw_client import SERVED_VERSIONS, each_served_version
 from tests.differential.comparison import EXAMPLES, compare, drawn
-from tests.differential.masks import BY_FIELD, MASKS, MASKS_MAX
+from tests.differential.data_requests import ask
+from tests.differential.masks import BROKER, BY_FIELD, HIDDEN, MASKS, MASKS_MAX, masked
 from tests.differential.table import REQUESTS
 
 pytestmark = pytest.mark.xdist_group("kafka")
 AT_LENGTH = 30
 ASKED_MIN = 5_000 if EXAMPLES >= AT_LENGTH else 300
 APIS_MIN = 50
+SETTINGS_MIN = 340
+OWN_SETTINGS_MAX = 20
 
 
 @each_served_version(parts=4)
@@ -21,6 +26,17 @@ APIS_MIN = 50
 def test_a_request_is_answered_as_kafka_answers_it(sides, key, version, data):
     found = compare(sides, key, data.draw(REQUESTS[key](version)))
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("version", [1, 4])
+def test_every_setting_of_the_broker_is_described_as_kafka_describes_it(sides, version):
+    broker = DescribeConfigsRequest.DescribeConfigsResource(BROKER, "1", None)
+    whole = DescribeConfigsRequest([broker], include_synonyms=True, include_documentation=version == 4)
+    found = compare(sides, ApiKey.DESCRIBE_CONFIGS, ask(version, whole))
+    assert not found, "\n".join(found)
+    (described,) = masked(sides.kafka, "DescribeConfigs", sides.kafka.ask(whole, version))["results"]
+    assert len(described["configs"]) >= SETTINGS_MIN
+    assert sum(config["value"] != HIDDEN for config in described["configs"]) >= SETTINGS_MIN - OWN_SETTINGS_MAX
 
 
 def test_few_fields_are_not_compared_as_they_are():
