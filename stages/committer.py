@@ -104,6 +104,7 @@ class CommitterStatistics:
     Attributes:
         commits: commits that ended.
         entries, size_bytes: entries and bytes in them.
+        duration_ns: how long they took together, each from its begin until it was durable.
         waiting: submissions that no commit took yet.
         in_flight: commits that began and did not end.
         entries_max: the most entries in one commit.
@@ -113,6 +114,7 @@ class CommitterStatistics:
     commits: int
     entries: int
     size_bytes: int
+    duration_ns: int
     waiting: int
     in_flight: int
     entries_max: int
@@ -182,7 +184,7 @@ class Committer:
         self._last_begin_ns = 0
         self._next_number = self._next_completed = 0
         self._ended: dict[int, Commit] = {}
-        self._commits = self._entries = self._bytes = self._entries_max = 0
+        self._commits = self._entries = self._bytes = self._entries_max = self._duration_ns = 0
 
     def start(self, executor: CommitExecutor) -> None:
         """Use `executor` from here on."""
@@ -249,7 +251,9 @@ class Committer:
         if error is not None:
             self._fail(error)
         else:
-            self.pace.commit_ended(commit.durable_ns - commit.started_ns)
+            duration_ns = commit.durable_ns - commit.started_ns
+            self.pace.commit_ended(duration_ns)
+            self._duration_ns += duration_ns
             self._commits += 1
             self._entries += len(commit.entries)
             self._bytes += commit.size_bytes
@@ -454,6 +458,7 @@ class Committer:
             size_bytes=self._bytes,
             waiting=len(self._waiting),
             in_flight=self._next_number - self._next_completed,
+            duration_ns=self._duration_ns,
             entries_max=self._entries_max,
             has_failed=self.error is not None,
         )

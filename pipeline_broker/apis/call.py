@@ -39,6 +39,7 @@ class Session:
 
     Attributes:
         host: its address, as Kafka shows it in group descriptions.
+        client_id: the beginning of the name that it gave with its last ApiVersions request; None before one.
         software_name, software_version: from a valid ApiVersions request; seen from the next request on.
         software_since: the sequence of that request.
         listener: name of the listener it came by.
@@ -52,6 +53,7 @@ class Session:
 
     host: str
     listener: str
+    client_id: str | None = None
     security_protocol: str = "PLAINTEXT"
     principal: KafkaPrincipal = ANONYMOUS
     is_by_token: bool = False

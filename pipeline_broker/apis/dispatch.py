@@ -26,7 +26,7 @@ from pipeline_broker.wire.primitives import ELEMENTS_MAX
 from pipeline_broker.wire.registry import ApiKey, message_classes
 from stages.request import Close, Request, Result, Send, go_on
 
-__all__ = ["Dispatcher"]
+__all__ = ["Dispatcher", "refusal_by_api"]
 
 FIXED: Final = struct.Struct(">hhi")
 """API key, version and correlation id, with which every request begins."""
@@ -237,25 +237,17 @@ class Dispatcher:
 
     def _answer_with(self, code: ErrorCode, call: Call, message: Any, *, is_handled: bool = False) -> Send | Close:
         """The error in the API's own response, or a closed connection where no response is possible."""
-        response = self._refusal(code, call, message, is_handled=is_handled)
+        response = refusal_by_api(code, call, message, is_handled=is_handled)
         return Close(f"{code.name}, and no response was asked for") if response is None else call.send(response)
 
     def _answer_in_steps(
         self, code: ErrorCode, call: Call, message: Any, *, is_handled: bool
     ) -> Stepwise[Send | Close]:
         """`_answer_with` for a request that may be large."""
-        response = self._refusal(code, call, message, is_handled=is_handled)
+        response = refusal_by_api(code, call, message, is_handled=is_handled)
         if response is None:
             return Close(f"{code.name}, and no response was asked for")
         return (yield from call.send_in_steps(response))
-
-    @staticmethod
-    def _refusal(code: ErrorCode, call: Call, message: Any, *, is_handled: bool) -> Any:
-        module = import_module(f"pipeline_broker.apis.{SERVED[call.request.api].module}")
-        if call.request.api == PRODUCE and not is_handled:
-            module.refuse_batches(message, call)
-        error_response = getattr(module, "error_response", None)
-        return refusal(call.request.api, code) if error_response is None else error_response(message, call, code)
 
     def connection_closed(self, session: object) -> None:
         assert isinstance(session, Session)
@@ -263,3 +255,19 @@ class Dispatcher:
         self._broker.share.connection_closed(session)
         if session.produce_templates is not None:
             session.produce_templates.forget()
+
+
+def refusal_by_api(code: ErrorCode, call: Call, message: Any, *, is_handled: bool = False) -> Any:
+    """The response that carries an error in its API's own way; None where the client wants no response.
+
+    Args:
+        call: its request knows its API.
+        message: the request, decoded.
+        is_handled: it was handled, and only its answer is another one.
+    """
+    api = call.request.api
+    module = import_module(f"pipeline_broker.apis.{SERVED[api].module}")
+    if api == PRODUCE and not is_handled:
+        module.refuse_batches(message, call)
+    error_response = getattr(module, "error_response", None)
+    return refusal(api, code) if error_response is None else error_response(message, call, code)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable
+from itertools import islice
 from typing import Final
 
 from pipeline_broker.apis.throttling import throttle
@@ -168,6 +169,10 @@ class ProduceTemplates:
         response = ProduceResponse([ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, [partition])])
         template = _Template(log, request.acks, version, response, client_id)
         self._by_prefix[prefix] = template
+
+    def logs(self, most: int) -> list[PartitionLog]:
+        """The logs that requests were remembered for, so many at most."""
+        return [template.log for template in islice(self._by_prefix.values(), most)]
 
     def forget(self) -> None:
         """Let go of all of them; what comes next is seen for the first time."""

@@ -7,7 +7,7 @@ commit that woke it. Completing a request is the last thing that is done with it
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -57,6 +57,11 @@ class WaitingFetches:
     def is_watched(self, partition: Hashable) -> bool:
         """Whether a fetch waits for what comes to a partition."""
         return self._parked.is_watched(partition)
+
+    def watched_by(self, session: object) -> Iterator[Hashable]:
+        """The partitions in which fetches of a connection wait."""
+        for waiting in self._by_session.get(session, ()):
+            yield from self._parked.partitions_of(waiting)
 
     @property
     def expired(self) -> int:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from pipeline_broker.broker.group_views import committed_offsets
+from pipeline_broker.dashboard.wishes import WishError, number, optional_number, optional_text, text, texts
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.murmur2 import partition_of
 from pipeline_broker.security.acl import AclOperation, PatternType, PermissionType, ResourceType
@@ -20,6 +22,7 @@ from pipeline_broker.wire.messages.configs.incremental_alter_configs import Incr
 from pipeline_broker.wire.messages.data.delete_records import DeleteRecordsRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest
+from pipeline_broker.wire.messages.groups.offset_delete import OffsetDeleteRequest
 from pipeline_broker.wire.messages.security.describe_acls import DescribeAclsRequest
 from pipeline_broker.wire.messages.security.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.state.metadata_records import Topic
 
-__all__ = ["CHANGES", "QUESTIONS", "Change", "Question", "WishError", "refusal_in"]
+__all__ = ["CHANGES", "QUESTIONS", "Change", "Question", "refusal_in"]
 
 TIMEOUT_MS = 10_000
 DEFAULT = -1
@@ -44,10 +47,6 @@ COUNT_MAX = 2**31 - 1
 HEADERS_MAX = 100
 ROWS_MAX = 1000
 SCRAM = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
-
-
-class WishError(Exception):
-    """What a page sent is no wish that can be fulfilled; the text is one line that says why."""
 
 
 @attrs.frozen
@@ -82,53 +81,23 @@ def refusal_in(results: Iterable[Any]) -> str | None:
     """The first error of some results, as one line; None where there is none."""
     for each in results:
         if each.error_code:
-            text = getattr(each, "error_message", None)
-            return ErrorCode(each.error_code).name + (f": {text}" if text else "")
+            said = getattr(each, "error_message", None)
+            return ErrorCode(each.error_code).name + (f": {said}" if said else "")
     return None
 
 
 # The body of a change
 
 
-def _text(body: Mapping[str, Any], name: str) -> str:
-    found = body.get(name)
-    if not isinstance(found, str) or not found:
-        raise WishError(f"it names no {name}")
-    return found
-
-
-def _optional_text(body: Mapping[str, Any], name: str) -> str | None:
-    found = body.get(name)
-    if found is not None and not isinstance(found, str):
-        raise WishError(f"{name} is no text")
-    return found
-
-
-def _optional_count(body: Mapping[str, Any], name: str, lowest: int = 1) -> int | None:
-    found = body.get(name)
-    if found is not None and (type(found) is not int or not lowest <= found <= COUNT_MAX):
-        raise WishError(f"{name} is a whole number from {lowest} on")
-    return found
-
-
-def _settings(body: Mapping[str, Any]) -> dict[str, str]:
-    found = body.get("settings", {})
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise WishError("settings are names with texts")
-    return found
-
-
 def _headers(body: Mapping[str, Any]) -> tuple[tuple[str, bytes], ...]:
-    found = body.get("headers", {})
-    if not isinstance(found, dict) or len(found) > HEADERS_MAX:
-        raise WishError(f"headers are names with texts, {HEADERS_MAX} at most")
-    if not all(isinstance(value, str) for value in found.values()):
-        raise WishError("headers are names with texts")
+    found = texts(body, "headers")
+    if len(found) > HEADERS_MAX:
+        raise WishError(f"headers are {HEADERS_MAX} at most")
     return tuple((name, value.encode(errors="replace")) for name, value in found.items())
 
 
 def _topic(broker: Broker, body: Mapping[str, Any]) -> Topic:
-    name = _text(body, "topic")
+    name = text(body, "topic")
     found = broker.topics.get(name)
     if found is None:
         raise WishError(f"there is no topic {name!r}")
@@ -140,23 +109,23 @@ def _topic(broker: Broker, body: Mapping[str, Any]) -> Topic:
 
 def _create_topic(_: Broker, body: Mapping[str, Any]) -> CreateTopicsRequest:
     wanted = CreateTopicsRequest.CreatableTopic(
-        name=_text(body, "topic"),
-        num_partitions=_optional_count(body, "partitions") or DEFAULT,
+        name=text(body, "topic"),
+        num_partitions=optional_number(body, "partitions", 1, COUNT_MAX) or DEFAULT,
         replication_factor=DEFAULT,
-        configs=[CreateTopicsRequest.CreatableTopicConfig(name, value) for name, value in _settings(body).items()],
+        configs=[
+            CreateTopicsRequest.CreatableTopicConfig(name, value) for name, value in texts(body, "settings").items()
+        ],
     )
     return CreateTopicsRequest([wanted], timeout_ms=TIMEOUT_MS)
 
 
 def _delete_topic(_: Broker, body: Mapping[str, Any]) -> DeleteTopicsRequest:
-    return DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(_text(body, "topic"))], timeout_ms=TIMEOUT_MS)
+    return DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(text(body, "topic"))], timeout_ms=TIMEOUT_MS)
 
 
 def _add_partitions(_: Broker, body: Mapping[str, Any]) -> CreatePartitionsRequest:
-    count = _optional_count(body, "partitions")
-    if count is None:
-        raise WishError("it names no partitions")
-    wanted = CreatePartitionsRequest.CreatePartitionsTopic(_text(body, "topic"), count, None)
+    count = number(body, "partitions", 1, COUNT_MAX)
+    wanted = CreatePartitionsRequest.CreatePartitionsTopic(text(body, "topic"), count, None)
     return CreatePartitionsRequest([wanted], timeout_ms=TIMEOUT_MS)
 
 
@@ -167,17 +136,17 @@ def _empty_topic(broker: Broker, body: Mapping[str, Any]) -> DeleteRecordsReques
 
 
 def _configure(broker: Broker, body: Mapping[str, Any]) -> IncrementalAlterConfigsRequest:
-    topic, value = _optional_text(body, "topic"), _optional_text(body, "value")
+    topic, value = optional_text(body, "topic"), optional_text(body, "value")
     operation = DELETE if value is None else SET
-    setting = IncrementalAlterConfigsRequest.AlterableConfig(_text(body, "setting"), operation, value)
+    setting = IncrementalAlterConfigsRequest.AlterableConfig(text(body, "setting"), operation, value)
     kind, name = (BROKER_RESOURCE, str(broker.config.node_id)) if topic is None else (TOPIC_RESOURCE, topic)
     return IncrementalAlterConfigsRequest([IncrementalAlterConfigsRequest.AlterConfigsResource(kind, name, [setting])])
 
 
 def _produce(broker: Broker, body: Mapping[str, Any]) -> ProduceRequest:
-    found, key, value = _topic(broker, body), _optional_text(body, "key"), _optional_text(body, "value")
+    found, key, value = _topic(broker, body), optional_text(body, "key"), optional_text(body, "value")
     key_bytes = None if key is None else key.encode(errors="replace")
-    partition = _optional_count(body, "partition", 0)
+    partition = optional_number(body, "partition", 0, COUNT_MAX)
     if partition is None:  # as Kafka's clients choose it
         partition = 0 if key_bytes is None else partition_of(key_bytes, found.partitions)
     record = NewRecord(
@@ -192,7 +161,25 @@ def _produce(broker: Broker, body: Mapping[str, Any]) -> ProduceRequest:
 
 
 def _delete_group(_: Broker, body: Mapping[str, Any]) -> DeleteGroupsRequest:
-    return DeleteGroupsRequest([_text(body, "group")])
+    return DeleteGroupsRequest([text(body, "group")])
+
+
+def _delete_offsets(broker: Broker, body: Mapping[str, Any]) -> OffsetDeleteRequest:
+    group, topic = text(body, "group"), text(body, "topic")
+    partitions = [
+        OffsetDeleteRequest.OffsetDeleteRequestPartition(view.partition)
+        for view in committed_offsets(broker, group)
+        if view.topic == topic
+    ]
+    if not partitions:
+        raise WishError(f"{group!r} has committed nothing of {topic!r}")
+    return OffsetDeleteRequest(group, [OffsetDeleteRequest.OffsetDeleteRequestTopic(topic, partitions)])
+
+
+def _deleted_offsets(response: Any) -> Iterable[Any]:
+    yield response
+    for topic in response.topics:
+        yield from topic.partitions
 
 
 def _produced(response: Any) -> dict[str, Any]:
@@ -208,6 +195,7 @@ CHANGES: dict[str, Change] = {
     "configure": Change(_configure, lambda response: response.responses),
     "produce": Change(_produce, lambda response: response.responses[0].partition_responses, _produced),
     "delete-group": Change(_delete_group, lambda response: response.results),
+    "delete-offsets": Change(_delete_offsets, _deleted_offsets),
 }
 """By the last part of their address."""
 

@@ -5,13 +5,15 @@ Rules of this file: no Trio; it reads statistics of a running server by their sh
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import Any, Protocol
 
 import attrs
 
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.broker.held_by_clients import held_by_clients
+from pipeline_broker.dashboard.origins import address_of, cut, some_of
 from pipeline_broker.telemetry.server_shapes import TurnsOf
 from pipeline_broker.wire.registry import API_KEYS, ApiKey
 
@@ -20,6 +22,8 @@ __all__ = ["BrokerIdentity", "ConnectionShape", "ServerShape", "connections", "i
 CONNECTIONS_SHOWN_MAX = 500
 QUEUES_SHOWN_MAX = 64
 TURNS_SHOWN_MAX = 20
+LOGS_LOOKED_AT_MAX = 64
+"""Of one connection, of those that it writes to and of those that it reads."""
 
 
 class ConnectionShape(Protocol):
@@ -86,7 +90,7 @@ def connections(server: ServerShape, broker: Broker) -> dict[str, Any]:
     every = sorted(_all_connections(server), key=lambda connection: connection.index)
     return {
         "count": len(every),
-        "connections": [_connection(each) for each in every[:CONNECTIONS_SHOWN_MAX]],
+        "connections": [_connection(each, broker) for each in every[:CONNECTIONS_SHOWN_MAX]],
         "held": [{**attrs.asdict(each), "name": each.name.replace("_", " ")} for each in held],
         "turns": [_turns(each) for each in found.turns[:TURNS_SHOWN_MAX]],
     }
@@ -101,11 +105,23 @@ def _turns(turns: TurnsOf) -> dict[str, Any]:
     }
 
 
-def _connection(connection: ConnectionShape) -> dict[str, Any]:
+def _topics_of(session: Any, broker: Broker) -> Iterator[str]:
+    """Topics that a connection writes to, and those whose records it waits for."""
+    templates = getattr(session, "produce_templates", None)
+    written = () if templates is None else templates.logs(LOGS_LOOKED_AT_MAX)
+    for log in chain(written, islice(broker.fetches.watched_by(session), LOGS_LOOKED_AT_MAX)):
+        topic = getattr(log, "topic", None)  # a fetch may wait for something else too
+        if topic is not None:
+            yield topic
+
+
+def _connection(connection: ConnectionShape, broker: Broker) -> dict[str, Any]:
     statistics, session = connection.statistics(), connection.session
     return {
         "connection": connection.index,
-        "peer": connection.peer,
+        "from": address_of(connection),
+        "client": cut(getattr(session, "client_id", None) or ""),
+        "topics": some_of(_topics_of(session, broker)),
         "listener": connection.listener,
         "security": getattr(session, "security_protocol", ""),
         "principal": str(getattr(session, "principal", "")),
@@ -121,12 +137,9 @@ def _connection(connection: ConnectionShape) -> dict[str, Any]:
 def standing(server: ServerShape) -> dict[str, Any]:
     """What waits in each stage at this moment, and sums since the start."""
     found = server.statistics()
-    counters = [processor.counters for processor in found.processors]
     return {
         "connections": sum(processor.connections for processor in found.processors),
         "connections_total": sum(processor.connections_total for processor in found.processors),
-        "bytes_in": sum(each.bytes_in for each in counters),
-        "bytes_out": sum(each.bytes_out for each in counters),
         "queues": [
             {"queue": queue.index, "depth": queue.depth, "waiting_connections": queue.waiting_for_room}
             for queue in found.queues[:QUEUES_SHOWN_MAX]

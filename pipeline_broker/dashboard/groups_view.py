@@ -1,8 +1,8 @@
 """Groups with their members and lag, and the reset of the offsets of an empty one.
 
-Rules of this file: no Trio; shown is what is durable. The reset decides and returns what must be committed, as a
-handler does; it never touches a group with members, because they would overwrite it, and never one that shares
-partitions, whose state is kept elsewhere.
+Rules of this file: no Trio; shown is what is durable. The reset decides on the offsets, and makes the OffsetCommit that
+asks for them, as Kafka's tool does; it never asks for a group with members, because they would overwrite it, and never
+for one that shares partitions, whose state is kept elsewhere.
 """
 
 from __future__ import annotations
@@ -23,40 +23,31 @@ from pipeline_broker.broker.group_views import (
     group_offsets,
     list_groups,
 )
+from pipeline_broker.dashboard.wishes import WishError, optional_number, text
 from pipeline_broker.lag import total_lag
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.partition.reading import ColdRead
-from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.group import GroupType
-from pipeline_broker.state.outcome import Outcome
-from pipeline_broker.wire.error import ErrorCode
-from stages.request import Pending, Send
+from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.log.partition.partition_log import PartitionLog
-    from pipeline_broker.state.groups.coordinator import GroupCoordinator
 
 __all__ = [
     "OffsetSearch",
-    "ResetRefusedError",
     "ResetWish",
-    "commit_reset",
     "group",
     "groups",
     "groups_of_topic",
     "plan_reset",
+    "reset_request",
 ]
 
 GROUPS_SHOWN_MAX = 1000
 MEMBERS_SHOWN_MAX = 500
 PARTITIONS_SHOWN_MAX = 2000
 METADATA_SHOWN_MAX = 256
-OFFSET_MAX = 2**63 - 1
-
-
-class ResetRefusedError(Exception):
-    """The offsets cannot be reset; the text is one line that says why."""
 
 
 def groups(broker: Broker) -> dict[str, Any]:
@@ -153,20 +144,18 @@ class ResetWish:
     value: int = 0
 
     @classmethod
-    def from_json(cls, group_id: str, body: Any) -> ResetWish:
-        """The wish of a request's body; raises ResetRefusedError where it is none."""
-        if not isinstance(body, dict):
-            raise ResetRefusedError("the reset is no JSON object")
-        topic, partition, to = body.get("topic"), body.get("partition"), body.get("to")
-        value = body.get("value", 0)
-        if not isinstance(topic, str) or not topic:
-            raise ResetRefusedError("the reset names no topic")
-        if not isinstance(to, str) or to not in {"earliest", "latest", "offset", "time"}:
-            raise ResetRefusedError("the reset goes to earliest, latest, an offset or a time")
-        for number in (value, 0 if partition is None else partition):
-            if type(number) is not int or not 0 <= number <= OFFSET_MAX:
-                raise ResetRefusedError("partitions, offsets and times are whole numbers from 0 on")
-        return cls(group_id=group_id, topic=topic, partition=partition, to=to, value=value)
+    def from_json(cls, body: Mapping[str, Any]) -> ResetWish:
+        """The wish of a request's body; raises WishError where it is none."""
+        to = text(body, "to")
+        if to not in {"earliest", "latest", "offset", "time"}:
+            raise WishError("the reset goes to earliest, latest, an offset or a time")
+        return cls(
+            group_id=text(body, "group"),
+            topic=text(body, "topic"),
+            partition=optional_number(body, "partition"),
+            to=to,
+            value=optional_number(body, "value") or 0,
+        )
 
 
 OffsetSearch = Callable[[], int]
@@ -177,30 +166,28 @@ def plan_reset(broker: Broker, wish: ResetWish) -> dict[int, int | OffsetSearch]
     """For each partition the offset, or the work that finds it.
 
     Raises:
-        ResetRefusedError: the wish cannot be fulfilled.
+        WishError: the wish cannot be fulfilled.
     """
-    coordinator = coordinator_of(broker)
-    if coordinator is None:
-        raise ResetRefusedError(f"there is no group {wish.group_id!r}")
-    _check_group(coordinator, wish.group_id)
+    _check_group(broker, wish.group_id)
     if broker.topics.get(wish.topic) is None:
-        raise ResetRefusedError(f"there is no topic {wish.topic!r}")
+        raise WishError(f"there is no topic {wish.topic!r}")
     logs = {log.partition: log for log in broker.logs.partitions(wish.topic)}
     if wish.partition is not None:
         if wish.partition not in logs:
-            raise ResetRefusedError(f"{wish.topic!r} has no partition {wish.partition}")
+            raise WishError(f"{wish.topic!r} has no partition {wish.partition}")
         logs = {wish.partition: logs[wish.partition]}
     return {partition: _target(log, wish) for partition, log in logs.items()}
 
 
-def _check_group(coordinator: GroupCoordinator, group_id: str) -> None:
-    found = coordinator.registry.get(group_id)
+def _check_group(broker: Broker, group_id: str) -> None:
+    coordinator = coordinator_of(broker)
+    found = None if coordinator is None else coordinator.registry.get(group_id)
     if found is None or found.is_deleted:
-        raise ResetRefusedError(f"there is no group {group_id!r}")
+        raise WishError(f"there is no group {group_id!r}")
     if found.group_type is GroupType.SHARE:
-        raise ResetRefusedError(f"{group_id!r} shares partitions: its state is reset by AlterShareGroupOffsets")
+        raise WishError(f"{group_id!r} shares partitions: its state is reset by AlterShareGroupOffsets")
     if not found.is_empty:
-        raise ResetRefusedError(f"{group_id!r} has members: stop them first, or they would overwrite the reset")
+        raise WishError(f"{group_id!r} has members: stop them first, or they would overwrite the reset")
 
 
 def _target(log: PartitionLog, wish: ResetWish) -> int | OffsetSearch:
@@ -214,7 +201,7 @@ def _target(log: PartitionLog, wish: ResetWish) -> int | OffsetSearch:
     try:
         found = log.offset_for_timestamp(wish.value)
     except (OSError, LogError) as error:
-        raise ResetRefusedError(f"the log of {log.folder} cannot be read: {error}") from None
+        raise WishError(f"the log of {log.folder} cannot be read: {error}") from None
     if isinstance(found, ColdRead):
         cold = found
 
@@ -226,23 +213,21 @@ def _target(log: PartitionLog, wish: ResetWish) -> int | OffsetSearch:
     return end_offset if found is None else found.offset
 
 
-def commit_reset(broker: Broker, wish: ResetWish, offsets: Mapping[int, int], now_ms: int) -> Pending | Send:
-    """Commit the offsets for the group; what must be durable before it is told.
+def reset_request(broker: Broker, wish: ResetWish, offsets: Mapping[int, int]) -> OffsetCommitRequest:
+    """The request for these offsets of the topic's partitions; to be handled at once, while the group is empty.
 
     Raises:
-        ResetRefusedError: the group has members by now, or the disk is full.
+        WishError: the group has members by now, or it or the topic is gone.
     """
-    if not broker.can_write:
-        raise ResetRefusedError("the broker cannot write: its disk is full")
-    coordinator = broker.groups.coordinator
-    _check_group(coordinator, wish.group_id)
-    now_ms = broker.groups.time(now_ms)
-    commits = [
-        PartitionCommit(topic=wish.topic, partition=partition, offset=offset)
+    _check_group(broker, wish.group_id)
+    found = broker.topics.get(wish.topic)
+    if found is None:
+        raise WishError(f"there is no topic {wish.topic!r}")
+    partitions = [
+        OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
         for partition, offset in sorted(offsets.items())
     ]
-    result = coordinator.commit(CommitRequest(group_id=wish.group_id, partitions=commits), now_ms)
-    refusals = {error.name for error in result.errors if error is not ErrorCode.NONE}
-    if refusals or result.write is None:
-        raise ResetRefusedError(f"the group refuses: {', '.join(sorted(refusals))}")
-    return broker.groups.answer_when_durable(Outcome(writes=[result.write]), now_ms, Send())
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic(
+        name=found.name, topic_id=found.topic_id, partitions=partitions
+    )
+    return OffsetCommitRequest(group_id=wish.group_id, topics=[topic])

@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 
+from pipeline_broker.dashboard.origins import cut, some_of
 from pipeline_broker.dashboard.watched_pipeline import OTHER_API, Interval, WatchedRequest
 from pipeline_broker.telemetry.answer_errors import error_name
 from pipeline_broker.traces.broker_tables import Outcome
@@ -245,7 +246,13 @@ def request_events(interval: Interval, api_names: Mapping[int, str]) -> list[dic
 
 
 def _request(row: WatchedRequest, now_ns: int, api_names: Mapping[int, str]) -> dict[str, Any]:
+    origin = row.origin
+    names = None if origin is None else origin.names()
     return {
+        "client": "" if origin is None else cut(origin.client_id),
+        "from": "" if origin is None else origin.address,
+        "topics": [] if names is None else some_of(topic for topic, _ in names.partitions),
+        "groups": [] if names is None else some_of(names.groups),
         "connection": row.connection,
         "sequence": row.sequence,
         "api": api_names.get(row.api, "other"),

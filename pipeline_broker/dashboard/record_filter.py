@@ -42,7 +42,7 @@ COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
-_FIELD = re.compile(r"\s*([^=<>!]*?)\s*(?:(!=|>=|<=|=|>|<)\s*(.*?)\s*)?")
+_FIELD = re.compile(r"\s*([^=<>!]*?)\s*(?:(!=|>=|<=|==?|>|<)\s*(.*?)\s*)?")
 
 
 def _field(text: str) -> tuple[tuple[str, ...], Callable[[Any], bool]]:
@@ -59,7 +59,7 @@ def _field(text: str) -> tuple[tuple[str, ...], Callable[[Any], bool]]:
         except ValueError:
             raise BadFilterError(f"the filter of json compares numbers: {wanted!r} is not one") from None
         return path, lambda found: _compare(found, number, COMPARISONS[sign])
-    return path, lambda found: (_text_of(found) == wanted) is (sign == "=")
+    return path, lambda found: (_text_of(found) == wanted) is (sign != "!=")
 
 
 def _pair(text: str) -> tuple[str, str | None]:

@@ -1,7 +1,7 @@
 """The request path, live: this broker's, and that of the broker beside it.
 
-Rules of this file: on Trio; the server reports to it only while somebody watches. What is shown is decided by
-`pipeline_view.py`, and who is told by `viewers.py`.
+Rules of this file: on Trio; the server reports to it only while somebody watches, and what it counts anyway is noted
+at every beat. What is shown is decided by `pipeline_view.py`, and who is told by `viewers.py`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ import http
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import trio
+
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.dashboard import broker_view
 from pipeline_broker.dashboard.beside import Beside, pass_on
+from pipeline_broker.dashboard.history import History, counted
 from pipeline_broker.dashboard.pipeline_view import PipelineView, request_events
 from pipeline_broker.dashboard.viewers import BEAT_SECONDS, TooManyViewersError, Viewers, limited_stream
 from pipeline_broker.dashboard.watched_pipeline import WatchedPipeline
+from pipeline_broker.telemetry.recent_requests import RequestNames
 from pipeline_broker.traces.stage_durations import PARTS
 from pipeline_broker.web.messages import Answer, EventStream, HttpRequest, SendEvent, event, refusal
 from stages.mute import MuteReason
@@ -46,6 +50,8 @@ class RequestPath:
         beside: the second broker's dashboard, if any.
         observe: called with the timeline to report to, or None for nobody any more.
         is_alone: whether nobody else observes: only then does it cost less to look at fewer requests.
+        history: takes note at every beat.
+        names_of: how to learn what a request names that has ended.
     """
 
     def __init__(
@@ -55,14 +61,17 @@ class RequestPath:
         beside: Beside | None,
         observe: Callable[[Timeline | None], None],
         is_alone: Callable[[], bool],
+        history: History,
+        names_of: Callable[[Any], Callable[[], RequestNames]],
     ) -> None:
+        self._history, self._names_of = history, names_of
         self._server, self._observe, self._is_alone = server, observe, is_alone
         self._about = {"mode": about.mode, "flush": about.flush, "stages": PARTS}
         self._watched: WatchedPipeline | None = None
         self._view = PipelineView(API_NAMES, MUTE_REASONS)
         self._beside = beside
         self._limited = limited_stream(BESIDES_MAX, FULL)
-        self.viewers = Viewers(self._begin_watching, self._end_watching, self._render, self._rest)
+        self.viewers = Viewers(self._begin_watching, self._end_watching, self._render, self._rest, self._note)
 
     async def watch(self, kind: str, request: HttpRequest, argument: str) -> EventStream:
         """Events of a kind: `pipeline` or `requests`."""
@@ -71,6 +80,10 @@ class RequestPath:
         async def run(send: SendEvent) -> None:
             try:
                 async with self.viewers.watching(kind) as events:
+                    if kind == "requests" and self._watched is not None:
+                        self._watched.keeps_origins = True
+                    if kind == "pipeline":
+                        await send(event(self._history.path(trio.current_time()), "history"))
                     async for each in events:
                         await send(each)
             except TooManyViewersError:
@@ -85,8 +98,11 @@ class RequestPath:
             return refusal(http.HTTPStatus.NOT_FOUND, "no second dashboard was given: --dashboard-beside")
         return self._limited(functools.partial(pass_on, self._beside))
 
+    def _note(self) -> None:
+        self._history.add_counted(trio.current_time(), counted(self._server.statistics()))
+
     def _begin_watching(self) -> None:
-        self._watched = WatchedPipeline(API_NAMES, now_ns())
+        self._watched = WatchedPipeline(API_NAMES, now_ns(), self._names_of)
         self._view = PipelineView(API_NAMES, MUTE_REASONS)
         self._observe(self._watched)
 
@@ -101,13 +117,15 @@ class RequestPath:
     def _render(self, kinds: frozenset[str]) -> Mapping[str, bytes]:
         assert self._watched is not None, "somebody watches"
         interval = self._watched.take(now_ns())
+        self._watched.keeps_origins = "requests" in kinds
         is_busy = interval.requests_per_second > WATCHED_WHOLE_MAX
         self.viewers.watching_seconds = PART_SECONDS if is_busy else BEAT_SECONDS
         shown: dict[str, Any] = self._view.add(interval)
         events = {}
         if "pipeline" in kinds:
             standing = broker_view.standing(self._server)
-            events["pipeline"] = event({"broker": self._about, "standing": standing, **shown}, "pipeline")
+            content = {"broker": self._about, "standing": standing, "beat": self._history.latest, **shown}
+            events["pipeline"] = event(content, "pipeline")
         if "requests" in kinds:
             events["requests"] = event(
                 {

@@ -10,7 +10,7 @@ import re
 
 import attrs
 
-__all__ = ["PAGES", "Route", "find_route", "methods_of"]
+__all__ = ["CHANGES", "PAGES", "Route", "find_route", "methods_of"]
 
 
 @attrs.frozen
@@ -33,46 +33,61 @@ PAGES = frozenset(
 TOPIC_PAGE = re.compile(r"/topics/([A-Za-z0-9._-]{1,249})")
 
 EXACT = {
-    ("GET", "/api/broker"): "broker",
-    ("GET", "/api/topics"): "topics",
-    ("GET", "/api/groups"): "groups",
-    ("GET", "/api/group"): "group",
-    ("GET", "/api/configuration"): "configuration",
-    ("GET", "/api/connections"): "connections",
-    ("GET", "/api/store"): "store",
-    ("GET", "/api/faults"): "faults",
-    ("GET", "/api/faults/choices"): "fault_choices",
-    ("POST", "/api/group/offsets"): "reset_offsets",
-    ("GET", "/events/pipeline"): "pipeline_events",
-    ("GET", "/events/requests"): "request_events",
-    ("GET", "/events/beside"): "beside_events",
+    "/api/broker": "broker",
+    "/api/topics": "topics",
+    "/api/groups": "groups",
+    "/api/group": "group",
+    "/api/lags": "lags",
+    "/api/configuration": "configuration",
+    "/api/connections": "connections",
+    "/api/store": "store",
+    "/api/faults": "faults",
+    "/api/faults/choices": "fault_choices",
+    "/events/pipeline": "pipeline_events",
+    "/events/requests": "request_events",
+    "/events/beside": "beside_events",
 }
-CHANGE = re.compile(
-    r"/api/changes/(create-topic|delete-topic|add-partitions|empty-topic|configure|produce|delete-group)"
-)
 VARYING = (
-    ("GET", re.compile(r"/api/topics/([A-Za-z0-9._-]{1,249})"), "topic"),
-    ("GET", re.compile(r"/api/topics/([A-Za-z0-9._-]{1,249})/records"), "records"),
-    ("GET", re.compile(r"/api/topics/([A-Za-z0-9._-]{1,249})/groups"), "groups_of_topic"),
-    ("GET", re.compile(r"/events/topics/([A-Za-z0-9._-]{1,249})"), "tail_events"),
-    ("POST", re.compile(r"/api/faults/(add|remove|clear|release|expire|rebalance)"), "change_faults"),
-    ("POST", CHANGE, "change"),
-    ("GET", re.compile(r"/api/(acls|users|quotas)"), "question"),
-    ("GET", re.compile(r"/static/([A-Za-z0-9._-]{1,64})"), "static"),
+    (re.compile(r"/api/topics/([A-Za-z0-9._-]{1,249})"), "topic"),
+    (re.compile(r"/api/topics/([A-Za-z0-9._-]{1,249})/records"), "records"),
+    (re.compile(r"/api/topics/([A-Za-z0-9._-]{1,249})/groups"), "groups_of_topic"),
+    (re.compile(r"/events/topics/([A-Za-z0-9._-]{1,249})"), "tail_events"),
+    (re.compile(r"/api/(acls|users|quotas)"), "question"),
+    (re.compile(r"/static/([A-Za-z0-9._-]{1,64})"), "static"),
 )
+
+_CHANGED = (
+    "create-topic",
+    "delete-topic",
+    "add-partitions",
+    "empty-topic",
+    "configure",
+    "produce",
+    "delete-group",
+    "delete-offsets",
+)
+_FAULTS = ("add", "remove", "clear", "release", "expire", "rebalance")
+CHANGES = {
+    "/api/group/offsets": Route("reset_offsets"),
+    **{f"/api/changes/{name}": Route("change", name) for name in _CHANGED},
+    **{f"/api/faults/{action}": Route("change_faults", action) for action in _FAULTS},
+}
+"""Every address that changes something: they are asked with POST, and nothing else is."""
 
 
 def find_route(method: str, path: str) -> Route | None:
     """The route of a request; None where there is none."""
-    method = "GET" if method == "HEAD" else method
-    if method == "GET" and (path in PAGES or TOPIC_PAGE.fullmatch(path)):
+    if method == "POST":
+        return CHANGES.get(path)
+    if method not in {"GET", "HEAD"}:
+        return None
+    if path in PAGES or TOPIC_PAGE.fullmatch(path):
         return Route("page")
-    name = EXACT.get((method, path))
-    if name is not None:
-        return Route(name)
-    for wanted, pattern, name in VARYING:
+    if path in EXACT:
+        return Route(EXACT[path])
+    for pattern, name in VARYING:
         found = pattern.fullmatch(path)
-        if found and wanted == method:
+        if found:
             return Route(name, found[1])
     return None
 

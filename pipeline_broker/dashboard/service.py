@@ -16,12 +16,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 import trio
 
+from pipeline_broker.apis.request_names import names_of
 from pipeline_broker.dashboard import broker_view, faults_view, groups_view, static_files, store_view, topics_view
 from pipeline_broker.dashboard.access import Access
 from pipeline_broker.dashboard.beside import BadAddressError, Beside
-from pipeline_broker.dashboard.changes import Ask, Changes
+from pipeline_broker.dashboard.changes import Asker, Changes
+from pipeline_broker.dashboard.history import History
+from pipeline_broker.dashboard.history_keeping import keep_history
 from pipeline_broker.dashboard.log_threads import log_threads
 from pipeline_broker.dashboard.records import Records
+from pipeline_broker.dashboard.refused_page import for_people
 from pipeline_broker.dashboard.request_path import RequestPath
 from pipeline_broker.dashboard.routes import Route, find_route, methods_of
 from pipeline_broker.log.errors import LogError
@@ -77,7 +81,7 @@ class Dashboard:
         beside: the second broker's dashboard, if any.
         observe: called with the timeline to report to, or None for nobody any more.
         is_alone: whether nobody else observes.
-        ask: has the broker handle a request as the dashboard's principal.
+        asker: asks the broker as the dashboard's principal.
         is_read_only: everything is refused that would change something.
         decoder: reads what a serializer wrote, where the broker has schemas.
     """
@@ -89,7 +93,7 @@ class Dashboard:
         beside: Beside | None,
         observe: Callable[[Timeline | None], None],
         is_alone: Callable[[], bool],
-        ask: Ask,
+        asker: Asker,
         *,
         is_read_only: bool = False,
         decoder: Decoder | None = None,
@@ -98,15 +102,18 @@ class Dashboard:
         self._identity = broker_view.identity_of(server, broker)
         self._access = Access(host="", port=0)
         threads = log_threads()
-        path = self.request_path = RequestPath(server, self._identity, beside, observe, is_alone)
+        history = self._history = History()
+        names = functools.partial(names_of, broker)
+        path = self.request_path = RequestPath(server, self._identity, beside, observe, is_alone, history, names)
         records = Records(broker, threads, decoder)
-        changes = Changes(server, broker, threads, ask)
+        changes = Changes(broker, threads, asker)
         self._is_read_only = is_read_only
         self._views: dict[str, View] = {
             "broker": lambda *_: self._about(),
-            "topics": lambda *_: topics_view.topics(broker),
-            "topic": lambda _, name: topics_view.topic(broker, name),
+            "topics": lambda *_: topics_view.topics(broker, history.rates),
+            "topic": lambda _, name: topics_view.topic(broker, name, history.rates),
             "groups": lambda *_: groups_view.groups(broker),
+            "lags": lambda request, _: history.lags(trio.current_time(), request.query.get("group")),
             "groups_of_topic": lambda _, name: groups_view.groups_of_topic(broker, name),
             "group": lambda request, _: groups_view.group(broker, request.query.get("group", "")),
             "configuration": lambda *_: topics_view.configuration(broker),
@@ -141,6 +148,7 @@ class Dashboard:
         host = f"[{options.host}]" if ":" in options.host else options.host
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.request_path.viewers.run)
+            nursery.start_soon(keep_history, self._history, self._broker)
             nursery.start_soon(serve_http, listeners, self.answer, LIMITS)
             yield f"http://{host}:{port}/" + ("" if token is None else f"?token={token}")
             nursery.cancel_scope.cancel()
@@ -156,6 +164,10 @@ class Dashboard:
 
     async def answer(self, request: HttpRequest) -> Answer | EventStream:
         """The answer to a request."""
+        answer = await self._answer(request)
+        return for_people(request, answer) if isinstance(answer, Answer) else answer
+
+    async def _answer(self, request: HttpRequest) -> Answer | EventStream:
         route = find_route(request.method, request.path)
         is_page = route is not None and route.name == "page"
         refused = self._access.check(request, is_page=is_page)
@@ -167,9 +179,9 @@ class Dashboard:
                 status = http.HTTPStatus.METHOD_NOT_ALLOWED
                 return refusal(status, f"only {allowed} is answered here", ("Allow", allowed))
             return refusal(http.HTTPStatus.NOT_FOUND, "there is nothing here")
-        return await self._answer(route, request)
+        return await self._answer_by(route, request)
 
-    async def _answer(self, route: Route, request: HttpRequest) -> Answer | EventStream:
+    async def _answer_by(self, route: Route, request: HttpRequest) -> Answer | EventStream:
         if route.name in FILES:
             return _file(route.argument or static_files.PAGE)
         try:

@@ -6,8 +6,8 @@ here, as in DescribeConfigs; lists have bounds, and say how many there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeAlias
 
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.config.resolution import Entry, broker_entries, topic_entries
@@ -20,32 +20,47 @@ TOPICS_SHOWN_MAX = 1000
 PARTITIONS_SHOWN_MAX = 1000
 
 
-def topics(broker: Broker) -> dict[str, Any]:
+class _Rates(Protocol):
+    """What is read of `history.Rates`."""
+
+    @property
+    def records_per_s(self) -> float: ...
+    @property
+    def bytes_per_s(self) -> float: ...
+
+
+RatesOf: TypeAlias = Callable[[bytes], _Rates | None]
+"""What a topic gets in a second, by its id; None where that is not known."""
+
+
+def topics(broker: Broker, rates_of: RatesOf) -> dict[str, Any]:
     """Every topic with what its partitions hold together."""
     every = sorted(broker.topics.all(), key=lambda each: each.name)
-    return {"count": len(every), "topics": [_topic_row(broker, each) for each in every[:TOPICS_SHOWN_MAX]]}
+    return {"count": len(every), "topics": [_topic_row(broker, each, rates_of) for each in every[:TOPICS_SHOWN_MAX]]}
 
 
-def _topic_row(broker: Broker, found: Topic) -> dict[str, Any]:
-    logs = broker.logs.partitions(found.name)
+def _topic_row(broker: Broker, found: Topic, rates_of: RatesOf) -> dict[str, Any]:
+    logs, rates = broker.logs.partitions(found.name), rates_of(found.topic_id)
     return {
         "name": found.name,
         "is_internal": found.name in broker.internal_topics,
         "partitions": found.partitions,
         "offsets": sum(log.high_watermark - log.log_start_offset for log in logs),
         "bytes": sum(log.size_bytes for log in logs),
+        "records_per_s": rates and round(rates.records_per_s, 1),
+        "bytes_per_s": rates and round(rates.bytes_per_s, 1),
         "settings": len(found.configs),
     }
 
 
-def topic(broker: Broker, name: str) -> dict[str, Any] | None:
+def topic(broker: Broker, name: str, rates_of: RatesOf) -> dict[str, Any] | None:
     """One topic with its partitions and settings; None where there is none of this name."""
     found = broker.topics.get(name)
     if found is None:
         return None
     logs = broker.logs.partitions(name)
     return {
-        **_topic_row(broker, found),
+        **_topic_row(broker, found, rates_of),
         "id": found.topic_id.hex(),
         "partition_rows": [_partition(log) for log in logs[:PARTITIONS_SHOWN_MAX]],
         "configuration": _entries(topic_entries(found.configs, broker.settings)),

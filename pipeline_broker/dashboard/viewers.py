@@ -1,8 +1,8 @@
 """Who watches the request path, and the beat at which they are told.
 
-Rules of this file: while nobody watches nothing is observed and no task wakes. One snapshot a beat is made for all
-viewers of a kind; each has a short queue, and one whose queue is full is dropped: it never makes another wait, and
-nothing is kept for it.
+Rules of this file: while nobody watches nothing is observed, and a beat costs the one task that takes note of what is
+counted anyway. One snapshot a beat is made for all viewers of a kind; each has a short queue, and one whose queue is
+full is dropped: it never makes another wait, and nothing is kept for it.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class Viewers:
         end: called when the last one has left.
         render: the events of a beat by kind, made once for all; given the kinds that somebody watches.
         rest: called after `watching_seconds` of a beat, if that is less than a beat, until whose end nobody looks.
+        beat: called at every beat, before viewers are told, whether or not there are any.
     """
 
     def __init__(
@@ -53,11 +54,11 @@ class Viewers:
         end: Callable[[], None],
         render: Callable[[frozenset[str]], Mapping[str, bytes]],
         rest: Callable[[], None] = lambda: None,
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
-        self._begin, self._end, self._render, self._rest = begin, end, render, rest
+        self._begin, self._end, self._render, self._rest, self._beat = begin, end, render, rest, beat
         self.watching_seconds = BEAT_SECONDS
         self._viewers: set[_Viewer] = set()
-        self._has_viewers = trio.lowlevel.ParkingLot()
         self.dropped = 0
 
     def __len__(self) -> int:
@@ -77,7 +78,6 @@ class Viewers:
         if not self._viewers:
             self._begin()
         self._viewers.add(viewer)
-        self._has_viewers.unpark_all()
         try:
             with viewer.scope:
                 yield receiver
@@ -89,19 +89,17 @@ class Viewers:
     async def run(self) -> None:
         """Tell the viewers what happened, a beat after the other, until cancelled."""
         while True:
-            if not self._viewers:
-                await self._has_viewers.park()
             began, watching_seconds = trio.current_time(), self.watching_seconds
             await trio.sleep(min(watching_seconds, BEAT_SECONDS))
             if watching_seconds < BEAT_SECONDS and self._viewers:
                 self._rest()
             await trio.sleep_until(began + BEAT_SECONDS)
-            if self._viewers:
-                self._tell()
+            self._tell()
 
     def _tell(self) -> None:
         try:
-            events = self._render(frozenset(viewer.kind for viewer in self._viewers))
+            self._beat()
+            events = self._render(frozenset(viewer.kind for viewer in self._viewers)) if self._viewers else {}
         except Exception:
             logger.exception("the dashboard could not show the request path")
             return

@@ -5,18 +5,20 @@ kept has a bound, and `take` empties it. Rows of requests are those of `sampled_
 a second of a busy one. Beside them the first requests of each interval are kept one behind the other, connection by
 connection: the order of responses can be seen in neighbours only, not in a sample. After `rest` requests that come
 until the next `take` are not looked at at all, and queues neither; those that came before are, to their end, and stand
-for the others.
+for the others. Who sent a request, and what it names, is kept while somebody looks at single requests.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import attrs
 
+from pipeline_broker.dashboard.origins import Origin, origin_of
 from pipeline_broker.telemetry.answer_errors import errors_of
+from pipeline_broker.telemetry.recent_requests import NO_NAMES, RequestNames
 from pipeline_broker.telemetry.sampled_rows import Row, SampledRows
 from pipeline_broker.traces.broker_tables import TracedRequest
 from pipeline_broker.traces.request_rows import dropped_values, ended_values
@@ -39,10 +41,12 @@ QUEUES_MAX = 256
 
 
 class WatchedRequest(TracedRequest):
-    """A request that ended, and the least error code of its answer, 0 for none."""
+    """A request that ended, the least error code of its answer, 0 for none, and its origin, if that is kept."""
 
     def __init__(self, row: Row) -> None:
-        *values, self.error = row
+        self.error: int
+        self.origin: Origin | None
+        *values, self.error, self.origin = row
         super().__init__(tuple(values))
 
 
@@ -122,26 +126,28 @@ class Interval:
         return (self.ended_ns - self.began_ns) / 1e9
 
 
-def _ended(request: Any) -> Row:
-    return (*ended_values(request), min(errors_of(request.answer), default=0))
-
-
-def _dropped(request: Any) -> Row:
-    """Its connection is closed: it ended now."""
-    return (*dropped_values(request)[:-1], now_ns(), min(errors_of(request.answer), default=0))
-
-
 class WatchedPipeline(Timeline):
     """A `stages.timeline.Timeline`; see the rules of the file.
 
     Args:
         apis: keys of the APIs that are served.
         at_ns: when it begins.
+        names_of: how to learn what a request names that has ended.
+
+    Attributes:
+        keeps_origins: whether rows have the origin of their request from now on.
     """
 
     times_requests = True
 
-    def __init__(self, apis: Collection[int], at_ns: int) -> None:
+    def __init__(
+        self,
+        apis: Collection[int],
+        at_ns: int,
+        names_of: Callable[[Any], Callable[[], RequestNames]] = lambda _: lambda: NO_NAMES,
+    ) -> None:
+        self.keeps_origins = False
+        self._names_of = names_of
         self._apis = frozenset(apis)
         self._series: dict[int, SampledRows] = {}
         self._counted: dict[int, int] = {}
@@ -170,7 +176,7 @@ class WatchedPipeline(Timeline):
             series = self._open(request.api, request.version)
         series.until_row -= 1
         if not series.until_row:
-            series.add(_ended(request))
+            series.add(self._ended(request))
         if self._looks_left:
             self._look(request)
 
@@ -181,7 +187,7 @@ class WatchedPipeline(Timeline):
             series = self._open(request.api, request.version)
         series.until_row -= 1
         if not series.until_row:
-            series.add(_dropped(request))
+            series.add(self._dropped(request))
 
     def commit_ended(self, commit: Any) -> None:
         commits = self._commits
@@ -209,6 +215,17 @@ class WatchedPipeline(Timeline):
         if depth > seen.depth_max:
             seen.depth_max = depth
 
+    def _ended(self, request: Any) -> Row:
+        return (*ended_values(request), *self._seen(request))
+
+    def _dropped(self, request: Any) -> Row:
+        """Its connection is closed: it ended now."""
+        return (*dropped_values(request)[:-1], now_ns(), *self._seen(request))
+
+    def _seen(self, request: Any) -> tuple[int, Origin | None]:
+        origin = origin_of(request, self._names_of) if self.keeps_origins else None
+        return min(errors_of(request.answer), default=0), origin
+
     def _open(self, api: int, version: int) -> SampledRows:
         if api not in self._apis or version < 0 or len(self._series) >= SERIES_MAX:
             return self._other
@@ -224,7 +241,7 @@ class WatchedPipeline(Timeline):
                 return
             lane = self._lanes[index] = []
         if len(lane) < LANE_ROWS_MAX and request.received_ns and request.dequeued_ns:
-            lane.append(WatchedRequest(_ended(request)))
+            lane.append(WatchedRequest(self._ended(request)))
 
     # In batches
 

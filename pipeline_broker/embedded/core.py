@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
+from pipeline_broker.apis.request_names import names_of
 from pipeline_broker.broker.group_views import group_offsets, list_groups
 from pipeline_broker.embedded.clock import AdvancedClock
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, WaitTimeoutError
@@ -18,7 +19,6 @@ from pipeline_broker.embedded.groups import delete_groups, describe_groups
 from pipeline_broker.embedded.life import Life, Running
 from pipeline_broker.embedded.ports import KeptPorts
 from pipeline_broker.embedded.record_reader import RecordReader
-from pipeline_broker.embedded.request_names import names_of
 from pipeline_broker.embedded.shown import Group, Snapshot
 from pipeline_broker.files.memory_files import MemoryFiles
 from pipeline_broker.node.options import ServeOptions, StartError

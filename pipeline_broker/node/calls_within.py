@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from pipeline_broker.apis.authorization import may_of_cluster
 from pipeline_broker.apis.call import Call, Session
+from pipeline_broker.apis.dispatch import refusal_by_api
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.apis.steps import Stepwise
 from stages.durable import wait_durable
@@ -20,6 +22,7 @@ from stages.request import Close, NoOp, Parked, Pending, Request, Result, Send, 
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
+    from pipeline_broker.security.acl import AclOperation
     from stages.socket_server import SocketServer
 
 __all__ = ["CallFailedError", "Caller"]
@@ -109,17 +112,26 @@ class Caller:
             CallFailedError: a connection would have been closed.
         """
         served = SERVED[message.SCHEMA.key]
-        slot = _Slot(self._session)
-        request = Request(slot, 0, NO_FRAME, 0)
-        key, version = int(served.key), served.versions[-1]
-        call = Call(self._broker, request, slot.session, key, version, 0, slot.listener, now_ms)
+        call, slot = self._call(int(served.key), served.versions[-1], now_ms)
+        if served.writes and not self._broker.can_write:
+            return refusal_by_api(served.refused_with, call, message)
         handle = import_module(f"pipeline_broker.apis.{served.module}").handle
         result = _begun(handle(call, message))
         while not isinstance(result, Send | NoOp | Close):
             result = await self._next(slot, result)
         if isinstance(result, Close):
             raise CallFailedError(f"{served.name} was not answered: {result.reason}")
-        return request.answer if isinstance(result, Send) else None
+        return call.request.answer if isinstance(result, Send) else None
+
+    def may_of_cluster(self, operation: AclOperation) -> bool:
+        """Whether who asks may do something to the cluster that no request of Kafka's asks for."""
+        return may_of_cluster(self._call(0, 0, 0)[0], operation)
+
+    def _call(self, key: int, version: int, now_ms: int) -> tuple[Call, _Slot]:
+        slot = _Slot(self._session)
+        request = Request(slot, 0, NO_FRAME, 0)
+        request.api, request.version = key, version
+        return Call(self._broker, request, slot.session, key, version, 0, slot.listener, now_ms), slot
 
     async def _next(self, slot: _Slot, result: Pending | Parked | Unfinished) -> Result:
         if isinstance(result, Unfinished):

@@ -207,14 +207,13 @@ class Observers:
         session = Session(host=options.host, listener=DASHBOARD, is_trusted=options.principal is None)
         if options.principal is not None:
             session.principal = KafkaPrincipal(*options.principal.split(":", 1))
-        caller = Caller(server, broker, session)
         dashboard = Dashboard(
             server,
             broker,
             self._beside,
             watch,
             lambda: self.timeline is self._watching,
-            lambda message: caller.ask(message, broker.ports.clock_ms()),
+            Caller(server, broker, session),
             is_read_only=options.is_read_only,
             decoder=decoder,
         )

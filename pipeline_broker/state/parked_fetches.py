@@ -8,7 +8,7 @@ no longer parked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Generic, TypeVar
 
 import attrs
@@ -65,6 +65,10 @@ class ParkedFetches(Generic[Token, Partition]):
     def is_watched(self, partition: Partition) -> bool:
         """Whether a fetch waits for what comes to a partition."""
         return partition in self._by_partition
+
+    def partitions_of(self, token: Token) -> Collection[Partition]:
+        """What a parked fetch waits for."""
+        return self._parked[token].partitions.keys()
 
     def park(self, token: Token, partitions: Mapping[Partition, Readable], bytes_min: int, deadline_ms: int) -> bool:
         """Park a fetch; False (and not parked) when it has enough already."""

@@ -24,7 +24,7 @@ from stages.request import NOT_SET, Request
 from stages.stamps import now_ns
 from stages.timeline import STAMPS, Stamps, Timeline
 
-__all__ = ["NO_NAMES", "AnsweredRequest", "RecentRequests", "RequestNames"]
+__all__ = ["NO_NAMES", "AnsweredRequest", "RecentRequests", "RequestNames", "client_id_of"]
 
 CLIENT_ID_AT = 10
 """Where the client id of a request header begins, behind its length; the same in every version that has one."""
@@ -150,13 +150,13 @@ class RecentRequests(Timeline):
         if max(request.completed_ns, request.received_ns) < self._since_ns:
             return
         row = _ROW.pack(*values)
-        self._rows.append((row, _client_id(request.frame), errors_of(request.answer), self._names_of(request)))
+        self._rows.append((row, client_id_of(request.frame), errors_of(request.answer), self._names_of(request)))
 
     def commit_ended(self, commit: object) -> None:  # noqa: ARG002 - the moment is all that counts
         self._on_ended()
 
 
-def _client_id(frame: Any) -> str:
+def client_id_of(frame: Any) -> str:
     """The client id of a request; empty for null and for what is no header."""
     if len(frame) < CLIENT_ID_AT:
         return ""

@@ -8,7 +8,7 @@ and a count never depends on the sample.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 __all__ = ["ROWS_MAX", "ROWS_WANTED", "Row", "SampledRows"]
 
@@ -18,7 +18,7 @@ the 1028 values of Kafka's. Each costs the event loop as much as a quarter of a 
 ROWS_MAX = 1024
 """Rows that may wait for a drain: the bound of what one takes from the event loop."""
 
-Row: TypeAlias = tuple[int, ...]
+Row: TypeAlias = tuple[Any, ...]
 
 
 class SampledRows:

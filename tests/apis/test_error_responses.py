@@ -2,6 +2,7 @@
 
 import pytest
 
+from pipeline_broker.apis.dispatch import refusal_by_api
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import message_classes
@@ -23,7 +24,7 @@ def test_an_error_can_be_written_in_every_version(desk, key, version):
     call = desk.call(key, version)
     for message in (message_class(), sample(message_class, version, elements=2)):
         for code in CODES:
-            response = desk.dispatcher._refusal(code, call, message, is_handled=True)
+            response = refusal_by_api(code, call, message, is_handled=True)
             if response is None:
                 continue  # nothing is answered: the connection is closed
             data = b"".join(map(bytes, encode(response, version)))

@@ -32,14 +32,13 @@ class Board:
         session = Session(host="127.0.0.1", listener="DASHBOARD", is_trusted=principal is None)
         if principal is not None:
             session.principal = KafkaPrincipal("User", principal)
-        caller = Caller(self.server, self.desk.broker, session)
         self.dashboard = Dashboard(
             self.server,
             self.desk.broker,
             beside,
             self.observed.append,
             lambda: self.is_alone,
-            lambda message: caller.ask(message, self.desk.now_ms),
+            Caller(self.server, self.desk.broker, session),
             is_read_only=is_read_only,
         )
         self.port = 0
@@ -81,6 +80,12 @@ class Board:
     def authority(self):
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def bearer(self):
+        """The header with the token; none where none is asked for."""
+        _, separator, token = self.link.partition("?token=")
+        return (f"Authorization: Bearer {token}",) if separator else ()
+
     async def connect(self, method, target, headers=(), body=b"", host=None, receive_bytes=None):
         stream = await trio.open_tcp_stream("127.0.0.1", self.port)
         if receive_bytes:
@@ -107,15 +112,13 @@ class Board:
 
     async def get(self, target, *headers):
         """What a page would get as JSON."""
-        status, _, content = await self.exchange("GET", target, *headers)
+        status, _, content = await self.exchange("GET", target, *self.bearer, *headers)
         assert status == 200, content
         return json.loads(content)
 
     async def change(self, target, content):
-        own = f"Origin: http://{self.authority}"
-        answered = await self.exchange(
-            "POST", target, own, "Content-Type: application/json", body=json.dumps(content).encode()
-        )
+        headers = (f"Origin: http://{self.authority}", "Content-Type: application/json", *self.bearer)
+        answered = await self.exchange("POST", target, *headers, body=json.dumps(content).encode())
         return answered[0], json.loads(answered[2])
 
 

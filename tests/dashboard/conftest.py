@@ -10,6 +10,7 @@ class Origin:
 
     def __init__(self, index):
         self.index = index
+        self.id, self.peer = f"127.0.0.1:9092-10.0.0.1:{50_000 + index}-0-0", "10.0.0.1"
 
 
 class CommitEnded:

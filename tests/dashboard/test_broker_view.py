@@ -1,10 +1,16 @@
+"""Connections as the page shows them: who is at the other end, what it writes to and waits for."""
+
 import trio
 from trio.testing import MockClock
 
 from pipeline_broker.dashboard.broker_view import TURNS_SHOWN_MAX, connections
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from stages.mode import PIPELINED
+from stages.request import PARKED
 from stages.testing.memory_server import open_memory_server
 from tests.apis.desk import Desk
+from tests.dashboard.board import Board
 from tests.stages.connection_bench import ByHand
 
 
@@ -24,3 +30,40 @@ def test_what_kept_the_event_loop_is_shown_by_api_or_task_the_longest_first():
             assert len(connections(memory.server, Desk().broker)["turns"]) == TURNS_SHOWN_MAX
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+class Standing:
+    """A connection as it stands, of a server that does not run."""
+
+    in_flight = received = released = unsent_bytes = 0
+    mute_reasons = ("IN_FLIGHT",)
+
+
+class Server:
+    """Its statistics are a real server's, its connections a test's."""
+
+    def __init__(self, server, *connections):
+        self.statistics = server.statistics
+        self.processors = (self,)
+        self.connections = connections
+
+
+def test_a_connection_shows_its_client_its_port_and_the_topics_that_it_writes_to_or_waits_for():
+    board = Board()
+    desk, connection = board.desk, board.desk.connection
+    desk.create_topic("waited")
+    desk.ask(ApiVersionsRequest(client_software_name="lib", client_software_version="2.1"), 4)
+    for _ in range(2):
+        board.produce((b"k", b"v", ()))
+    topic = FetchRequest.FetchTopic("waited", partitions=[FetchRequest.FetchPartition(0, partition_max_bytes=1000)])
+    fetch = FetchRequest(max_wait_ms=500, min_bytes=1, session_epoch=-1, topics=[topic])
+    assert desk.decide(fetch, 12) is PARKED
+    connection.id, connection.statistics = "127.0.0.1:9092-127.0.0.1:51234-0-7", Standing
+    (shown,) = connections(Server(board.server, connection), desk.broker)["connections"]
+
+    assert (shown["client"], shown["from"], shown["software"]) == ("desk", "127.0.0.1:51234", "lib 2.1")
+    assert shown["topics"] == ["t", "waited"]
+    assert shown["mutes"] == ["in flight"]
+    desk.broker.fetches.end()
+    (shown,) = connections(Server(board.server, connection), desk.broker)["connections"]
+    assert shown["topics"] == ["t"]

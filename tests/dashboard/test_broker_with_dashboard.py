@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from pipeline_broker.dashboard.history import PATH_COLUMNS
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -46,8 +47,10 @@ def test_what_clients_ask_is_seen_live_and_the_broker_ends_while_somebody_watche
     viewer, response = watch(authority)
     with WireClient(broker.host, broker.port) as client:
         client.ask(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("t", 1, 1)], 5000), CreateTopicsResponse, 7)
-        deadline, shown, seen = time.monotonic() + SECONDS_MAX, {}, {}
-        while not ("Produce" in seen and shown["lanes"] and shown["commits"]["per_s"]):
+        deadline, seen = time.monotonic() + SECONDS_MAX, {}
+        shown = next_event(response)  # what was before somebody watched
+        assert shown.keys() == {"ages", *PATH_COLUMNS}
+        while not ("Produce" in seen and shown["lanes"] and shown["commits"]["per_s"] and shown["beat"]["commit_us"]):
             assert time.monotonic() < deadline, shown
             for _ in range(5):
                 produce(client)

@@ -15,6 +15,7 @@ import pytest
 from pipeline_broker.measure.load.client import run_load
 from pipeline_broker.measure.load.options import LoadOptions
 from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -47,6 +48,7 @@ HOSTILE = (
     NewRecord(bytes(range(256)), b"binary", 1_002),
     NewRecord(None, b"tombstone", 1_003),
 )
+HOSTILE_CLIENT = "<script>document.title='owned'</script>\u202egnirts"
 DASHBOARD = re.compile(r"dashboard on (\S+)")
 
 
@@ -182,9 +184,9 @@ def test_every_page_fits_its_width_in_both_themes_and_has_nothing_to_complain_of
 def test_the_pipeline_shows_both_brokers_at_work(browser, link, brokers):
     browser.look_like("light", 1280)
     browser.open(link + "/", "return document.querySelectorAll('.brokers > section').length === 2")
-    seen = "return document.querySelectorAll('.brokers > section .lane').length"
+    seen = "return [...document.querySelectorAll('.brokers > section')].every((each) => each.querySelector('.lane'))"
     deadline = time.monotonic() + SECONDS_MAX
-    while browser.run(seen) < 2:
+    while not browser.run(seen):
         assert time.monotonic() < deadline, browser.text
         for broker in brokers:
             run_load(LoadOptions(broker.host, broker.port, 1, 8, seconds=0.3, warmup_s=0.1))
@@ -267,6 +269,85 @@ def test_following_a_topic_shows_what_comes(browser, link, brokers):
     assert '{\n  "fresh": 1\n}' in browser.text
 
 
+def test_requests_and_connections_say_who_asks_from_where_and_about_what(browser, link, brokers):
+    browser.look_like("light", 1280)
+    browser.open(f"{link}/requests")
+    shown = "[...document.querySelectorAll('main tbody tr')].map((each) => each.innerText)"
+    deadline = time.monotonic() + SECONDS_MAX
+    with WireClient(brokers[1].host, brokers[1].port, client_id=HOSTILE_CLIENT) as client:
+        client.ask(ApiVersionsRequest("lib", "1"), ApiVersionsResponse, 3)
+        port = client.socket.getsockname()[1]
+        while not any("hostile" in row for row in browser.run(f"return {shown}")):
+            assert time.monotonic() < deadline, browser.text
+            produce(client, [NewRecord(b"who", None, 2_003)])
+            time.sleep(0.2)
+        (row, *_) = [row for row in browser.run(f"return {shown}") if "hostile" in row]
+        assert "<script>document.title='owned'</script>U+202Egnirts" in row
+        assert f"127.0.0.1:{port}" in row
+        browser.picture("requests-named")
+        browser.open(f"{link}/connections", "return document.querySelector('main tbody tr') !== null")
+        (row,) = [row for row in browser.run(f"return {shown}") if f"127.0.0.1:{port}" in row]
+        assert ("<script>" in row, "hostile" in row) == (True, True)
+        browser.picture("connections-named")
+    assert browser.run("return document.title") == "Connections · pipeline-broker"
+    assert browser.complaints() == []
+
+
+def test_lag_has_a_bar_and_a_chart_of_what_was(browser, link):
+    browser.look_like("light", 1280)
+    browser.open(f"{link}/groups", "return document.querySelector('main tbody .barred i') !== null")
+    browser.wait("return document.querySelector('.u-wrap canvas') !== null")
+    length = browser.run("return document.querySelector('main tbody .barred i').style.getPropertyValue('--length')")
+    assert 0 <= float(length.rstrip("%")) <= 100
+    browser.picture("groups-lag")
+    browser.open(f"{link}/groups?group=reports", "return document.querySelector('.u-wrap canvas') !== null")
+    assert browser.complaints() == []
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("/nix", "there is nothing here"),
+        ("/groups?group=nix", "there is no such group"),
+        ("/topics/nix", "there is no such topic"),
+        ("/api/topics/nix", "there is no such topic"),
+    ],
+)
+def test_what_is_not_there_is_a_page_for_people(browser, link, page, said):
+    browser.open(link + page, f"return document.body.innerText.includes({said!r})")
+
+    assert "{" not in browser.text
+    assert browser.run("return document.querySelectorAll('main h1').length") == 1
+    assert browser.run("return document.querySelector('main a') !== null")
+    browser.driver.get_log("browser")  # the answer's status, which the browser writes down itself
+
+
+KEEP_WHAT_LEAVES = """
+    window.left = [];
+    URL.createObjectURL = (blob) => { blob.text().then((text) => window.left.push([blob.type, text])); return "#"; };
+    navigator.clipboard.writeText = async (text) => { window.left.push(["clipboard", text]); };
+"""
+
+
+def test_records_are_copied_and_downloaded_as_lines_of_json_and_as_a_table(browser, link, brokers):
+    with WireClient(brokers[1].host, brokers[1].port) as client:
+        produce(client, [NewRecord(b'{"total": 1}', b"=1+1", 2_010, (("h", b"x"),))])
+    browser.open(f"{link}/topics/hostile?key=%3D1", "return document.querySelectorAll('.record').length === 1")
+    browser.run(KEEP_WHAT_LEAVES)
+    for label in ("Copy", "Download JSONL", "Download CSV"):
+        press_button(browser, label)
+    browser.wait("return window.left.length === 3")
+    left = dict(browser.run("return window.left"))
+    line = json.loads(left["application/x-ndjson"])
+
+    assert left["application/x-ndjson"] == f"{left['clipboard']}\n"
+    assert (line["topic"], line["key"], line["value"]) == ("hostile", "=1+1", '{"total": 1}')
+    head, row, end = left["text/csv"].split("\r\n")
+    assert (head, end) == ("topic,partition,offset,timestamp,key,value,headers", "")
+    assert row.startswith(f'hostile,0,{line["offset"]},2010,\'=1+1,"{{""total"": 1}}",')
+    assert browser.complaints() == []
+
+
 def test_the_newest_record_comes_first_and_a_search_stands_in_the_address(browser, link):
     places = "[...document.querySelectorAll('.record .place b:nth-of-type(2)')]"
     browser.open(f"{link}/topics/hostile", "return document.querySelectorAll('.record').length >= 5")
@@ -288,9 +369,6 @@ def test_what_has_the_focus_keeps_it_while_the_page_is_drawn_anew(browser, link)
     browser.run("const link = document.querySelector('main tbody a'); link.isOld = true; link.focus()")
     browser.wait("return !document.querySelector('main tbody a').isOld")
     assert browser.run("return document.activeElement === document.querySelector('main tbody a')")
-
-
-HOSTILE_CLIENT = "<script>document.title='owned'</script>\u202egnirts"
 
 
 def press(browser, label):

@@ -31,7 +31,7 @@ stamps = st.integers(0, 10**12)
 
 
 def row_of(request):
-    return WatchedRequest((*ended_values(request), 0))
+    return WatchedRequest((*ended_values(request), 0, None))
 
 
 @given(steps=steps, is_committed=st.booleans())

@@ -204,6 +204,8 @@ VALUE = json.dumps({"customer": {"name": "Ann"}, "items": [{"count": 3}], "open"
         ({"json": "open=true"}, True),
         ({"json": "nothing=null"}, True),
         ({"json": "customer.name.first"}, False),
+        ({"json": "customer.name == Ann"}, True),
+        ({"json": "customer.name==Bob"}, False),
         ({"json": "customer.name != Bob"}, True),
         ({"json": "customer.name!=Ann"}, False),
         ({"json": "items.0.count>2"}, True),

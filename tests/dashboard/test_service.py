@@ -8,11 +8,10 @@ import pytest
 import trio
 import trio.testing
 
-from pipeline_broker.dashboard import administration
 from pipeline_broker.dashboard.administration import QUESTIONS
 from pipeline_broker.dashboard.beside import BadAddressError, Beside
 from pipeline_broker.dashboard.options import DashboardOptions
-from pipeline_broker.dashboard.routes import PAGES
+from pipeline_broker.dashboard.routes import CHANGES, PAGES
 from pipeline_broker.dashboard.service import check_options
 from pipeline_broker.node.observers import Observers, ObserversUnavailableError
 from pipeline_broker.node.options import StartError, _dashboard
@@ -38,11 +37,6 @@ ANSWERED = (
     "/api/faults",
     "/api/faults/choices",
     *(f"/api/{name}" for name in QUESTIONS),
-)
-CHANGES = (
-    "/api/group/offsets",
-    *(f"/api/changes/{name}" for name in administration.CHANGES),
-    *(f"/api/faults/{action}" for action in ("add", "remove", "clear", "release", "expire", "rebalance")),
 )
 
 
@@ -194,7 +188,8 @@ def test_the_request_path_is_observed_while_somebody_watches(board, monkeypatch,
             while not requests or not requests["requests"]:
                 _, requests = await other.next()
             assert (found["apis"][0]["api"], found["lanes"][0]["connection"]) == ("Produce", 3)
-            assert requests["requests"][0]["api"] == "Produce"
+            (request,) = requests["requests"]
+            assert (request["api"], request["from"]) == ("Produce", "10.0.0.1:50003")
         while board.observed[-1] is not None:
             await trio.sleep(0.01)
         assert board.observed == [watched, None]
@@ -230,6 +225,7 @@ def test_the_second_broker_is_shown_and_its_absence_is_an_event(board, monkeypat
         async with first.dashboard.serving(DashboardOptions(0)) as link:
             first.port = int(link.split(":")[2].strip("/"))
             async with first.watching("/events/beside") as stream:
+                assert (await stream.next())[0] == "history"
                 name, shown = await stream.next()
                 assert (name, shown["broker"]["mode"]) == ("pipeline", "pipelined")
         first = Board(beside=Beside("127.0.0.1", other.port, "wrong"))

@@ -1,12 +1,15 @@
 """The files of the pages are those in the list, run without markup from data, and uPlot is uPlot's."""
 
 import hashlib
+import json
 import re
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
 from pipeline_broker.dashboard import static_files
+from pipeline_broker.traces.stage_durations import PARTS
 
 FOLDER = resources.files("pipeline_broker.dashboard") / "static"
 FILES = sorted(file.name for file in FOLDER.iterdir() if file.name != "checksums.json")
@@ -56,6 +59,41 @@ def test_no_script_parses_markup(name):
 
     assert re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(|srcdoc", text) == []
     assert set(re.findall(r"\"\./([a-z]+\.js)\"", text)) <= set(FILES)
+
+
+def plain(text):
+    """Markdown as a title can show it."""
+    return re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text).replace("`", "").strip()
+
+
+def rows_of(document, columns):
+    """The rows of a document's tables that have so many columns."""
+    text = (Path(__file__).parents[2] / "docs" / document).read_text(encoding="utf-8")
+    rows = [[plain(cell) for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    return [row for row in rows if len(row) == columns]
+
+
+def test_what_the_pages_say_of_a_word_is_what_the_documentation_says():
+    meanings = {word: meaning for words, meaning in rows_of("glossary.md", 2) for word in words.split(", ")}
+    for stage, begin, end, _ in rows_of("dashboard.md", 4):
+        meanings[stage] = f"from: {begin}; to: {end}" if begin else end
+    script = (FOLDER / "glossary.js").read_text(encoding="utf-8")
+    shown = json.loads(script.partition("WORDS = ")[2].rstrip().rstrip(";"))
+
+    assert shown == {word: meanings[word] for word in shown}
+    assert set(PARTS) <= shown.keys()
+
+
+def test_every_word_that_is_explained_has_an_explanation():
+    scripts = "".join((FOLDER / name).read_text(encoding="utf-8") for name in OWN_SCRIPTS)
+    asked = {
+        *re.findall(r"\bword: \"([^\"]+)\"", scripts),
+        *re.findall(r"\bword\(\"[^\"]+\", \"([^\"]+)\"\)", scripts),
+    }
+    words = (FOLDER / "glossary.js").read_text(encoding="utf-8")
+
+    assert len(asked) > 5
+    assert {word for word in asked if f'"{word}": ' not in words} == set()
 
 
 def test_the_page_has_no_script_or_style_of_its_own():

@@ -97,7 +97,14 @@ def default_statistics():
         ),
         handlers=RequestHandlerStatistics(handlers=8, idle=8, handled=18, failed=1, blocking_works=2),
         committer=CommitterStatistics(
-            commits=6, entries=18, size_bytes=1800, waiting=2, in_flight=1, entries_max=7, has_failed=False
+            commits=6,
+            entries=18,
+            size_bytes=1800,
+            duration_ns=9_000,
+            waiting=2,
+            in_flight=1,
+            entries_max=7,
+            has_failed=False,
         ),
         control_plane=RequestPlaneStatistics(
             queues=(RequestQueueStatistics(-1, 2, capacity=20, connections=1, put=2, depth_max=2, waiting_for_room=0),),

@@ -24,6 +24,8 @@ __all__ = ["handle", "is_valid", "unsupported_version"]
 
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """What KIP-511 allows as name or version of a client's software."""
+CLIENT_ID_CHARACTERS_MAX = 200
+"""Of the client id, how much is kept with a connection."""
 NAMED_FROM = 3
 ZERO_FROM = 4
 TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
@@ -31,9 +33,10 @@ TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY
 
 
 def handle(call: Envelope, request: ApiVersionsRequest) -> Send:
-    """Answer, and remember the client's software for the requests that follow."""
+    """Answer, and remember the client's name and software for those who look at its connection."""
     if not is_valid(call, request):
         return call.refuse(ErrorCode.INVALID_REQUEST)
+    call.session.client_id = None if call.client_id is None else call.client_id[:CLIENT_ID_CHARACTERS_MAX]
     if call.version >= NAMED_FROM:
         call.session.software_name = request.client_software_name
         call.session.software_version = request.client_software_version

@@ -1,6 +1,6 @@
 // Which page this is; each is a module that fills the main element.
 
-import { replace } from "./dom.js";
+import { element, replace } from "./dom.js";
 import { ask } from "./live.js";
 
 const pages = {
@@ -31,7 +31,8 @@ async function start() {
     const { show } = await import(module);
     await show(main, broker, title);
   } catch (error) {
-    replace(main, `This page cannot be shown: ${error.message}`);
+    replace(main, element("h1", {}, title), element("p", { class: "error" }, `This page cannot be shown: ${error.message}`),
+      path + location.search === section ? null : element("p", {}, element("a", { href: section }, `All ${pages[section][1].toLowerCase()}`)));
   }
 }
 

@@ -1,6 +1,9 @@
-// Lines over the last two minutes, drawn by uPlot in the colours of the page.
+// Lines over the last ten minutes, drawn by uPlot in the colours of the page; their times are those of the wall, in UTC.
 
-const SECONDS_KEPT = 120;
+import { clock } from "./format.js";
+
+const SECONDS_KEPT = 600;
+const SECONDS_LEAST = 120;
 
 function colour(variable) {
   return getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
@@ -24,13 +27,25 @@ export class Chart {
     scale?.charts.push(this);
   }
 
+  // What the broker has kept: how many seconds ago each row was, and a column for each of the series.
+  load(ages, ...columns) {
+    const now = Date.now() / 1000;
+    this.data = [ages.map((age) => now - age), ...this.series.map((_, place) => columns[place] ?? ages.map(() => null))];
+    this.show();
+  }
+
   add(seconds, values) {
     this.data[0].push(seconds);
     values.forEach((value, place) => this.data[place + 1].push(value));
     while (this.data[0].length && this.data[0][0] < seconds - SECONDS_KEPT) this.data.forEach((column) => column.shift());
+    this.show();
+  }
+
+  show() {
     if (!this.plot) this.draw();
     else this.plot.setData(this.data);
-    const latest = this.series.map((line, place) => `${line.label} ${line.value(values[place])}`).join(", ");
+    const latest = this.series.map((line, place) => [line, this.data[place + 1].at(-1)])
+      .map(([line, value]) => `${line.label} ${value === null || value === undefined ? "–" : line.value(value)}`).join(", ");
     this.parent.setAttribute("aria-label", `${this.label}: ${latest}`);
   }
 
@@ -38,6 +53,11 @@ export class Chart {
   range() {
     const together = this.scale ? this.scale.charts : [this];
     return [0, (Math.max(...together.flatMap((chart) => chart.data.slice(1).flat()), 0) || 1) * 1.08];
+  }
+
+  span() {
+    const [first, last] = [this.data[0][0], this.data[0].at(-1)];
+    return [Math.min(last - SECONDS_LEAST, Math.max(first, last - SECONDS_KEPT)), last];
   }
 
   draw() {
@@ -52,20 +72,21 @@ export class Chart {
       cursor: { y: false, drag: { x: false, y: false } },
       legend: { show: this.series.length > 1, live: false },
       scales: {
-        x: { time: true, range: (plot, low, high) => [high - SECONDS_KEPT, high] },
+        x: { time: true, range: () => this.span() },
         y: { range: () => this.range() },
       },
       axes: [
-        { ...axis, size: 22, values: (plot, ticks) => ticks.map((tick) => new Date(tick * 1000).toISOString().slice(14, 19)) },
+        { ...axis, size: 22, values: (plot, ticks) => ticks.map((tick) => clock(tick * 1000)) },
         { ...axis, size: 52, values: (plot, ticks) => ticks.map(this.series[0].value) },
       ],
       series: [
-        { label: "at", value: (plot, at) => (at ? new Date(at * 1000).toISOString().slice(11, 19) : "") },
+        { label: "at", value: (plot, at) => (at ? clock(at * 1000) : "") },
         ...this.series.map((line) => ({
           label: line.label,
           stroke: colour(line.colour),
           width: 1.6,
           points: { show: false },
+          spanGaps: true,
           value: (plot, value) => (value === null || value === undefined ? "" : line.value(value)),
         })),
       ],

@@ -12,16 +12,18 @@ export async function show(main) {
   repeat(2, async () => {
     const shown = await ask("/api/connections");
     replace(rows, shown.count ? table(`${count(shown.count)} open${shown.count > shown.connections.length ? `, the first ${shown.connections.length}` : ""}.`, [
-      { title: "number", number: true, cell: (each) => each.connection },
-      { title: "from", cell: (each) => name(each.peer) },
+      { title: "number", number: true, by: (each) => each.connection, cell: (each) => each.connection },
+      { title: "client", by: (each) => each.client, cell: (each) => name(each.client || "–") },
+      { title: "from", class: "place", by: (each) => each.from, cell: (each) => name(each.from) },
+      { title: "topics", cell: (each) => name(each.topics.join(", ") || "–") },
       { title: "listener", cell: (each) => each.security && each.security !== each.listener ? `${each.listener} (${each.security})` : each.listener },
       { title: "software", cell: (each) => (each.software.startsWith("unknown") ? "–" : name(each.software)) },
-      { title: "principal", cell: (each) => name(each.principal) },
-      { title: "in flight", number: true, cell: (each) => count(each.in_flight) },
-      { title: "asked", number: true, cell: (each) => count(each.received) },
-      { title: "answered", number: true, cell: (each) => count(each.answered) },
-      { title: "unsent", number: true, cell: (each) => bytes(each.unsent_bytes) },
-      { title: "not read because of", cell: (each) => each.mutes.join(", ") || "–" },
+      { title: "principal", by: (each) => each.principal, cell: (each) => name(each.principal) },
+      { title: "in flight", word: "in flight", number: true, by: (each) => each.in_flight, cell: (each) => count(each.in_flight) },
+      { title: "asked", number: true, by: (each) => each.received, cell: (each) => count(each.received) },
+      { title: "answered", number: true, by: (each) => each.answered, cell: (each) => count(each.answered) },
+      { title: "unsent", number: true, by: (each) => each.unsent_bytes, cell: (each) => bytes(each.unsent_bytes) },
+      { title: "not read because of", word: "mute", cell: (each) => each.mutes.join(", ") || "–" },
     ], shown.connections) : none("Nobody is connected."));
     const amount = (each, value) => (each.unit === "bytes" ? bytes(value) : `${count(value)} ${each.unit}`);
     replace(held, table("Held by clients.", [

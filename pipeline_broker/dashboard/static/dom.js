@@ -1,5 +1,7 @@
 // Elements from data. Text is only ever set as text: nothing here parses markup.
 
+import { WORDS } from "./glossary.js";
+
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -59,7 +61,18 @@ function compared(one, other) {
   return typeof one === "string" ? one.localeCompare(other) : one - other;
 }
 
-// A column with `by`, the value of a row, sorts the table when its head is pressed, and the other way when it is again.
+// A word of the glossary, which says what it means.
+export function word(text, entry = text) {
+  return element("abbr", { title: WORDS[entry] }, text);
+}
+
+// A bar as long as a value is a part of the largest, behind the value.
+export function barred(text, value, most) {
+  return element("span", { class: "barred" }, vary(element("i"), { length: `${value > 0 ? (100 * value) / most : 0}%` }), text);
+}
+
+// A column with `by`, the value of a row, sorts the table when its head is pressed, and the other way when it is again;
+// one with `word` says in its head what that entry of the glossary says.
 export function table(caption, columns, rows, attributes = {}) {
   const key = location.pathname + columns.map((column) => column.title).join();
   const box = element("div", { class: "scroll" });
@@ -76,7 +89,7 @@ export function table(caption, columns, rows, attributes = {}) {
       orders.set(key, { place, way: way ? -way : column.number ? -1 : 1 });
       draw();
     };
-    return element("th", { scope: "col", class: column.number ? "number" : column.class, "aria-sort": way ? (way > 0 ? "ascending" : "descending") : null },
+    return element("th", { scope: "col", class: column.number ? "number" : column.class, title: column.word ? WORDS[column.word] : null, "aria-sort": way ? (way > 0 ? "ascending" : "descending") : null },
       column.by ? element("button", { type: "button", class: "sort", onclick: press }, column.title) : column.title);
   }
   function draw() {

@@ -1,7 +1,7 @@
 // Fault rules: what they did, whom they hold, and making, releasing and removing them; groups that are disturbed.
 
 import { element, name, none, replace, table, visible } from "./dom.js";
-import { count, duration } from "./format.js";
+import { count, duration, plural } from "./format.js";
 import { ask, change, repeat } from "./live.js";
 import { RuleForm } from "./fault_form.js";
 
@@ -13,10 +13,6 @@ function act(action, content, told) {
     say(told, error.message, "error");
     return null;
   });
-}
-
-function plural(number, noun) {
-  return `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
 
 function say(told, text, kind = "ok") {
@@ -63,7 +59,7 @@ class RuleView {
     const caption = `${plural(requests, "request")} held${rule.requests.length < requests ? `, the first ${rule.requests.length}` : ""}.`;
     replace(this.held, still ? element("p", { class: "notice" }, still) : null,
       rule.requests.length ? table(caption, [
-        { title: "connection", cell: (held) => held.connection },
+        { title: "connection", number: true, cell: (held) => held.connection },
         { title: "from", class: "wide", cell: (held) => name(held.peer) },
         { title: "request", cell: (held) => held.api },
         { title: "here for", number: true, cell: (held) => duration(held.since_ms * 1000) },

@@ -11,8 +11,17 @@ export function rate(value) {
   return value >= 100 ? whole.format(Math.round(value)) : one.format(value);
 }
 
+export function plural(value, noun) {
+  return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+}
+
+// A rate that may not be known yet.
+export function perSecond(value, shown) {
+  return value === null ? "–" : shown(value);
+}
+
 export function duration(us) {
-  if (us < 1000) return `${whole.format(us)} µs`;
+  if (us < 1000) return `${whole.format(Math.round(us))} µs`;
   if (us < 10000) return `${(us / 1000).toFixed(2)} ms`;
   if (us < 1000000) return `${one.format(us / 1000)} ms`;
   return `${one.format(us / 1000000)} s`;
@@ -25,6 +34,11 @@ export function bytes(value) {
     rest /= 1000;
   }
   return "";
+}
+
+// The time of day, in UTC.
+export function clock(ms) {
+  return new Date(ms).toISOString().slice(11, 19);
 }
 
 export function moment(ms) {

@@ -1,8 +1,9 @@
 // All groups; one of them with its members and lag, and the reset of its offsets while it is empty.
 
 import { confirm, input, number } from "./dialog.js";
-import { element, name, none, replace, table } from "./dom.js";
-import { count } from "./format.js";
+import { Chart } from "./charts.js";
+import { barred, element, name, none, replace, table, word } from "./dom.js";
+import { count, plural } from "./format.js";
 import { ask, change, repeat } from "./live.js";
 
 const STATES = { Stable: "good", Empty: "", Dead: "bad", PreparingRebalance: "warn", CompletingRebalance: "warn", Assigning: "warn", Reconciling: "warn" };
@@ -15,18 +16,40 @@ function link(group) {
   return element("a", { href: `/groups?group=${encodeURIComponent(group)}` }, name(group));
 }
 
+// A column of the lag, as a number with a bar in front of it.
+function lagColumn(rows) {
+  const most = Math.max(1, ...rows.map((row) => row.lag ?? 0));
+  return { title: "lag", word: "lag", number: true, by: (row) => row.lag, cell: (row) => barred(count(row.lag), row.lag ?? 0, most) };
+}
+
+// The lag of the last ten minutes, of one group or of all.
+function lagChart(group) {
+  const place = element("div");
+  const absent = none("Not known yet: the broker looks every five seconds, at the first two hundred groups by name.");
+  const chart = new Chart(place, [{ label: "lag", colour: "--accent", value: count }], { label: "Lag" });
+  const query = group === null ? "" : `?group=${encodeURIComponent(group)}`;
+  const node = element("section", { class: "card" }, element("h2", {}, word("Lag", "lag")),
+    element("p", { class: "lead" }, `${group === null ? "Of all groups together, the" : "The"} last ten minutes; times are UTC.`), absent, place);
+  repeat(5, async () => {
+    const { ages, lag } = await ask(`/api/lags${query}`);
+    absent.hidden = ages.length > 0;
+    chart.load(ages, lag);
+  });
+  return node;
+}
+
 async function showAll(main) {
   const rows = element("div", { class: "card" });
-  replace(main, element("h1", {}, "Groups"), rows);
+  replace(main, element("h1", {}, "Groups"), lagChart(null), rows);
   repeat(2, async () => {
     const shown = await ask("/api/groups");
     const byLag = [...shown.groups].sort((one, other) => (other.lag ?? -Infinity) - (one.lag ?? -Infinity) || one.group.localeCompare(other.group));
-    replace(rows, byLag.length ? table(`${count(shown.count)} groups, the one that is furthest behind first.`, [
+    replace(rows, byLag.length ? table(`${plural(shown.count, "group")}, the one that is furthest behind first.`, [
       { title: "group", by: (group) => group.group, cell: (group) => link(group.group) },
       { title: "kind", by: (group) => group.type, cell: (group) => group.type },
       { title: "state", by: (group) => group.state, cell: (group) => state(group.state) },
       { title: "members", number: true, by: (group) => group.members, cell: (group) => count(group.members) },
-      { title: "lag", number: true, by: (group) => group.lag, cell: (group) => count(group.lag) },
+      lagColumn(byLag),
     ], byLag) : none("There is no group yet."));
   });
 }
@@ -36,9 +59,21 @@ function assignment(member) {
   return Object.entries(member.assignment).map(([topic, partitions]) => `${topic}: ${partitions.join(", ")}`).join("; ") || "nothing";
 }
 
-function resetDialog(group, shown, done) {
+function topicOf(shown) {
   const topics = [...new Set(shown.offsets.map((row) => row.topic))];
-  const topic = element("select", {}, topics.map((each) => element("option", { value: each }, each)));
+  return element("select", {}, topics.map((each) => element("option", { value: each }, each)));
+}
+
+function forgetDialog(group, shown, done) {
+  const topic = topicOf(shown);
+  confirm(["Delete offsets of ", name(group)], [["topic", topic], ["The group begins there as one that is new."]], "Delete", async () => {
+    await change("/api/changes/delete-offsets", { group, topic: topic.value });
+    done();
+  }, true);
+}
+
+function resetDialog(group, shown, done) {
+  const topic = topicOf(shown);
   const partition = input({ placeholder: "all", inputmode: "numeric" });
   const to = element("select", {}, [["earliest", "the start"], ["latest", "the end"], ["offset", "an offset"], ["time", "a time (UTC)"]].map(([value, title]) => element("option", { value }, title)));
   const value = input();
@@ -64,30 +99,33 @@ async function showOne(main, group, isReadOnly) {
   const offsets = element("div");
   let shown = null;
   const reset = element("button", { type: "button", onclick: () => resetDialog(group, shown, look) }, "Reset offsets");
+  const forget = element("button", { type: "button", onclick: () => forgetDialog(group, shown, look) }, "Delete offsets");
   const remove = element("button", { type: "button", onclick: () => deleteDialog(group) }, "Delete the group");
   async function look() {
     shown = await ask(`/api/group?group=${encodeURIComponent(group)}`);
     replace(facts, `${shown.type}, `, state(shown.state), ` lag ${count(shown.lag)}`);
     reset.disabled = isReadOnly || !shown.may_reset || !shown.offsets.length;
+    forget.disabled = isReadOnly || !shown.offsets.length;
     remove.disabled = isReadOnly || !shown.is_empty;
     reset.title = shown.may_reset ? "" : "only while the group has no members";
     replace(members, shown.members.length ? table("", [
-      { title: "member", cell: (member) => name(member.member) },
-      { title: "client", cell: (member) => name(member.client) },
-      { title: "host", cell: (member) => name(member.host) },
+      { title: "member", by: (member) => member.member, cell: (member) => name(member.member) },
+      { title: "client", by: (member) => member.client, cell: (member) => name(member.client) },
+      { title: "host", by: (member) => member.host, cell: (member) => name(member.host) },
       { title: "instance", cell: (member) => (member.instance === null ? "–" : name(member.instance)) },
       { title: "assigned", cell: (member) => name(assignment(member)) },
     ], shown.members) : none("The group has no members."));
     replace(offsets, shown.offsets.length ? table("", [
-      { title: "topic", cell: (row) => element("a", { href: `/topics/${encodeURIComponent(row.topic)}` }, row.topic) },
-      { title: "partition", cell: (row) => row.partition },
-      { title: "committed", number: true, cell: (row) => count(row.committed) },
-      { title: "end", number: true, cell: (row) => count(row.end) },
-      { title: "lag", number: true, by: (row) => row.lag, cell: (row) => count(row.lag) },
+      { title: "topic", by: (row) => row.topic, cell: (row) => element("a", { href: `/topics/${encodeURIComponent(row.topic)}` }, row.topic) },
+      { title: "partition", number: true, by: (row) => row.partition, cell: (row) => row.partition },
+      { title: "committed", number: true, by: (row) => row.committed, cell: (row) => count(row.committed) },
+      { title: "end", word: "high watermark", number: true, by: (row) => row.end, cell: (row) => count(row.end) },
+      lagColumn(shown.offsets),
     ], shown.offsets) : none("The group has committed nothing and is assigned nothing."));
   }
-  replace(main, element("div", { class: "head" }, element("h1", {}, name(group)), element("a", { href: "/groups" }, "All groups")), facts,
-    element("section", { class: "card" }, element("div", { class: "head" }, element("h2", {}, "Offsets"), reset, remove), offsets),
+  await look(); // a group that is not there is a page that says so
+  replace(main, element("div", { class: "head" }, element("h1", {}, name(group)), element("a", { href: "/groups" }, "All groups")), facts, lagChart(group),
+    element("section", { class: "card" }, element("div", { class: "head" }, element("h2", {}, "Offsets"), reset, forget, remove), offsets),
     element("section", { class: "card" }, element("h2", {}, "Members"), members));
   repeat(2, look);
 }

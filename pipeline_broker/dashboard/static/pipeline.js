@@ -1,13 +1,13 @@
 // The request path, live: of this broker, and of a second one beside it where one was given.
 
 import { Chart } from "./charts.js";
-import { element, none, replace, table, vary } from "./dom.js";
-import { bytes, count, duration, partly, rate } from "./format.js";
+import { element, none, replace, table, vary, word } from "./dom.js";
+import { bytes, count, duration, partly, plural, rate } from "./format.js";
 import { Lane } from "./lanes.js";
 import { listen } from "./live.js";
 
 const APIS_OPEN = 2;
-const scales = { requests: { charts: [] }, entries: { charts: [] }, sync: { charts: [] } };
+const scales = { requests: { charts: [] }, entries: { charts: [] }, commit: { charts: [] } };
 
 class BrokerPanel {
   constructor(title) {
@@ -20,34 +20,39 @@ class BrokerPanel {
     this.mutes = element("div");
     this.commitFacts = element("p", { class: "none" });
     this.heading = element("h2", {}, title);
-    const charts = { requests: element("div"), entries: element("div"), sync: element("div") };
-    this.requests = new Chart(charts.requests, [{ label: "requests/s", colour: "--stage-1", value: rate }],
+    const charts = { requests: element("div"), entries: element("div"), commit: element("div") };
+    this.requests = new Chart(charts.requests, [{ label: "requests/s", colour: "--accent", value: rate }],
       { scale: scales.requests, label: "Requests per second" });
-    this.entries = new Chart(charts.entries, [{ label: "batches in a commit", colour: "--stage-2", value: rate }],
+    this.entries = new Chart(charts.entries, [{ label: "batches in a commit", colour: "--accent", value: rate }],
       { scale: scales.entries, label: "Record batches in a commit" });
-    this.sync = new Chart(charts.sync, [
-      { label: "sync, mean", colour: "--stage-1", value: duration }, { label: "99th percentile", colour: "--stage-4", value: duration },
-    ], { scale: scales.sync, label: "Time of a sync" });
+    this.commit = new Chart(charts.commit, [{ label: "a commit takes, mean", colour: "--stage-2", value: duration }],
+      { scale: scales.commit, label: "Time of a commit" });
     this.notice = none("Waiting for the first second.");
     this.body = element("div", { hidden: true },
       this.tiles,
-      card("Requests per second", charts.requests),
+      card("Requests per second", element("p", { class: "lead" }, "The last ten minutes, also those before this page was opened; times are UTC."), charts.requests),
       card("Where the time goes", element("p", { class: "lead" }, "Stages of a request, one behind the other: mean, and 99th percentile, of the last ten seconds."),
         this.part = element("p", { class: "lead", hidden: true }), this.waterfalls),
       card("Connections, request by request", element("p", { class: "lead" },
-        "The first requests of the last second. Top to bottom: the order in which they came; a bar begins at receipt and ends when the answer has left. Shaded: the connection was not read."),
+        "Each is a lane: the first requests of its last second. Top to bottom: the order in which they came; a bar begins at receipt and ends when the answer has left. Shaded: the connection was not read."),
       this.legend = element("ul", { class: "legend" }), this.lanes),
       element("div", { class: "pair" },
-        card("Commits", this.commitFacts, charts.entries, charts.sync),
-        element("div", {}, card("Queues", element("p", { class: "lead" }, "The most that waited in each queue in the last second."), this.depths),
-          card("Not read", element("p", { class: "lead" }, "Why connections were not read in the last second."), this.mutes))));
+        card(word("Commits", "commit"), this.commitFacts, element("h3", {}, "Batches in a commit"), charts.entries, element("h3", {}, "Time of a commit, mean"), charts.commit),
+        element("div", {}, card(word("Queues", "queue"), element("p", { class: "lead" }, "The most that waited in each queue in the last second."), this.depths),
+          card(word("Not read", "mute"), element("p", { class: "lead" }, "Why connections were not read in the last second."), this.mutes))));
     this.node = element("section", {}, this.heading, this.notice, this.body);
-    this.before = null;
   }
 
   absent(reason) {
     this.notice.textContent = `Nothing to see there: ${reason}`;
     this.notice.hidden = false;
+  }
+
+  load(history) {
+    this.body.hidden = false; // a chart is as wide as its place, which is none while it is hidden
+    this.requests.load(history.ages, history.requests_per_s);
+    this.entries.load(history.ages, history.batches_per_commit);
+    this.commit.load(history.ages, history.commit_us);
   }
 
   update(shown) {
@@ -56,11 +61,13 @@ class BrokerPanel {
     const now = Date.now() / 1000;
     replace(this.heading, `${this.title} `, element("span", { class: "chip" }, shown.broker.mode),
       element("span", { class: "chip" }, `flush ${shown.broker.flush}`));
-    this.requests.add(now, [shown.requests_per_s]);
+    this.requests.add(now, [shown.beat.requests_per_s]);
+    this.entries.add(now, [shown.beat.batches_per_commit]);
+    this.commit.add(now, [shown.beat.commit_us]);
     this.updateTiles(shown);
     this.updateWaterfalls(shown);
     this.updateLanes(shown);
-    this.updateCommits(shown, now);
+    this.updateCommits(shown);
     this.updateQueues(shown);
     replace(this.mutes, shown.mutes.length
       ? table("", [
@@ -69,21 +76,20 @@ class BrokerPanel {
         { title: "mean", number: true, cell: (mute) => duration(mute.mean_us) },
       ], shown.mutes)
       : none("Every connection was read all the time."));
-    this.before = shown.standing;
   }
 
   updateTiles(shown) {
-    const { standing, commits } = shown;
+    const { standing, commits, beat } = shown;
     const busiest = shown.apis[0];
-    const moved = (name) => (this.before ? bytes(Math.max(0, Math.round((standing[name] - this.before[name]) / shown.seconds))) : "–");
+    const moved = (value) => (value === null ? "–" : bytes(Math.round(value)));
     const tiles = [
       ["requests/s", rate(shown.requests_per_s)],
       [busiest ? `${busiest.api}, mean` : "mean", busiest ? duration(busiest.total_mean_us) : "–"],
       ["its p99", busiest ? duration(busiest.total_p99_us) : "–"],
       ["commits/s", rate(commits.per_s)],
       ["connections", count(standing.connections)],
-      ["in/s", moved("bytes_in")],
-      ["out/s", moved("bytes_out")],
+      ["in/s", moved(beat.in_per_s)],
+      ["out/s", moved(beat.out_per_s)],
     ];
     replace(this.tiles, tiles.map(([title, value]) =>
       element("div", { class: "tile" }, element("dt", {}, title), element("dd", {}, value))));
@@ -106,8 +112,8 @@ class BrokerPanel {
   updateLanes(shown) {
     if (!this.legend.childElementCount) {
       replace(this.legend, shown.broker.stages.map((stage, place) =>
-        element("li", {}, element("span", { class: `swatch s${place}` }), stage)),
-      element("li", {}, element("span", { class: "swatch muted" }), "not read"));
+        element("li", {}, element("span", { class: `swatch s${place}` }), word(stage))),
+      element("li", {}, element("span", { class: "swatch muted" }), word("not read", "mute")));
     }
     const seen = new Set();
     for (const lane of shown.lanes) {
@@ -131,15 +137,13 @@ class BrokerPanel {
     else this.lanes.append(this.quiet);
   }
 
-  updateCommits(shown, now) {
+  updateCommits(shown) {
     const { commits, standing } = shown;
     replace(this.commitFacts, commits.per_s
       ? `${rate(commits.per_s)} commits/s; ${rate(commits.entries_mean)} batches each on average, ${count(commits.entries_max)} at most; `
-        + `${bytes(commits.bytes_mean)}; write ${duration(commits.write_mean_us)}, sync ${duration(commits.sync_mean_us)}; `
+        + `${bytes(commits.bytes_mean)}; write ${duration(commits.write_mean_us)}, sync ${duration(commits.sync_mean_us)}, ${duration(commits.sync_p99_us)} at the 99th percentile; `
         + `${standing.commits_waiting} submissions wait, ${standing.commits_in_flight} commits in flight.`
       : "Nothing was committed in the last second.");
-    this.entries.add(now, [commits.entries_mean]);
-    this.sync.add(now, [commits.sync_mean_us ?? 0, commits.sync_p99_us ?? 0]);
   }
 
   updateQueues(shown) {
@@ -165,7 +169,7 @@ function waterfall(api, stages) {
     const bar = vary(element("i", { class: `s${place}` }), { start: `${(100 * began) / whole}%`, length: `${(100 * stage.mean_us) / whole}%` });
     began += stage.mean_us;
     return element("tr", {},
-      element("th", { scope: "row" }, element("span", { class: `swatch s${place}` }), stages[place]),
+      element("th", { scope: "row" }, element("span", { class: `swatch s${place}` }), word(stages[place])),
       element("td", { class: "number" }, duration(stage.mean_us)), element("td", { class: "number" }, duration(stage.p99_us)),
       element("td", { class: "track" }, element("div", { class: "bar" }, stage.mean_us ? bar : null)));
   });
@@ -185,22 +189,23 @@ export async function show(main, broker) {
     pause.setAttribute("aria-pressed", String(isPaused));
     pause.textContent = isPaused ? "Go on" : "Pause";
   } }, "Pause");
-  const queues = broker.is_shared_queue ? `one queue, ${broker.handlers} handlers` : `${broker.queues} queues with a handler each`;
+  const queues = broker.is_shared_queue ? `one queue, ${broker.handlers} handlers` : `${plural(broker.queues, "queue")} with a handler each`;
   const commit = broker.commit === "group" ? "one commit for all that waits" : "a commit for each request";
   const own = new BrokerPanel("This broker");
   const brokers = element("div", { class: "brokers" }, own.node);
   replace(main,
     element("div", { class: "head" }, element("h1", {}, "Request pipeline"), pause),
-    element("p", { class: "lead" }, `${broker.mode}: ${queues}, up to ${broker.in_flight_max} unanswered requests of a connection, ${commit}.`
+    element("p", { class: "lead" }, `${broker.mode}: ${queues}, up to ${plural(broker.in_flight_max, "unanswered request")} of a connection, ${commit}.`
       + (broker.commit_delay_ms ? ` Every commit is delayed by ${broker.commit_delay_ms} ms.` : "")),
     brokers);
-  listen("/events/pipeline", { pipeline: (shown) => isPaused || own.update(shown) });
+  const told = (panel) => ({ history: (history) => panel.load(history), pipeline: (shown) => isPaused || panel.update(shown) });
+  listen("/events/pipeline", told(own));
   if (broker.beside) {
     const other = new BrokerPanel(broker.beside);
     brokers.classList.add("two");
     brokers.append(other.node);
     listen("/events/beside", {
-      pipeline: (shown) => isPaused || other.update(shown),
+      ...told(other),
       absent: (absent) => other.absent(absent.reason),
     });
   }

@@ -1,7 +1,7 @@
 // The latest requests: all of rare APIs, a sample of busy ones.
 
-import { element, none, replace, table } from "./dom.js";
-import { bytes, count, duration, partly } from "./format.js";
+import { element, name, none, replace, table, word } from "./dom.js";
+import { bytes, clock, count, duration, partly } from "./format.js";
 import { listen } from "./live.js";
 
 const KEPT = 200;
@@ -11,7 +11,7 @@ export async function show(main) {
   let isPaused = false;
   const rows = element("div", { class: "card" }, none("No request yet."));
   const told = element("p", { class: "lead" });
-  const api = element("input", { name: "api", placeholder: "Produce", autocomplete: "off" });
+  const named = element("input", { name: "named", placeholder: "Produce", autocomplete: "off" });
   const onlyErrors = element("input", { type: "checkbox" });
   const pause = element("button", { type: "button", "aria-pressed": "false", onclick: () => {
     isPaused = !isPaused;
@@ -20,17 +20,22 @@ export async function show(main) {
   } }, "Pause");
 
   function draw(stages) {
+    const text = named.value.trim().toLowerCase();
     const wanted = kept.filter((request) =>
-      request.api.toLowerCase().includes(api.value.trim().toLowerCase()) &&
+      [request.api, request.client, ...request.topics, ...request.groups].some((each) => each.toLowerCase().includes(text)) &&
       (!onlyErrors.checked || request.error !== "NONE" || request.outcome !== "sent"));
     replace(rows, wanted.length ? table(`The latest ${count(wanted.length)}, the newest first.`, [
-      { title: "API", cell: (request) => `${request.api} v${request.version}` },
-      { title: "connection", number: true, cell: (request) => request.connection },
-      { title: "sequence", number: true, cell: (request) => count(request.sequence) },
-      { title: "in flight", number: true, cell: (request) => request.depth },
-      { title: "asked", number: true, cell: (request) => bytes(request.request_bytes) },
-      { title: "answered", number: true, cell: (request) => bytes(request.response_bytes) },
-      { title: "took", number: true, cell: (request) => duration(request.total_us) },
+      { title: "at (UTC)", by: (request) => request.at, cell: (request) => clock(request.at) },
+      { title: "API", by: (request) => request.api, cell: (request) => `${request.api} v${request.version}` },
+      { title: "client", by: (request) => request.client, cell: (request) => name(request.client || "–") },
+      { title: "from", class: "place", by: (request) => request.from, cell: (request) => name(request.from || "–") },
+      { title: "topics and groups", cell: (request) => name([...request.topics, ...request.groups].join(", ") || "–") },
+      { title: "connection", number: true, by: (request) => request.connection, cell: (request) => request.connection },
+      { title: "sequence", number: true, by: (request) => request.sequence, cell: (request) => count(request.sequence) },
+      { title: "in flight", word: "in flight", number: true, by: (request) => request.depth, cell: (request) => request.depth },
+      { title: "asked", number: true, by: (request) => request.request_bytes, cell: (request) => bytes(request.request_bytes) },
+      { title: "answered", number: true, by: (request) => request.response_bytes, cell: (request) => bytes(request.response_bytes) },
+      { title: "took", number: true, by: (request) => request.total_us, cell: (request) => duration(request.total_us) },
       { title: "longest stage", cell: (request) => longest(request, stages) },
       { title: "outcome", cell: outcome },
     ], wanted) : none("No request is like that."));
@@ -40,16 +45,17 @@ export async function show(main) {
     element("div", { class: "head" }, element("h1", {}, "Requests"), pause),
     told,
     element("form", { class: "filters", onsubmit: (event) => event.preventDefault() },
-      element("label", {}, "API contains", api),
+      element("label", {}, "API, client, topic or group contains", named),
       element("label", { class: "check" }, onlyErrors, "only errors")),
     rows);
   let stages = [];
-  api.addEventListener("input", () => draw(stages));
+  named.addEventListener("input", () => draw(stages));
   onlyErrors.addEventListener("change", () => draw(stages));
   listen("/events/requests", {
     requests: (shown) => {
       if (isPaused) return;
       stages = shown.stages;
+      for (const request of shown.requests) request.at = Date.now() - request.ago_us / 1000;
       told.textContent = `${count(shown.count)} requests in the last second, ${count(shown.requests.length)} of them here: all of an API that is asked rarely, about sixty a second of a busy one. ${shown.watched === 1 ? "" : `${partly(shown.watched)} `}serve --request-log writes all of them to a file.`;
       if (shown.requests.length) {
         kept = [...shown.requests.reverse(), ...kept].slice(0, KEPT);
@@ -61,7 +67,7 @@ export async function show(main) {
 
 function longest(request, stages) {
   const place = request.stages_us.indexOf(Math.max(...request.stages_us));
-  return element("span", {}, element("span", { class: `swatch s${place}` }), `${stages[place]} ${duration(request.stages_us[place])}`);
+  return element("span", {}, element("span", { class: `swatch s${place}` }), word(stages[place]), ` ${duration(request.stages_us[place])}`);
 }
 
 function outcome(request) {

@@ -3,7 +3,7 @@
 import { settingsTable } from "./configuration.js";
 import { confirm, input, number, pairs } from "./dialog.js";
 import { element, name, none, replace, table, visible } from "./dom.js";
-import { bytes, count, moment } from "./format.js";
+import { bytes, count, moment, perSecond, plural, rate } from "./format.js";
 import { ask, change, listen } from "./live.js";
 
 const TAILED_MAX = 200;
@@ -89,7 +89,7 @@ class Browser {
     this.told = element("p", { class: "none", role: "status" });
     this.more = element("button", { type: "button", hidden: true, onclick: () => this.read(true) }, "Read on");
     this.download = element("span", { class: "buttons", hidden: true },
-      element("button", { type: "button", onclick: () => this.saveLines() }, "Download JSON"),
+      element("button", { type: "button", onclick: () => this.saveLines() }, "Download JSONL"),
       element("button", { type: "button", onclick: () => this.saveTable() }, "Download CSV"));
     this.live = element("button", { type: "button", "aria-pressed": "false", onclick: () => this.toggle() }, "Follow");
     this.from = element("select", { name: "from" },
@@ -284,7 +284,7 @@ function groupsTable(groups) {
   return groups.length ? table("", [
     { title: "group", by: (row) => row.group, cell: (row) => element("a", { href: `/groups?group=${encodeURIComponent(row.group)}` }, name(row.group)) },
     { title: "partitions", number: true, by: (row) => row.partitions, cell: (row) => count(row.partitions) },
-    { title: "lag", number: true, by: (row) => row.lag, cell: (row) => count(row.lag) },
+    { title: "lag", word: "lag", number: true, by: (row) => row.lag, cell: (row) => count(row.lag) },
   ], groups) : none("No group has committed an offset of it.");
 }
 
@@ -295,15 +295,15 @@ export async function show(main, broker, title) {
   const action = (text, act) => element("button", { type: "button", disabled: broker.is_read_only || topic.is_internal, onclick: act }, text);
   replace(main,
     element("div", { class: "head" }, element("h1", {}, topic.name), element("a", { href: "/topics" }, "All topics")),
-    element("p", { class: "lead" }, `${count(topic.partitions)} partitions, ${count(topic.offsets)} offsets, ${bytes(topic.bytes)}, id ${topic.id}.`),
+    element("p", { class: "lead" }, `${plural(topic.partitions, "partition")}, ${plural(topic.offsets, "offset")}, ${bytes(topic.bytes)}, ${perSecond(topic.records_per_s, rate)} records/s, ${perSecond(topic.bytes_per_s, bytes)}/s, id ${topic.id}.`),
     element("div", { class: "buttons" },
       action("Produce a record", () => produceDialog(topic.name, () => browser.read(false))), action("Add partitions", () => growDialog(topic)),
       action("Delete records", () => emptyDialog(topic.name)), action("Delete the topic", () => deleteDialog(topic.name))),
     element("details", { class: "card" }, element("summary", {}, "Partitions"), topic.partition_rows.length ? table("", [
       { title: "partition", by: (row) => row.partition, cell: (row) => row.partition },
-      { title: "start", number: true, by: (row) => row.start, cell: (row) => count(row.start) },
-      { title: "last stable", number: true, by: (row) => row.stable, cell: (row) => count(row.stable) },
-      { title: "end", number: true, by: (row) => row.end, cell: (row) => count(row.end) },
+      { title: "start", word: "log start", number: true, by: (row) => row.start, cell: (row) => count(row.start) },
+      { title: "last stable", word: "last stable offset", number: true, by: (row) => row.stable, cell: (row) => count(row.stable) },
+      { title: "end", word: "high watermark", number: true, by: (row) => row.end, cell: (row) => count(row.end) },
       { title: "size", number: true, by: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
     ], topic.partition_rows) : none("There is none.")),
     element("details", { class: "card" }, element("summary", {}, "Groups"), groupsTable(groups)),

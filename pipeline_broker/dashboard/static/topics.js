@@ -2,7 +2,7 @@
 
 import { confirm, input, number, pairs } from "./dialog.js";
 import { element, none, replace, table } from "./dom.js";
-import { bytes, count } from "./format.js";
+import { bytes, count, perSecond, rate } from "./format.js";
 import { ask, change, repeat } from "./live.js";
 
 function createDialog() {
@@ -26,6 +26,8 @@ export async function show(main, broker) {
       { title: "topic", by: (topic) => topic.name, cell: (topic) => element("a", { href: `/topics/${encodeURIComponent(topic.name)}` }, topic.name) },
       { title: "partitions", number: true, by: (topic) => topic.partitions, cell: (topic) => count(topic.partitions) },
       { title: "offsets", number: true, by: (topic) => topic.offsets, cell: (topic) => count(topic.offsets) },
+      { title: "records/s", number: true, by: (topic) => topic.records_per_s, cell: (topic) => perSecond(topic.records_per_s, rate) },
+      { title: "in/s", number: true, by: (topic) => topic.bytes_per_s, cell: (topic) => perSecond(topic.bytes_per_s, bytes) },
       { title: "size", number: true, by: (topic) => topic.bytes, cell: (topic) => bytes(topic.bytes) },
       { title: "settings", number: true, cell: (topic) => topic.settings || "–" },
     ], wanted) : none(shown.count ? "No topic is like that." : "There is no topic yet."));

@@ -4,6 +4,7 @@ import struct
 
 import pytest
 
+from pipeline_broker.apis.cluster.api_versions import CLIENT_ID_CHARACTERS_MAX
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.wire.codec import decode, versions_of
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
@@ -37,6 +38,13 @@ def test_the_software_is_remembered_with_the_connection():
     desk.ask(ApiVersionsRequest(client_software_name="lib", client_software_version="2.1"), 4)
     session = desk.connection.session
     assert (session.software_name, session.software_version) == ("lib", "2.1")
+    assert session.client_id == "desk"
+    desk.client_id = "x" * 1_000
+    desk.ask(ApiVersionsRequest(client_software_name="lib", client_software_version="2.1"), 4)
+    assert session.client_id == "x" * CLIENT_ID_CHARACTERS_MAX
+    desk.client_id = None
+    desk.ask(ApiVersionsRequest(client_software_name="lib", client_software_version="2.1"), 4)
+    assert session.client_id is None
 
 
 def handle(desk, frame):

@@ -1,0 +1,92 @@
+"""Every change through the dashboard asks for the rights of its principal: those that Kafka asks for."""
+
+import pytest
+
+from pipeline_broker.dashboard import administration
+from pipeline_broker.dashboard.routes import CHANGES
+from pipeline_broker.faults.commands import ACTIONS
+from pipeline_broker.security.acl import AclOperation, PatternType, PermissionType, ResourceType
+from pipeline_broker.wire.messages.security.create_acls import CreateAclsRequest
+from tests.dashboard.board import Board
+from tests.dashboard.test_groups_view import join_consumer
+
+SETTINGS = (
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users=User:root;User:ANONYMOUS",
+)
+ALTER_CLUSTER = (("CLUSTER", "kafka-cluster", "ALTER"),)
+RIGHTS = {
+    "/api/group/offsets": (
+        {"group": "g", "topic": "t", "partition": 0, "to": "earliest"},
+        (("GROUP", "g", "READ"), ("TOPIC", "t", "READ")),
+    ),
+    "/api/changes/create-topic": ({"topic": "new"}, (("TOPIC", "new", "CREATE"),)),
+    "/api/changes/delete-topic": ({"topic": "t"}, (("TOPIC", "t", "DELETE"),)),
+    "/api/changes/add-partitions": ({"topic": "t", "partitions": 5}, (("TOPIC", "t", "ALTER"),)),
+    "/api/changes/empty-topic": ({"topic": "t"}, (("TOPIC", "t", "DELETE"),)),
+    "/api/changes/configure": (
+        {"topic": "t", "setting": "retention.ms", "value": "1"},
+        (("TOPIC", "t", "ALTER_CONFIGS"),),
+    ),
+    "/api/changes/produce": ({"topic": "t", "value": "v"}, (("TOPIC", "t", "WRITE"),)),
+    "/api/changes/delete-group": ({"group": "g"}, (("GROUP", "g", "DELETE"),)),
+    "/api/changes/delete-offsets": ({"group": "g", "topic": "t"}, (("GROUP", "g", "DELETE"), ("TOPIC", "t", "READ"))),
+    "/api/faults/add": ({"arguments": ["api=Produce", "drop"]}, ALTER_CLUSTER),
+    "/api/faults/remove": ({"number": 1}, ALTER_CLUSTER),
+    "/api/faults/clear": ({}, ALTER_CLUSTER),
+    "/api/faults/release": ({"number": 1}, ALTER_CLUSTER),
+    "/api/faults/expire": ({"group": "joined"}, ALTER_CLUSTER),
+    "/api/faults/rebalance": ({"group": "joined"}, ALTER_CLUSTER),
+}
+"""What a page sends, and the rights that are just enough."""
+
+
+def rule(kind, name, operation):
+    return CreateAclsRequest.AclCreation(
+        ResourceType[kind],
+        name,
+        PatternType.LITERAL,
+        "User:alice",
+        "*",
+        AclOperation[operation],
+        PermissionType.ALLOW,
+    )
+
+
+def asked(path, rights, principal="alice"):
+    """Status and answer, of a principal with these rights."""
+    board = Board(*SETTINGS, principal=principal)
+    board.commit("g", 0)
+    join_consumer(board, "joined")
+    board.desk.broker.faults.when("Fetch").drop()
+    if rights:
+        created = board.desk.ask(CreateAclsRequest([rule(*right) for right in rights]), 3).results
+        assert {each.error_code for each in created} == {0}
+    return board.run(lambda board: board.change(path, RIGHTS[path][0]))
+
+
+@pytest.mark.parametrize("path", sorted(CHANGES))
+def test_a_change_needs_the_rights_that_kafka_asks_for_and_no_others(path):
+    _, rights = RIGHTS[path]
+
+    for missing in rights:
+        status, answer = asked(path, [each for each in rights if each != missing])
+        assert (status, "AUTHORIZATION_FAILED" in answer["error"]) == (409, True), (missing, answer)
+    assert asked(path, rights)[0] == 200
+    assert asked(path, (), principal="root")[0] == 200
+
+
+def test_every_change_that_there_is_has_an_address():
+    assert {route.argument for route in CHANGES.values() if route.name == "change"} == administration.CHANGES.keys()
+    assert {route.argument for route in CHANGES.values() if route.name == "change_faults"} == ACTIONS.keys() - {"list"}
+
+
+@pytest.mark.parametrize("path", sorted(path for path, route in CHANGES.items() if route.name != "change_faults"))
+def test_while_nothing_can_be_written_no_change_is_said_to_be_done(path):
+    board = Board()
+    board.commit("g", 0)
+    board.desk.journal.room.obstacle = OSError(28, "no space")
+
+    status, answer = board.run(lambda board: board.change(path, RIGHTS[path][0]))
+
+    assert (status, answer) == (409, {"error": "KAFKA_STORAGE_ERROR"})
