@@ -38,7 +38,7 @@ from pipeline_broker.web.http_server import (
     require_h11,
     serve_http,
 )
-from pipeline_broker.web.messages import Answer, EventStream, HttpRequest, json_or_absent, refusal
+from pipeline_broker.web.messages import Answer, BadRequestError, EventStream, HttpRequest, json_or_absent, refusal
 from stages.timeline import now_ns
 
 if TYPE_CHECKING:
@@ -164,7 +164,10 @@ class Dashboard:
 
     async def answer(self, request: HttpRequest) -> Answer | EventStream:
         """The answer to a request."""
-        answer = await self._answer(request)
+        try:
+            answer = await self._answer(request)
+        except BadRequestError as error:
+            answer = refusal(http.HTTPStatus.BAD_REQUEST, str(error))
         return for_people(request, answer) if isinstance(answer, Answer) else answer
 
     async def _answer(self, request: HttpRequest) -> Answer | EventStream:

@@ -22,8 +22,11 @@ from pipeline_broker.dashboard.history import (
 )
 from pipeline_broker.dashboard.history_keeping import OFFSETS_READ_MAX, keep_history
 from pipeline_broker.dashboard.viewers import BEAT_SECONDS
+from pipeline_broker.web.messages import event
 from tests.dashboard.board import Board
 
+EVENT_BYTES_MAX = 128 * 1024
+"""As docs/dashboard.md has it."""
 NOTHING = Counted(0, 0, 0, 0, 0, 0)
 
 
@@ -110,6 +113,7 @@ def test_all_of_it_has_a_bound_that_is_reached():
     assert len(history.path(0.0)["ages"]) == KEPT_SECONDS
     assert len(history.lags(0.0, "group-0")["ages"]) == KEPT_SECONDS // SLOW_SECONDS
     assert 200_000 < size_of(history, set()) < 700_000
+    assert len(event(history.path(0.0), "history")) < EVENT_BYTES_MAX
 
 
 def kept(board, seconds, then=lambda: None):

@@ -93,6 +93,22 @@ def test_what_is_not_there_gets_its_status(board, method, target, status):
     assert board.run(lambda board: board.exchange(method, target))[0] == status
 
 
+def test_a_refusal_is_a_page_where_a_browser_asks_for_one_and_what_was_sent_is_text_in_it(board):
+    async def scenario(board):
+        target = f"/api/topics/t/records?json={quote('a><b>')}"
+        status, headers, body = await board.exchange("GET", target, "Accept: text/html,*/*;q=0.8")
+        assert (status, headers["content-type"]) == (400, "text/html; charset=utf-8")
+        assert (b"&#x27;&lt;b&gt;&#x27; is not one" in body, b"<b>" in body) == (True, False)
+        assert json.loads((await board.exchange("GET", target, "Accept: */*"))[2])["error"].endswith("is not one")
+        for target in ("/nowhere", "/topics/a/b"):
+            status, _, body = await board.exchange("GET", target, "Accept: text/html")
+            assert (status, b"<h1>Not Found</h1>" in body) == (404, True)
+        status, headers, _ = await board.exchange("GET", "/", "Accept: text/html")
+        assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
+
+    board.run(scenario)
+
+
 def test_records_are_found_and_filtered_page_by_page(board):
     async def scenario(board):
         page = await board.get("/api/topics/t/records?from=earliest&partition=0&limit=5")
