@@ -48,7 +48,7 @@ test: $(VENV)/dev.stamp ## run every test (WORKERS=3 at a time)
 
 compiled: $(COMPILED)/built ## compile the request path into build/compiled; serve, compare and results use it from then on
 
-test-compiled: compiled ## run the tests of the compiled rooms against the compiled packages
+test-compiled: compiled $(VENV)/dev.stamp ## run the tests of the compiled rooms against the compiled packages
 	PYTHONPATH=$(CURDIR)/$(COMPILED):$(CURDIR) PYTHONSAFEPATH=1 REQUIRE_COMPILED=1 \
 		$(RUN)/python -m pytest -o pythonpath= -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(COMPILED_TESTS)
 
@@ -109,8 +109,8 @@ live-kill: $(VENV)/dev.stamp ## kill the streaming job of live and start it agai
 cluster: $(VENV)/dev.stamp ## the analysis on a Spark cluster of a master and two workers, beside one process
 	AT_LENGTH=1 $(RUN)/python -m pytest tests/spark_analysis/test_cluster.py
 
-plugin-runs: $(VENV)/dev.stamp ## the pytest plugin under xdist with three clients, again and again (RUNS=50)
-	RUNS=$(RUNS) $(RUN)/python -m pytest -m plugin_runs tests/test_pytest_plugin.py --capture=no --timeout=0
+plugin-runs: $(VENV)/dev.stamp ## the pytest plugin with all clients under xdist in random order, again and again (RUNS=50)
+	RUNS=$(RUNS) $(RUN)/python -m pytest -m plugin_runs tests/test_plugin_runs.py --capture=no --timeout=0
 
 bench: $(VENV)/dev.stamp ## measure the figures of docs/performance.md
 	@for script in benchmarks/*.py; do $(RUN)/python $$script || exit 1; done
@@ -118,7 +118,7 @@ bench: $(VENV)/dev.stamp ## measure the figures of docs/performance.md
 suites: $(VENV)/dev.stamp ## third-party client suites against our broker, one table (MODES= SUITES= SUITES_DIR= STORE=s3://BUCKET/PREFIX)
 	@$(RUN)/python scripts/run_suites.py --suites-dir $(SUITES_DIR) --modes "$(MODES)" $(if $(STORE),--store $(STORE)) $(SUITES)
 
-wheel: $(VENV)/dev.stamp ## build dist/*.whl: the pure wheel and, where there is a C compiler, the compiled one
+wheel: $(VENV)/build.stamp ## build dist/*.whl: the pure wheel and, where there is a C compiler, the compiled one
 	$(RUN)/hatchling build --target wheel
 	@if command -v cc >/dev/null; then $(MAKE) compiled && cp build/wheel/*.whl dist/; \
 	else echo "no C compiler (cc): dist holds the pure wheel only"; fi
@@ -134,7 +134,7 @@ clean: ## remove what builds, tests and reports left behind (not .venv, not data
 	rm -rf out dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis examples/.hypothesis .import_linter_cache metastore_db spark-warehouse derby.log
 	find stages pipeline_broker pyspark_pipeline_broker spark_analysis tests examples benchmarks scripts -name __pycache__ -prune -exec rm -rf {} +
 
-$(COMPILED)/built: pyproject.toml hatch_build.py $(shell find stages pipeline_broker -name '*.py') | $(VENV)/dev.stamp
+$(COMPILED)/built: pyproject.toml hatch_build.py $(shell find stages pipeline_broker -name '*.py') | $(VENV)/build.stamp
 	rm -rf $(COMPILED) build/wheel
 	PIPELINE_BROKER_COMPILE=1 $(RUN)/hatchling build --target wheel --directory build/wheel
 	$(RUN)/python -m zipfile -e build/wheel/*.whl $(COMPILED)
@@ -145,14 +145,15 @@ $(RUN)/python:
 	{ echo "Python 3.11 or newer is needed, and $(PYTHON) is not; name one: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 
-# $(1): the stamp, $(2): the extras, $(3): the stamps of what is installed with it
+# $(1): the stamp, $(2): the extras, $(3): the stamps of what is installed with it, $(4): packages for builds
 define INSTALLATION
 $(VENV)/$(1).stamp: pyproject.toml constraints.txt | $(RUN)/python
 	@echo "installing Python packages into $(VENV); this happens once"
-	@$(PIP) install --constraint constraints.txt editables hatchling setuptools
+	@$(PIP) install --constraint constraints.txt editables hatchling setuptools $(4)
 	@$(PIP) install --no-build-isolation --constraint constraints.txt --editable '.$(2)'
 	@touch $(addprefix $(VENV)/,$(addsuffix .stamp,$(1) $(3)))
 endef
+$(eval $(call INSTALLATION,build,,,mypy))
 $(eval $(call INSTALLATION,serve,[dashboard$(comma)oauth]))
 $(eval $(call INSTALLATION,compare,[compare$(comma)spark$(comma)dashboard$(comma)oauth],serve))
 $(eval $(call INSTALLATION,dev,[compare$(comma)spark$(comma)dashboard$(comma)objects$(comma)oauth$(comma)schema-registry$(comma)dev],serve compare))

@@ -16,6 +16,82 @@ import attrs
 ROOT = Path(__file__).parents[1]
 PLUGIN = "pipeline_broker.pytest_plugin"
 RUN_SECONDS_MAX = 100
+THREE_CLIENTS = """
+    import asyncio
+    import warnings
+
+    import pytest
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from kafka import KafkaConsumer, KafkaProducer
+
+
+    def test_confluent_kafka(kafka_broker, kafka_topic):
+        from confluent_kafka import Consumer, Producer
+
+        producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
+        producer.produce(kafka_topic, b"value")
+        assert producer.flush(30) == 0
+        consumer = Consumer(
+            {
+                "bootstrap.servers": kafka_broker.bootstrap_servers,
+                "group.id": kafka_topic,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        consumer.subscribe([kafka_topic])
+        assert consumer.poll(30).value() == b"value"
+        consumer.close()
+
+
+    def test_kafka_python(kafka_broker, kafka_topic):
+        producer = KafkaProducer(bootstrap_servers=kafka_broker.bootstrap_servers)
+        producer.send(kafka_topic, b"value").get(30)
+        producer.close()
+        consumer = KafkaConsumer(
+            kafka_topic,
+            bootstrap_servers=kafka_broker.bootstrap_servers,
+            group_id=kafka_topic,
+            auto_offset_reset="earliest",
+            consumer_timeout_ms=30_000,
+        )
+        assert next(consumer).value == b"value"
+        consumer.close()
+
+
+    def test_aiokafka(kafka_broker, kafka_topic):
+        from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+        async def main():
+            servers = kafka_broker.bootstrap_servers
+            async with AIOKafkaProducer(bootstrap_servers=servers) as producer:
+                await producer.send_and_wait(kafka_topic, b"value")
+            consumer = AIOKafkaConsumer(
+                kafka_topic, bootstrap_servers=servers, group_id=kafka_topic, auto_offset_reset="earliest"
+            )
+            await consumer.start()
+            try:
+                return (await asyncio.wait_for(consumer.getone(), 30)).value
+            finally:
+                await consumer.stop()
+
+        assert asyncio.run(main()) == b"value"
+"""
+"""A test with each of the clients of Python."""
+IN_BOTH_MODES = """
+    import pytest
+
+    pytestmark = pytest.mark.kafka(mode=["classic", "pipelined"])
+"""
+FASTSTREAM_CLIENTS = ("kafka", "confluent")
+
+
+def faststream_test(block, client):
+    """The test that docs/testing.md shows for FastStream, on one of its clients and in both modes."""
+    assert "faststream.kafka" in block.text
+    text = block.text.replace("faststream.kafka", f"faststream.{client}").replace("billing", f"billing-{client}")
+    return text + textwrap.dedent(IN_BOTH_MODES)
 
 
 def run_python(folder, *arguments, **environment):

@@ -3,16 +3,11 @@
 What the plugin does there is looked at from outside, by the outcomes that pytest tells and the files that it writes.
 """
 
-import os
 import re
-import time
 
 import pytest
 
-from tests.conftest import CAMPAIGN
-from tests.plugin_runs import PLUGIN, ROOT, Tree
-
-RUNS = int(os.environ.get("RUNS", "1"))
+from tests.plugin_runs import PLUGIN, ROOT, THREE_CLIENTS, Tree
 
 
 @pytest.fixture
@@ -20,99 +15,11 @@ def tree(tmp_path):
     return Tree(tmp_path)
 
 
-THREE_CLIENTS = """
-    import asyncio
-    import warnings
-
-    import pytest
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        from kafka import KafkaConsumer, KafkaProducer
-
-
-    def test_confluent_kafka(kafka_broker, kafka_topic):
-        from confluent_kafka import Consumer, Producer
-
-        producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
-        producer.produce(kafka_topic, b"value")
-        assert producer.flush(30) == 0
-        consumer = Consumer(
-            {
-                "bootstrap.servers": kafka_broker.bootstrap_servers,
-                "group.id": kafka_topic,
-                "auto.offset.reset": "earliest",
-            }
-        )
-        consumer.subscribe([kafka_topic])
-        assert consumer.poll(30).value() == b"value"
-        consumer.close()
-
-
-    def test_kafka_python(kafka_broker, kafka_topic):
-        producer = KafkaProducer(bootstrap_servers=kafka_broker.bootstrap_servers)
-        producer.send(kafka_topic, b"value").get(30)
-        producer.close()
-        consumer = KafkaConsumer(
-            kafka_topic,
-            bootstrap_servers=kafka_broker.bootstrap_servers,
-            group_id=kafka_topic,
-            auto_offset_reset="earliest",
-            consumer_timeout_ms=30_000,
-        )
-        assert next(consumer).value == b"value"
-        consumer.close()
-
-
-    def test_aiokafka(kafka_broker, kafka_topic):
-        from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-
-        async def main():
-            servers = kafka_broker.bootstrap_servers
-            async with AIOKafkaProducer(bootstrap_servers=servers) as producer:
-                await producer.send_and_wait(kafka_topic, b"value")
-            consumer = AIOKafkaConsumer(
-                kafka_topic, bootstrap_servers=servers, group_id=kafka_topic, auto_offset_reset="earliest"
-            )
-            await consumer.start()
-            try:
-                return (await asyncio.wait_for(consumer.getone(), 30)).value
-            finally:
-                await consumer.stop()
-
-        assert asyncio.run(main()) == b"value"
-"""
-IN_BOTH_MODES = """
-    pytestmark = pytest.mark.kafka(mode=["classic", "pipelined"])
-"""
-
-
 @pytest.mark.clients
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
 def test_all_three_clients_work(tree, mode):
     outcome = tree({"tests/test_clients.py": THREE_CLIENTS}, "-q", "--kafka-mode", mode)
     assert outcome.counts() == {"passed": 3}, outcome.text
-
-
-@pytest.mark.clients
-@pytest.mark.plugin_runs
-def test_all_three_clients_work_in_both_modes_under_xdist_in_every_run(tree, record_property):
-    """As often as RUNS says; a run that fails is told with what it printed, and does not end the others."""
-    files = {"tests/test_clients.py": THREE_CLIENTS + IN_BOTH_MODES}
-    failed, load, longest_s = [], 0.0, 0.0
-    for number in range(1, RUNS + 1):
-        begun_s = time.monotonic()
-        outcome = tree(files, "-q", "-n", "2")
-        longest_s = max(longest_s, time.monotonic() - begun_s)
-        load = max(load, os.getloadavg()[0])
-        if outcome.counts() != {"passed": 6}:
-            failed.append(f"run {number}:\n{outcome.text}")
-    record_property(
-        CAMPAIGN,
-        f"{RUNS} runs of six tests, three clients in both modes on two workers: {len(failed)} failed; "
-        f"the longest took {longest_s:.1f} s; load of the machine up to {load:.1f}",
-    )
-    assert failed == [], "\n".join(failed)
 
 
 def test_a_session_has_one_broker_and_each_test_a_topic_that_is_there_and_empty(tree):

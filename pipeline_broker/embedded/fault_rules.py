@@ -7,7 +7,7 @@ never waits for its turn among those who ask the broker for something: what they
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol, TypeVar
 
 import attrs
@@ -21,6 +21,10 @@ from pipeline_broker.faults.rule_makers import DiskRuleMaker, RuleMaker, StoreRu
 __all__ = ["BegunRule", "EmbeddedFaults"]
 
 __tracebackhide__ = True  # see lifecycle.py
+CHOICES = frozenset(field.name for field in attrs.fields(Choice))
+"""Conditions that say how often a rule strikes; the others say what it is about."""
+
+Kind = TypeVar("Kind", RequestCondition, DiskCondition, StoreCondition)
 Result = TypeVar("Result")
 
 
@@ -81,10 +85,7 @@ class EmbeddedFaults:
             FaultError: there is no such API, or numbers make no sense.
             TypeError: there is no such condition.
         """
-        choice, about = _split(conditions, RequestCondition)
-        condition = RequestCondition(api=api, **about)
-        self._begun.append(BegunRule(condition, choice))
-        return RuleMaker(self, condition, choice)
+        return RuleMaker(self, *self._begin(RequestCondition, api, conditions))
 
     def disk_when(self, operation: str, **conditions: Any) -> DiskRuleMaker:
         """Begin a rule about operations on files, "sync" or "write"; `path` and the numbers of `when` are conditions.
@@ -93,10 +94,7 @@ class EmbeddedFaults:
             FaultError: there is no such operation, or numbers make no sense.
             TypeError: there is no such condition.
         """
-        choice, about = _split(conditions, DiskCondition)
-        condition = DiskCondition(disk=operation, **about)
-        self._begun.append(BegunRule(condition, choice))
-        return DiskRuleMaker(self, condition, choice)
+        return DiskRuleMaker(self, *self._begin(DiskCondition, operation, conditions))
 
     def when_store(self, operation: str, **conditions: Any) -> StoreRuleMaker:
         """Begin a rule about requests to the store: "put", "get", "list", "delete", or a kind of a put.
@@ -109,10 +107,18 @@ class EmbeddedFaults:
             FaultError: there is no such request, or numbers make no sense.
             TypeError: there is no such condition.
         """
-        choice, about = _split(conditions, StoreCondition)
-        condition = StoreCondition(store=operation, **about)
+        return StoreRuleMaker(self, *self._begin(StoreCondition, operation, conditions))
+
+    def _begin(self, kind: type[Kind], subject: str, conditions: Mapping[str, Any]) -> tuple[Kind, Choice]:
+        """Remember a rule that lacks its effect: what it is about, and how often it strikes."""
+        about_what, *others = (field.name for field in attrs.fields(kind) if field.init)
+        known = {*others, *CHOICES}
+        for name in sorted(conditions.keys() - known):
+            raise TypeError(f"there is no condition {name!r}; there are {', '.join(sorted(known))}")
+        condition = kind(**{about_what: subject, **{name: conditions[name] for name in others if name in conditions}})
+        choice = Choice(**{name: conditions[name] for name in CHOICES if name in conditions})
         self._begun.append(BegunRule(condition, choice))
-        return StoreRuleMaker(self, condition, choice)
+        return condition, choice
 
     def add(self, condition: Condition, choice: Choice, effect: Effect) -> Rule:
         """Make a rule of its parts; see `Faults.add`."""
@@ -174,16 +180,3 @@ class EmbeddedFaults:
             FaultError: there is no such group, or it has no members.
         """
         self._ask(lambda faults: faults.force_rebalance(group))
-
-
-CHOICES = frozenset({"nth", "times", "every", "p", "seed"})
-
-
-def _split(conditions: dict[str, Any], kind: type[Condition]) -> tuple[Choice, dict[str, Any]]:
-    """How often a rule strikes, and what else it is about."""
-    # what a rule is made for, `api`, `disk` or `store`, is the first argument of the caller; `keys` is derived from it
-    known = {field.name for field in attrs.fields(kind)[1:] if field.init} | CHOICES
-    for name in sorted(conditions.keys() - known):
-        raise TypeError(f"there is no condition {name!r}; there are {', '.join(sorted(known))}")
-    about = {name: value for name, value in conditions.items() if name not in CHOICES}
-    return Choice(**{name: value for name, value in conditions.items() if name in CHOICES}), about

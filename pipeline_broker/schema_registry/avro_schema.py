@@ -8,7 +8,7 @@ is Avro's specification, section "Schema Resolution"); this file reads and write
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import avro.compatibility
@@ -16,9 +16,10 @@ import avro.errors
 import avro.name
 import avro.schema
 
+from pipeline_broker.schema_registry.avro_defaults import wrong_default
 from pipeline_broker.schema_registry.errors import invalid_schema
 
-__all__ = ["canonical", "incompatibilities", "parse"]
+__all__ = ["canonical", "check_new", "incompatibilities", "parse"]
 
 FIELDS_IN_ORDER = ("type", "name", "namespace", "doc", "aliases", "fields", "symbols", "size", "items", "values")
 """How the attributes of a schema stand when it is normalized; others follow by their names."""
@@ -31,13 +32,28 @@ def parse(text: str, dependencies: Mapping[str, str]) -> avro.schema.Schema:
         text: the schema.
         dependencies: by name what it refers to, each behind those that it needs itself.
     """
+    return _read(text, dependencies)[0]
+
+
+def _read(text: str, dependencies: Mapping[str, str]) -> tuple[avro.schema.Schema, Collection[avro.schema.NamedSchema]]:
+    """A schema, and the named types of those that it refers to."""
     names = avro.name.Names()
     try:
         for dependency in dependencies.values():
             avro.schema.make_avsc_object(_plain(json.loads(dependency)), names)
-        return avro.schema.make_avsc_object(_plain(json.loads(text)), names)
+        known = list(names.names.values())
+        return avro.schema.make_avsc_object(_plain(json.loads(text)), names), known
     except (avro.errors.AvroException, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise invalid_schema(f"Invalid schema {text[:200]}, details: {type(error).__name__}: {error}") from None
+
+
+def check_new(text: str, dependencies: Mapping[str, str]) -> None:
+    """Check what is asked of a schema that is new: its defaults are values of their types. Raises RegistryError.
+
+    Schemas that are registered are read without it: others may have taken them who do not look.
+    """
+    if wrong := wrong_default(*_read(text, dependencies)):
+        raise invalid_schema(f"Invalid schema {text[:200]}, details: {wrong}")
 
 
 def _plain(content: Any) -> Any:

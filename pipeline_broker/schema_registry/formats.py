@@ -19,13 +19,19 @@ import attrs
 from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
 from pipeline_broker.schema_registry.values import Schema, SchemaType
 
-__all__ = ["Dependencies", "Given", "canonical", "incompatibilities", "parsed", "serialized"]
+__all__ = ["Dependencies", "Given", "canonical", "check_new", "incompatibilities", "parsed", "serialized"]
 
 PARSED_KEPT_MAX = 64
 TEXT_CHARACTERS_MAX = 1 << 20
 """Of a schema with all that it refers to."""
 NESTING_MAX = 200
-PACKAGES = {"avro": "avro", "jsonschema": "jsonschema", "google.protobuf": "protobuf", "grpc_tools": "grpcio-tools"}
+PACKAGES = {
+    "avro": "avro",
+    "jsonschema": "jsonschema",
+    "google.protobuf": "protobuf",
+    "google.type": "googleapis-common-protos",
+    "grpc_tools": "grpcio-tools",
+}
 
 Dependencies: TypeAlias = tuple[tuple[str, str], ...]
 """What a schema refers to: names and texts, each behind what it refers to itself."""
@@ -95,6 +101,13 @@ def canonical(given: Given, *, is_normalized: bool) -> Schema:
     if schema.type is SchemaType.PROTOBUF:
         return attrs.evolve(schema, text=room.canonical(schema.text, found, is_normalized=is_normalized))
     return attrs.evolve(schema, text=room.canonical(schema.text, is_normalized=is_normalized))
+
+
+def check_new(given: Given) -> None:
+    """Check what is asked of a schema that is new, beyond what makes it one; raises RegistryError."""
+    if given.schema.type is SchemaType.AVRO:
+        with _strange_schemas():
+            _room("avro_schema").check_new(given.schema.text, dict(given.dependencies))
 
 
 def incompatibilities(reader: Given, writer: Given) -> Sequence[str]:

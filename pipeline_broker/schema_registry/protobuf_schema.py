@@ -3,7 +3,7 @@
 Rules of this file: Google's own compiler reads texts (`protoc`, from grpcio-tools), in a process of its own that is
 ended when it takes too long; Google's own library checks descriptors. Clients may give a descriptor instead of a text,
 as base64 (confluent-kafka's serializer does); it is kept as text all the same. What a schema imports is in the
-registry, or one of the types that come with Protobuf. It is imported when it is used, in a thread, and comes with the
+registry, or known without it (`protobuf_known.py`). It is imported when it is used, in a thread, and comes with the
 extra `schema-registry`.
 """
 
@@ -19,40 +19,22 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
-from google.protobuf import (
-    any_pb2,
-    api_pb2,
-    descriptor_pb2,
-    descriptor_pool,
-    duration_pb2,
-    empty_pb2,
-    field_mask_pb2,
-    source_context_pb2,
-    struct_pb2,
-    timestamp_pb2,
-    type_pb2,
-    wrappers_pb2,
-)
+from google.protobuf import descriptor_pool
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import DecodeError
 
 from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
+from pipeline_broker.schema_registry.protobuf_known import KNOWN
 from pipeline_broker.schema_registry.protobuf_text import text_of
 
 __all__ = ["ProtobufFile", "canonical", "parse", "serialized"]
 
 COMPILE_SECONDS_MAX = 10.0
 MAIN = "schema.proto"
+COMPILER_HAS = "google/protobuf/"
+"""Files that come with the compiler."""
 SAFE_NAME = re.compile(r"(?!/)(?!.*(?:^|/)\.{1,2}(?:/|$))[A-Za-z0-9_./-]{1,200}\.proto")
 """Of a file: relative, and nothing else than a schema."""
-KNOWN = {
-    module.DESCRIPTOR.name: module.DESCRIPTOR
-    for module in (
-        any_pb2, descriptor_pb2, duration_pb2, empty_pb2, field_mask_pb2, source_context_pb2, struct_pb2,
-        timestamp_pb2, type_pb2, api_pb2, wrappers_pb2,
-    )
-}  # fmt: skip
-"""What comes with Protobuf, each behind what it imports."""
 
 
 @attrs.frozen
@@ -76,7 +58,7 @@ class ProtobufFile:
         pool = descriptor_pool.DescriptorPool()
         try:
             for name in self._known_names():
-                pool.AddSerializedFile(KNOWN[name].serialized_pb)
+                pool.AddSerializedFile(KNOWN[name].SerializeToString())
             for file in (*self.imported.values(), self.root):
                 pool.AddSerializedFile(file.SerializeToString())
         except (TypeError, ValueError) as error:
@@ -84,14 +66,14 @@ class ProtobufFile:
         return pool
 
     def _known_names(self) -> list[str]:
-        """What it imports of the types that come with Protobuf, each behind what it imports."""
+        """The files that it imports and needs not be given, each behind what it imports."""
         waiting = [name for file in (*self.imported.values(), self.root) for name in file.dependency]
         found: set[str] = set()
         while waiting:
             name = waiting.pop()
             if name in KNOWN and name not in self.imported and name not in found:
                 found.add(name)
-                waiting += [dependency.name for dependency in KNOWN[name].dependencies]
+                waiting += KNOWN[name].dependency
         return [name for name in KNOWN if name in found]
 
 
@@ -136,11 +118,14 @@ def _compiled(
             raise invalid_schema(f"Invalid schema, details: {name[:200]!r} is no name of a file that can be imported")
     main = next(name for name in (MAIN, f"_{MAIN}", f"__{MAIN}") if name not in dependencies)
     with tempfile.TemporaryDirectory(prefix="protoc-") as folder:
+        texts = {name: text_of(file) for name, file in KNOWN.items() if not name.startswith(COMPILER_HAS)}
         for name, content in dependencies.items():
             file = given[name]
+            texts[name] = content if file is None else text_of(file)
+        for name, content in texts.items():
             path = Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content if file is None else text_of(file), encoding="utf-8")
+            path.write_text(content, encoding="utf-8")
         Path(folder, main).write_text(text if root is None else text_of(root), encoding="utf-8")
         found = _run_protoc(folder, main)
     files = {file.name: file for file in found.file}

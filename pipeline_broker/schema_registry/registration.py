@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from pipeline_broker.schema_registry.errors import RegistryError, incompatible, invalid_schema, not_permitted
-from pipeline_broker.schema_registry.formats import Given, canonical, incompatibilities, serialized
+from pipeline_broker.schema_registry.formats import Given, canonical, check_new, incompatibilities, serialized
 from pipeline_broker.schema_registry.records import Change, VersionChange
 from pipeline_broker.schema_registry.state import LATEST, RegistryState
 from pipeline_broker.schema_registry.values import Level, Mode, Reference, Schema, SchemaType, Version
@@ -102,6 +102,7 @@ def register(state: RegistryState, subject: str, body: Any, *, is_normalized: bo
         return _imported(state, subject, schema, wanted_id, wanted_number)
     if wanted_id is not None:
         raise not_permitted(f"Subject {subject} is not in import mode")
+    yield functools.partial(check_new, given(state, schema))
     found = yield _comparison(state, state.versions(subject), schema, state.level(subject))
     if found:
         raise incompatible(
@@ -194,6 +195,8 @@ def compatibility(
 ) -> Steps:
     """Whether a schema would go together with versions of a subject, all of them."""
     schema = yield functools.partial(canonical, given(state, Schema.read(body)), is_normalized=is_normalized)
+    if not any(version.schema == schema for version in versions):
+        yield functools.partial(check_new, given(state, schema))
     level = state.level(subject)
     every = level if level is Level.NONE or level.is_transitive or len(versions) < 2 else Level(f"{level}_TRANSITIVE")
     found = yield _comparison(state, versions, schema, every)

@@ -20,6 +20,15 @@ def test_every_link_to_a_file_leads_to_one(document):
     assert missing == []
 
 
+TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_table_has_a_heading_or_it_is_shown_as_text(document):
+    tables = [found[0].splitlines() for found in TABLE.finditer(document.read_text(encoding="utf-8"))]
+    assert [rows[0] for rows in tables if len(rows) < 2 or not re.fullmatch(r"\|[-:| ]+\|", rows[1])] == []
+
+
 def named_in_map(heading):
     """The names in the first column of the table below `heading` in docs/index.md."""
     index = (ROOT / "docs/index.md").read_text(encoding="utf-8")

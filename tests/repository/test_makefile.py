@@ -42,16 +42,16 @@ def test_an_old_python_is_refused_in_one_clear_line(tmp_path):
 
 
 def test_a_wheel_is_compiled_too_where_there_is_a_compiler(tmp_path):
-    (tmp_path / "dev.stamp").touch()
-    recipe = make("--dry-run", f"VENV={tmp_path}", "--old-file", f"{tmp_path}/dev.stamp", "MAKE=echo", "wheel").stdout
+    (tmp_path / "build.stamp").touch()
+    recipe = make("--dry-run", f"VENV={tmp_path}", "--old-file", f"{tmp_path}/build.stamp", "MAKE=echo", "wheel").stdout
     assert "hatchling build --target wheel\n" in recipe
     assert "if command -v cc >/dev/null; then echo compiled && cp build/wheel/*.whl dist/" in recipe
 
 
 def test_a_finished_installation_is_not_repeated(tmp_path):
-    for stamp in ("serve", "compare", "dev"):
+    for stamp in ("build", "serve", "compare", "dev"):
         (tmp_path / f"{stamp}.stamp").touch()
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").touch()
-    for target in ("serve", "compare", "test"):
+    for target in ("serve", "compare", "test", "wheel"):
         assert " install " not in make("--dry-run", f"VENV={tmp_path}", target).stdout

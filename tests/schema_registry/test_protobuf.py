@@ -10,6 +10,7 @@ from hypothesis import given
 
 from pipeline_broker.schema_registry.errors import RegistryError
 from pipeline_broker.schema_registry.protobuf_compatibility import incompatibilities
+from pipeline_broker.schema_registry.protobuf_known import KNOWN
 from pipeline_broker.schema_registry.protobuf_schema import ProtobufFile, canonical, parse, serialized
 from pipeline_broker.schema_registry.protobuf_text import text_of
 from tests.tables import each_row
@@ -253,3 +254,37 @@ def test_fields_of_a_oneof_that_lie_apart_are_refused():
     text = base64.b64encode(file.SerializeToString()).decode()
     with pytest.raises(RegistryError, match="lie apart"):
         canonical(text, parse(text, {}), is_normalized=False)
+
+
+WITH_A_MESSAGE = [name for name, file in KNOWN.items() if file.message_type]
+
+
+@each_row("name", WITH_A_MESSAGE, ids=WITH_A_MESSAGE, parts=2)
+def test_what_every_registry_knows_is_imported_without_a_reference(name):
+    message = f"{KNOWN[name].package}.{KNOWN[name].message_type[0].name}"
+    parsed = parse(f'{PROTO3}import "{name}"; message M {{ {message} it = 1; }}', {})
+    assert parsed.pool().FindMessageTypeByName("M").fields[0].message_type.full_name == message
+    assert parse(serialized(parsed), {}).root == parsed.root
+
+
+def test_tags_of_fields_may_be_given_and_the_schema_is_kept_as_it_was_written():
+    text = f'{PROTO3}import "confluent/meta.proto"; message M {{ string a = 1 [(confluent.field_meta).tags = "PII"]; }}'
+    assert canonical(text, parse(text, {}), is_normalized=False) == text
+
+
+def test_a_reference_goes_over_what_is_known():
+    own = f"{PROTO3}package google.type; message Date {{ string text = 1; }}"
+    text = f'{PROTO3}import "google/type/date.proto"; message M {{ google.type.Date date = 1; }}'
+    parsed = parse(text, {"google/type/date.proto": own})
+    assert parsed.pool().FindMessageTypeByName("google.type.Date").fields[0].name == "text"
+
+
+def test_the_types_of_confluent_are_those_that_its_serializers_have():
+    from confluent_kafka.schema_registry.confluent import meta_pb2
+    from confluent_kafka.schema_registry.confluent.type import decimal_pb2, variant_pb2
+    from confluent_kafka.schema_registry.confluent.types import decimal_pb2 as earlier_decimal_pb2
+
+    for module in (meta_pb2, decimal_pb2, variant_pb2, earlier_decimal_pb2):
+        theirs = descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+        theirs.ClearField("options")  # of other languages
+        assert KNOWN[theirs.name] == theirs

@@ -7,12 +7,12 @@ kafka-acls, so that what is written down for it can be used here.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipeline_broker.commands.cluster.arguments import as_json_option
+from pipeline_broker.commands.cluster.arguments import Command, as_json_option, with_options
 from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
 from pipeline_broker.commands.cluster.shown import print_json, print_table
 
@@ -50,7 +50,7 @@ EVERY_HOST = "*"
 COLUMNS = ["type", "name", "pattern", "principal", "host", "operation", "permission"]
 
 
-def _resources(function: Callable[..., None]) -> Callable[..., None]:
+def _resources(function: Command) -> Command:
     """The options that name resources; the function gets a list of (type, name) as `resources`."""
 
     @functools.wraps(function)
@@ -60,22 +60,15 @@ def _resources(function: Callable[..., None]) -> Callable[..., None]:
             resources.append(("CLUSTER", "kafka-cluster"))
         function(resources=resources, **options)
 
-    for option in reversed(
-        (
-            click.option("--topic", "topics", multiple=True, help="A topic; * for every one; repeatable."),
-            click.option("--group", "groups", multiple=True, help="The same of a group."),
-            click.option("--cluster", "is_cluster", is_flag=True, help="The cluster itself."),
-            click.option(
-                "--transactional-id", "transactional_ids", multiple=True, help="The same of a transactional id."
-            ),
-            click.option(
-                "--delegation-token", "delegation_tokens", multiple=True, help="The same of a delegation token."
-            ),
-            click.option("--user-principal", "users", multiple=True, help="The same of a user with tokens."),
-        )
-    ):
-        wrapper = option(wrapper)
-    return wrapper
+    return with_options(
+        wrapper,
+        click.option("--topic", "topics", multiple=True, help="A topic; * for every one; repeatable."),
+        click.option("--group", "groups", multiple=True, help="The same of a group."),
+        click.option("--cluster", "is_cluster", is_flag=True, help="The cluster itself."),
+        click.option("--transactional-id", "transactional_ids", multiple=True, help="The same of a transactional id."),
+        click.option("--delegation-token", "delegation_tokens", multiple=True, help="The same of a delegation token."),
+        click.option("--user-principal", "users", multiple=True, help="The same of a user with tokens."),
+    )
 
 
 _operations = click.option(
@@ -83,28 +76,25 @@ _operations = click.option(
 )
 
 
-def _selecting(function: Callable[..., None]) -> Callable[..., None]:
+def _selecting(function: Command) -> Command:
     """The options of a filter, beside the resources."""
-    for option in reversed(
-        (
-            click.option(
-                "--resource-pattern-type",
-                "pattern",
-                type=click.Choice(["any", "match", "literal", "prefixed"], case_sensitive=False),
-                default="any",
-                show_default=True,
-                help="How the names of the rules are meant; match: all rules that act on this name.",
-            ),
-            click.option("--principal", "principals", multiple=True, help="Such as User:ada; repeatable."),
-            click.option("--host", help="Only rules for this address."),
-            _operations,
-            click.option(
-                "--permission", type=click.Choice(["allow", "deny"], case_sensitive=False), help="Only such rules."
-            ),
-        )
-    ):
-        function = option(function)
-    return function
+    return with_options(
+        function,
+        click.option(
+            "--resource-pattern-type",
+            "pattern",
+            type=click.Choice(["any", "match", "literal", "prefixed"], case_sensitive=False),
+            default="any",
+            show_default=True,
+            help="How the names of the rules are meant; match: all rules that act on this name.",
+        ),
+        click.option("--principal", "principals", multiple=True, help="Such as User:ada; repeatable."),
+        click.option("--host", help="Only rules for this address."),
+        _operations,
+        click.option(
+            "--permission", type=click.Choice(["allow", "deny"], case_sensitive=False), help="Only such rules."
+        ),
+    )
 
 
 @click.group(

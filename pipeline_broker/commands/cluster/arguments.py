@@ -7,19 +7,29 @@ the client is imported before it is used.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
 if TYPE_CHECKING:
     from pipeline_broker.client.offsets import Place
 
-__all__ = ["PARTITION_MAX", "as_json_option", "is_wanted", "partitions_of", "place_of"]
+__all__ = ["PARTITION_MAX", "Command", "as_json_option", "is_wanted", "partitions_of", "place_of", "with_options"]
+
+Command: TypeAlias = Callable[..., None]
+"""The function behind a command."""
 
 PARTITION_MAX = 2**31 - 1
 """The largest number that the wire has for a partition."""
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+def with_options(command: Command, *options: Callable[[Command], Command]) -> Command:
+    """A command with options that several commands have; its help shows them in this order."""
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 def is_wanted(name: str, patterns: Sequence[str]) -> bool:

@@ -7,12 +7,12 @@ for the same entities.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipeline_broker.commands.cluster.arguments import as_json_option
+from pipeline_broker.commands.cluster.arguments import Command, as_json_option, with_options
 from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
 from pipeline_broker.commands.cluster.shown import print_json, print_table
 from pipeline_broker.commands.load import Setting as SettingType
@@ -28,7 +28,7 @@ KINDS = {"user": "user", "client": "client-id", "ip": "ip"}
 EVERYBODY_ELSE = "(default)"
 
 
-def _of_entity(function: Callable[..., None]) -> Callable[..., None]:
+def _of_entity(function: Command) -> Command:
     """The options that name an entity; the function gets it as `entity`."""
 
     @functools.wraps(function)
@@ -44,18 +44,15 @@ def _of_entity(function: Callable[..., None]) -> Callable[..., None]:
             raise click.UsageError("--ip goes without --user and --client")
         function(*arguments, entity=entity, **options)
 
-    for option in reversed(
-        (
-            click.option("--user", help="The user of this name."),
-            click.option("--user-defaults", is_flag=True, help="All users without a quota of their own."),
-            click.option("--client", help="Clients with this client id; with --user: of that user."),
-            click.option("--client-defaults", is_flag=True, help="All client ids without a quota of their own."),
-            click.option("--ip", help="Connections from this address."),
-            click.option("--ip-defaults", is_flag=True, help="All addresses without a quota of their own."),
-        )
-    ):
-        wrapper = option(wrapper)
-    return wrapper
+    return with_options(
+        wrapper,
+        click.option("--user", help="The user of this name."),
+        click.option("--user-defaults", is_flag=True, help="All users without a quota of their own."),
+        click.option("--client", help="Clients with this client id; with --user: of that user."),
+        click.option("--client-defaults", is_flag=True, help="All client ids without a quota of their own."),
+        click.option("--ip", help="Connections from this address."),
+        click.option("--ip-defaults", is_flag=True, help="All addresses without a quota of their own."),
+    )
 
 
 @click.group(

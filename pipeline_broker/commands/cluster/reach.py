@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 import click
 
+from pipeline_broker.commands.cluster.arguments import Command, with_options
 from pipeline_broker.commands.duration import Duration
 from pipeline_broker.commands.load import Address, Setting
 from pipeline_broker.config.properties import ConfigError
@@ -100,7 +101,7 @@ class Reach:
             raise click.UsageError(str(error)) from None
 
 
-def reaching(function: Callable[..., None]) -> Callable[..., None]:
+def reaching(function: Command) -> Command:
     """Give a command the options for the cluster; its function gets a Reach as `reach`."""
 
     @functools.wraps(function)
@@ -115,7 +116,8 @@ def reaching(function: Callable[..., None]) -> Callable[..., None]:
         reach = reach_of(bootstrap_server, command_config, properties, timeout_s)
         function(*arguments, reach=reach, **options)
 
-    options = (
+    return with_options(
+        wrapper,
         click.option(
             "--bootstrap-server",
             "-b",
@@ -147,9 +149,6 @@ def reaching(function: Callable[..., None]) -> Callable[..., None]:
             help="How long to wait for an answer, and to try again: seconds, or 500ms.",
         ),
     )
-    for option in reversed(options):
-        wrapper = option(wrapper)
-    return wrapper
 
 
 def reach_of(

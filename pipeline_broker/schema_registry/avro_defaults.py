@@ -1,0 +1,95 @@
+"""Avro: whether the defaults of fields are values of their types.
+
+Rules of this file: Avro's specification, section "Complex Types, Records", with its table of what a default is in JSON;
+of a union any branch may have it. Apache's library reads a default and never looks at it, and the first consumer that
+needs it fails.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+import avro.schema
+
+__all__ = ["wrong_default"]
+
+INT_BITS = 31
+LONG_BITS = 63
+BYTE_MAX = 255
+SHOWN_CHARACTERS_MAX = 200
+
+
+def wrong_default(root: avro.schema.Schema, known: Collection[avro.schema.Schema]) -> str | None:
+    """What is wrong with the first default that is no value of its type; None where all are.
+
+    Args:
+        root: the schema that is looked at, with all that it defines.
+        known: named types of others, which are not looked into.
+    """
+    for field in _fields(root, known):
+        if field.has_default and not _is_value(field.type, field.default):
+            default, kind = (text[:SHOWN_CHARACTERS_MAX] for text in (json.dumps(field.default), str(field.type)))
+            return f"Invalid default for field {field.name}: {default} is no value of the type {kind}"
+    return None
+
+
+def _fields(root: avro.schema.Schema, known: Collection[avro.schema.Schema]) -> Iterator[Any]:
+    """The fields of all records in a schema, every record once."""
+    seen = {id(schema) for schema in known}
+    waiting: list[Any] = [root]
+    while waiting:
+        schema = waiting.pop()
+        if id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        if isinstance(schema, avro.schema.RecordSchema):
+            yield from schema.fields
+            waiting += [field.type for field in reversed(schema.fields)]
+        elif isinstance(schema, avro.schema.UnionSchema):
+            waiting += reversed(schema.schemas)
+        elif isinstance(schema, avro.schema.ArraySchema):
+            waiting.append(schema.items)
+        elif isinstance(schema, avro.schema.MapSchema):
+            waiting.append(schema.values)
+
+
+def _is_value(schema: Any, value: Any) -> bool:
+    """Whether JSON is a value of a type."""
+    return IS_VALUE[schema.type](schema, value)
+
+
+def _is_whole(value: Any, bits: int) -> bool:
+    return type(value) is int and -(1 << bits) <= value < 1 << bits
+
+
+def _is_bytes(value: Any) -> bool:
+    return isinstance(value, str) and all(ord(letter) <= BYTE_MAX for letter in value)
+
+
+def _is_record(schema: Any, value: Any) -> bool:
+    """A field that is left out must have a default, which is looked at as that of its field."""
+    return isinstance(value, dict) and all(
+        _is_value(field.type, value[field.name]) if field.name in value else field.has_default
+        for field in schema.fields
+    )
+
+
+IS_VALUE: Mapping[str, Callable[[Any, Any], bool]] = {
+    "null": lambda _, value: value is None,
+    "boolean": lambda _, value: isinstance(value, bool),
+    "int": lambda _, value: _is_whole(value, INT_BITS),
+    "long": lambda _, value: _is_whole(value, LONG_BITS),
+    "float": lambda _, value: type(value) in (int, float),
+    "double": lambda _, value: type(value) in (int, float),
+    "string": lambda _, value: isinstance(value, str),
+    "bytes": lambda _, value: _is_bytes(value),
+    "fixed": lambda schema, value: _is_bytes(value) and len(value) == schema.size,
+    "enum": lambda schema, value: value in schema.symbols,
+    "array": lambda schema, value: isinstance(value, list) and all(_is_value(schema.items, each) for each in value),
+    "map": lambda schema, value: isinstance(value, dict) and all(_is_value(schema.values, it) for it in value.values()),
+    "union": lambda schema, value: any(_is_value(branch, value) for branch in schema.schemas),
+    "record": _is_record,
+    "error": _is_record,
+}

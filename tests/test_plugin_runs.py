@@ -1,0 +1,69 @@
+"""The pytest plugin as its users have it, again and again: all clients, on two workers, in an order drawn anew."""
+
+import os
+import random
+import re
+import shutil
+import textwrap
+import time
+
+import pytest
+
+from tests.conftest import CAMPAIGN
+from tests.documents import blocks_run_by, write_tests
+from tests.plugin_runs import FASTSTREAM_CLIENTS, IN_BOTH_MODES, ROOT, THREE_CLIENTS, Tree, faststream_test
+
+RUNS = int(os.environ.get("RUNS", "1"))
+EXAMPLES = ("orders", "orders_avro")
+IN_DRAWN_ORDER = """
+import random
+
+import pytest
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    random.Random({seed}).shuffle(items)  # the same on every worker
+"""
+
+
+def write_suite(folder):
+    """Write what users run: clients, the tests of docs/testing.md, and the examples; how many tests that is."""
+    both_modes = textwrap.dedent(IN_BOTH_MODES)
+    (folder / "test_clients.py").write_text(textwrap.dedent(THREE_CLIENTS) + both_modes, encoding="utf-8")
+    (block,) = blocks_run_by("tests/embedded/test_faststream.py")
+    for client in FASTSTREAM_CLIENTS:
+        (folder / f"test_{client}.py").write_text(faststream_test(block, client), encoding="utf-8")
+    write_tests(ROOT / "docs/testing.md", folder)
+    for name in EXAMPLES:
+        shutil.copytree(ROOT / "examples" / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.ini"))
+    (folder / "pytest.ini").write_text(f"[pytest]\npythonpath = {' '.join(EXAMPLES)}\n", encoding="utf-8")
+    tests = both = 0
+    for path in folder.rglob("test_*.py"):
+        text = path.read_text(encoding="utf-8")
+        found = len(re.findall(r"^def test_", text, re.MULTILINE))
+        tests += found
+        both += found if both_modes in text else text.count('@pytest.mark.kafka(mode=["classic", "pipelined"]')
+    return tests + both
+
+
+@pytest.mark.clients
+@pytest.mark.plugin_runs
+def test_all_clients_work_under_xdist_in_any_order_in_every_run(tmp_path, record_property):
+    """As often as RUNS says; a run that fails is told with what it printed, and does not end the others."""
+    tree = Tree(tmp_path)
+    tests = write_suite(tree.folder)
+    failed, load, longest_s = [], 0.0, 0.0
+    for number in range(1, RUNS + 1):
+        seed, begun_s = random.getrandbits(32), time.monotonic()
+        outcome = tree({"conftest.py": IN_DRAWN_ORDER.format(seed=seed)}, "-q", "-n", "2")
+        longest_s = max(longest_s, time.monotonic() - begun_s)
+        load = max(load, os.getloadavg()[0])
+        if outcome.counts() != {"passed": tests}:
+            failed.append(f"run {number}, seed {seed}:\n{outcome.text}")
+    record_property(
+        CAMPAIGN,
+        f"{RUNS} runs of {tests} tests, all clients in both modes on two workers in an order drawn anew: {len(failed)} "
+        f"failed; the longest took {longest_s:.1f} s; load of the machine up to {load:.1f}",
+    )
+    assert failed == [], "\n".join(failed)
