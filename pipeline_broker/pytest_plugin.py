@@ -45,6 +45,8 @@ SECTION_FRESH = "kafka broker, fresh"
 NAME_CHARACTERS_MAX = 200
 """Of a topic and of a file; Kafka's bound is 249 and that of file systems 255."""
 
+PLUGIN = Path(__file__)
+
 _topic_numbers = itertools.count(1)
 _BROKER: pytest.StashKey[EmbeddedBroker] = pytest.StashKey()
 """Of a configuration: the broker of the session, while there is one."""
@@ -301,12 +303,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     try:
         _marked(item)
     except _WrongMarkerError as error:
-        pytest.fail(f"@pytest.mark.kafka {error}", pytrace=False)
+        raise pytest.fail.Exception(f"@pytest.mark.kafka {error}", pytrace=False) from None
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Any:
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     """Put what the broker saw below a test that failed."""
+    if call.excinfo is not None and not item.config.getoption("fulltrace"):
+        _end_at_the_test(call.excinfo.value)
     report: pytest.TestReport = yield
     if report.when == "call":
         item.stash[_HAS_PASSED] = report.passed
@@ -320,6 +324,18 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
         for section, (broker, island) in brokers.items():
             report.sections.append((section, _told(item, section, broker, () if island is None else island.rules)))
     return report
+
+
+def _end_at_the_test(error: BaseException) -> None:
+    """Show of a mistake that this package tells the line of the test that made it, and none of ours below."""
+    if type(error).__module__.partition(".")[0] != __package__:
+        return
+    entry = error.__traceback__
+    while entry is not None and (below := entry.tb_next) is not None:
+        path = Path(below.tb_frame.f_code.co_filename)
+        if path != PLUGIN and path.is_relative_to(PLUGIN.parent):
+            entry.tb_next = None
+        entry = below
 
 
 def _uses(item: pytest.Item, broker: EmbeddedBroker) -> bool:

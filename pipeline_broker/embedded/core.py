@@ -373,6 +373,8 @@ class Core:
             return True if logs and not idle else None
 
         def missing() -> str:
-            return f"nobody fetches from {topic!r}" + (f", partitions {idle}" if idle else ": there is no such topic")
+            return f"no consumer fetches from {topic!r}" + (
+                f", partitions {idle}" if idle else ": there is no such topic"
+            )
 
         await self.wait_until(look, timeout_seconds, missing)

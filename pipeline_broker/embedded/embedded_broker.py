@@ -21,6 +21,7 @@ from pipeline_broker.embedded.record_assertion import Expected, difference
 from pipeline_broker.embedded.record_reader import RecordReader
 from pipeline_broker.embedded.settings import SettingValue, setting_text
 from pipeline_broker.embedded.shown import Group, Record, Snapshot, decoded
+from pipeline_broker.faults.names import api_keys
 from pipeline_broker.records.batch import NewRecord
 from pipeline_broker.telemetry.recent_requests import AnsweredRequest
 from pipeline_broker.wire.error import ErrorCode
@@ -93,7 +94,7 @@ class EmbeddedBroker(Lifecycle):
         value: bytes | str | None,
         *,
         key: bytes | str | None = None,
-        headers: Iterable[tuple[str, bytes | str | None]] = (),
+        headers: Iterable[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None] = (),
         partition: int | None = None,
         timestamp: int | None = None,
     ) -> Record:
@@ -101,7 +102,7 @@ class EmbeddedBroker(Lifecycle):
 
         Args:
             value, key: a text is encoded as UTF-8.
-            headers: names and values.
+            headers: names and values, as pairs or as a dictionary.
             partition: None for the one that Kafka's clients choose for the key, and 0 without a key.
             timestamp: milliseconds since 1970; None for now.
 
@@ -109,7 +110,8 @@ class EmbeddedBroker(Lifecycle):
             RefusedError: Kafka's error.
             EmbeddedBrokerError: key, value or a header is neither text nor bytes nor None.
         """
-        contents = tuple((name, encoded("produce", content)) for name, content in headers)
+        pairs = headers.items() if isinstance(headers, Mapping) else headers
+        contents = tuple((name, encoded("produce", content)) for name, content in pairs)
         content = NewRecord(
             encoded("produce", value), encoded("produce", key), -1 if timestamp is None else timestamp, contents
         )
@@ -139,7 +141,8 @@ class EmbeddedBroker(Lifecycle):
         async def read() -> list[tuple[int, int, bytes]]:
             core.note_topic(topic)
             if self._running.broker.topics.get(topic) is None:
-                raise RefusedError(f"records({topic!r})", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                raise RefusedError(f"records({topic!r})", missing, "there is no such topic")
             reader = RecordReader(self._running.broker, topic, partition, is_committed=committed)
             await reader.read()
             return reader.batches
@@ -325,10 +328,14 @@ class EmbeddedBroker(Lifecycle):
     # What happened, and what is to happen
 
     def requests(self, api: str | None = None) -> list[AnsweredRequest]:
-        """The last requests of clients with their stamps, oldest first; of one API, by Kafka's name, or of all."""
-        core = self._of_core
+        """The last requests of clients with their stamps, oldest first; of one API, by Kafka's name, or of all.
+
+        Raises:
+            FaultError: there is no such API.
+        """
+        core, name = self._of_core, api and api_keys(api)[0]
         found = self.on_loop(lambda _: list(core.requests))
-        return [request for request in found if api in (None, request.api)]
+        return [request for request in found if name in (None, request.api)]
 
     def topics_asked(self) -> list[str]:
         """The topics that this process created, wrote or read in the island, without clients; the newest last."""

@@ -45,7 +45,7 @@ def difference(records: Sequence[Record], expected: Iterable[Expected], *, any_o
     lines = _unordered(left, right) if any_order else _ordered(records, left, right)
     if lines is None:
         return None
-    head = f"{len(records)} records are there, {len(wanted)} were expected (- is missing, + is too much):"
+    head = f"expected {len(wanted)}, found {len(records)} (- is missing, + is too much):"
     more = [f"  ... and {len(lines) - LINES_MAX} lines more"] if len(lines) > LINES_MAX else []
     return "\n".join([head, *lines[:LINES_MAX], *more])
 

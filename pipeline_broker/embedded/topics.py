@@ -70,6 +70,9 @@ async def produce(running: Running, name: str, record: NewRecord, partition: int
         timeout_ms=TIMEOUT_MS,
         topic_data=[ProduceRequest.TopicProduceData(name=name, topic_id=topic.topic_id, partition_data=[data])],
     )
+    if not 0 <= partition < topic.partitions:
+        there = f"there is no partition {partition} of {topic.partitions}"
+        raise RefusedError(f"produce({name!r})", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, there)
     answer = (await ask(running, message, now_ms)).responses[0].partition_responses[0]
     _check(f"produce({name!r})", answer.error_code, answer.error_message)
     key = None if record.key is None else bytes(record.key)

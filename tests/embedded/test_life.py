@@ -272,7 +272,9 @@ def test_a_wait_ends_with_what_was_there_instead():
             broker.wait_records("t", 2, timeout=0.01)
         with pytest.raises(TimeoutError, match=r"^there is no group 'g', after 0\.01 s$"):
             broker.wait_assigned("g", timeout=0.01)
-        with pytest.raises(TimeoutError, match=r"^nobody fetches from 't', partitions \[0\], after 0\.01 s$"):
+        with pytest.raises(TimeoutError, match=r"^no consumer fetches from 't', partitions \[0\], after 0\.01 s$"):
             broker.wait_fetching("t", timeout=0.01)
-        with pytest.raises(TimeoutError, match=r"^nobody fetches from 'u': there is no such topic, after 0\.01 s$"):
+        with pytest.raises(
+            TimeoutError, match=r"^no consumer fetches from 'u': there is no such topic, after 0\.01 s$"
+        ):
             broker.wait_fetching("u", timeout=0.01)

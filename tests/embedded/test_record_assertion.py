@@ -40,7 +40,7 @@ def test_differences_are_told_in_lines_with_places():
     there = [(b"k", b"one"), (b"k", b"twice"), (b"k", b"twice"), (None, b"\xff")]
     wanted = [("k", "one"), ("k", "twice"), (None, None), (None, b"\xff")]
     assert difference(made(there), wanted, any_order=False) == (
-        "4 records are there, 4 were expected (- is missing, + is too much):\n"
+        "expected 4, found 4 (- is missing, + is too much):\n"
         "  'k': 'one'  at t[0] offset 0\n"
         "  'k': 'twice'  at t[0] offset 1\n"
         "- null: null\n"
@@ -48,7 +48,7 @@ def test_differences_are_told_in_lines_with_places():
         "  null: b'\\xff'  at t[0] offset 3"
     )
     assert difference(made(there), ["one", "twice"], any_order=True) == (
-        "4 records are there, 2 were expected (- is missing, + is too much):\n+ 'twice'\n+ b'\\xff'"
+        "expected 2, found 4 (- is missing, + is too much):\n+ 'twice'\n+ b'\\xff'"
     )
 
 
@@ -85,7 +85,7 @@ def test_records_are_waited_for_and_others_are_an_assertion_that_failed(mode):
         broker.produce("t", "one", key="k")
         broker.assert_records("t", ["one"])
         broker.assert_records("t", [("k", b"one")], partition=0)
-        with pytest.raises(AssertionError, match=r"^the topic 't' has other records: 1 records are there, 2 were"):
+        with pytest.raises(AssertionError, match=r"^the topic 't' has other records: expected 2, found 1"):
             broker.assert_records("t", ["one", "two"], timeout=0.1)
         with pytest.raises(AssertionError, match=r"\+ 'one'  at t\[0\] offset 0$"):
             broker.assert_records("t", [])
