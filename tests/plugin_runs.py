@@ -118,8 +118,13 @@ def run_pytest(folder, *arguments):
 class Outcome:
     """Of a run of pytest."""
 
-    text: str
+    printed: str
+    errors: str
     code: int
+
+    @property
+    def text(self):
+        return self.printed + self.errors
 
     def counts(self):
         """How many tests passed, failed, ... by the last line."""
@@ -130,7 +135,8 @@ class Outcome:
 
     @property
     def last(self):
-        return self.text.rstrip().splitlines()[-1]
+        """Of pytest: what clients write to standard error, as librdkafka does, may come later."""
+        return self.printed.rstrip().splitlines()[-1]
 
 
 class Tree:
@@ -146,4 +152,4 @@ class Tree:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(textwrap.dedent(text), encoding="utf-8")
         result = run_pytest(self.folder, *arguments)
-        return Outcome(result.stdout + result.stderr, result.returncode)
+        return Outcome(result.stdout, result.stderr, result.returncode)
