@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 from pipeline_broker.client.answers import answer_to, answers_to
 from pipeline_broker.client.cluster import Cluster
-from pipeline_broker.client.errors import check
+from pipeline_broker.client.errors import BrokerRefused, check
 from pipeline_broker.security.acl import AclBinding, AclFilter, AclOperation, PatternType, PermissionType, ResourceType
+from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.security.create_acls import CreateAclsRequest, CreateAclsResponse
 from pipeline_broker.wire.messages.security.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from pipeline_broker.wire.messages.security.describe_acls import DescribeAclsRequest, DescribeAclsResponse
@@ -30,7 +31,7 @@ async def list_acls(cluster: Cluster, wanted: AclFilter) -> list[AclBinding]:
 
     async def attempt() -> list[AclBinding]:
         answer = await cluster.ask(request, DescribeAclsResponse)
-        check(answer.error_code, "access rules", answer.error_message)
+        _check(answer.error_code, "access rules", answer.error_message)
         return sorted(
             _binding(found.resource_type, found.resource_name, found.pattern_type, rule)
             for found in answer.resources
@@ -66,7 +67,7 @@ async def create_acls(cluster: Cluster, bindings: Sequence[AclBinding]) -> None:
         answer = await cluster.ask(request, CreateAclsResponse)
         numbers = range(len(bindings))
         for at, it in answers_to(numbers, enumerate(answer.results), lambda at: _words(bindings[at])).items():
-            check(it.error_code, _words(bindings[at]), it.error_message)
+            _check(it.error_code, _words(bindings[at]), it.error_message)
 
     await cluster.retrying(attempt)
 
@@ -84,7 +85,7 @@ async def delete_acls(cluster: Cluster, wanted: AclFilter) -> list[AclBinding]:
     async def attempt() -> None:
         answer = await cluster.ask(request, DeleteAclsResponse)
         result = answer_to(0, enumerate(answer.filter_results), "access rules")
-        check(result.error_code, "access rules", result.error_message)
+        _check(result.error_code, "access rules", result.error_message)
         for rule in result.matching_acls:
             check(rule.error_code, f"the rule for {rule.principal}", rule.error_message)
             deleted.add(_binding(rule.resource_type, rule.resource_name, rule.pattern_type, rule))
@@ -125,3 +126,10 @@ def _binding(
         AclOperation(rule.operation),
         PermissionType(rule.permission_type),
     )
+
+
+def _check(code: int, what: str, message: str | None) -> None:
+    if code == ErrorCode.SECURITY_DISABLED:
+        words = "the broker has no authorizer, so there are no rules: set authorizer.class.name where it is started"
+        raise BrokerRefused(f"{words} (SECURITY_DISABLED)", code)
+    check(code, what, message)

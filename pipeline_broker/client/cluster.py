@@ -103,7 +103,7 @@ class Cluster:
             return link
 
     def _place(self, node: int | None) -> int:
-        is_alone = self._topology is not None and len(self._topology.brokers) <= 1
+        is_alone = self._topology is not None and self._topology.brokers.keys() <= {node}
         return _FOUND if node is None or is_alone else node
 
     async def _open(self, place: int) -> Link:

@@ -59,7 +59,7 @@ def framed(body: bytes) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
-def refuse(error_code: int, what: str) -> None:
-    """Turn an error code of the broker into a ClientError."""
+def refuse(error_code: int, what: str, remedy: str = "") -> None:
+    """Turn an error code of the broker into a ClientError; a remedy is what the user should look at."""
     if error_code:
-        raise ClientError(f"{what}: the broker answered {error_name(error_code)}")
+        raise ClientError(f"{what}: the broker answered {error_name(error_code)}" + (f": {remedy}" if remedy else ""))

@@ -102,12 +102,15 @@ async def _authenticate(dialogue: Dialogue, security: ClientSecurity) -> None:
     handshake = await dialogue.ask(SaslHandshakeRequest(security.mechanism), SaslHandshakeResponse, _HANDSHAKE_VERSION)
     offered = ", ".join(handshake.mechanisms)
     refuse(handshake.error_code, f"SASL {security.mechanism} (it offers {offered or 'nothing'})")
+    remedy = (
+        "are sasl.username and sasl.password right?" if security.bearer is None else "is it for this broker, and valid?"
+    )
     conversation = security.converse()
     token = await _first_token(conversation, may_block=security.bearer is not None)
     while True:
         request = SaslAuthenticateRequest(token)
         answer = await dialogue.ask(request, SaslAuthenticateResponse, _AUTHENTICATE_VERSION)
-        refuse(answer.error_code, f"{security.name} by {security.mechanism}")
+        refuse(answer.error_code, f"{security.name} by {security.mechanism}", remedy)
         try:
             token = conversation.send(bytes(answer.auth_bytes))
         except StopIteration:

@@ -273,7 +273,9 @@ async def abort_transaction(cluster: Cluster, topic: str, partition: int, start_
     """
     found = [it for it in await producers_of(cluster, topic, [partition]) if it.started_at == start_offset]
     if not found:
-        raise ClientError(f"no open transaction of {topic}-{partition} began at offset {start_offset}: see `producers`")
+        raise ClientError(
+            f"no open transaction of {topic}-{partition} began at offset {start_offset}: see `transactions producers`"
+        )
     if len(found) > 1:
         raise ClientError(f"the broker names {len(found)} producers with a transaction from offset {start_offset} on")
     (producer,) = found

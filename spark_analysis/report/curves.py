@@ -120,7 +120,7 @@ def _heat(ratio: Ratio | None, strongest: float) -> charts.Heat | None:
         return None
     kind = "side-1" if ratio.above else "side-0" if ratio.below else "unclear"
     share = abs(math.log(ratio.value)) / strongest
-    return charts.Heat("\N{ALMOST EQUAL TO} 1x" if kind == "unclear" else times(ratio.value), ends(ratio), kind, share)
+    return charts.Heat("not decided" if kind == "unclear" else times(ratio.value), ends(ratio), kind, share)
 
 
 def _where(connections: int, delay: float, variant: str = "") -> str:

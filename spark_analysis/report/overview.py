@@ -71,7 +71,7 @@ def _light(comparison: Comparison) -> Markup:
     if quality.light is Light.POOR:
         again = element("code", text(command(comparison)))
         parts.append(
-            element("p", text("Repeat it while nothing else runs on this machine, or with more rounds: "), again)
+            element("p", text("Repeat it while nothing else runs on this machine, or with a higher --rounds: "), again)
         )
     noise = noise_sentence(comparison)
     if not any(noise.rstrip(".") in reason for reason in quality.reasons):

@@ -1,4 +1,4 @@
-"""The compose file and the unit of examples/object-store start what they say, without containers and systemd."""
+"""The compose file of examples/object-store and the units start what they say, without containers and systemd."""
 
 import os
 import re
@@ -16,6 +16,7 @@ from tests.objects import s3_servers
 from tests.required import require_tool
 
 EXAMPLES = Path(__file__).parents[2] / "examples/object-store"
+ON_A_DISK = EXAMPLES.parent / "systemd/pipeline-broker.service"
 WAIT_SECONDS = 30
 
 
@@ -68,13 +69,13 @@ def test_a_broker_of_the_compose_file_serves_and_its_standby_goes_on(tmp_path):
         assert ended(processes["standby"]) == [0]
 
 
-def unit():
-    lines = (EXAMPLES / "pipeline-broker@.service").read_text(encoding="utf-8").splitlines()
+def unit(path):
+    lines = path.read_text(encoding="utf-8").splitlines()
     return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
 
 
 def test_the_unit_starts_a_broker_of_its_environment_file(tmp_path):
-    fields = unit()
+    fields = unit(EXAMPLES / "pipeline-broker@.service")
     own = {"STORE": f"file://{tmp_path}/store", "PORT": "0", "CACHE_DIRECTORY": str(tmp_path / "cache")}
     command = re.sub(r"\$\{(\w+)\}", lambda found: shlex.quote(own[found[1]]), fields["ExecStart"])
     program, *arguments = shlex.split(command)
@@ -86,13 +87,25 @@ def test_the_unit_starts_a_broker_of_its_environment_file(tmp_path):
     assert (fields["KillSignal"], fields["Restart"], fields["DynamicUser"]) == ("SIGTERM", "always", "yes")
 
 
-def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path):
+def test_the_unit_of_one_machine_starts_a_broker_of_its_settings(tmp_path):
+    fields = unit(ON_A_DISK)
+    (tmp_path / "server.properties").write_text("listeners=PLAINTEXT://127.0.0.1:0\n")
+    command = fields["ExecStart"].replace("${STATE_DIRECTORY}", str(tmp_path / "state"))
+    program, *arguments = shlex.split(command.replace("/etc/pipeline-broker", str(tmp_path)))
+    assert program == "/opt/pipeline-broker/bin/pipeline-broker"
+    process = started(arguments, {}, tmp_path)
+    assert READY_LINE.fullmatch(read_line(process, WAIT_SECONDS))
+    assert ended(process) == [0]
+
+
+@pytest.mark.parametrize("unit", [EXAMPLES / "pipeline-broker@.service", ON_A_DISK], ids=lambda path: path.name)
+def test_systemd_finds_nothing_wrong_with_a_unit(unit, tmp_path):
     verify = require_tool("systemd-analyze")
     program = tmp_path / "pipeline-broker"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    text = (EXAMPLES / "pipeline-broker@.service").read_text(encoding="utf-8")
-    path = tmp_path / "pipeline-broker@first.service"
+    text = unit.read_text(encoding="utf-8")
+    path = tmp_path / unit.name.replace("@", "@first")
     path.write_text(text.replace("/opt/pipeline-broker/bin/pipeline-broker", str(program)))
     said = subprocess.run(
         [verify, "verify", "--man=no", "--recursive-errors=no", str(path)], capture_output=True, text=True, check=False

@@ -9,7 +9,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
-    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "data/README.md", ROOT / "changelog.d/README.md"]
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        ROOT / "data/README.md",
+        ROOT / "changelog.d/README.md",
+        ROOT / "examples/README.md",
+    ]
 )
 
 

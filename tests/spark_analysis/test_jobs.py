@@ -23,6 +23,7 @@ from spark_analysis import (
     trace_quality,
 )
 from spark_analysis.convert import convert
+from spark_analysis.latency import client_runs
 from spark_analysis.stage import CELL_COLUMNS, QUANTILES
 from spark_analysis.tables import REQUEST_STAMPS, STAGES
 from tests.spark_analysis import queueing
@@ -221,6 +222,11 @@ def test_a_clock_that_stepped_back_an_error_and_a_lost_answer_are_told(run):
     assert told == (3000, 1, 5000.0, 1, 1)
     row = rows[RUNS["mm1"], "requests"]
     assert (row["rows"], row["backwards"], row["step_us"], row["errors"]) == (CUSTOMERS, 0, 0.0, None)
+
+
+def test_a_request_without_an_answer_has_no_latency(run):
+    (row,) = client_runs(run).where(f"run = {RUNS['stepped']}").collect()
+    assert (row["requests"], row["samples"]) == (3000, 2999)
 
 
 def test_end_to_end_percentiles_reach_to_four_nines(run):

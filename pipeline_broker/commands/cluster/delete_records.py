@@ -63,5 +63,4 @@ def delete_records(reach: Reach, topics: Sequence[str], before: str, *, execute:
         print_json({"executed": execute, "partitions": plan})
         return
     print_table(plan, ["topic", "partition", "start", "to", "end"])
-    if not execute:
-        click.echo("nothing was deleted: give --execute to do it", err=True)
+    click.echo("deleted" if execute else "nothing was deleted: give --execute to do it", err=True)

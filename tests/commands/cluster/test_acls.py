@@ -146,5 +146,5 @@ def test_what_cannot_be_meant_is_one_line(call, arguments, message):
 
 def test_a_broker_without_an_authorizer_says_so(one_broker):
     called = CommandLine(one_broker.bootstrap_servers)("acls", "list", code=1)
-    assert "SECURITY_DISABLED" in called.err
+    assert "set authorizer.class.name where it is started (SECURITY_DISABLED)" in called.err
     assert called.err.count("\n") == 1

@@ -81,7 +81,8 @@ def test_a_token_that_the_broker_does_not_take_is_one_line(guarded, tmp_path):
     path = tmp_path / "token"
     path.write_text(bearer(-100))
     called = guarded("topics", "list", *options(SASL | {URL: path.as_uri()}), code=1)
-    assert called.err == "Error: the token by OAUTHBEARER: the broker answered SASL_AUTHENTICATION_FAILED\n"
+    words = "the broker answered SASL_AUTHENTICATION_FAILED: is it for this broker, and valid?"
+    assert called.err == f"Error: the token by OAUTHBEARER: {words}\n"
 
 
 def test_credentials_that_the_provider_does_not_take_are_one_line(guarded, identity):

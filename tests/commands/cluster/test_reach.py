@@ -58,7 +58,7 @@ def test_a_file_of_either_kind_opens_a_secured_broker(secured, authority, mechan
 def test_single_properties_go_over_the_file_and_the_environment_names_it(secured, authority, name, tmp_path):
     variables = {"PIPELINE_BROKER_COMMAND_CONFIG": str(written(tmp_path, librdkafka(authority, password="wrong")))}
     called = secured("topics", "list", code=1, environment=variables)
-    assert "SASL_AUTHENTICATION_FAILED" in called.err
+    assert "SASL_AUTHENTICATION_FAILED: are sasl.username and sasl.password right?" in called.err
     assert "wrong" not in called.err
     secured("topics", "create", name, "-X", "sasl.password=secret", environment=variables)
 
