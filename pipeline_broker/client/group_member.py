@@ -142,7 +142,7 @@ class GroupMember:
             try:
                 subscription, _ = decode(ConsumerProtocolSubscription, 0, member.metadata, 2)
             except DecodeError as error:
-                raise ClientError(f"a member of group {self._group} is no consumer: {error}") from None
+                raise ClientError(f"a member of group {self._group} is not a consumer: {error}") from None
             subscriptions[member.member_id] = subscription.topics
         topics = sorted({topic for wanted in subscriptions.values() for topic in wanted})
         topology = await self._cluster.refresh(topics)

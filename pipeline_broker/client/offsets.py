@@ -66,7 +66,7 @@ def read_place(text: str, now_ms: int | None = None) -> Place:
     if re.fullmatch(r"-?\d{1,19}", text) and abs(int(text)) <= OFFSET_MAX:
         number = int(text)
         return Place(before_end=-number) if text.startswith("-") else Place(offset=number)
-    raise ValueError(f"{text!r} is no place: give beginning, end, an offset, -10 for the last ten, or @TIME")
+    raise ValueError(f"{text!r} is not a place: give beginning, end, an offset, -10 for the last ten, or @TIME")
 
 
 def _time_ms(text: str, now_ms: int) -> int:
@@ -79,7 +79,7 @@ def _time_ms(text: str, now_ms: int) -> int:
         return round(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError):
         raise ValueError(
-            f"{text!r} is no time: give 2026-08-01T12:00, milliseconds since 1970, or -5m for five minutes ago"
+            f"{text!r} is not a time: give 2026-08-01T12:00, milliseconds since 1970, or -5m for five minutes ago"
         ) from None
 
 

@@ -80,7 +80,7 @@ async def alter_quotas(cluster: Cluster, entity: Entity, changes: Mapping[str, s
 
     Raises:
         BrokerRefused: there is no quota of such a name, or it may not be changed.
-        ClientError: a value is no number, or no broker can be asked.
+        ClientError: a value is not a number, or no broker can be asked.
     """
     parts = [AlterClientQuotasRequest.EntityData(kind, name) for kind, name in entity.items()]
     operations = [
@@ -117,5 +117,5 @@ def _number(name: str, text: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ClientError(f"{name}: {text!r} is no number")
+        raise ClientError(f"{name}: {text!r} is not a number")
     return number

@@ -113,7 +113,7 @@ def _bytes(given: dict[str, Any], name: str) -> bytes | None:
             return base64.b64decode(encoded, validate=True)
         except binascii.Error:
             pass
-    raise RecordFormError(f"{name}{_SUFFIX} is no base64")
+    raise RecordFormError(f"{name}{_SUFFIX} is not base64")
 
 
 def _headers(given: Any) -> tuple[tuple[str, Buffer | None], ...]:
@@ -136,5 +136,5 @@ def _number(given: dict[str, Any], name: str, largest: int) -> int | None:
     if number is None:
         return None
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= largest:
-        raise RecordFormError(f"{name} is no number from 0 to {largest}")
+        raise RecordFormError(f"{name} is not a number from 0 to {largest}")
     return number

@@ -99,7 +99,7 @@ PLAN_OPTIONS = (
     type=click.Choice(list(PROFILES)),
     default="quick",
     show_default=True,
-    help="How much is run: about two minutes, or less than half an hour.",
+    help="How much to run: about three minutes, or less than half an hour.",
 )
 @click.option("--in-flight", type=_COUNTS, default=(), help="Requests in flight per connection, such as 1,5,64.")
 @click.option("--connections", type=_COUNTS, default=(), help="Connections, such as 1,16.")
@@ -112,7 +112,7 @@ PLAN_OPTIONS = (
 )
 @click.option("--rounds", type=click.IntRange(1, 1000), default=None, help="Untraced rounds.  [default: the profile's]")
 @click.option(
-    "--seed", type=click.IntRange(0, 1 << 53), help="Of the order of the runs.  [default: drawn, and printed]"
+    "--seed", type=click.IntRange(0, 1 << 53), help="Seed of the order of the runs.  [default: drawn, and printed]"
 )
 @click.option("--modes", type=Modes(), default=COMPARED_MODES, help="Sides A and B.  [default: classic,pipelined]")
 @click.option(
@@ -131,7 +131,7 @@ PLAN_OPTIONS = (
     "--store",
     "store_url",
     metavar="URL",
-    help="Have journal and archive of both in this store: s3://BUCKET/PREFIX, file:///DIR or memory://.",
+    help="Keep journal and archive of both in this store: s3://BUCKET/PREFIX, file:///DIR or memory://.",
 )
 @click.option(
     "--store-delay",

@@ -36,7 +36,7 @@ EXIT_USAGE = 2
     type=click.IntRange(0),
     default=1,
     show_default=True,
-    help="With --store: whose.",
+    help="With --store: the node.id of the broker.",
 )
 @click.option(
     "--show",

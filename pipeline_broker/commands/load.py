@@ -78,9 +78,9 @@ def _option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
     "--arrivals",
     type=click.Choice(["constant", "poisson"]),
     default="constant",
-    help="How the requests of an open loop come.",
+    help="How the requests of an open loop arrive.",
 )
-@_option("--think-time", "think_s", type=Duration(), default=0.0, help="Wait so long after an answer (5ms, 1s).")
+@_option("--think-time", "think_s", type=Duration(), default=0.0, help="How long to wait after an answer (5ms, 1s).")
 @_option("--record-size", type=click.IntRange(0, 1_000_000), default=100, help="Bytes of a record.")
 @_option("--batch", "batch_records", type=click.IntRange(1, 100_000), default=1, help="Records in a request.")
 @_option(
@@ -91,7 +91,7 @@ def _option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
 )
 @_option("--keys", type=click.IntRange(0, 1_000_000), default=0, help="Different keys, which choose the partition.")
 @_option("--key-skew", type=click.FloatRange(0, 10), default=0.0, help="Exponent of a Zipf distribution of the keys.")
-@_option("--acks", type=click.Choice(list(ACKS)), default="all", help="What answers a request; 0: nothing.")
+@_option("--acks", type=click.Choice(list(ACKS)), default="all", help="Which acknowledgement to wait for; 0: none.")
 @_option("--idempotent", "is_idempotent", is_flag=True, help="Each connection is an idempotent producer.")
 @_option(
     "--transaction",
@@ -103,9 +103,11 @@ def _option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
 @_option("--read-share", type=click.FloatRange(0, 1), default=0.0, help="Share of the requests that read.")
 @_option("--read-bytes", type=click.IntRange(1, 64 << 20), default=1 << 20, help="Bytes that a read asks for.")
 @_option("--seconds", type=click.FloatRange(0.05, 86_400), default=5.0, help="How long to send, warm-up included.")
-@_option("--warmup", "warmup_s", type=Duration("s"), help="Not counted at first.  [default: a tenth, at most 1s]")
+@_option(
+    "--warmup", "warmup_s", type=Duration("s"), help="How long not to count at first.  [default: a tenth, at most 1s]"
+)
 @_option("--topic", default="load", help="Topic; created when missing.")
-@_option("--partitions", type=click.IntRange(1, 10_000), default=4, help="Partitions of it that are used.")
+@_option("--partitions", type=click.IntRange(1, 10_000), default=4, help="How many of its partitions to use.")
 @click.option(
     "--set",
     "security",
@@ -113,7 +115,7 @@ def _option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
     multiple=True,
     help="A property of librdkafka for TLS and SASL, such as security.protocol=ssl; repeatable.",
 )
-@_option("--seed", type=int, default=0, help="Of what is drawn: Poisson moments, keys.")
+@_option("--seed", type=int, default=0, help="Seed of what is drawn: Poisson moments, keys.")
 @_option(
     "--replay",
     type=click.Path(path_type=Path),

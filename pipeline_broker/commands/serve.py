@@ -104,7 +104,7 @@ class EndSignals:
 @click.option(
     "--standby",
     is_flag=True,
-    help="With --wal objects: wait until the broker that has the journal shows no life, and go on with it then.",
+    help="With --wal objects: wait until the broker that owns the journal is gone, then take over.",
 )
 @click.option(
     "--trace",

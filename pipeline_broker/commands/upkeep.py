@@ -94,7 +94,7 @@ def _run(
     config = load_config(config_files, settings)
     directory = config.directory(data)
     if not (directory / JOURNAL_NAME).is_dir():
-        _fail(f"{directory} is no data directory: it has no journal", EXIT_USAGE)
+        _fail(f"{directory} is not a data directory: it has no journal", EXIT_USAGE)
     left_alone: dict[str, list[str]] = {}
     try:
         changed = ask(directory, work.command, topic=topic)["changed"]

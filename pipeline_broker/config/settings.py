@@ -154,7 +154,7 @@ def warning_of_change(name: str) -> str | None:
     prefixed = PREFIXED.fullmatch(name)
     if (name if prefixed is None else prefixed[1]) in known or name.startswith(PLUGIN_PREFIXES):
         return warning_of(name)
-    return f"{name} is kept, but is no property of Kafka's{nearest_hint(name, known)}"
+    return f"{name} is kept, but is not a property of Kafka's{nearest_hint(name, known)}"
 
 
 def _foreign_text(name: str, text: str) -> str:

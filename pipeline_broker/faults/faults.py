@@ -204,7 +204,7 @@ class Faults:
             raise FaultError(f"{effect} is an effect on a store of objects")
         if isinstance(condition, DiskCondition):
             if not isinstance(effect, Delay | Pause | DiskError | Crash):
-                raise FaultError(f"{effect.key} is no effect on a file; there are crash, delay, error, pause")
+                raise FaultError(f"{effect.key} is not an effect on a file; there are crash, delay, error, pause")
             if type(effect) is Crash and self.disk is not None and not self.disk.can_crash:
                 raise FaultError("a crash ends the process: only a broker that runs in a process of its own takes it")
         elif isinstance(effect, DiskError | Crash):
@@ -216,7 +216,7 @@ class Faults:
         if self.store is None:
             raise FaultError("this broker has no store of objects")
         if not isinstance(effect, Delay | Pause | StoreError | Unsure | Outage):
-            raise FaultError(f"{effect.key} is no effect on a store; there are delay, error, outage, pause, unsure")
+            raise FaultError(f"{effect.key} is not an effect on a store; there are delay, error, outage, pause, unsure")
 
     # Looking after them
 

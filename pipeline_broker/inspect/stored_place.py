@@ -89,7 +89,7 @@ def is_there(files: FileSystem, stored: StoredPlace) -> None:
     if place is not None and place.wal == "objects":
         return
     if names.isdisjoint({JOURNAL_NAME, ARCHIVE_NAME}):
-        raise NoDataDirectoryError(f"{stored} is no data directory: it has no journal")
+        raise NoDataDirectoryError(f"{stored} is not a data directory: it has no journal")
 
 
 def _place(files: FileSystem, stored: StoredPlace) -> ArchivePlace | None:

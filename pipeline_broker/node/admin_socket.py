@@ -142,7 +142,7 @@ async def _answer(
         name = request.pop("command")
         command = commands[name]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        answer = _told("this is no command")
+        answer = _told("this is not a command")
     else:
         answer = await _carried_out(name, command, request, fatal)
     with trio.move_on_after(LINE_SECONDS):

@@ -95,7 +95,7 @@ class Call:
             content = json.loads(self.request.body)
             json.dumps(content, ensure_ascii=False).encode()  # half a character is in no record
         except (ValueError, RecursionError) as error:
-            raise RegistryError(400, f"The body is no JSON: {str(error)[:200]}") from None
+            raise RegistryError(400, f"The body is not JSON: {str(error)[:200]}") from None
         return content
 
     def version(self, *, with_deleted: bool = False) -> Version:
@@ -306,7 +306,7 @@ def _get_config(call: Call) -> Decision:
 def _put_config(call: Call) -> Decision:
     subject, body = _own(call), call.body()
     if not isinstance(body, dict):
-        raise RegistryError(422, "The body is no object of JSON")
+        raise RegistryError(422, "The body is not an object of JSON")
     _check_room(call, subject)
     level = body.get("compatibility", body.get("compatibilityLevel"))
     if level is not None and (not isinstance(level, str) or level.upper() not in Level.__members__):

@@ -31,7 +31,7 @@ def wrong_default(root: avro.schema.Schema, known: Collection[avro.schema.Schema
     for field in _fields(root, known):
         if field.has_default and not _is_value(field.type, field.default):
             default, kind = (text[:SHOWN_CHARACTERS_MAX] for text in (json.dumps(field.default), str(field.type)))
-            return f"Invalid default for field {field.name}: {default} is no value of the type {kind}"
+            return f"Invalid default for field {field.name}: {default} is not a value of the type {kind}"
     return None
 
 

@@ -115,7 +115,9 @@ def _compiled(
 ) -> tuple[FileDescriptorProto, dict[str, FileDescriptorProto]]:
     for name in dependencies:
         if not SAFE_NAME.fullmatch(name):
-            raise invalid_schema(f"Invalid schema, details: {name[:200]!r} is no name of a file that can be imported")
+            raise invalid_schema(
+                f"Invalid schema, details: {name[:200]!r} is not the name of a file that can be imported"
+            )
     main = next(name for name in (MAIN, f"_{MAIN}", f"__{MAIN}") if name not in dependencies)
     with tempfile.TemporaryDirectory(prefix="protoc-") as folder:
         texts = {name: text_of(file) for name, file in KNOWN.items() if not name.startswith(COMPILER_HAS)}

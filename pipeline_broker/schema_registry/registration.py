@@ -141,7 +141,7 @@ def _new_version(state: RegistryState, version: Version) -> Decision:
 def _number(body: Any, name: str) -> int | None:
     number = body.get(name) if isinstance(body, dict) else None
     if number is not None and (isinstance(number, bool) or not isinstance(number, int) or not LATEST <= number < 2**31):
-        raise RegistryError(422, f"{name} is no number")
+        raise RegistryError(422, f"{name} is not a number")
     return None if number in (None, LATEST) or (name == "id" and number < 0) else number
 
 

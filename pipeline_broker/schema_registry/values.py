@@ -116,7 +116,7 @@ class Schema:
     def read(cls, given: object) -> Schema:
         """The schema of a request's body, or of a stored value; raises RegistryError."""
         if not isinstance(given, Mapping):
-            raise RegistryError(422, "The body is no object of JSON")
+            raise RegistryError(422, "The body is not an object of JSON")
         text, references = given.get("schema"), given.get("references")
         if not isinstance(text, str) or not text.strip():
             raise invalid_schema("Empty schema")

@@ -40,12 +40,12 @@ def read_place(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if colon else LOOPBACK
     if not host or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
-        raise ValueError(f"{text!r} is no PORT or HOST:PORT")
+        raise ValueError(f"{text!r} is not a PORT or HOST:PORT")
     return host, int(port)
 
 
 def split_authority(authority: str) -> tuple[str, int | None]:
-    """Host, in lower case, and port of an authority; the port is None where it is no number."""
+    """Host, in lower case, and port of an authority; the port is None where it is not a number."""
     host, colon, port = authority.rpartition(":")
     if not colon or port.endswith("]"):
         host, port = authority, str(HTTP_PORT)

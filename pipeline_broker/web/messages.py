@@ -85,7 +85,7 @@ class HttpRequest:
         except ValueError as error:
             raise BadRequestError(f"the address cannot be understood: {type(error).__name__}") from None
         if not decoded.startswith("/"):
-            raise BadRequestError("the address is no path")
+            raise BadRequestError("the address is not a path")
         return cls(method=method.decode("ascii"), path=decoded, query=dict(fields), headers=joined, segments=segments)
 
     def json(self) -> Any:
@@ -93,7 +93,7 @@ class HttpRequest:
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
-            raise BadRequestError("the body is no JSON") from None
+            raise BadRequestError("the body is not JSON") from None
 
     def integer(self, name: str, default: int) -> int:
         """A whole number of the query, at least 0; raises BadRequestError."""
@@ -101,7 +101,7 @@ class HttpRequest:
         if not text:
             return default
         if not (text.isascii() and text.isdigit() and len(text) < 20):
-            raise BadRequestError(f"{name} is no whole number from 0 on")
+            raise BadRequestError(f"{name} is not a whole number from 0 on")
         return int(text)
 
 

@@ -184,7 +184,7 @@ def test_what_is_stored_for_all_brokers_decides_unless_it_is_stored_for_one_of_t
 
 
 def test_mistakes_are_one_line(broker_process, tmp_path):
-    assert run("compact", "--data", tmp_path) == (2, f"Error: {tmp_path} is no data directory: it has no journal\n")
+    assert run("compact", "--data", tmp_path) == (2, f"Error: {tmp_path} is not a data directory: it has no journal\n")
     broker = broker_process()
     code, output = run("compact", "--data", broker.data, "--topic", "nope")
     assert (code, output) == (1, "Error: there is no topic 'nope'\n")

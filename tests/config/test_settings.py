@@ -140,7 +140,7 @@ def test_rules_of_access_that_nobody_asks_give_a_warning(name):
     [
         ("num.io.threads", None),
         ("listener.name.external.max.connections", None),
-        ("num.io.thread", "num.io.thread is kept, but is no property of Kafka's; did you mean num.io.threads?"),
+        ("num.io.thread", "num.io.thread is kept, but is not a property of Kafka's; did you mean num.io.threads?"),
         ("num.replica.fetchers", "num.replica.fetchers is accepted, but this broker does not act on it"),
         ("rsm.config.x", "rsm.config.x is accepted, but this broker does not act on it"),
     ],

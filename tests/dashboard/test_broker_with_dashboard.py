@@ -70,7 +70,7 @@ def test_what_clients_ask_is_seen_live_and_the_broker_ends_while_somebody_watche
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--dashboard", "x"], "--dashboard: 'x' is no PORT or HOST:PORT"),
+        (["--dashboard", "x"], "--dashboard: 'x' is not a PORT or HOST:PORT"),
         (["--dashboard-beside", "127.0.0.1:1"], "--dashboard-beside needs --dashboard"),
         (["--dashboard", "0", "--dashboard-beside", "x"], "'x' is no dashboard: give HOST:PORT, or the link"),
     ],

@@ -331,7 +331,7 @@ def test_an_address_that_others_reach_asks_for_a_token(board):
 )
 def test_the_option_is_a_port_or_host_and_port(text, expected):
     if expected is None:
-        with pytest.raises(ValueError, match="is no PORT or HOST:PORT"):
+        with pytest.raises(ValueError, match="is not a PORT or HOST:PORT"):
             DashboardOptions.parse(text)
     else:
         assert DashboardOptions.parse(text) == expected

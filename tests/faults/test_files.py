@@ -170,7 +170,7 @@ def test_a_crash_leaves_what_was_synced_and_nothing_else(steps, before):
 def test_a_crash_is_refused_where_it_would_end_more_than_a_broker(faults, files):
     with pytest.raises(FaultError, match="only a broker that runs in a process of its own"):
         faults.disk_when("sync").crash()
-    with pytest.raises(FaultError, match="drop is no effect on a file"):
+    with pytest.raises(FaultError, match="drop is not an effect on a file"):
         faults.add(DiskCondition(disk="sync"), Choice(), Drop())
     with pytest.raises(FaultError, match="the files of this broker take no fault rules"):
         Faults(None, lambda: 0, lambda: None).disk_when("sync").error()

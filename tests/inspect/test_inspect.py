@@ -210,7 +210,7 @@ def test_an_intact_frame_with_a_bad_batch_is_damage(tmp_path):
 
 def test_what_is_no_data_directory_gets_one_line_and_code_2(tmp_path):
     (tmp_path / "file").write_text("")
-    for name, message in (("missing", "does not exist"), ("", "is no data directory"), ("file", "cannot be read")):
+    for name, message in (("missing", "does not exist"), ("", "is not a data directory"), ("file", "cannot be read")):
         result = run(tmp_path / name)
 
         assert result.exit_code == 2

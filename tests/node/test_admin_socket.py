@@ -106,7 +106,7 @@ NO_COMMANDS = [b"", b"{}", b"[]", b"nonsense", b'{"command": "no such"}', b'{"co
 
 @pytest.mark.parametrize("line", NO_COMMANDS, ids=lambda line: repr(line[:30]))
 def test_what_is_no_command_is_told_so(tmp_path, line):
-    assert json.loads(with_admin(tmp_path, lambda: raw(tmp_path, line + b"\n"))) == {"error": "this is no command"}
+    assert json.loads(with_admin(tmp_path, lambda: raw(tmp_path, line + b"\n"))) == {"error": "this is not a command"}
 
 
 def test_arguments_that_a_command_does_not_take_are_told(tmp_path):

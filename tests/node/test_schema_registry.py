@@ -214,7 +214,7 @@ def test_schemas_survive_a_kill_and_ids_go_on(broker_process):
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
-    [(["--schema-registry", "x"], "--schema-registry: 'x' is no PORT or HOST:PORT")],
+    [(["--schema-registry", "x"], "--schema-registry: 'x' is not a PORT or HOST:PORT")],
 )
 def test_a_registry_that_cannot_be_had_is_one_line(tmp_path, arguments, complaint):
     command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", "0", "--data", str(tmp_path / "data")]

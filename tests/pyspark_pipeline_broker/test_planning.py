@@ -222,7 +222,7 @@ def test_transactions_are_shown_as_a_reader_of_committed_records_sees_them(tmp_p
 
 
 def test_another_directory_a_missing_topic_and_a_missing_partition_are_one_line(tmp_path, directory):
-    with pytest.raises(NoDataDirectoryError, match="is no data directory"):
+    with pytest.raises(NoDataDirectoryError, match="is not a data directory"):
         rows(tmp_path, subscribe="events")
     with pytest.raises(NoDataDirectoryError, match="has no topic nothing, other"):
         rows(directory, subscribe="other,events,nothing")

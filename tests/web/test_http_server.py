@@ -369,5 +369,5 @@ def test_a_place_is_a_port_of_this_machine_or_of_an_address(text, place):
 
 @pytest.mark.parametrize("text", ["", "x", ":80", "65536", "a:b", "1:"])
 def test_what_is_no_place_is_refused(text):
-    with pytest.raises(ValueError, match="is no PORT or HOST:PORT"):
+    with pytest.raises(ValueError, match="is not a PORT or HOST:PORT"):
         read_place(text)

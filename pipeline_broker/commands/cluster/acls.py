@@ -63,11 +63,11 @@ def _resources(function: Command) -> Command:
     return with_options(
         wrapper,
         click.option("--topic", "topics", multiple=True, help="A topic; * for every one; repeatable."),
-        click.option("--group", "groups", multiple=True, help="The same of a group."),
+        click.option("--group", "groups", multiple=True, help="A group; repeatable."),
         click.option("--cluster", "is_cluster", is_flag=True, help="The cluster itself."),
-        click.option("--transactional-id", "transactional_ids", multiple=True, help="The same of a transactional id."),
-        click.option("--delegation-token", "delegation_tokens", multiple=True, help="The same of a delegation token."),
-        click.option("--user-principal", "users", multiple=True, help="The same of a user with tokens."),
+        click.option("--transactional-id", "transactional_ids", multiple=True, help="A transactional id; repeatable."),
+        click.option("--delegation-token", "delegation_tokens", multiple=True, help="A delegation token; repeatable."),
+        click.option("--user-principal", "users", multiple=True, help="A user whose tokens are meant; repeatable."),
     )
 
 
@@ -88,7 +88,12 @@ def _selecting(function: Command) -> Command:
             show_default=True,
             help="How the names of the rules are meant; match: all rules that act on this name.",
         ),
-        click.option("--principal", "principals", multiple=True, help="Such as User:ada; repeatable."),
+        click.option(
+            "--principal",
+            "principals",
+            multiple=True,
+            help="Only rules for this principal, such as User:ada; repeatable.",
+        ),
         click.option("--host", help="Only rules for this address."),
         _operations,
         click.option(
@@ -135,13 +140,22 @@ def list_(reach: Reach, *, as_json: bool, **selection: Any) -> None:
     show_default=True,
     help="Whether a name is the whole name, or the beginning of one.",
 )
-@click.option("--allow-principal", "allowed", multiple=True, help="Such as User:ada, or User:* for all; repeatable.")
-@click.option("--deny-principal", "denied", multiple=True, help="The same, denied: it goes over what is allowed.")
-@click.option("--allow-host", "allowed_hosts", multiple=True, help="From where; everywhere if not given; repeatable.")
-@click.option("--deny-host", "denied_hosts", multiple=True, help="The same of what is denied.")
+@click.option(
+    "--allow-principal",
+    "allowed",
+    multiple=True,
+    help="Allow this principal, such as User:ada, or User:* for all; repeatable.",
+)
+@click.option("--deny-principal", "denied", multiple=True, help="Deny this principal, whatever is allowed; repeatable.")
+@click.option(
+    "--allow-host", "allowed_hosts", multiple=True, help="From this address; from everywhere if not given; repeatable."
+)
+@click.option("--deny-host", "denied_hosts", multiple=True, help="Deny from this address; repeatable.")
 @_operations
-@click.option("--producer", "is_producer", is_flag=True, help="What a producer needs of --topic, --transactional-id.")
-@click.option("--consumer", "is_consumer", is_flag=True, help="What a consumer needs of --topic and --group.")
+@click.option(
+    "--producer", "is_producer", is_flag=True, help="Allow what a producer needs of --topic, --transactional-id."
+)
+@click.option("--consumer", "is_consumer", is_flag=True, help="Allow what a consumer needs of --topic and --group.")
 @click.option("--idempotent", "is_idempotent", is_flag=True, help="With --producer: also what idempotence needs.")
 @as_json_option
 @reaching
@@ -316,7 +330,7 @@ def _of_clients(
 def _principal(text: str) -> str:
     kind, separator, name = text.partition(":")
     if not separator or not kind or not name:
-        raise click.UsageError(f"{text!r} is no principal such as User:ada")
+        raise click.UsageError(f"{text!r} is not a principal such as User:ada")
     return text
 
 

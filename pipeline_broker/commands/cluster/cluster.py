@@ -62,7 +62,7 @@ def describe(reach: Reach, *, as_json: bool) -> None:
 
 
 @cluster.command("log-dirs", cls=ClientCommand)
-@click.option("--broker", "brokers", type=click.IntRange(0), multiple=True, help="Of this broker only; repeatable.")
+@click.option("--broker", "brokers", type=click.IntRange(0), multiple=True, help="Only this broker; repeatable.")
 @click.option(
     "--topic", "topics", multiple=True, shell_complete=complete_topics, help="Only what this topic takes; repeatable."
 )

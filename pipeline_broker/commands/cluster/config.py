@@ -24,7 +24,9 @@ __all__ = ["config"]
 KINDS = ("topic", "broker", "group", "client-metrics", "broker-logger", "user", "client", "ip")
 _kind = click.argument("kind", type=click.Choice(KINDS), metavar="KIND")
 _words = click.argument("words", nargs=-1, metavar="[NAME] ...")
-_default = click.option("--default", "is_default", is_flag=True, help="No NAME: what holds for all of the kind.")
+_default = click.option(
+    "--default", "is_default", is_flag=True, help="In place of NAME: what holds for all of the kind."
+)
 
 
 @click.group(

@@ -50,12 +50,12 @@ Examples:
     metavar="PLACE",
     help="beginning, end, an offset, -10 before the end, or @TIME.  beginning if not given.",
 )
+@click.option("--until", metavar="PLACE", help="Stop before this place: end, an offset, or @TIME.  end if not given.")
 @click.option(
-    "--until", metavar="PLACE", help="In front of which it ends: end, an offset, or @TIME.  end if not given."
+    "--last", type=click.IntRange(1, COUNT_MAX), help="Begin so many offsets before the end of each partition."
 )
-@click.option("--last", type=click.IntRange(1, COUNT_MAX), help="The last so many offsets of each partition.")
 @click.option("--count", "-c", type=click.IntRange(1, COUNT_MAX), help="End after so many records.")
-@click.option("--follow/--exit", " /-e", "follows", default=None, help="Go on at the end, or end there.")
+@click.option("--follow/--exit", " /-e", "follows", default=None, help="Wait for more at the end, or stop there.")
 @click.option("--group", "-g", help="Read as a member of this group, from what it has committed, and commit.")
 @click.option("--no-commit", is_flag=True, help="With --group: commit nothing.")
 @click.option(
@@ -66,23 +66,23 @@ Examples:
     help=r"%s value, %k key, %t topic, %p partition, %o offset, %T time, %h headers.",
 )
 @click.option("--key-delimiter", "-K", help="Print KEY, this, VALUE.")
-@click.option("--null", default="", help="What is printed for a key or value that is none.")
+@click.option("--null", default="", help="What to print for a key or value that is null.")
 @click.option("--json", "-J", "as_json", is_flag=True, help="Print an object of JSON for each record.")
 @click.option(
     "--isolation",
     type=click.Choice(["read_committed", "read_uncommitted"]),
     default="read_committed",
     show_default=True,
-    help="Without or with records of transactions that are open or were aborted.",
+    help="Leave out, or print, records of transactions that are open or were aborted.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="No progress bar and no warnings.")
 @reaching
 def consume(reach: Reach, topics: Sequence[str], **given: Any) -> None:
     """Print the records of TOPICS.
 
-    It ends at the ends that partitions have when it begins, unless --follow says otherwise; from `end` it follows by
-    itself, unless --exit says otherwise. A TIME is 2026-08-01T12:00 (local, or with a zone), milliseconds since 1970,
-    or -5m for five minutes ago. On a terminal, bytes that are no text are escaped; elsewhere they are printed as they
+    Reads up to the end that each partition has at the start, and stops; with --follow, the default of --from end, it
+    waits for more. A TIME is 2026-08-01T12:00 (local, or with a zone), milliseconds since 1970,
+    or -5m for five minutes ago. On a terminal, bytes that are not text are escaped; elsewhere they are printed as they
     are.
     """
     for one, other in _CONTRADICTIONS:

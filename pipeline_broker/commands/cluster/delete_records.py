@@ -28,9 +28,9 @@ __all__ = ["delete_records"]
     "--before",
     metavar="PLACE",
     required=True,
-    help="What lies before this goes: latest, an offset, -10, or @TIME.",
+    help="Delete what lies before this place: end, an offset, -10, or @TIME.",
 )
-@click.option("--execute", is_flag=True, help="Do it; otherwise it is shown only.")
+@click.option("--execute", is_flag=True, help="Do it; otherwise the plan is only shown.")
 @as_json_option
 @reaching
 def delete_records(reach: Reach, topics: Sequence[str], before: str, *, execute: bool, as_json: bool) -> None:

@@ -173,11 +173,11 @@ def delete(reach: Reach, groups: Sequence[str], *, as_json: bool) -> None:
     "topics",
     multiple=True,
     metavar="TOPIC[:PARTITION,...]",
-    help="Where; repeatable.  All that the group has committed if not given.",
+    help="A topic, or some of its partitions; repeatable.  All that the group has committed if not given.",
 )
 @click.option("--to", metavar="PLACE", help="earliest, latest, an offset, -10 before the end, or @TIME.")
-@click.option("--shift", type=int, help="So many records on from what is committed, back where negative.")
-@click.option("--execute", is_flag=True, help="Do it; otherwise it is shown only.")
+@click.option("--shift", type=int, help="Move by so many records from what is committed; back where negative.")
+@click.option("--execute", is_flag=True, help="Do it; otherwise the plan is only shown.")
 @as_json_option
 @reaching
 def reset_offsets(

@@ -56,13 +56,13 @@ Examples:
 )
 @click.argument("topic", shell_complete=complete_topics)
 @click.argument("files", nargs=-1, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--partition", "-p", type=click.IntRange(0, PARTITION_MAX), help="All to this one.")
-@click.option("--key", "-k", help="Of every record that has none of its own.")
+@click.option("--partition", "-p", type=click.IntRange(0, PARTITION_MAX), help="Write all records to this partition.")
+@click.option("--key", "-k", help="The key of every record that has none of its own.")
 @click.option("--key-delimiter", "-K", type=Bytes(), help="A line is KEY, this, VALUE.")
 @click.option("--header", "-H", "headers", type=Setting(), multiple=True, help="NAME=VALUE; repeatable.")
 @click.option("--delimiter", "-D", type=Bytes(), help=r"Between records.  A line feed if not given.")
 @click.option("--whole", is_flag=True, help="A file, or all of standard input, is one record.")
-@click.option("--tombstones", "-Z", is_flag=True, help="An empty value is none: a tombstone.")
+@click.option("--tombstones", "-Z", is_flag=True, help="Write a tombstone where the value is empty.")
 @click.option("--json", "-J", "as_json", is_flag=True, help='Lines are objects such as {"key": "a", "value": "b"}.')
 @click.option("--by-key", is_flag=True, help='Pass over "partition" of --json: keys decide.')
 @click.option(
@@ -73,8 +73,10 @@ Examples:
     show_default=True,
     help="Codec of the batches.",
 )
-@click.option("--acks", type=click.Choice(list(ACKS)), default="all", show_default=True, help="What is waited for.")
-@click.option("--no-idempotent", is_flag=True, help="What is sent again may be stored twice.")
+@click.option(
+    "--acks", type=click.Choice(list(ACKS)), default="all", show_default=True, help="Which acknowledgement to wait for."
+)
+@click.option("--no-idempotent", is_flag=True, help="Store a record twice where it is sent again.")
 @click.option("--offsets", "has_offsets", is_flag=True, help="Print where each record is: number, partition, offset.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress bar.")
 @reaching

@@ -44,8 +44,8 @@ def topics() -> None:
 
 @topics.command("list", cls=ClientCommand)
 @click.argument("patterns", nargs=-1)
-@click.option("--internal", is_flag=True, help="Topics of the brokers themselves too.")
-@click.option("--long", "-l", "is_long", is_flag=True, help="With partitions, replicas and ids.")
+@click.option("--internal", is_flag=True, help="Show internal topics too.")
+@click.option("--long", "-l", "is_long", is_flag=True, help="Show partitions, replicas and ids.")
 @as_json_option
 @reaching
 def list_(reach: Reach, patterns: Sequence[str], *, internal: bool, is_long: bool, as_json: bool) -> None:
@@ -129,9 +129,11 @@ def _heading(topic: dict[str, Any]) -> str:
 @topics.command(cls=ClientCommand)
 @_topic
 @click.option("--partitions", type=click.IntRange(1, 1_000_000), help="How many; the broker's default if not given.")
-@click.option("--replication-factor", type=click.IntRange(1, 32_767), help="The same of replicas.")
+@click.option(
+    "--replication-factor", type=click.IntRange(1, 32_767), help="How many replicas; the broker's default if not given."
+)
 @_config
-@click.option("--if-not-exists", is_flag=True, help="No error where the topic is there.")
+@click.option("--if-not-exists", is_flag=True, help="Do not fail where the topic is there.")
 @as_json_option
 @reaching
 def create(
@@ -174,7 +176,7 @@ def create(
 
 @topics.command(cls=ClientCommand)
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
-@click.option("--if-exists", is_flag=True, help="No error where a topic is not there.")
+@click.option("--if-exists", is_flag=True, help="Do not fail where a topic is not there.")
 @as_json_option
 @reaching
 def delete(reach: Reach, topics: Sequence[str], *, if_exists: bool, as_json: bool) -> None:
@@ -212,9 +214,9 @@ def delete(reach: Reach, topics: Sequence[str], *, if_exists: bool, as_json: boo
 
 @topics.command(cls=ClientCommand)
 @_topic
-@click.option("--partitions", type=click.IntRange(1, 1_000_000), help="How many it has then: more than now.")
+@click.option("--partitions", type=click.IntRange(1, 1_000_000), help="The new number of partitions, more than now.")
 @_config
-@click.option("--delete-config", "deleted", multiple=True, help="A setting that is by default again; repeatable.")
+@click.option("--delete-config", "deleted", multiple=True, help="Set this setting back to its default; repeatable.")
 @as_json_option
 @reaching
 def alter(

@@ -136,7 +136,7 @@ def producers(reach: Reach, topic: str, partitions: Sequence[int], *, as_json: b
     type=click.FloatRange(0),
     default=TIMEOUT_MINUTES,
     show_default=True,
-    help="Minutes behind which a transaction of a living producer has ended.",
+    help="Minutes after which a transaction has ended if its producer lives.",
 )
 @as_json_option
 @reaching
@@ -179,7 +179,9 @@ def find_hanging(
 @transactions.command(cls=ClientCommand)
 @click.argument("topic", shell_complete=complete_topics)
 @click.argument("partition", type=_partition)
-@click.option("--start-offset", type=click.IntRange(0), required=True, help="Where the transaction began there.")
+@click.option(
+    "--start-offset", type=click.IntRange(0), required=True, help="The offset at which the transaction began."
+)
 @as_json_option
 @reaching
 def abort(reach: Reach, topic: str, partition: int, start_offset: int, *, as_json: bool) -> None:

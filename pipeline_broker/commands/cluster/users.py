@@ -78,7 +78,7 @@ def list_(reach: Reach, names: Sequence[str], *, as_json: bool) -> None:
 @click.option(
     "--password-file",
     type=click.Path(dir_okay=False, allow_dash=True),
-    help="Its first line is the password; - is standard input.",
+    help="Read the password from the first line of this file; - is standard input.",
 )
 @click.option(
     "--iterations",

@@ -84,7 +84,9 @@ class RawFolder:
         if self.root.exists():
             foreign = [path.name for path in self.root.iterdir() if not path.name.startswith("run-")]
             if foreign:
-                raise ExperimentError(f"{self.root} holds {foreign[0]}, which is no run of an experiment: not removed")
+                raise ExperimentError(
+                    f"{self.root} holds {foreign[0]}, which is not a run of an experiment: not removed"
+                )
             shutil.rmtree(self.root)
         self.root.mkdir(parents=True)
 

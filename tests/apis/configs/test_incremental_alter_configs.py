@@ -232,7 +232,7 @@ def test_who_is_a_super_user_is_decided_at_the_start_and_a_change_is_refused(des
 def test_names_that_nobody_knows_are_kept_for_plug_ins_and_shown_as_secrets(desk, caplog):
     assert alter(desk, (B, ("no.such", SET, "1"))) == [(0, None)]
     assert shown(desk, B, "no.such") == (None, 2, [("no.such", None, 2)])
-    assert [record.getMessage() for record in caplog.records] == ["no.such is kept, but is no property of Kafka's"]
+    assert [record.getMessage() for record in caplog.records] == ["no.such is kept, but is not a property of Kafka's"]
 
 
 def test_what_no_longer_goes_together_at_a_start_is_left_aside(desk, caplog):

@@ -126,7 +126,7 @@ def test_only_what_is_described_is_deleted(call, guarded):
     [
         (["add", "--topic", "t"], "say for whom"),
         (["add", "--allow-principal", "User:ada"], "say on what"),
-        (["add", "--allow-principal", "ada", "--topic", "t"], "'ada' is no principal such as User:ada"),
+        (["add", "--allow-principal", "ada", "--topic", "t"], "'ada' is not a principal such as User:ada"),
         (
             ["add", "--allow-principal", "User:ada", "--consumer", "--topic", "t"],
             "needs --topic and --group",

@@ -67,7 +67,7 @@ def test_several_settings_change_together_or_not_at_all(call, name):
         (["get", "broker", "7"], 1, "there is no broker 7: there are 1"),
         (["get", "broker", "1", "nope"], 1, "broker 1 has no setting nope"),
         (["set", "broker", "1", "num.io.threads=many"], 1, "Not a number of type INT"),
-        (["set", "client", "app", "producer_byte_rate=fast"], 1, "'fast' is no number"),
+        (["set", "client", "app", "producer_byte_rate=fast"], 1, "'fast' is not a number"),
         (["set", "client", "app", "nope=1"], 1, "(INVALID_REQUEST)"),
         (["set", "topic", "t"], 2, "nothing is to be changed"),
         (["set", "topic", "t", "retention.ms"], 2, "expected NAME=VALUE"),

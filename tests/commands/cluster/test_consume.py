@@ -141,7 +141,7 @@ def test_a_new_group_begins_where_it_is_told(call, one_broker, name):
         (["nowhere", "-g", "g"], 1, "there is no topic 'nowhere'"),
         (["TOPIC", "-p", "5"], 1, "has no partition 5: it has 0 to 1"),
         (["TOPIC", "-o", "9"], 1, "has no offset 9: it begins at 0 and ends before 1"),
-        (["TOPIC", "-o", "sometime"], 2, "--from: 'sometime' is no place"),
+        (["TOPIC", "-o", "sometime"], 2, "--from: 'sometime' is not a place"),
         (["TOPIC", "-f", "%z"], 2, "unknown field %z"),
         (["TOPIC", "-f", "%s", "--json"], 2, "--format and --json contradict each other"),
         (["TOPIC", "--last", "1", "-o", "end"], 2, "--last and --from contradict each other"),

@@ -47,7 +47,7 @@ def test_the_quotas_of_a_user_include_those_of_its_clients(call, name):
         (["set", "producer_byte_rate=1"], 2, "say whose"),
         (["set", "--user", "ada", "--user-defaults", "producer_byte_rate=1"], 2, "give one of"),
         (["set", "--ip", "127.0.0.1", "--user", "ada", "connection_creation_rate=1"], 2, "--ip goes without"),
-        (["set", "--user", "ada", "producer_byte_rate=fast"], 1, "'fast' is no number"),
+        (["set", "--user", "ada", "producer_byte_rate=fast"], 1, "'fast' is not a number"),
         (["set", "--user", "ada", "nope=1"], 1, "(INVALID_REQUEST)"),
         (["delete", "--user", "nobody-has-this-name"], 1, "has no quota"),
     ],
