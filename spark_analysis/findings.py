@@ -31,8 +31,8 @@ _NEARLY_ALL: Final = 0.95
 
 
 def verdict(comparison: Comparison) -> str:
-    """The result in a few sentences, ordinary clients first."""
-    return " ".join(verdict_sentences(comparison))
+    """The result, a matter a line, ordinary clients first."""
+    return "\n".join(verdict_sentences(comparison))
 
 
 def verdict_sentences(comparison: Comparison) -> list[str]:

@@ -35,5 +35,5 @@ def test_places(text, place):
 
 @pytest.mark.parametrize("text", ["", "start", "1.5", "--5", "9" * 30, "@", "@yesterday", "@-5", "@-5y", "@2026-13-01"])
 def test_what_is_no_place_is_refused(text):
-    with pytest.raises(ValueError, match=r"is no (place|time): give "):
+    with pytest.raises(ValueError, match=r"is not a (place|time): give "):
         read_place(text, NOW_MS)

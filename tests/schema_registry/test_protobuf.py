@@ -135,9 +135,9 @@ def test_an_imported_message_is_compared_by_its_content():
     "text, dependencies, said",
     [
         (PROTO3 + "message M { foo a = 1; }", {}, '"foo" is not defined'),
-        (PROTO3 + 'import "a.proto";', {"../a.proto": PROTO3}, "no name of a file"),
-        (PROTO3 + 'import "a.proto";', {"/etc/a.proto": PROTO3}, "no name of a file"),
-        (PROTO3 + 'import "a.py";', {"grpc_tools/protoc.py": "print(1)"}, "no name of a file"),
+        (PROTO3 + 'import "a.proto";', {"../a.proto": PROTO3}, "not the name of a file"),
+        (PROTO3 + 'import "a.proto";', {"/etc/a.proto": PROTO3}, "not the name of a file"),
+        (PROTO3 + 'import "a.py";', {"grpc_tools/protoc.py": "print(1)"}, "not the name of a file"),
         (PROTO3 + 'import "../../etc/passwd";', {}, "passwd"),
         (base64.b64encode(LOST.SerializeToString()).decode(), {}, "none.proto"),
     ],
