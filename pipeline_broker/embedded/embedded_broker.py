@@ -11,7 +11,7 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 
 from pipeline_broker.embedded import groups, topics
-from pipeline_broker.embedded.contents import encoded
+from pipeline_broker.embedded.contents import Headers, encoded, encoded_headers
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError, WaitTimeoutError
 from pipeline_broker.embedded.fault_rules import EmbeddedFaults
 from pipeline_broker.embedded.island import Island
@@ -94,7 +94,7 @@ class EmbeddedBroker(Lifecycle):
         value: bytes | str | None,
         *,
         key: bytes | str | None = None,
-        headers: Iterable[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None] = (),
+        headers: Headers = (),
         partition: int | None = None,
         timestamp: int | None = None,
     ) -> Record:
@@ -110,11 +110,8 @@ class EmbeddedBroker(Lifecycle):
             RefusedError: Kafka's error.
             EmbeddedBrokerError: key, value or a header is neither text nor bytes nor None.
         """
-        pairs = headers.items() if isinstance(headers, Mapping) else headers
-        contents = tuple((name, encoded("produce", content)) for name, content in pairs)
-        content = NewRecord(
-            encoded("produce", value), encoded("produce", key), -1 if timestamp is None else timestamp, contents
-        )
+        stamp, contents = -1 if timestamp is None else timestamp, encoded_headers("produce", headers)
+        content = NewRecord(encoded("produce", value), encoded("produce", key), stamp, contents)
 
         core = self._of_core
 
@@ -141,8 +138,7 @@ class EmbeddedBroker(Lifecycle):
         async def read() -> list[tuple[int, int, bytes]]:
             core.note_topic(topic)
             if self._running.broker.topics.get(topic) is None:
-                missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                raise RefusedError(f"records({topic!r})", missing, "there is no such topic")
+                raise RefusedError(f"records({topic!r})", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such topic")
             reader = RecordReader(self._running.broker, topic, partition, is_committed=committed)
             await reader.read()
             return reader.batches
@@ -328,11 +324,7 @@ class EmbeddedBroker(Lifecycle):
     # What happened, and what is to happen
 
     def requests(self, api: str | None = None) -> list[AnsweredRequest]:
-        """The last requests of clients with their stamps, oldest first; of one API, by Kafka's name, or of all.
-
-        Raises:
-            FaultError: there is no such API.
-        """
+        """The last requests of clients with their stamps, oldest first; of one API (or FaultError), or of all."""
         core, name = self._of_core, api and api_keys(api)[0]
         found = self.on_loop(lambda _: list(core.requests))
         return [request for request in found if name in (None, request.api)]

@@ -59,6 +59,12 @@ def test_a_topic_that_takes_the_time_of_the_broker_gives_it_back(broker):
     assert broker.records("t") == [produced]
 
 
+def test_headers_are_pairs_or_a_dictionary(broker):
+    broker.create_topic("t")
+    assert broker.produce("t", "v", headers={"a": "1", "b": None}).headers == (("a", b"1"), ("b", None))
+    assert broker.produce("t", "v", headers=[("a", "1"), ("a", b"2")]).headers == (("a", b"1"), ("a", b"2"))
+
+
 @pytest.mark.parametrize(
     ("ask", "code", "begins"),
     [
