@@ -13,9 +13,23 @@ HADOOP_VERSION = "3.4.1"
 """The one of PySpark 4.0."""
 SDK_VERSION = "2.25.31"
 STOP_SECONDS_MAX = 20.0
+#: moto looks for an object, and writes it later in the same request: of several at once, in its threads, two may win.
 PROGRAM = """
 import sys
+from threading import Lock
+from moto.moto_server import threaded_moto_server
 from moto.server import ThreadedMotoServer
+
+one_at_a_time = Lock()
+
+
+class OneAtATime(threaded_moto_server.DomainDispatcherApplication):
+    def __call__(self, *arguments):
+        with one_at_a_time:
+            return super().__call__(*arguments)
+
+
+threaded_moto_server.DomainDispatcherApplication = OneAtATime
 server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
 server.start()
 print("http://%s:%d" % server.get_host_and_port(), flush=True)
