@@ -37,14 +37,16 @@ from large_directory import (
 )
 
 from pipeline_broker.log.journal.journal import SEGMENT_BYTES, SEGMENT_ENTRIES_MAX
-from pipeline_broker.node.upkeep import SEALED_SEGMENTS_MAX
+from pipeline_broker.node.upkeep import sealed_segments_max
 from pipeline_broker.records.batch import NewRecord, build_batch
 
 START_SECONDS_MAX = 60.0
 READ_SECONDS_MAX = 30.0
 TOPICS, PARTITIONS = 1000, 10
 READ_PARTITIONS = 20
-JOURNAL_BYTES = (SEALED_SEGMENTS_MAX + 1) * SEGMENT_BYTES
+SEGMENTS_MAX = sealed_segments_max(at_once=1) + 1
+"""Of a journal on a disk: those that wait for the archive, and the one that is written."""
+JOURNAL_BYTES = SEGMENTS_MAX * SEGMENT_BYTES
 IDLE_SECONDS = 3.0
 
 
@@ -183,7 +185,7 @@ def fill(path: Path, load: Load) -> int:
     logs = list(broker.logs.partitions("topic-0"))
     commits = min(
         (JOURNAL_BYTES - (4 << 20)) // frame_bytes,
-        (SEALED_SEGMENTS_MAX + 1) * SEGMENT_ENTRIES_MAX // load.per_commit - 1,
+        SEGMENTS_MAX * SEGMENT_ENTRIES_MAX // load.per_commit - 1,
     )
     append_commits(journal, logs, batch, commits, load.per_commit)
     journal.wait_for_nobody()

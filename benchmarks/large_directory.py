@@ -124,8 +124,8 @@ def archive_journal(journal: Journal, broker: Broker) -> None:
     archive = broker.logs.archive
     assert archive is not None
     archiver = Archiver(archive, journal)
-    while (segment := archiver.oldest_complete()) is not None:
-        number, edit = archiver.take_over(segment, broker.logs.archive_targets(), now_ms())
+    while segments := archiver.next_round():
+        number, edit = archiver.take_over(segments, broker.logs.archive_targets(), now_ms())
         broker.logs.show(edit)
         journal.recycle(number)
 

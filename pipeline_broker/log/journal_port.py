@@ -53,9 +53,11 @@ class JournalPort(JournalBytes, Protocol):
     Attributes:
         flush: whether a commit is durable when it is synced, or when it is written.
         room: whether writes wait.
+        segment_bytes: about how long a segment gets.
     """
 
     flush: Flush
+    segment_bytes: int
 
     @property
     def room(self) -> Room: ...
@@ -117,13 +119,16 @@ class JournalPort(JournalBytes, Protocol):
         """
 
     def recycle(self, number: int) -> None:
-        """Give back the space of the oldest complete segment, which the archive holds; its places are gone."""
+        """Give back the space of a complete segment and of all older ones, which the archive holds.
+
+        Their places are gone. May be called again after an OSError.
+        """
 
     def archive_waits(self, obstacle: OSError | None) -> None:
         """Say why nothing can be archived now; None when that has passed."""
 
     def wait_for_archiver(self, sealed_max: int) -> None:
-        """From here on writers wait while so many complete segments wait for `recycle`."""
+        """From here on writers wait while so many complete segments wait for `recycle`, or more."""
 
     def wait_for_nobody(self) -> None:
         """Nothing is recycled any more: who waits for that goes on, who waits for space fails."""

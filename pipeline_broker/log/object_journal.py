@@ -110,10 +110,10 @@ class ObjectJournal:
         self.room = StoreRoom()
         self._store = SettledStore(store, self.room.pause)
         self._log, self._ownership, self._taken = log, ownership, taken
-        self._recovery_reader = SlotReader(self._store, log)
+        self._whole_reader = SlotReader(self._store, log, kept=lambda place: self._cache.whole(place.slot))
         self._brief_store = SettledStore(store, pause_briefly)
         self._reader = SlotReader(self._brief_store, log)
-        self._segment_sealed, self._segment_bytes = segment_sealed, segment_bytes
+        self._segment_sealed, self.segment_bytes = segment_sealed, segment_bytes
         self._given_up, self._interrupt, self._lease = given_up, interrupt, lease
         self._cache = SlotCache(cache_bytes_max)
         first = ownership.first
@@ -184,7 +184,7 @@ class ObjectJournal:
             places = self._places_from(archived_lsn >> LSN_BITS)
             self._base = self._readable_from = places[0].slot if places else self._ownership.first.slot
             self._run = _Run(self._base, self._base)
-            for slot in self._recovery_reader.whole(places):
+            for slot in self._whole_reader.whole(places):
                 self._recovered[slot.place.slot] = slot.place.generation
                 self._cache.add(slot.place.slot, slot.data)
                 self._count(
@@ -281,7 +281,7 @@ class ObjectJournal:
     def _count(self, slot: int, entries: int, size_bytes: int) -> None:
         run = self._run
         self._run = run = _Run(run.first, slot + 1, run.entries + entries, run.size_bytes + size_bytes)
-        if run.entries >= SEGMENT_ENTRIES_MAX or run.size_bytes >= self._segment_bytes:
+        if run.entries >= SEGMENT_ENTRIES_MAX or run.size_bytes >= self.segment_bytes:
             self._complete_run()
 
     def _complete_run(self) -> None:
@@ -352,7 +352,7 @@ class ObjectJournal:
         own, all_slots = self._ownership.first.slot, range(max(number, from_lsn >> LSN_BITS), end_lsn >> LSN_BITS)
         slots = [slot for slot in all_slots if slot >= own or slot in self._recovered]  # the others are fences
         try:
-            for slot in self._recovery_reader.whole(map(self._slot_place, slots)):
+            for slot in self._whole_reader.whole(map(self._slot_place, slots)):
                 yield from self._stored_entries(slot)
         except BrokenLogError as error:
             if read_boundary(self._store, self._log).place.slot > number:
@@ -363,21 +363,23 @@ class ObjectJournal:
 
     def recycle(self, number: int) -> None:
         run = self._complete[number]
-        assert run.first == next(iter(self._complete)), "the oldest segment goes first"
         last = self._slot_place(run.end - 1)
         try:
             boundary = raise_boundary(self._store, self._log, Place(last.generation, run.end))
-            self._readable_from = run.end
-            trim(self._store, self._log, boundary, self._freed_to)
-            self._freed_to = boundary.place
         except ObjectStoreError as error:
             raise Obstacle(f"the object store does not answer: {error}") from error
-        self._cache.drop(range(run.first, run.end))
-        for slot in range(run.first, run.end):
+        self._readable_from = run.end
+        first = next(iter(self._complete))
+        self._cache.drop(range(first, run.end))
+        for slot in range(first, run.end):
             self._recovered.pop(slot, None)
         with self._changed:
-            del self._complete[number]
+            for each in [each for each in self._complete if each <= number]:
+                del self._complete[each]
             self._changed.notify_all()
+        with suppress(ObjectStoreError):  # writers need not wait for it, and it is done again with the next ones
+            trim(self._store, self._log, boundary, self._freed_to)
+            self._freed_to = boundary.place
 
     def archive_waits(self, obstacle: OSError | None) -> None:
         with self._changed:

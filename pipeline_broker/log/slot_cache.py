@@ -1,7 +1,8 @@
 """Whole slots of a journal in a store, kept in memory: those that were written, or read by a start.
 
-Rules of this file: any thread may call. What is not archived yet is about what fits, so a reader of it asks the store
-for nothing; a commit of a few records would be a request of its own. The oldest slots go first.
+Rules of this file: any thread may call. What may wait for the archive fits, so neither the archive nor a reader of it
+asks the store for what was written just now; a commit of a few records would be a request of its own. The oldest slots
+go first.
 """
 
 import threading
@@ -11,7 +12,8 @@ from pipeline_broker.files.file_system import Buffer
 
 __all__ = ["CACHE_BYTES_MAX", "SlotCache"]
 
-CACHE_BYTES_MAX = 64 << 20
+CACHE_BYTES_MAX = 128 << 20
+"""Seven segments that may wait for the archive (`node.upkeep`), and the one that is written."""
 
 
 class SlotCache:
@@ -39,6 +41,10 @@ class SlotCache:
         """A part of a slot; None where that is not kept."""
         data = self._slots.get(slot)
         return None if data is None else data[position : position + size_bytes]
+
+    def whole(self, slot: int) -> Buffer | None:
+        """The object of a slot; None where that is not kept."""
+        return self._slots.get(slot)
 
     def drop(self, slots: range) -> None:
         """Keep these no longer."""

@@ -30,17 +30,23 @@ from pipeline_broker.node.admin_socket import Command, CommandFailedError
 from pipeline_broker.node.thread_wakeup import ThreadWakeup
 from pipeline_broker.records.errors import RecordError
 
-__all__ = ["SEALED_SEGMENTS_MAX", "TakenOverError", "Upkeep", "UpkeepFailedError"]
+__all__ = ["TakenOverError", "Upkeep", "UpkeepFailedError", "sealed_segments_max"]
 
 logger = logging.getLogger(__name__)
 
-SEALED_SEGMENTS_MAX = 3
-"""Complete journal segments that may wait for the archive before writers wait: what a start has to replay at most."""
 RETRY_SECONDS = 1.0
 """After which a full disk is tried again."""
 WATCH_SECONDS = 1.0
 """How often the data directory is looked for."""
 NOTHING_LOST = "nothing that was acknowledged is lost"
+
+
+def sealed_segments_max(at_once: int) -> int:
+    """Complete journal segments that may wait for the archive before writers wait; a start has to replay one more.
+
+    They are those of a round of the archive, those of the next one, and one.
+    """
+    return 2 * at_once + 1
 
 
 class UpkeepFailedError(Exception):
@@ -92,7 +98,7 @@ class Upkeep:
             UpkeepFailedError: the disk failed, or another process has the archive.
         """
         self._sealed.begin()
-        self._journal.wait_for_archiver(SEALED_SEGMENTS_MAX)
+        self._journal.wait_for_archiver(sealed_segments_max(self._archiver.segments_at_once))
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -116,7 +122,7 @@ class Upkeep:
     async def _archive_what_is_complete(self) -> None:
         await self._retried(self._remove_unknown)
         while True:
-            if not await self._retried(self.archive_one):
+            if not await self._retried(self.archive_some):
                 await self._sealed.wait()
 
     async def _retain_regularly(self) -> None:
@@ -145,16 +151,16 @@ class Upkeep:
             await trio.to_thread.run_sync(self._archive.remove_unknown, known, trio.from_thread.check_cancelled)
         return True
 
-    async def archive_one(self) -> bool:
-        """Take the oldest complete segment over; whether there was one."""
+    async def archive_some(self) -> bool:
+        """Take the oldest complete segments over; whether there were any."""
         async with self._writing:
-            segment = await trio.to_thread.run_sync(self._archiver.oldest_complete)
-            if segment is None:
+            segments = await trio.to_thread.run_sync(self._archiver.next_round)
+            if not segments:
                 return False
-            targets = self._logs.archive_targets()  # every log that the segment may have batches of is there by now
+            targets = self._logs.archive_targets()  # every log that these may have batches of is there by now
             now_ms = self._clock_ms()
             number, edit = await trio.to_thread.run_sync(
-                self._archiver.take_over, segment, targets, now_ms, trio.from_thread.check_cancelled
+                self._archiver.take_over, segments, targets, now_ms, trio.from_thread.check_cancelled
             )
             self._logs.show(edit)
             await trio.to_thread.run_sync(self._journal.recycle, number)
@@ -162,10 +168,10 @@ class Upkeep:
 
     async def archive_all(self) -> None:
         """Take over everything that is durable by now; first what is complete, because so much may not wait."""
-        while await self.archive_one():
+        while await self.archive_some():
             pass
         await trio.to_thread.run_sync(self._journal.seal)
-        while await self.archive_one():
+        while await self.archive_some():
             pass
 
     async def retain(self, topic: str | None = None) -> bool:

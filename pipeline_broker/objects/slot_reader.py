@@ -1,14 +1,15 @@
 """Slots read by who goes on with a log, or serves from it: ranges of objects, several at once, in order.
 
 Rules of this file: the store is settled (`settled_store`). At most `in_flight_max` objects are asked for or held ahead
-of the one that is used. What should be there and is not, or is not what was written, is a BrokenLogError: it was
-confirmed, so to go on without it would lose what was acknowledged.
+of the one that is used. What is in memory is not asked for; this process has made or checked it. What should be
+there and is not, or is not what was written, is a BrokenLogError: it was confirmed, so to go on without it would lose
+what was acknowledged.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
+from itertools import groupby, islice
 from typing import NamedTuple, TypeVar
 
 from pipeline_broker.files.file_system import Buffer
@@ -27,7 +28,7 @@ _Read = TypeVar("_Read")
 
 
 class ReadSlot(NamedTuple):
-    """A whole slot, all of whose checksums match."""
+    """A whole slot, all of whose checksums match, or did when it came to memory."""
 
     place: Place
     data: Buffer
@@ -41,14 +42,26 @@ class SlotReader:
         store: settled.
         log: its name.
         in_flight_max: objects that are read at once.
+        kept: the whole object of a slot, where that is in memory.
     """
 
-    def __init__(self, store: ObjectStore, log: str, in_flight_max: int = IN_FLIGHT_MAX) -> None:
-        self._store, self._log, self._in_flight_max = store, log, in_flight_max
+    def __init__(
+        self,
+        store: ObjectStore,
+        log: str,
+        in_flight_max: int = IN_FLIGHT_MAX,
+        kept: Callable[[Place], Buffer | None] = lambda _: None,
+    ) -> None:
+        self._store, self._log, self._in_flight_max, self._kept = store, log, in_flight_max, kept
 
     def whole(self, places: Iterable[Place]) -> Iterator[ReadSlot]:
         """Whole slots, in the given order; raises BrokenLogError."""
-        return self._in_order(self._read_whole, places)
+        with_kept = ((place, self._kept(place)) for place in places)
+        for is_kept, run in groupby(with_kept, lambda each: each[1] is not None):
+            if is_kept:  # no thread, and no checksum of much: after each of these a busy interpreter is waited for
+                yield from (self._parsed(place, data, read_index) for place, data in run if data is not None)
+            else:
+                yield from self._in_order(self._read_whole, (place for place, _ in run))
 
     def indexes(self, places: Iterable[Place]) -> Iterator[SlotIndex]:
         """What the ends of slots say, in the given order; raises BrokenLogError."""
@@ -67,8 +80,14 @@ class SlotReader:
     def _read_whole(self, place: Place) -> ReadSlot:
         try:
             data = self._store.read(slot_name(self._log, place), 0, OBJECT_BYTES_MAX).data
-            index = read_slot(data)
-        except (Missing, DamagedSlotError) as error:
+        except Missing as error:
+            raise self._broken(place, error) from None
+        return self._parsed(place, data, read_slot)
+
+    def _parsed(self, place: Place, data: Buffer, parse: Callable[[Buffer], SlotIndex]) -> ReadSlot:
+        try:
+            index = parse(data)
+        except DamagedSlotError as error:
             raise self._broken(place, error) from None
         self._check_place(place, index.header)
         return ReadSlot(place, data, index)

@@ -12,7 +12,7 @@ from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.object_journal import ObjectJournal, lsn_of
 from pipeline_broker.objects.boundary import read_boundary
 from pipeline_broker.objects.fenced_log import Place, slot_name
-from pipeline_broker.objects.fencing import take_over
+from pipeline_broker.objects.fencing import list_places, take_over
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.slot_writer import FencedError
 from pipeline_broker.objects.store import Unavailable, list_all
@@ -184,6 +184,83 @@ def test_what_the_archive_holds_is_given_back_and_not_recovered_again():
     successor.commit(b"more")
     successor.journal.seal()
     assert archive(successor)[0] == [*committed[len(archived) :], b"more"]
+
+
+class Reads(MemoryStore):
+    """Notes which objects of commits are read."""
+
+    def __init__(self):
+        super().__init__()
+        self.read_names = []
+
+    def read(self, name, start, size_bytes):
+        if not name.endswith("boundary"):
+            self.read_names.append(name)
+        return super().read(name, start, size_bytes)
+
+
+def test_the_archive_asks_the_store_only_for_what_is_not_in_memory_any_more():
+    store = Reads()
+    machine = Machine(store, segment_bytes=500, cache_bytes_max=1 << 20)
+    committed = [b"%d" % number for number in range(32)]
+    for value in committed:
+        machine.commit(value)
+    store.read_names.clear()
+    archived, _ = archive(machine)
+    assert (archived, store.read_names) == (committed[: len(archived)], [])
+
+    few = Machine(store := Reads(), segment_bytes=500, cache_bytes_max=1_000)
+    for value in committed:
+        few.commit(value)
+    store.read_names.clear()
+    assert archive(few)[0] == archived
+    assert 0 < len(store.read_names) < len(archived)
+
+
+def test_several_segments_are_given_back_at_once():
+    store = MemoryStore()
+    machine = Machine(store, segment_bytes=1)
+    for value in (b"1", b"2", b"3"):
+        machine.commit(value)
+    first, second, third = machine.journal.sealed()
+    machine.journal.recycle(second[0])
+    assert machine.journal.sealed() == [third]
+    assert read_boundary(store, LOG).place.slot == third[0]
+    assert Machine(store, second[1]).found == [b"3"]
+    assert first[1] == lsn_of(second[0])
+
+
+class KeepsAll(MemoryStore):
+    """Deletes nothing while it is full of other work."""
+
+    is_busy = True
+
+    def delete(self, names):
+        if self.is_busy:
+            raise Unavailable("503")
+        super().delete(names)
+
+
+def test_what_cannot_be_deleted_keeps_no_writer_and_goes_with_what_is_archived_next(monkeypatch):
+    monkeypatch.setattr("pipeline_broker.log.store_room.StoreRoom.pause", lambda _, seconds, error: give_up(error))
+    store = KeepsAll()
+    machine = Machine(store, segment_bytes=1)
+    machine.commit(b"1")
+    machine.commit(b"2")
+    first, second = machine.journal.sealed()
+    machine.journal.recycle(first[0])
+    assert machine.journal.sealed() == [second]
+    assert Place(1, first[0]) in list_places(store, LOG, Place(0, 0))
+    assert Machine(store, first[1]).found == [b"2"]
+
+    machine, store.is_busy = Machine(store, first[1], segment_bytes=1), False
+    machine.journal.seal()
+    machine.journal.recycle(machine.journal.sealed()[0][0])
+    assert [place for place, is_fence in list_places(store, LOG, Place(0, 0)).items() if not is_fence] == []
+
+
+def give_up(error):
+    raise error
 
 
 def test_a_segment_may_reach_over_generations_in_some_of_which_nothing_was_written():

@@ -68,6 +68,18 @@ def test_as_many_are_read_at_once_as_allowed_and_no_further_ones_ahead():
     assert store.asked <= 6
 
 
+def test_what_is_kept_is_not_asked_for():
+    store = stored(4)
+    kept = {1: store.read(slot_name(LOG, Place(1, 1)), 0, 1 << 20).data}
+    asked = Counting(store, 1)
+    reader = SlotReader(asked, LOG, kept=lambda place: kept.get(place.slot))
+    assert [slot.place for slot in reader.whole(places(4))] == places(4)
+    assert asked.asked == 3
+    kept[1] = bytes(len(kept[1]))
+    with pytest.raises(BrokenLogError):
+        list(reader.whole(places(4)))
+
+
 def test_an_index_longer_than_what_is_asked_for_first_is_read_as_well():
     reader = SlotReader(stored(2, head=bytes(60_000)), LOG)
     assert [index.entries[0].head for index in reader.indexes(places(2))] == [bytes(60_000)] * 2

@@ -1,16 +1,17 @@
-"""From the journal to the archive: one complete journal segment at a time.
+"""From the journal to the archive: the oldest complete segments of it, one or several, are one round.
 
-Rules of this file: it runs in the one thread that writes to the archive. Batches are copied as they are. Everything
-that a round wrote is durable before the manifest names it, and the journal's space is given back only when the manifest
-is durable. A round that was cut short has changed nothing that counts, and the next one writes the same bytes again,
-which is also what makes a sync after a failed one worth something. A round of thousands of partitions takes thousands
-of syncs, so the end of a broker may cut it short between any two of them.
+Rules of this file: it runs in the one thread that writes to the archive. Batches go over as they are, in the order of
+the journal. Everything that a round wrote is durable before the manifest names it, by one edit for all of its segments,
+and the journal's space is given back only when the manifest is durable: in which order a store of objects gets the
+parts of a round is its own affair. A round that was cut short has changed nothing that counts, and the next one writes
+the same bytes again, which is also what makes a sync after a failed one worth something. A round of thousands of
+partitions takes thousands of syncs, so the end of a broker may cut it short between any two of them.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import attrs
@@ -21,7 +22,9 @@ from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
 from pipeline_broker.log.archive.pace import Pace
 from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, resumed_builder, transaction_index_name
 from pipeline_broker.log.archive.transaction_index import TransactionIndex, aborted_in
+from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import DamagedSegment
+from pipeline_broker.log.journal.frame import StoredEntry
 from pipeline_broker.log.journal_port import JournalPort
 from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction, OpenTransactions
 from pipeline_broker.log.partition.producer_batches import produced_batch, replay_transactional
@@ -33,8 +36,12 @@ __all__ = ["ArchiveTarget", "Archiver", "CompleteSegment"]
 
 logger = logging.getLogger(__name__)
 
+SEGMENTS_AT_ONCE, SEGMENTS_BYTES_MAX = 3, 64 << 20
+"""Of a round: small segments are taken over together, because each round waits for the store several times."""
 BUFFERED_BYTES_MAX = 8 << 20
 """Batches that are held in memory before they are written: it takes many small ones to make a write worth while."""
+COPIED_BYTES_MAX = 64 << 10
+"""A larger batch is held as it was read; many small ones would hold all that they were read with."""
 FILES_SYNCED_AT_ONCE = 64
 """Files that are synced before the round looks again whether it is to end: a fraction of a second."""
 
@@ -82,26 +89,31 @@ class Archiver:
         self._archive = archive
         self._journal = journal
 
-    def oldest_complete(self) -> CompleteSegment | None:
-        """The journal's segment that is next to be taken over, None when there is none; waits for a write at hand."""
-        sealed = self._journal.sealed()
-        return CompleteSegment(*sealed[0]) if sealed else None
+    @property
+    def segments_at_once(self) -> int:
+        """Of a round, at most."""
+        return max(1, min(SEGMENTS_AT_ONCE, SEGMENTS_BYTES_MAX // self._journal.segment_bytes))
+
+    def next_round(self, segments_max: int = SEGMENTS_AT_ONCE) -> list[CompleteSegment]:
+        """The journal's segments that are next to be taken over, oldest first; waits for a write at hand."""
+        most = min(segments_max, self.segments_at_once)
+        return [CompleteSegment(*each) for each in self._journal.sealed()[:most]]
 
     def take_over(
         self,
-        segment: CompleteSegment,
+        segments: Sequence[CompleteSegment],
         targets: Mapping[bytes, ArchiveTarget],
         now_ms: int,
         check: Callable[[], object] = lambda: None,
     ) -> tuple[int, Edit]:
-        """Copy a complete segment of the journal; its number and the edit.
+        """Copy complete segments of the journal; the number of the last one, and the edit.
 
-        The event loop shows the edit to the logs, and only then may the segment be recycled.
+        The event loop shows the edit to the logs, and only then may the segments be recycled.
 
         Args:
-            segment: found by `oldest_complete`.
+            segments: found by `next_round`, at least one.
             targets: the logs that there are, by entry key; batches of others belong to deleted topics. Asked for after
-                the segment was found: a segment that is completed later may hold batches of logs that came later.
+                the segments were found: one that is completed later may hold batches of logs that came later.
             now_ms: wall clock.
             check: called now and then until the edit is committed; what it raises ends the round, which has changed
                 nothing that counts, as that of a killed process.
@@ -110,13 +122,13 @@ class Archiver:
             JournalCorrupt: the journal does not hold what was written to it.
             OSError: the disk cannot.
         """
-        number, end_lsn = segment
+        number, end_lsn = segments[-1]
         self._archive.make_durable()
         if end_lsn <= self._archive.lsn:  # a start found it here already
             return number, Edit(self._archive.lsn, {})
         pace = Pace(check)
         self._archive.make_folders_free({key: target.folder for key, target in targets.items()}, pace)
-        writers = self._copy(segment, targets, now_ms, pace)
+        writers = self._copy(segments, targets, now_ms, pace)
         written = [name for writer in writers.values() for name in writer.written]
         for start in range(0, len(written), FILES_SYNCED_AT_ONCE):
             self._archive.store.sync(written[start : start + FILES_SYNCED_AT_ONCE])
@@ -127,12 +139,12 @@ class Archiver:
         return number, edit
 
     def _copy(
-        self, segment: CompleteSegment, targets: Mapping[bytes, ArchiveTarget], now_ms: int, pace: Pace
+        self, segments: Sequence[CompleteSegment], targets: Mapping[bytes, ArchiveTarget], now_ms: int, pace: Pace
     ) -> dict[bytes, _PartitionWriter]:
-        """Write the batches of a segment, not durably; what wrote them, by partition."""
+        """Write the batches of segments, not durably; what wrote them, by partition."""
         writers: dict[bytes, _PartitionWriter] = {}
         buffered = 0
-        for key, _, batch in self._journal.sealed_entries(*segment, self._archive.lsn):
+        for key, _, batch in self._entries(segments):
             writer = writers.get(key)
             if writer is None:
                 target = targets.get(key)
@@ -147,6 +159,11 @@ class Archiver:
                 buffered = 0
         _flush(writers, pace)
         return writers
+
+    def _entries(self, segments: Sequence[CompleteSegment]) -> Iterator[StoredEntry]:
+        for segment in segments:
+            if segment.end_lsn > self._archive.lsn:
+                yield from self._journal.sealed_entries(*segment, self._archive.lsn)
 
 
 def _flush(writers: Mapping[bytes, _PartitionWriter], pace: Pace) -> None:
@@ -171,7 +188,7 @@ class _PartitionWriter:
         self._start_offset = max(target.log_start_offset, self._before.log_start_offset)
         self._end_offset = self._before.end_offset
         self._producers: ProducerStates | None = None
-        self._parts: list[bytes] = []
+        self._parts: list[Buffer] = []
         self._buffered_bytes = 0
         self._generation = self._cleanings = 0
         self._jitter_ms = 0
@@ -192,7 +209,7 @@ class _PartitionWriter:
                 self._jitter_ms = self._target.rules.jitter_ms(self._target.roll_seed, self._active.base_offset)
 
     def add(self, header: BatchHeader, batch: memoryview) -> None:
-        """Take over one batch; it is copied."""
+        """Take over one batch; it is copied where its bytes may change, or it is small."""
         base_offset, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, _, _, _ = header
         last_offset = base_offset + last_delta
         aborted = self._open.add(header, batch) if attributes & TRANSACTIONAL_BIT else None
@@ -206,7 +223,7 @@ class _PartitionWriter:
         if active is None or self._should_roll(active, size_bytes, last_offset, max_timestamp):
             active = self._roll(base_offset)
         active.add(base_offset, last_offset, size_bytes, max_timestamp)
-        self._parts.append(bytes(batch))
+        self._parts.append(batch if batch.readonly and size_bytes > COPIED_BYTES_MAX else bytes(batch))
         self._buffered_bytes += size_bytes
         if aborted is not None:
             self._aborted.add(aborted)

@@ -5,19 +5,27 @@ Rules of this file: values; a file never changes, but is replaced by another one
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
-from typing import NamedTuple
+from itertools import accumulate, groupby
+from typing import NamedTuple, TypeGuard
 
 from pipeline_broker.log.archive.file_map import Range
 from pipeline_broker.log.entry import Buffer
 
-__all__ = ["ObjectFile", "Piece"]
+__all__ = ["ObjectFile", "Piece", "is_pending", "split", "written_pieces"]
+
+JOINED_BELOW_BYTES = 64 << 10
 
 
 class Piece(NamedTuple):
-    """Bytes that are in memory and in no object yet."""
+    """Bytes that are in memory, and are not known to be in an object.
+
+    Attributes:
+        data: the bytes.
+        place: where they are going to be, while they are on their way there; None where they are not.
+    """
 
     data: Buffer
+    place: Range | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -36,13 +44,29 @@ class ObjectFile:
 
     @property
     def pending_bytes(self) -> int:
-        """Those in no object."""
-        return sum(each.size_bytes for each in self.pieces if isinstance(each, Piece))
+        """Those that are in memory, and not on their way to an object."""
+        return sum(each.size_bytes for each in self.pieces if is_pending(each))
 
     @property
     def ranges(self) -> tuple[Range, ...]:
         """What of it is in objects."""
         return tuple(each for each in self.pieces if isinstance(each, Range))
+
+    def goes_to(self, object_name: str) -> bool:
+        """Whether something of it is on its way to an object."""
+        return any(_goes_to(each, object_name) for each in self.pieces)
+
+    def after_upload(self, object_name: str, *, has_arrived: bool) -> "ObjectFile":
+        """The file when what was on its way to an object is there, or is only in memory again."""
+        pieces: list[Range | Piece] = []
+        for each in self.pieces:
+            if not _goes_to(each, object_name):
+                pieces.append(each)
+            elif has_arrived and each.place is not None:
+                pieces.append(each.place)
+            else:
+                pieces.append(Piece(each.data))
+        return ObjectFile(pieces)
 
     def cut_at(self, size_bytes: int) -> list[Range | Piece]:
         """The pieces of its beginning."""
@@ -70,4 +94,38 @@ def part_of(piece: Range | Piece, start: int, size_bytes: int) -> Range | Piece:
     """So many bytes of a piece."""
     if isinstance(piece, Range):
         return Range(piece.object_name, piece.start + start, size_bytes)
-    return Piece(memoryview(piece.data)[start : start + size_bytes])
+    place = None if piece.place is None else part_of(piece.place, start, size_bytes)
+    assert not isinstance(place, Piece), "a part of a range is one"
+    return Piece(memoryview(piece.data)[start : start + size_bytes], place)
+
+
+def is_pending(piece: Range | Piece) -> TypeGuard[Piece]:
+    """Whether it is in memory, and not on its way to an object."""
+    return isinstance(piece, Piece) and piece.place is None
+
+
+def _goes_to(piece: Range | Piece, object_name: str) -> TypeGuard[Piece]:
+    return isinstance(piece, Piece) and piece.place is not None and piece.place.object_name == object_name
+
+
+def written_pieces(parts: Sequence[Buffer]) -> Iterator[Piece]:
+    """What is written: large parts as they are, which an upload copies once, and small ones together."""
+    for is_large, run in groupby(parts, lambda part: len(part) >= JOINED_BELOW_BYTES and memoryview(part).readonly):
+        if is_large:
+            yield from map(Piece, run)
+        elif written := b"".join(run):
+            yield Piece(written)
+
+
+def split(parts: Sequence[Buffer], size_bytes: int) -> tuple[list[Buffer], list[Buffer]]:
+    """So many bytes, or all, and the others."""
+    first: list[Buffer] = []
+    others: list[Buffer] = []
+    for part in parts:
+        taken = min(size_bytes, len(part))
+        size_bytes -= taken
+        if taken:
+            first.append(memoryview(part)[:taken])
+        if taken < len(part):
+            others.append(memoryview(part)[taken:])
+    return first, others

@@ -1,37 +1,45 @@
 """A segment store in a bucket: what a round writes to many files becomes one bulk object and one entry of a log.
 
 Rules of this file: what is written is held in memory, where it is read at once, until a sync, or until it is much; then
-it goes to an object of its own, sorted by file, whose name nothing else ever has. A file is where the map says
-(`file_map`), and the map is what was committed to a log, elsewhere, which makes a change count wholly or not at all. An
-object that no commit names does not count: a killed process leaves some, and the next one deletes them. An object is
-deleted when no file has a range of it any more; one that is mostly unused is copied and then has none.
+it goes to an object of its own, sorted by file, whose name nothing else ever has. Several objects may be on their way
+while more is written; in whatever order they arrive, a commit comes when all have, and one that does not arrive leaves
+what was in it in memory as if it had never left. A file is where the map says (`file_map`), and the map is what was
+committed to a log, elsewhere, which makes a change count wholly or not at all. An object that no commit names does not
+count: a killed process leaves some, and the next one deletes them. An object is deleted when no file has a range of it
+any more; one that is mostly unused is copied and then has none.
 
 Threads that write exclude each other, also while one waits for the bucket. Those that read never wait for them: a file
-is replaced as a whole, and a reader whose object is gone looks where its bytes are now.
+is replaced as a whole, and a reader whose object is gone looks where its bytes are now. Threads of this store carry
+uploads out and change nothing else.
+
+Longer than most files: what is written is followed from memory to an object that goes again, under one lock.
 """
 
 import errno
 import os
 import threading
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import groupby
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pipeline_broker.files.errors import Obstacle
 from pipeline_broker.log.archive.file_map import GONE, Change, FileMap, Range, mergeable
-from pipeline_broker.log.archive.object_file import ObjectFile, Piece
+from pipeline_broker.log.archive.object_file import ObjectFile, Piece, is_pending, split, written_pieces
 from pipeline_broker.log.archive.store import split_name
 from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import ShortFile
 from pipeline_broker.objects.block_cache import BlockCache
-from pipeline_broker.objects.store import Missing, ObjectStore, ObjectStoreError, delete_all
+from pipeline_broker.objects.store import UPLOAD_PART_BYTES, Missing, ObjectStore, ObjectStoreError, delete_all
 
 __all__ = ["FileLog", "ObjectSegmentStore"]
 
-PENDING_BYTES_MAX = 16 << 20
-"""What is held in memory before it goes to an object, and about the size of one."""
+OBJECT_BYTES_MAX = UPLOAD_PART_BYTES
+"""What is held in memory before it goes to an object, and the size of one: it is one request."""
+UPLOADS_AT_ONCE = 8
+"""Objects on their way, whose 64 MiB are in memory until they have arrived: a further one waits for the oldest."""
 MERGES_MIN, MERGES_SHARE = 8, 16
 """So many files are merged by a sync, or one of so many that it writes, which is more than become ready for it."""
 READS_AT_ONCE = 16
@@ -53,6 +61,20 @@ class FileLog(Protocol):
         """
 
 
+class _Upload(NamedTuple):
+    """An object on its way.
+
+    Attributes:
+        names: the files that have parts of it.
+        arrived: when it is stored.
+    """
+
+    object_name: str
+    size_bytes: int
+    names: Sequence[str]
+    arrived: "Future[None]"
+
+
 class ObjectSegmentStore:
     """See SegmentStore, and the rules of the file; several threads may write.
 
@@ -61,7 +83,7 @@ class ObjectSegmentStore:
         store: where bulk objects go; it has none of this prefix that the map does not name.
         cache: reads them.
         prefix: of the names of bulk objects, unlike those of every other life of a broker.
-        pending_bytes_max: what is held in memory.
+        object_bytes_max: what is held in memory before it goes to an object, and the size of one.
     """
 
     def __init__(
@@ -70,13 +92,13 @@ class ObjectSegmentStore:
         store: ObjectStore,
         cache: BlockCache,
         prefix: str,
-        pending_bytes_max: int = PENDING_BYTES_MAX,
+        object_bytes_max: int = OBJECT_BYTES_MAX,
     ) -> None:
         self._log = log
         self._store = store
         self._cache = cache
         self._prefix = prefix
-        self._pending_bytes_max = pending_bytes_max
+        self._object_bytes_max = object_bytes_max
         self._writing = threading.RLock()
         self._files: dict[str, ObjectFile] = {}
         self._folders: dict[str, dict[str, None]] = {}
@@ -85,6 +107,8 @@ class ObjectSegmentStore:
         self._uncommitted: dict[str, int] = {}  # sizes of objects that only such files may have ranges of
         self._unused: list[str] = []  # objects that are still to be deleted
         self._objects_made = 0
+        self._uploads: deque[_Upload] = deque()  # the oldest first
+        self._uploaders = ThreadPoolExecutor(UPLOADS_AT_ONCE, thread_name_prefix="upload")
         self._readers: ThreadPoolExecutor | None = None
 
         self.show(log.files)
@@ -118,13 +142,9 @@ class ObjectSegmentStore:
             before = ObjectFile() if file is None else file
             if position > before.size_bytes:
                 raise ShortFile(f"{name} ends at byte {before.size_bytes}: it cannot be continued at {position}")
-            pieces = before.cut_at(position)
-            written = b"".join(parts)
-            if written:
-                pieces.append(Piece(written))
-            self._set(name, ObjectFile(pieces))
-            if self._pending_bytes >= self._pending_bytes_max:
-                self._upload_pending()
+            self._set(name, ObjectFile([*before.cut_at(position), *written_pieces(parts)]))
+            while self._pending_bytes >= self._object_bytes_max:
+                self._begin_upload()
 
     def sync(self, names: Iterable[str]) -> None:
         with self._writing:
@@ -172,8 +192,8 @@ class ObjectSegmentStore:
         assert split_name(target)[0] == split_name(source)[0], "a file stays in its folder"
         with self._writing:
             file = self._find(source)
-            if file.pending_bytes:
-                self._upload_pending()
+            if len(file.ranges) < len(file.pieces):
+                self._upload_all()
                 file = self._find(source)
             gone = self._commit([Change(target, 0, file.ranges), Change(source, GONE)])
             self._forget(source)
@@ -202,6 +222,7 @@ class ObjectSegmentStore:
         return 1 << 62
 
     def close(self) -> None:
+        self._uploaders.shutdown(cancel_futures=True)
         self._cache.close()
         if self._readers is not None:
             self._readers.shutdown()
@@ -231,34 +252,78 @@ class ObjectSegmentStore:
     def _content(self, piece: Range | Piece) -> Buffer:
         return piece.data if isinstance(piece, Piece) else self._cache.read(*piece)
 
-    def _upload_pending(self) -> None:
-        """Give all that is in memory a place in an object."""
-        pending = sorted(name for name in self._dirty if self._files[name].pending_bytes)
-        if not pending:
-            return
+    def _upload_all(self) -> None:
+        """Return when nothing is in memory alone; an Obstacle leaves there what did not arrive."""
+        while self._pending_bytes:
+            self._begin_upload()
+        while self._uploads:
+            self._end_upload()
+
+    def _begin_upload(self) -> None:
+        """Have what is in memory, and not on its way, go to an object, as much as that takes."""
+        while len(self._uploads) >= UPLOADS_AT_ONCE:
+            self._end_upload()
         object_name = f"{self._prefix}{self._objects_made:020d}-{os.urandom(8).hex()}"
         parts: list[Buffer] = []
-        placed: list[tuple[str, ObjectFile]] = []
-        size = 0
-        for name in pending:
-            pieces: list[Range | Piece] = []
-            for is_pending, run in groupby(self._files[name].pieces, lambda each: isinstance(each, Piece)):
-                if is_pending:
-                    written = [each.data for each in run if isinstance(each, Piece)]
-                    pieces.append(Range(object_name, size, sum(map(len, written))))
-                    size += pieces[-1].size_bytes
-                    parts += written
-                else:
+        placed: dict[str, list[Range | Piece]] = {}
+        left = self._object_bytes_max
+        for name in sorted(name for name in self._dirty if self._files[name].pending_bytes):
+            pieces = placed[name] = []
+            for is_leaving, run in groupby(self._files[name].pieces, is_pending):
+                if not is_leaving:
                     pieces += run
-            placed.append((name, ObjectFile(pieces)))
+                    continue
+                leaving, staying = split([each.data for each in run if isinstance(each, Piece)], left)
+                if size := sum(map(len, leaving)):
+                    pieces.append(Range(object_name, self._object_bytes_max - left, size))
+                    parts += leaving
+                    left -= size
+                pieces += map(Piece, staying)
+            if not left:
+                break
+        if not parts:
+            return
         content = b"".join(parts)
-        with _obstacles("the archive cannot be written"):
-            self._store.upload(object_name, [content])
-        self._cache.fill(object_name, content)  # the next round resumes indexes by reading their ends
+        view = memoryview(content)
+        for name, pieces in placed.items():
+            on_their_way = [
+                Piece(view[each.start : each.start + each.size_bytes], each)
+                if isinstance(each, Range) and each.object_name == object_name
+                else each
+                for each in pieces
+            ]
+            self._set(name, ObjectFile(on_their_way))
         self._objects_made += 1
-        self._uncommitted[object_name] = size
-        for name, file in placed:
-            self._set(name, file)
+        arrived = self._uploaders.submit(self._upload, object_name, content)
+        self._uploads.append(_Upload(object_name, len(content), tuple(placed), arrived))
+
+    def _upload(self, object_name: str, content: bytes) -> None:
+        self._store.upload(object_name, [content])
+        self._cache.fill(object_name, content)  # the next round resumes indexes by reading their ends
+
+    def _end_upload(self) -> None:
+        """Wait for the oldest object on its way; for all of them where it does not arrive, so that a new try begins."""
+        try:
+            self._wait_for(self._uploads.popleft())
+        except Obstacle:
+            while self._uploads:
+                with suppress(Obstacle):
+                    self._wait_for(self._uploads.popleft())
+            raise
+
+    def _wait_for(self, upload: _Upload) -> None:
+        """Return when what was on its way is in its object; else it is only in memory again."""
+        has_arrived = False
+        try:
+            with _obstacles("the archive cannot be written"):
+                upload.arrived.result()
+            has_arrived = True
+            self._uncommitted[upload.object_name] = upload.size_bytes
+        finally:
+            for name in upload.names:
+                file = self._files.get(name)
+                if file is not None and file.goes_to(upload.object_name):
+                    self._set(name, file.after_upload(upload.object_name, has_arrived=has_arrived))
 
     def _change(self, name: str) -> Change:
         """What a file has become since it was committed."""
@@ -270,7 +335,7 @@ class ObjectSegmentStore:
 
     def _commit_dirty(self) -> None:
         """Make all files durable as they are."""
-        self._upload_pending()
+        self._upload_all()
         gone = self._commit([self._change(name) for name in self._dirty])
         self._dirty.clear()
         self._delete_unused(gone)

@@ -393,10 +393,15 @@ class Journal:
         return sealed_entries(self._files, self.directory, number, end_lsn, from_lsn)
 
     def recycle(self, number: int) -> None:
-        """Use the space of the oldest complete segment again, which the archive holds; may wait for its readers.
+        """Use the space of a complete segment, and of all older ones, again; may wait for their readers.
 
-        From here on places in it are gone (RecycledError). May be called again after an OSError.
+        The archive holds them; from here on places in them are gone (RecycledError). May be called again after an
+        OSError.
         """
+        for each in [each for each in self._sealed_ends if each <= number]:
+            self._recycle_one(each)
+
+    def _recycle_one(self, number: int) -> None:
         self._readable.retire(number)
         with self._prepare_lock:
             path = segment_path(self.directory, number)

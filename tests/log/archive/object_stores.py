@@ -29,12 +29,12 @@ class BytesLog:
         return self.files.apply(changes, object_sizes)
 
 
-def object_store(log=None, store=None, pending_bytes_max=64, cache_bytes_max=1 << 20):
+def object_store(log=None, store=None, object_bytes_max=64, cache_bytes_max=1 << 20):
     """A segment store that makes objects early; its threads are those of nobody until it reads ahead or merges."""
     store = MemoryStore() if store is None else store
     log = BytesLog() if log is None else log
     return ObjectSegmentStore(
-        log, store, BlockCache(store, cache_bytes_max), f"bulk/0-{next(_lives)}-", pending_bytes_max
+        log, store, BlockCache(store, cache_bytes_max), f"bulk/0-{next(_lives)}-", object_bytes_max
     )
 
 

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from pipeline_broker.log.archive import archiver as archiver_room
 from pipeline_broker.log.archive.archive import Archive
-from pipeline_broker.log.archive.archiver import Archiver
+from pipeline_broker.log.archive.archiver import SEGMENTS_AT_ONCE, Archiver
 from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt, ManifestDamaged
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
@@ -22,16 +22,16 @@ from pipeline_broker.log.partition.policies import LogPolicies
 from pipeline_broker.log.partition.retention import RollRules
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records
-from tests.archiving import archive_one
+from tests.archiving import archive_some
 from tests.files.memory_file_system import MemoryFileSystem
 
 TOPIC_ID = bytes(range(16))
 PARTITIONS = 2
 DIRECTORY = Path("/data")
 READ_BYTES = 1 << 20
-OPERATIONS_MAX = 40
+OPERATIONS_MAX = 60
 """A round of the archive takes fewer operations of the disk than this, with the segments of this test."""
-CHECKS_MAX = 12
+CHECKS_MAX = 24
 """A round looks fewer times than this whether it is to end."""
 
 
@@ -113,16 +113,21 @@ class ArchiveMachine(RuleBasedStateMachine):
     def prepare_ahead(self):
         self.journal.prepare_ahead()
 
-    @rule()
-    def archive_one(self):
-        found = archive_one(self.archiving, self.manager)
+    @rule(segments_max=st.integers(1, SEGMENTS_AT_ONCE))
+    def archive_some(self, segments_max):
+        found = archive_some(self.archiving, self.manager, segments_max=segments_max)
         if found is not None:
             number, edit = found
             self.manager.show(edit)
             self.journal.recycle(number)
 
-    @rule(operations=st.integers(0, OPERATIONS_MAX), loses_power=st.booleans(), data=st.data())
-    def crash_while_archiving(self, operations, loses_power, data):
+    @rule(
+        operations=st.integers(0, OPERATIONS_MAX),
+        segments_max=st.integers(1, SEGMENTS_AT_ONCE),
+        loses_power=st.booleans(),
+        data=st.data(),
+    )
+    def crash_while_archiving(self, operations, segments_max, loses_power, data):
         """The process ends at the nth operation of the disk."""
         left = [operations]
 
@@ -134,7 +139,7 @@ class ArchiveMachine(RuleBasedStateMachine):
         self.files.before = before
         try:
             self.journal.seal()
-            self.archive_one()
+            self.archive_some(segments_max)
         except KilledError:
             pass
         self.files.before = lambda _operation, _path: None
@@ -155,7 +160,7 @@ class ArchiveMachine(RuleBasedStateMachine):
         self.journal.seal()
         before = self.archive.lsn
         try:
-            found = archive_one(self.archiving, self.manager, check=check)
+            found = archive_some(self.archiving, self.manager, check=check)
         except GivenUpError:
             self.given_up(before)
         else:
@@ -257,22 +262,27 @@ def test_segments_that_are_not_synced_before_the_manifest_names_them_are_noticed
 
 def test_a_journal_that_is_recycled_before_the_manifest_is_durable_is_noticed():
     class Hasty(Archiver):
-        def take_over(self, segment, targets, now_ms, **options):
-            entries = list(self._journal.sealed_entries(*segment))
-            entries = [(key, place, memoryview(bytes(batch))) for key, place, batch in entries]
-            self._journal.recycle(segment.number)
-            self._journal.sealed_entries = lambda *_: iter(entries)
+        def take_over(self, segments, targets, now_ms, **options):
+            entries = {
+                segment.number: [
+                    (key, place, memoryview(bytes(batch)))
+                    for key, place, batch in self._journal.sealed_entries(*segment)
+                ]
+                for segment in segments
+            }
+            self._journal.recycle(segments[-1].number)
+            self._journal.sealed_entries = lambda number, *_: iter(entries[number])
             self._journal.recycle = lambda _: None
             try:
-                return super().take_over(segment, targets, now_ms, **options)
+                return super().take_over(segments, targets, now_ms, **options)
             finally:
                 del self._journal.sealed_entries
 
     class Machine(ArchiveMachine):
         archiver = Hasty
 
-        def archive_one(self):
-            super().archive_one()
+        def archive_some(self, segments_max):
+            super().archive_some(segments_max)
             self.journal.__dict__.pop("recycle", None)
 
     assert_noticed(Machine)
@@ -288,6 +298,6 @@ def test_a_journal_that_is_recycled_after_a_round_that_was_given_up_is_noticed()
     class Machine(ArchiveMachine):
         def given_up(self, lsn_before):
             super().given_up(lsn_before)
-            self.journal.recycle(self.archiving.oldest_complete().number)
+            self.journal.recycle(self.archiving.next_round()[-1].number)
 
     assert_noticed(Machine)

@@ -242,7 +242,7 @@ def test_while_the_manifest_may_not_be_durable_nothing_is_given_up_for_it():
     with pytest.raises(OSError, match="No space left"):
         archive.remove_unknown(())
     with pytest.raises(OSError, match="No space left"):
-        Archiver(archive, None).take_over(CompleteSegment(1, 0), {}, 0)
+        Archiver(archive, None).take_over([CompleteSegment(1, 0)], {}, 0)
     assert "unlink" not in operations
 
     files.before = lambda _operation, _path: None

@@ -78,12 +78,15 @@ def ended_everywhere(policy):
         for is_done in (False, True):
             store = MemoryStore()
             files = filled(policy, store)
+            life = None
             try:
                 life = Life(files, POLICIES[policy], KillingStore(store, requests, is_done))
                 getattr(life, policy)()
                 is_over = True
             except KilledError:
                 pass
+            if life is not None:
+                life.close()  # what is on its way has arrived then, or never will
             life = Life(files, POLICIES[policy], store)
             seen = life.records()
             getattr(life, policy)()
@@ -117,12 +120,15 @@ def test_archiving_loses_nothing_wherever_it_ends():
     requests, is_over = 0, False
     while not is_over:
         for is_done in (False, True):
-            store, files = MemoryStore(), MemoryFileSystem()
+            store, files, life = MemoryStore(), MemoryFileSystem(), None
             try:
-                Life(files, POLICIES["delete"], KillingStore(store, requests, is_done)).fill()
+                life = Life(files, POLICIES["delete"], KillingStore(store, requests, is_done))
+                life.fill()
                 is_over = True
             except KilledError:
                 pass
+            if life is not None:
+                life.close()
             life = Life(files, POLICIES["delete"], store)
             offset, end, found = life.records()
             assert (offset, found) == (0, expected[2][:end])

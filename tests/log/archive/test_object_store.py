@@ -92,8 +92,9 @@ def test_what_is_much_leaves_memory_before_the_sync_and_counts_after_it():
     store = object_store(log, objects, 10)
     store.write(NAMES[0], [b"0123456789"], 0)
     store.write(NAMES[0], [b"ab"], 10)
-    assert objects.asked == ["upload", "uploaded"]
     assert content(store, NAMES[0]) == b"0123456789ab"
+    store.close()
+    assert objects.asked == ["upload", "uploaded"]
     assert content(reopened(log, objects), NAMES[0]) is None
     objects_before = objects_of(objects)
     assert objects_before == [], "an object that does not count goes with the next process"
@@ -223,7 +224,7 @@ def test_a_bucket_that_does_not_answer_is_an_obstacle_and_nothing_is_lost(operat
     asks = {
         "read": lambda: store.read(NAMES[0], 5, 0),
         "sync": lambda: store.sync([NAMES[0]]),
-        "write": lambda: store.write(NAMES[1], [b"much" * 9], 0),
+        "write": lambda: [store.write(NAMES[1], [b"much" * 9], 0) for _ in range(tested.UPLOADS_AT_ONCE + 1)],
     }
     with pytest.raises(Obstacle, match="down") as error:
         asks[operation]()
@@ -297,8 +298,9 @@ def run_and_kill(asked, requests, open_store):
             assert {each: content(store, each) for each in NAMES} == {each: seen.get(each) for each in NAMES}
     except Ended:
         pass
+    store.close()
     objects.before = lambda _operation: None
-    again = reopened(log, objects, pending_bytes_max=40)
+    again = reopened(log, objects, object_bytes_max=40)
     found = {each: content(again, each) for each in NAMES}
     assert found in [{each: state.get(each) for each in NAMES} for state in durable]
     assert set(objects_of(objects)) == set(again._log.files.object_sizes), "no object is left that nobody needs"
@@ -306,7 +308,6 @@ def run_and_kill(asked, requests, open_store):
         again.write(name, [b"!"], len(found[name] or b""))
     again.sync(NAMES)
     assert [content(again, name) for name in NAMES] == [(found[name] or b"") + b"!" for name in NAMES]
-    store.close()
     again.close()
 
 
@@ -365,10 +366,10 @@ class CommitsBeforeTheUpload(tested.ObjectSegmentStore):
     def _commit(self, changes):
         return super()._commit(changes)
 
-    def _upload_pending(self):
+    def _upload_all(self):
         upload, self._store.upload = self._store.upload, lambda name, parts: self._late.append((name, parts))
         self._late = []
-        super()._upload_pending()
+        super()._upload_all()
         self._store.upload = upload
         self._mine = self._late
 

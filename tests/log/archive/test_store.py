@@ -134,7 +134,7 @@ def test_there_is_a_number_for_the_free_space(store):
 @given(st.lists(st.tuples(st.integers(0, 40), st.lists(st.binary(max_size=9), max_size=4)), max_size=12))
 def test_any_sequence_of_writes_leaves_what_a_list_of_bytes_would(writes):
     model = b""
-    stores = [memory_store(), ChunkStore(), object_store(pending_bytes_max=10)]
+    stores = [memory_store(), ChunkStore(), object_store(object_bytes_max=10)]
     for position, parts in writes:
         position = min(position, len(model))
         model = model[:position] + b"".join(parts)
