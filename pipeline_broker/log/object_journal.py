@@ -352,14 +352,18 @@ class ObjectJournal:
         own, all_slots = self._ownership.first.slot, range(max(number, from_lsn >> LSN_BITS), end_lsn >> LSN_BITS)
         slots = [slot for slot in all_slots if slot >= own or slot in self._recovered]  # the others are fences
         try:
+            yield from self._stored_in(slots, number)
+        except ObjectStoreError as error:
+            raise Obstacle(f"the object store does not answer: {error}") from error
+
+    def _stored_in(self, slots: Sequence[int], number: int) -> Iterator[StoredEntry]:
+        try:
             for slot in self._whole_reader.whole(map(self._slot_place, slots)):
                 yield from self._stored_entries(slot)
         except BrokenLogError as error:
             if read_boundary(self._store, self._log).place.slot > number:
                 raise self._taken_over() from None  # only a successor gives back what this one has not
             raise JournalCorrupt(str(error)) from None
-        except ObjectStoreError as error:
-            raise Obstacle(f"the object store does not answer: {error}") from error
 
     def recycle(self, number: int) -> None:
         run = self._complete[number]

@@ -10,7 +10,6 @@ the loop's thread. So a seed of the dice gives the same run.
 import functools
 import itertools
 import random
-import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import trio
 
 from stages.commit_storage import CommitStorage
+from stages.testing.drawn_thread import DrawnThread
 from stages.testing.schedules import Schedule
 
 if TYPE_CHECKING:
@@ -36,100 +36,13 @@ class Dice(Protocol):
         """A number from 0 to below `stop`."""
 
 
-class _StoppedError(BaseException):
-    """The executor has stopped: a thread ends where it is, and does nothing more."""
-
-
-class _Thread:
-    """A stack of its own, which runs while the loop waits for it in `step`.
-
-    Attributes:
-        seconds: to wait before its next step.
-        is_over: it has ended.
-    """
-
-    def __init__(self, work: Callable[["_Thread"], None]) -> None:
-        self.seconds = 0.0
-        self.is_over = False
-        self._is_stopped = False
-        self._work = work
-        self._go, self._paused = threading.Semaphore(0), threading.Semaphore(0)
-        self._call: Callable[[], Any] | None = None
-        self._result: Any = None
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="drawn-commits", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        self._go.acquire()
-        try:
-            if not self._is_stopped:
-                self._work(self)
-        except _StoppedError:
-            pass
-        except BaseException as error:  # noqa: BLE001 - it is raised where the loop waits
-            self._error = error
-        self.is_over = True
-        self._paused.release()
-
-    # On the loop
-
-    def step(self) -> None:
-        """Let it run until it pauses, or ends; raises what it raised."""
-        self._resume()
-        while self._call is not None:
-            call, self._call, self._result = self._call, None, None
-            try:
-                self._result = call()
-            except BaseException as error:  # noqa: BLE001 - it is raised in the thread
-                self._error = error
-            self._resume()
-        if self.is_over:
-            self._thread.join()
-            if self._error is not None:
-                raise self._error
-
-    def _resume(self) -> None:
-        self._go.release()
-        self._paused.acquire()
-
-    def stop(self) -> None:
-        """Have it end where it is."""
-        self._is_stopped = True
-        while not self.is_over:
-            self._resume()
-        self._thread.join()
-
-    # In the thread
-
-    def pause(self, seconds: float = 0.0) -> None:
-        """Let the loop and others run, for so long in virtual time at least."""
-        self.seconds = seconds
-        self._paused.release()
-        self._go.acquire()
-        if self._is_stopped:
-            raise _StoppedError
-
-    def call(self, work: Callable[[], Any]) -> Any:
-        """Have the loop do something, which waits here."""
-        self._call = work
-        self._paused.release()
-        self._go.acquire()
-        if self._is_stopped:
-            raise _StoppedError
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
-        return self._result
-
-
 class _Turn:
     """The committer's lock: a thread that waits for it pauses, the loop has its holder go on."""
 
     def __init__(self, executor: "DrawnCommits") -> None:
         self._executor = executor
         self._is_held = False
-        self._holder: _Thread | None = None
+        self._holder: DrawnThread | None = None
 
     def acquire(self, blocking: bool = True) -> bool:
         thread = self._executor.running
@@ -213,9 +126,9 @@ class DrawnCommits:
         self._schedule = schedule
         self._randrange = random.randrange if dice is None else dice.randrange
         self._committer: Committer | None = None
-        self._threads: list[_Thread] = []
+        self._threads: list[DrawnThread] = []
         self._is_stopped = False
-        self.running: _Thread | None = None
+        self.running: DrawnThread | None = None
 
     def start(self, committer: "Committer") -> None:
         self._committer = committer
@@ -227,11 +140,11 @@ class DrawnCommits:
         for _ in range(min(count, self._committer.commits_in_flight - len(self._threads))):
             if self._is_stopped:
                 return
-            thread = _Thread(self._commit)
+            thread = DrawnThread(self._commit)
             self._threads.append(thread)
             trio.lowlevel.spawn_system_task(self._drive, thread)
 
-    async def _drive(self, thread: _Thread) -> None:
+    async def _drive(self, thread: DrawnThread) -> None:
         while not thread.is_over:
             if thread.seconds:
                 await trio.sleep(thread.seconds)
@@ -241,7 +154,7 @@ class DrawnCommits:
             if not thread.is_over:  # the loop may have needed its lock
                 self.step(thread)
 
-    def step(self, thread: _Thread) -> None:
+    def step(self, thread: DrawnThread) -> None:
         """Let a thread run to its next pause."""
         self.running = thread
         try:
@@ -255,7 +168,7 @@ class DrawnCommits:
         for _ in range(self._randrange(TURNS_MAX + 1)):
             await trio.lowlevel.checkpoint()
 
-    def _commit(self, thread: _Thread) -> None:
+    def _commit(self, thread: DrawnThread) -> None:
         """What a thread does; it ends where it finds nothing, in the same step, so that no wake is lost."""
         committer = self._committer
         assert committer is not None

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from pipeline_broker.files.errors import Obstacle
 from pipeline_broker.log.errors import JournalCorrupt
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
 from pipeline_broker.log.object_journal import ObjectJournal
-from pipeline_broker.objects.fenced_log import Place, slot_name
+from pipeline_broker.objects.fenced_log import Place, boundary_name, slot_name
 from pipeline_broker.objects.fencing import take_over
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.slot_writer import FencedError
+from pipeline_broker.objects.store import Unavailable
 from pipeline_broker.records.batch import read_header
 from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.test_object_journal import LOG, SECONDS_MAX, Machine, archive, values_of
@@ -54,6 +56,32 @@ def test_an_owner_whose_successor_has_given_its_segment_back_was_taken_over():
     ((number, end_lsn),) = zombie.journal.sealed()
     archive(Machine(store, segment_bytes=1))
     with pytest.raises(FencedError, match="as generation 2"):
+        list(zombie.journal.sealed_entries(number, end_lsn))
+
+
+def test_a_store_that_does_not_say_why_a_segment_is_gone_is_an_obstacle():
+    """An end lets go what waits, so who looked for the reason learns nothing."""
+    store = MemoryStore()
+
+    class HidesBoundary:
+        is_armed = False
+
+        def read(self, name, start, size_bytes):
+            if self.is_armed and name == boundary_name(LOG):
+                raise Unavailable("the broker ends")
+            return store.read(name, start, size_bytes)
+
+        def __getattr__(self, name):
+            return getattr(store, name)
+
+    hiding = HidesBoundary()
+    zombie = Machine(hiding, segment_bytes=1)
+    zombie.commit(b"1")
+    ((number, end_lsn),) = zombie.journal.sealed()
+    store.delete([slot_name(LOG, Place(1, number))])
+    zombie.journal.wait_for_nobody()
+    hiding.is_armed = True
+    with pytest.raises(Obstacle, match="the broker ends"):
         list(zombie.journal.sealed_entries(number, end_lsn))
 
 

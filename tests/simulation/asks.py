@@ -49,6 +49,7 @@ def partition_answer(exchange):
 def produce(world, client, act, stream):
     """One batch of a producer that is not idempotent: sent once, whatever becomes of it."""
     batch = world.history.send(stream, act.partition, act.count, b"x" * act.size)
+    refusals = (ErrorCode.CORRUPT_MESSAGE, FAILED) if act.is_bad else (FAILED,)
 
     def on_answer(exchange):
         answer = partition_answer(exchange)
@@ -58,7 +59,7 @@ def produce(world, client, act, stream):
             batch.acknowledge(answer.base_offset)
             offsets = range(answer.base_offset, answer.base_offset + act.count)
             client.life.watch.check_durable(f"{client!r} got an acknowledgement", act.partition, offsets)
-        elif answer.error_code in ((ErrorCode.CORRUPT_MESSAGE, FAILED) if act.is_bad else (FAILED,)):
+        elif answer.error_code in refusals or client.life.explains(answer.error_code):
             batch.refuse()
         else:
             world.complain(f"{client!r}: batch {batch.values[0]!r} was answered {ErrorCode(answer.error_code).name}")
@@ -104,6 +105,8 @@ def records_of(data):
 
 def take_read(world, client, position, answer):
     """Write down what one partition of a fetch answer holds; returns the records."""
+    if client.life.explains(answer.error_code):
+        return []
     if answer.error_code not in (ErrorCode.NONE, FAILED):
         world.complain(f"{client!r}: a fetch was answered {ErrorCode(answer.error_code).name}")
         return []
@@ -135,9 +138,9 @@ def list_offsets(world, client, act, stream):
 
     def on_answer(exchange):
         ((answer,),) = (found.partitions for found in exchange.answer.topics)
-        if answer.error_code == FAILED:
+        if answer.error_code == FAILED or client.life.explains(answer.error_code):
             return
-        if answer.error_code or answer.offset < acknowledged:
+        if answer.error_code or (answer.offset < acknowledged and client.life.is_latest):
             world.complain(f"{client!r}: the latest offset is {answer}, and {acknowledged} was acknowledged before")
         client.life.watch.check_durable(f"{client!r} was told of", act.partition, range(answer.offset))
 
@@ -167,7 +170,7 @@ def producer_id(world, client, act, stream):
     def on_answer(exchange):
         if exchange.answer.error_code == ErrorCode.NONE:
             world.history.producer_ids.append(exchange.answer.producer_id)
-        elif exchange.answer.error_code != FAILED:
+        elif exchange.answer.error_code != FAILED and not client.life.explains(exchange.answer.error_code):
             world.complain(f"{client!r}: InitProducerId was answered {exchange.answer.error_code}")
 
     return Ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000), 4, on_answer)
@@ -193,7 +196,7 @@ def commit(world, client, act, stream, *, group=None, member=(-1, "")):
         ((answer,),) = (topic.partitions for topic in exchange.answer.topics)
         if answer.error_code == ErrorCode.NONE:
             register.acknowledge(number)
-        elif answer.error_code not in GROUP_ERRORS:
+        elif answer.error_code not in GROUP_ERRORS and not client.life.explains(answer.error_code):
             world.complain(f"{client!r}: a commit was answered {ErrorCode(answer.error_code).name}")
 
     return Ask(request, 8, on_answer)
@@ -216,7 +219,8 @@ def committed(world, client, act, stream, *, group=None):
         if exchange.answer.error_code == FAILED:
             return
         ((answer,),) = (found.partitions for found in exchange.answer.topics)
-        if answer.error_code or not register.may_be(answer.committed_offset, not_before):
+        oldest = not_before if client.life.is_latest else 0
+        if answer.error_code or not register.may_be(answer.committed_offset, oldest):
             world.complain(
                 f"{client!r}: of {group} {answer} is committed, sent were {register.sent} from {not_before} on"
             )

@@ -11,13 +11,17 @@ import time
 import traceback
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 import attrs
 
 from stages.testing.schedules import DISTINCT_SHARE_MIN
-from tests.simulation.scenario import SCHEDULES_PER_SCRIPT
+from tests.simulation.scenario import SCHEDULES_PER_SCRIPT, draw
 from tests.simulation.simulation import simulate
+from tests.simulation.store_faults import WANTED
+from tests.simulation.store_scenario import draw_on_store
 
+OPTIONS = {draw: "", draw_on_store: " STORE=1"}
 SEEDS_AT_ONCE = 25 * SCHEDULES_PER_SCRIPT
 FAILURES_SHOWN_MAX = 10
 COMPLAINTS_SHOWN_MAX = 8
@@ -33,7 +37,9 @@ class Tally:
         requests: that clients sent.
         requests_in_turns: how many took several turns.
         with_threads: scenarios whose commits run as several threads would run them.
+        seen: in how many scenarios what is of interest happened, on a store.
         failures: seed -> what was wrong.
+        options: how `make simulate` is asked for such scenarios.
     """
 
     kinds: Counter = attrs.field(factory=Counter)
@@ -41,7 +47,9 @@ class Tally:
     requests: int = 0
     requests_in_turns: int = 0
     with_threads: int = 0
+    seen: Counter = attrs.field(factory=Counter)
     failures: dict = attrs.field(factory=dict)
+    options: str = ""
 
     @property
     def scenarios(self):
@@ -53,36 +61,41 @@ class Tally:
         self.requests += other.requests
         self.requests_in_turns += other.requests_in_turns
         self.with_threads += other.with_threads
+        self.seen += other.seen
         self.failures |= other.failures
 
-    def check(self):
-        """Raise AssertionError for a failure, or for too few distinct schedules."""
+    def check(self, wanted=()):
+        """Raise AssertionError for a failure, for too few distinct schedules, or where nothing wanted was seen."""
         assert not self.failures, "\n\n".join(
-            describe(seed, complaints) for seed, complaints in list(self.failures.items())[:FAILURES_SHOWN_MAX]
+            describe(seed, complaints, self.options)
+            for seed, complaints in list(self.failures.items())[:FAILURES_SHOWN_MAX]
         )
         assert len(self.fingerprints) >= DISTINCT_SHARE_MIN * self.scenarios, f"too few schedules: {self}"
+        blind = [what for what in wanted if not self.seen[what]]
+        assert not blind, f"no scenario has {', '.join(blind)}: {self}"
 
     def __str__(self):
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.kinds.items()))
+        seen = "".join(f"; {what}: {count}" for what, count in sorted(self.seen.items()))
         return (
             f"{self.scenarios} scenarios ({kinds}; {self.with_threads} with threads of commits), "
             f"{len(self.fingerprints)} distinct schedules, "
-            f"{self.requests} requests ({self.requests_in_turns} in several turns), {len(self.failures)} failures"
+            f"{self.requests} requests ({self.requests_in_turns} in several turns), {len(self.failures)} failures{seen}"
         )
 
 
-def describe(seed, complaints):
+def describe(seed, complaints, options=""):
     """A failure, with how to see it again."""
-    lines = [f"seed {seed} fails; replay it by: make simulate SEED={seed}", *complaints[:COMPLAINTS_SHOWN_MAX]]
+    lines = [f"seed {seed} fails; replay it by: make simulate SEED={seed}{options}", *complaints[:COMPLAINTS_SHOWN_MAX]]
     return "\n    ".join(lines)
 
 
-def run_seeds(seeds, parts=None):
+def run_seeds(seeds, parts=None, draw=draw):
     """The tally of some seeds."""
-    tally = Tally()
+    tally = Tally(options=OPTIONS[draw])
     for seed in seeds:
         try:
-            outcome = simulate(seed, parts)
+            outcome = simulate(seed, parts, draw)
         except Exception:  # noqa: BLE001 - what ends a scenario is a failure of its seed, whatever it is
             tally.kinds["broken"] += 1
             tally.failures[seed] = traceback.format_exc().splitlines()[-30:]
@@ -92,43 +105,45 @@ def run_seeds(seeds, parts=None):
         tally.requests += outcome.requests
         tally.requests_in_turns += outcome.requests_in_turns
         tally.with_threads += outcome.scenario.has_threads
+        tally.seen.update(dict.fromkeys(outcome.seen, 1))
         if outcome.complaints:
             tally.failures[seed] = outcome.complaints
     return tally
 
 
-def fingerprints(seeds):
+def fingerprints(seeds, draw=draw):
     """Of the whole traces, with times: equal in every process that replays the seeds exactly."""
-    return [f"{seed} {simulate(seed).digest}" for seed in seeds]
+    return [f"{seed} {simulate(seed, draw=draw).digest}" for seed in seeds]
 
 
-def replay(seed):
+def replay(seed, draw):
     """Show all that happens in the scenario of a seed."""
-    outcome = simulate(seed)
+    outcome = simulate(seed, draw=draw)
     for field, value in attrs.asdict(outcome.scenario, recurse=False).items():
         for line in value if field in {"clients", "faults"} else (value,):
             print(f"{field}: {line}")
     for at, *event in outcome.events:
         print(f"{at / 1000:10.3f} ms  {' '.join(map(str, event))}")
-    print(describe(seed, outcome.complaints) if outcome.complaints else f"seed {seed} holds")
+    print(describe(seed, outcome.complaints, OPTIONS[draw]) if outcome.complaints else f"seed {seed} holds")
     return not outcome.complaints
 
 
-def campaign(first, count, workers):
+def campaign(first, count, workers, draw):
     """Run seeds on several cores; prints progress and totals."""
-    began, total = time.monotonic(), Tally()
+    began, total = time.monotonic(), Tally(options=OPTIONS[draw])
     starts = range(first, first + count, SEEDS_AT_ONCE)
     with ProcessPoolExecutor(workers) as executor:
         for tally in executor.map(
-            run_seeds, [range(start, min(start + SEEDS_AT_ONCE, first + count)) for start in starts]
+            partial(run_seeds, draw=draw),
+            [range(start, min(start + SEEDS_AT_ONCE, first + count)) for start in starts],
         ):
             total.add(tally)
             for seed, complaints in tally.failures.items():
-                print(describe(seed, complaints), flush=True)
+                print(describe(seed, complaints, total.options), flush=True)
             if total.scenarios % (10 * SEEDS_AT_ONCE) == 0:
                 print(f"{time.monotonic() - began:6.0f} s: {total}", flush=True)
     print(f"in {time.monotonic() - began:.0f} s, seeds {first} to {first + count - 1}: {total}")
-    total.check()
+    total.check(WANTED if draw is draw_on_store else ())
 
 
 def main():
@@ -137,15 +152,17 @@ def main():
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seed", type=int, help="replay this one, and show all that happens")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes")
+    parser.add_argument("--store", action="store_true", help="brokers on a store of objects, in place of a disk")
     parser.add_argument("--digests", action="store_true", help="print what tells whether two runs of a seed were equal")
     options = parser.parse_args()
+    drawn = draw_on_store if options.store else draw
     if options.seed is not None:
-        return 0 if replay(options.seed) else 1
+        return 0 if replay(options.seed, drawn) else 1
     if options.digests:
-        print("\n".join(fingerprints(range(options.first, options.first + options.seeds))))
+        print("\n".join(fingerprints(range(options.first, options.first + options.seeds), drawn)))
         return 0
     try:
-        campaign(options.first, options.seeds, options.workers)
+        campaign(options.first, options.seeds, options.workers, drawn)
     except AssertionError as failure:
         print(str(failure).splitlines()[0], file=sys.stderr)
         return 1

@@ -25,7 +25,6 @@ from tests.simulation.wire_client import Ask, Gone
 IN_FLIGHT_IDEMPOTENT = 5
 """Batches of a producer that a broker remembers, hence the most that Kafka's clients keep in flight."""
 CONNECTIONS_MAX = 60
-RETRY_SECONDS = 0.002
 
 
 async def run(world, plan):
@@ -43,7 +42,7 @@ async def run(world, plan):
                 await doing.go_on(client)
             except Gone:
                 client.reset()
-                await trio.sleep(RETRY_SECONDS)
+                await trio.sleep(world.retry_seconds)
                 continue
             client.half_close()
             await client.wait_until_over()
@@ -126,6 +125,7 @@ class Idempotent:
         self.next_sequence = {}
         self.numbered = Counter()
         self.open = {}  # partition -> batches that are not acknowledged, in order
+        self.must_wait = False  # the machine refuses what is written
 
     async def go_on(self, client):
         if self.producer is None:
@@ -133,17 +133,18 @@ class Idempotent:
         self._take_out()  # the round before may have ended in the middle
         while self.acts or any(self.open.values()):
             self._number()
+            self.must_wait = False
             exchanges = self._send(client)
             for exchange in exchanges:
                 await client.wait_for(exchange)
             self._take_out()
-            await trio.sleep(self.plan.pause)
+            await trio.sleep(self.world.retry_seconds if self.must_wait else self.plan.pause)
 
     async def _init(self, client):
         (exchange,) = client.send(asks.producer_id(self.world, client, None, None))
         answer = await client.wait_for(exchange)
         if answer.error_code:
-            await trio.sleep(RETRY_SECONDS)
+            await trio.sleep(self.world.retry_seconds)
             raise Gone  # the scenario failed it: once more
         self.producer = answer.producer_id, answer.producer_epoch
 
@@ -196,6 +197,9 @@ class Idempotent:
                 client.life.watch.check_durable(f"{client!r} got an acknowledgement", one.act.partition, offsets)
                 return
             one.was_refused = True
+            if client.life.explains(answer.error_code):
+                self.must_wait = True
+                return
             explained = {ErrorCode.CORRUPT_MESSAGE} if one.is_bad else set()
             if any(other.was_refused for other in earlier):
                 explained.add(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
@@ -291,7 +295,7 @@ class Member:
             self.member_id = joined.member_id if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED else ""
             return None
         if joined.error_code:
-            await trio.sleep(RETRY_SECONDS)
+            await trio.sleep(self.world.retry_seconds)
             return None
         self.member_id = joined.member_id
         assignments = [

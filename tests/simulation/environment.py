@@ -1,7 +1,8 @@
 """What a simulated broker runs in: no time, no thread and no chance but what the seed gives.
 
 Rules of this file: Trio's clock is virtual and jumps to whatever is due next; the wall clock follows it; Trio's
-scheduler shuffles the tasks that can run by dice of the seed; work for threads runs on the loop, after a drawn delay.
+scheduler shuffles the tasks that can run by dice of the seed; work for threads runs on the loop, after a drawn delay
+(`inline_work`), or in simulated threads (`threads`).
 Whatever was replaced is put back at the end.
 """
 
@@ -14,6 +15,8 @@ import trio
 import trio._core._run as scheduler  # its dice and its switch for them have no public name
 from trio.testing import MockClock
 
+from tests.stages.sabotage import replaced
+
 EPOCH_MS = 1_700_000_000_000
 MILLISECOND = 0.001
 
@@ -22,13 +25,13 @@ def wall_clock_ms():
     return EPOCH_MS + round(trio.current_time() * 1000)
 
 
-def run(seed, work_delays, function, *arguments):
-    """`trio.run` of a function, the same for the same seed; `work_delays` are the seconds that threads take.
+def run(seed, function, *arguments):
+    """`trio.run` of a function, the same for the same seed.
 
     Returns:
         what the function returned, and the errors that were logged meanwhile.
     """
-    with _deterministic(seed, work_delays), _logged_errors() as errors:
+    with _deterministic(seed), _logged_errors() as errors:
         return trio.run(function, *arguments, clock=MockClock(autojump_threshold=0)), errors
 
 
@@ -64,25 +67,19 @@ def _logged_errors():
 
 
 @contextmanager
-def _deterministic(seed, work_delays):
-    dice, shuffles, run_sync = (
-        scheduler._r.getstate(),
-        scheduler._ALLOW_DETERMINISTIC_SCHEDULING,
-        trio.to_thread.run_sync,
-    )
+def _deterministic(seed):
+    dice, shuffles = scheduler._r.getstate(), scheduler._ALLOW_DETERMINISTIC_SCHEDULING
     scheduler._r.setstate(random.Random(f"schedule {seed}").getstate())
     scheduler._ALLOW_DETERMINISTIC_SCHEDULING = True
-    trio.to_thread.run_sync = _inline(work_delays)
     try:
         yield
     finally:
-        trio.to_thread.run_sync = run_sync
         scheduler._ALLOW_DETERMINISTIC_SCHEDULING = shuffles
         scheduler._r.setstate(dice)
 
 
-def _inline(work_delays):
-    """`trio.to_thread.run_sync` without a thread."""
+def inline_work(work_delays):
+    """Have `trio.to_thread.run_sync` need no thread; `work_delays` are the seconds that threads take."""
     delays = itertools.cycle(work_delays)
 
     async def run_sync(function, *arguments, abandon_on_cancel=False, **_):
@@ -90,4 +87,4 @@ def _inline(work_delays):
             await trio.sleep(next(delays))
         return function(*arguments)
 
-    return run_sync
+    return replaced(trio.to_thread, "run_sync", run_sync)

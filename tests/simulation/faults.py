@@ -14,7 +14,7 @@ from tests.simulation.world import LIVES_MAX
 PAUSE_SECONDS = 5.0
 
 
-async def happen(world):
+async def happen(world, _nursery):
     """All faults of the scenario, in order."""
     began = trio.current_time()
     for fault in world.scenario.faults:

@@ -10,6 +10,7 @@ import random
 import attrs
 
 from tests.simulation.environment import MILLISECOND
+from tests.simulation.store import StorePlan
 from tests.simulation.wire_client import Network
 
 SCHEDULES_PER_SCRIPT = 4
@@ -98,6 +99,7 @@ class Scenario:
         restarts: the final read is of a broker that was started again.
         has_small_turns: most requests take several turns, see `small_turns`.
         has_threads: commits run as several threads would run them, in a drawn order of their steps.
+        store: that the journal and the archive are in; None for a disk.
     """
 
     seed: int
@@ -122,13 +124,22 @@ class Scenario:
     restarts: bool
     has_small_turns: bool
     has_threads: bool
+    store: StorePlan | None = None
 
 
 def draw(seed):
     """The scenario of a seed."""
     script_seed = seed // SCHEDULES_PER_SCRIPT
     dice = random.Random(f"script {script_seed}")
-    kind = dice.choices(list(KINDS), weights=KINDS.values())[0]
+    return _draw(seed, script_seed, dice, dice.choices(list(KINDS), weights=KINDS.values())[0])
+
+
+def draw_kind(seed, script, kind):
+    """A scenario of a kind that is not in KINDS, with the dice of another script."""
+    return _draw(seed, script, random.Random(f"script {script}"), kind)
+
+
+def _draw(seed, script_seed, dice, kind):
     partitions = dice.randint(1, 3)
     is_troubled = kind in {"traffic", "crash", "shutdown"}
     more_clients = _more_clients(random.Random(f"more {script_seed}"), partitions) if is_troubled else ()
@@ -205,10 +216,10 @@ def _clients(dice, kind, partitions):
         return tuple(_agreeing(dice, index) for index in range(partitions))
     if kind == "pause":
         return tuple(
-            _client(dice, "mixed", f"c{index}", partitions, is_calm=True) for index in range(dice.randint(3, 6))
+            client_of(dice, "mixed", f"c{index}", partitions, is_calm=True) for index in range(dice.randint(3, 6))
         )
     kinds = dice.choices(("mixed", "idempotent", "consumer", "member"), weights=(5, 3, 2, 1), k=dice.randint(2, 4))
-    return tuple(_client(dice, chosen, f"c{index}", partitions) for index, chosen in enumerate(kinds))
+    return tuple(client_of(dice, chosen, f"c{index}", partitions) for index, chosen in enumerate(kinds))
 
 
 def _more_clients(dice, partitions):
@@ -220,7 +231,7 @@ def _more_clients(dice, partitions):
         kinds = ("modern member",) * dice.choice((2, 2, 3))
     else:
         return ()
-    clients = [_client(dice, kind, f"m{index}", partitions) for index, kind in enumerate(kinds)]
+    clients = [client_of(dice, kind, f"m{index}", partitions) for index, kind in enumerate(kinds)]
     return tuple(
         attrs.evolve(client, shared=_shared(dice, client), timeout_ms=_timeout_ms(dice, client)) for client in clients
     )
@@ -236,7 +247,8 @@ def _timeout_ms(dice, client):
     return dice.choice((60_000, 60_000, 15)) if client.kind == "transactional" else 300
 
 
-def _client(dice, kind, name, partitions, *, is_calm=False):
+def client_of(dice, kind, name, partitions, *, is_calm=False):
+    """A client of a kind, with its acts."""
     acts = ACTS_OF[kind](dice, partitions, is_calm=is_calm)
     listener = dice.choice(("PLAINTEXT", "PLAINTEXT", "PLAINTEXT", "SASL", "SASL", "CONTROL"))
     if listener == "SASL" and kind == "mixed":
@@ -339,7 +351,7 @@ def _agreeing(dice, partition):
         acts.append(attrs.evolve(_act(dice, kind, 1), partition=partition, wait=0))
         if acts[-1].acks == 0 and acts[-1].is_bad:
             acts[-1] = attrs.evolve(acts[-1], acks=1)
-    plan = _client(dice, "mixed", f"c{partition}", 1, is_calm=True)
+    plan = client_of(dice, "mixed", f"c{partition}", 1, is_calm=True)
     return attrs.evolve(plan, acts=tuple(acts), network=_network(dice))
 
 

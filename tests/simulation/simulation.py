@@ -14,10 +14,11 @@ import trio
 from pipeline_broker.wire.messages.configs.alter_client_quotas import AlterClientQuotasRequest
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
-from tests.simulation import asks, clients, environment, faults
+from tests.simulation import asks, clients, environment, faults, store_faults
 from tests.simulation.history import anomalies
 from tests.simulation.scenario import Act, ClientPlan, draw
 from tests.simulation.small_turns import small_turns
+from tests.simulation.store_life import StoreWorld, on_store
 from tests.simulation.transacting import read_transfers
 from tests.simulation.transfers import TRANSFERS, transfer_anomalies
 from tests.simulation.watch import TOPIC, InjectedError
@@ -25,6 +26,8 @@ from tests.simulation.wire_client import Ask, Network
 from tests.simulation.world import Parts, World
 
 GROUP_KEY, TRANSACTION_KEY = 0, 1
+STORE_PATIENCE_SECONDS = 1000.0
+"""The same with a store that may be away for minutes."""
 PATIENCE_SECONDS = 60.0
 """Virtual; every scenario ends within a fraction of it unless something is stuck for good."""
 PAUSE_SPREAD_SECONDS_MAX = 1.0
@@ -43,6 +46,7 @@ class Outcome:
         final: partition -> [(offset, value)].
         requests: how many clients sent.
         requests_in_turns: how many requests took several turns.
+        seen: how often what is of interest has happened, in a store.
     """
 
     scenario: object
@@ -53,6 +57,7 @@ class Outcome:
     final: dict
     requests: int
     requests_in_turns: int
+    seen: object
 
     @property
     def digest(self):
@@ -60,7 +65,7 @@ class Outcome:
         return hashlib.blake2b(repr((self.events, self.answers, self.final)).encode(), digest_size=16).hexdigest()
 
 
-def simulate(seed, parts=None):
+def simulate(seed, parts=None, draw=draw):
     """Simulate the scenario of a seed; both modes where it is about their agreement."""
     scenario = draw(seed)
     outcome = run(scenario, parts)
@@ -79,23 +84,26 @@ def simulate(seed, parts=None):
 
 def run(scenario, parts=None):
     """One run of a scenario."""
-    with small_turns() if scenario.has_small_turns else nullcontext():
-        outcome, errors = environment.run(scenario.seed, scenario.work_delays, _run, scenario, parts or Parts())
+    with (
+        small_turns() if scenario.has_small_turns else nullcontext(),
+        on_store(scenario.store) if scenario.store is not None else environment.inline_work(scenario.work_delays),
+    ):
+        outcome, errors = environment.run(scenario.seed, _run, scenario, parts or Parts())
     bugs = [f"a bug was survived: {error!r}" for error in errors if not isinstance(error, InjectedError)]
     return attrs.evolve(outcome, complaints=(*outcome.complaints, *bugs))
 
 
 async def _run(scenario, parts):
-    world = World(scenario, parts)
+    world = (World if scenario.store is None else StoreWorld)(scenario, parts)
     final = transferred = {}
-    with trio.move_on_after(PATIENCE_SECONDS) as patience:
+    with trio.move_on_after(PATIENCE_SECONDS if scenario.store is None else STORE_PATIENCE_SECONDS) as patience:
         async with trio.open_nursery() as nursery:
             await world.begin_life(nursery)
             await _prepare(world, nursery)
             await _play(world, nursery)
-            await _begin_last_life(world, nursery)
+            await world.begin_last_life(nursery)
             final, transferred = await _read_back(world, nursery)
-            await world.stop_life()
+            await world.end_lives()
     if patience.cancelled_caught:
         world.complain(f"stuck: {[f'{c!r}: {c.in_flight} unanswered' for c in world.connections if not c.is_over]}")
     else:
@@ -113,6 +121,7 @@ async def _run(scenario, parts):
         final=final,
         requests=sum(len(connection.exchanges) for connection in world.connections),
         requests_in_turns=world.requests_in_turns,
+        seen=world.seen,
     )
 
 
@@ -151,26 +160,14 @@ def _quota(bytes_per_second):
 
 async def _play(world, nursery):
     """Clients and faults, until the clients are done."""
+    befalls = faults if world.scenario.store is None else store_faults
     async with trio.open_nursery() as keeping:
-        keeping.start_soon(faults.keep_alive, world, nursery)
+        keeping.start_soon(befalls.keep_alive, world, nursery)
         async with trio.open_nursery() as playing:
-            playing.start_soon(faults.happen, world)
+            playing.start_soon(befalls.happen, world, nursery)
             for plan in world.scenario.clients:
                 playing.start_soon(clients.run, world, plan)
         keeping.cancel_scope.cancel()
-
-
-async def _begin_last_life(world, nursery):
-    """The broker that is read: the one that served, unless it failed, or the scenario has another one show its disk."""
-    world.disk.fail_later(None, 0)
-    world.is_over = False
-    life = world.life
-    if life.watch.failed_at is not None or not life.is_serving:
-        await world.wait_until_ended(life)
-    elif world.scenario.restarts:
-        await world.stop_life()
-    if life.is_over:
-        await world.begin_life(nursery)
 
 
 async def _read_back(world, nursery):

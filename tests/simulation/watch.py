@@ -4,6 +4,7 @@ Rules of this file: a watch stands around what it watches and changes nothing, e
 where the scenario says so. It knows the bounds themselves, not how the broker keeps them.
 """
 
+import contextvars
 import zlib
 from collections import defaultdict
 
@@ -37,7 +38,7 @@ class Watch:
         requests_in_turns: how many requests took several turns.
     """
 
-    def __init__(self, scenario, trace, complain, injected):
+    def __init__(self, scenario, trace, complain, injected, check_stored=lambda _: None):
         self.scenario = scenario
         self.server = None
         self.synced = set()
@@ -48,6 +49,7 @@ class Watch:
         self._trace = trace
         self._complain = complain
         self._injected = injected
+        self._check_stored = check_stored  # called with the ticket of what the journal says to be durable
         self._last = {}  # connection index -> the request of it that started last
         self._pending = defaultdict(list)  # request -> its entries
         self._unfinished = set()  # requests that take several turns
@@ -83,7 +85,7 @@ class Watch:
         self._trouble(request, dice)
         if (dice >> 5) % 1000 < self.scenario.callbacks and request.api in HARMLESS:
             delay = (dice >> 15) % 10 * MILLISECOND
-            trio.lowlevel.spawn_system_task(self._call_back, request, delay)
+            trio.lowlevel.spawn_system_task(self._call_back, request, delay, context=contextvars.copy_context())
             return PARKED
         return self._decide(request)
 
@@ -163,7 +165,7 @@ class Watch:
 
     def _watch_journal(self, journal):
         write, sync = journal.write, journal.sync
-        written, tried = {}, set()
+        written, tried = {}, {}  # by the ids of tickets, which are kept
 
         def watched_write(entries):
             has_failed = self.failed_at is not None
@@ -172,7 +174,7 @@ class Watch:
             except Exception:
                 self._commit_failed()
                 raise
-            written[ticket] = [
+            written[id(ticket)] = [
                 (entry.log.topic, entry.log.partition, offset)
                 for entry in entries
                 for offset in range(entry.base_offset, entry.last_offset + 1)
@@ -182,15 +184,16 @@ class Watch:
             return ticket
 
         def watched_sync(ticket):
-            if ticket in tried:
+            if id(ticket) in tried:
                 self._complain("a sync was tried a second time")
-            tried.add(ticket)
+            tried[id(ticket)] = ticket
             try:
                 sync(ticket)
             except Exception:
                 self._commit_failed()
                 raise
-            self.synced.update(written.pop(ticket, ()))
+            self._check_stored(ticket)
+            self.synced.update(written.pop(id(ticket), ()))
 
         journal.write, journal.sync = watched_write, watched_sync
 

@@ -83,13 +83,15 @@ class WireClient:
         network: what it is like.
         correlations: the ids to use, one after the other.
         complain: called with what is not as it must be.
+        life: of the broker that it is connected to.
     """
 
-    def __init__(self, name, index, end, network, correlations, complain):
+    def __init__(self, name, index, end, network, correlations, complain, life):
         self.name = name
         self.index = index
         self.end = end
         self.network = network
+        self.life = life
         self.exchanges = []
         self.requests = []  # the exchanges that the broker counts: those that are no conversation
         self.is_over = False
@@ -195,7 +197,9 @@ class WireClient:
             while True:
                 if self.network.read_pause:
                     await trio.sleep(self.network.read_pause)
-                self._receive(await self.end.receive())
+                frame = await self.end.receive()
+                await self.life.wait_until_awake(self)
+                self._receive(frame)
         except (trio.EndOfChannel, trio.BrokenResourceError):
             pass
         self.is_over = True

@@ -9,6 +9,7 @@ import itertools
 import random
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import attrs
 import trio
@@ -41,6 +42,7 @@ DRAIN_SECONDS = 2.0
 STOP_SECONDS_MORE = 0.1
 """What a stop may take beyond its deadline: the commits that were submitted, in virtual time."""
 LIVES_MAX = 8
+RETRY_SECONDS = 0.002
 
 
 @attrs.frozen
@@ -54,10 +56,13 @@ class Parts:
 class Life:
     """One broker process."""
 
+    data = DATA
+    stop_seconds_more = STOP_SECONDS_MORE
+
     def __init__(self, world):
         self.world = world
-        self.watch = Watch(world.scenario, world.trace, world.complain, self._injected)
-        self.broker = self.server = self.journal = None
+        self.watch = Watch(world.scenario, world.trace, world.complain, self._injected, self.check_stored)
+        self.broker = self.server = self.journal = self.surroundings = None
         self.clients = []
         self.ended_by = None
         self.is_over = False
@@ -66,25 +71,31 @@ class Life:
 
     async def run(self, task_status):
         """From start to end; `ended_by` says how it ended."""
+        world = self.world
+        with self._scope:
+            await self._live(task_status)
+        if self.ended_by is None:
+            self.ended_by = "stopped"
+        if self.server is not None:
+            await self._end()
+        world.requests_in_turns += self.watch.requests_in_turns
+        if self.ended_by == "stopped":
+            self._check_stop(trio.current_time() - self.stopped_at)
+
+    async def _live(self, task_status):
         scenario, world = self.world.scenario, self.world
         config, _ = parse_settings(scenario.settings)
         options = ServeOptions(
             mode=mode_of(scenario.mode, config),
             flush="always",
-            data=DATA,
+            data=self.data,
             config=config,
             commits_in_flight=scenario.commits_in_flight,
         )
-        surroundings = Surroundings(options.mode, clock_ms=wall_clock_ms)
+        self.surroundings = surroundings = Surroundings(options.mode, clock_ms=wall_clock_ms)
         advertised = dict.fromkeys(LISTENERS, ("broker.test", 9092))
-        self._timer, self._prepare_wanted = surroundings.timer, surroundings.prepare_wanted
-        self.journal, self.broker = open_broker(
-            DATA,
-            config,
-            files=world.disk.files,
-            segment_bytes=SEGMENT_BYTES,
-            ports=attrs.evolve(surroundings.ports, advertised=advertised.get),
-            randomness=world.randomness,
+        self.journal, self.broker = await self._open(
+            config, attrs.evolve(surroundings.ports, advertised=advertised.get)
         )
         self.broker.quotas.clock_ns = lambda: round(trio.current_time() * 1_000_000_000)
         dispatcher = Dispatcher(self.broker)
@@ -105,25 +116,63 @@ class Life:
                 ),
             ),
             commit_pace=AnyPace(),
-            executor=world.new_commits(),
+            executor=self._new_commits(),
             response_order=self.watch.response_order(world.parts.response_order),
         )
-        with self._scope:
-            await self._serve(task_status)
-        if self.ended_by is None:
-            self.ended_by = "stopped"
+        await self._serve(task_status)
+
+    async def _end(self):
         if self.ended_by != "killed":
-            self.journal.close()
+            await self._close()
             self.watch.check_nothing_held()
         for client in self.clients:
             await client.wait_until_over()
-        world.requests_in_turns += self.watch.requests_in_turns
-        if self.ended_by == "stopped":
-            self._check_stop(trio.current_time() - self.stopped_at)
+
+    # What differs with the machine that it runs on
+
+    async def _open(self, config, ports):
+        """The journal and the broker, recovered."""
+        return open_broker(
+            DATA,
+            config,
+            files=self.world.disk.files,
+            segment_bytes=SEGMENT_BYTES,
+            ports=ports,
+            randomness=self.world.randomness,
+        )
+
+    def _new_commits(self):
+        return self.world.new_commits()
+
+    async def _start_upkeep(self, nursery):
+        """What a broker does beside serving."""
+        await nursery.start(prepare_ahead, self.journal, self.surroundings.prepare_wanted)
+
+    async def _close(self):
+        self.journal.close()
+
+    async def connect(self, transport, plan, nursery, client):
+        """Take a connection."""
+        await self.server.connect(transport, peer=plan.name, listener=plan.listener)
+
+    async def wait_until_awake(self, client):
+        """Return when what it sent reaches its clients."""
+
+    @property
+    def is_latest(self):
+        """Whether what it says of the present must be so: no other process has begun to take over from it."""
+        return True
+
+    def check_stored(self, ticket):
+        """Complain when a commit is not where it must be, which the journal says to be durable."""
+
+    def explains(self, error_code):
+        """Whether its machine is why a request is refused with this error."""
+        return False
 
     def _check_stop(self, seconds):
         """It ended in time, and unless the time was over every request that it started was answered."""
-        if seconds > DRAIN_SECONDS + STOP_SECONDS_MORE:
+        if seconds > DRAIN_SECONDS + self.stop_seconds_more:
             self.world.complain(f"the stop took {seconds} s")
         if seconds < DRAIN_SECONDS:
             for client in self.clients:
@@ -137,9 +186,9 @@ class Life:
 
     async def _serve(self, task_status):
         async with trio.open_nursery() as nursery:
-            await nursery.start(run_timer, self.broker, self._timer)
+            await nursery.start(run_timer, self.broker, self.surroundings.timer)
             await nursery.start(self._run_server, nursery.cancel_scope)
-            await nursery.start(prepare_ahead, self.journal, self._prepare_wanted)
+            await self._start_upkeep(nursery)
             task_status.started()
 
     async def _run_server(self, scope, task_status):
@@ -184,7 +233,12 @@ class World:
         paused: (life, from, until, indexes of the connections on others) of a queue that stood still.
         is_over: no broker will serve again.
         requests_in_turns: how many requests took several turns.
+        retry_seconds: after which a client tries again what the machine has refused.
+        seen: how often what is of interest has happened.
     """
+
+    retry_seconds = RETRY_SECONDS
+    seen = MappingProxyType({})
 
     def __init__(self, scenario, parts):
         self.scenario = scenario
@@ -218,9 +272,28 @@ class World:
     def changed(self):
         self._changed.unpark_all()
 
-    async def begin_life(self, nursery):
+    def new_life(self):
         self.disk.new_life()
-        self.life = Life(self)
+        return Life(self)
+
+    def end_faults(self):
+        """From here on nothing of the machine fails."""
+        self.disk.fail_later(None, 0)
+
+    async def begin_last_life(self, nursery):
+        """The broker that is read: that which served, unless it failed, or the scenario has another show its disk."""
+        self.end_faults()
+        self.is_over = False
+        life = self.life
+        if life.watch.failed_at is not None or not life.is_serving:
+            await self.wait_until_ended(life)
+        elif self.scenario.restarts:
+            await self.stop_life()
+        if life.is_over:
+            await self.begin_life(nursery)
+
+    async def begin_life(self, nursery):
+        self.life = self.new_life()
         self.trace.note("life")
         await nursery.start(self._live, self.life)
         self.changed()
@@ -235,6 +308,10 @@ class World:
     async def wait_until_ended(self, life):
         while not life.is_over:
             await self._changed.park()
+
+    async def end_lives(self):
+        """Stop the broker that was read."""
+        await self.stop_life()
 
     async def stop_life(self):
         self.life.stop()
@@ -265,13 +342,12 @@ class World:
             send_sizes=network.send_sizes,
         )
         index = len(life.clients)
-        client = WireClient(plan.name, index, end, network, correlation_ids(plan.correlations), self.complain)
-        client.life = life
+        client = WireClient(plan.name, index, end, network, correlation_ids(plan.correlations), self.complain, life)
         life.clients.append(client)
         self.connections.append(client)
         self.trace.note("connect", index, plan.name)
         try:
-            await life.server.connect(transport, peer=plan.name, listener=plan.listener)
+            await life.connect(transport, plan, nursery, client)
         except trio.BrokenResourceError:  # the processor ended in the meantime
             transport.close()
         nursery.start_soon(client.receive_all)
