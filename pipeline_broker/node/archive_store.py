@@ -19,6 +19,7 @@ from pipeline_broker.faults.faulty_store import FaultyStore
 from pipeline_broker.files.errors import FencedError
 from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.archive.archive_log import read_state
 from pipeline_broker.log.archive.archive_place import ENDED, MEMORY, ArchivePlace, read_archive_place
 from pipeline_broker.log.archive.object_archive import open_object_archive
 from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
@@ -217,6 +218,22 @@ class ArchiveStore:
             interrupt=self.interrupt,
             lease=lease.state,
         )
+
+    def is_overtaken(self, archived_lsn: int) -> bool:
+        """Whether another start has taken over archive and journal between this one's taking of the two.
+
+        Then the journal lacks what that one has archived, and what is archived lacks here; nothing is damaged.
+
+        Args:
+            archived_lsn: of the archive when this start took it over.
+        """
+        if self.place.wal != "objects":
+            return False
+        try:
+            state, _ = read_state(SettledStore(self.store, pause_briefly), self.place.node)
+        except (ObjectStoreError, BrokenLogError, ManifestDamaged):
+            return False
+        return state.manifest.lsn > archived_lsn
 
     @property
     def _journal_name(self) -> str:

@@ -1,19 +1,25 @@
 """A store of objects at a start: what it does not answer at once is asked again, for a moment."""
 
 import time
+from pathlib import Path
 
 import pytest
+import trio
 
+from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.faults.faulty_store import FaultyStore
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.archive_place import ArchivePlace
 from pipeline_broker.node.archive_store import ArchiveStore
+from pipeline_broker.node.data_directory import open_broker, upkeep_of
 from pipeline_broker.node.options import StartBlockedError
+from pipeline_broker.node.thread_wakeup import ThreadWakeup
 from pipeline_broker.objects.directory_store import LOCK
 from pipeline_broker.objects.lease import LeaseTimes
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.store import Unavailable
 from pipeline_broker.objects.store_figures import StoreFigures
+from tests.files.memory_file_system import MemoryFileSystem
 
 TAKEOVER_SECONDS_MAX = 8.0
 """Beside the lock: tries of half a second each, five of one boundary and two of a lease."""
@@ -78,3 +84,30 @@ def test_a_start_goes_on_although_a_stopped_predecessor_was_replacing_an_object(
         archive.close()
         if lock is not None:
             lock.release()
+
+
+def opened(store, data):
+    config, _ = parse_settings([])
+    place = ArchivePlace("memory://", 1, "objects")
+    return open_broker(Path(data), config, files=MemoryFileSystem(), store=ArchiveStore.of(place, store))
+
+
+def test_a_start_that_another_one_overtakes_is_not_refused_as_if_the_journal_were_damaged():
+    """The other one takes archive and journal between this one's taking of the two, and archives what there is."""
+
+    class Overtaken(MemoryStore):
+        is_armed = True
+
+        def read(self, name, start, size_bytes):
+            if name == "wal/1/boundary" and self.is_armed:
+                self.is_armed = False
+                journal, broker = opened(self, "/faster")
+                trio.run(upkeep_of(broker, ThreadWakeup()).archive_all)
+                journal.close()
+            return super().read(name, start, size_bytes)
+
+    store = Overtaken()
+    with pytest.raises(StartBlockedError, match="another broker has taken over node 1 in memory://"):
+        opened(store, "/slower")
+    journal, _ = opened(store, "/again")
+    journal.close()

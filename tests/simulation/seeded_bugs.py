@@ -28,6 +28,9 @@ from stages.request_channel import RequestQueue
 from stages.response_order import ResponseOrder
 from stages.socket_server import SocketServer
 from stages.testing.scripted_commits import ScriptedCommits
+from tests.simulation import store_bugs
+from tests.simulation.scenario import draw
+from tests.simulation.store_scenario import draw_on_store
 from tests.simulation.world import Parts
 from tests.stages import sabotage
 from tests.stages.broken import BrokenResponseOrder
@@ -47,6 +50,8 @@ class Bug:
         active: called for what is in force during the simulation.
         parts: see World.
         kinds: of scenarios that may show it; others are passed over to save time.
+        draw: the scenario of a seed.
+        faults: one of which a scenario must have to show it; empty for any.
     """
 
     invariant: int
@@ -54,6 +59,13 @@ class Bug:
     active: object = nullcontext
     parts: Parts = attrs.field(factory=Parts)
     kinds: frozenset = frozenset({"traffic"})
+    draw: object = draw
+    faults: frozenset = frozenset()
+
+    def may_show_in(self, scenario):
+        """Whether it is worth while to simulate a scenario."""
+        kinds = {fault.kind for fault in scenario.faults}
+        return scenario.kind in self.kinds and (not self.faults or bool(kinds & self.faults))
 
 
 class CorrelationOrder(ResponseOrder):
@@ -341,6 +353,11 @@ def forgotten_epochs():
         yield
 
 
+def on_store(finds, active, *faults):
+    """A bug of invariant 16."""
+    return Bug(16, finds, active, kinds=frozenset({"store"}), draw=draw_on_store, faults=frozenset(faults))
+
+
 ANY = frozenset({"traffic", "crash", "shutdown", "agreement"})
 CRASH = frozenset({"crash"})
 BUGS = {
@@ -379,5 +396,13 @@ BUGS = {
     "give a partition away before it is given back": Bug(14, "belong to", partitions_given_twice),
     "forget the epoch of a group": Bug(14, "the epoch of", forgotten_epochs, kinds=CRASH),
     "stop without draining": Bug(4, "have no answer", no_drain, kinds=frozenset({"shutdown"})),
+    "acknowledge a slot before the one in front of it": on_store("is confirmed, and slot", store_bugs.out_of_order),
+    "take a stop for the fence": on_store("is missing", store_bugs.stop_for_fence, "takeover"),
+    "take data for the own fence": on_store("neither in", store_bugs.data_for_own, "takeover", "kill"),
+    "delete fences": on_store("is missing", store_bugs.freed_fences, "freeze", "takeover"),
+    "take what exists for another's": on_store("nobody has taken over", store_bugs.existing_for_foreign),
+    "take what is unsure for stored": on_store("is not stored", store_bugs.lost_late_slots),
+    "delete before the boundary is raised": on_store("ends at slot", store_bugs.deleted_before_the_boundary, "kill"),
+    "read the archive before its fence": on_store("neither in", store_bugs.archive_read_before_its_fence, "takeover"),
 }
-assert {bug.invariant for bug in BUGS.values()} == set(range(1, 15))
+assert {bug.invariant for bug in BUGS.values()} == {*range(1, 15), 16}

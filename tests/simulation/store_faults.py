@@ -37,10 +37,8 @@ async def happen(world, nursery):
 async def keep_alive(world, nursery):
     """Start a broker again whenever the newest ended and nobody stands by, except after a stop; until cancelled."""
     while True:
+        await world.wait_until_newest_ended()
         life = world.life
-        await world.wait_until_ended(life)
-        if world.life is not life:
-            continue
         if world.standby is not None:
             await world.wait_for_change(None)
             continue

@@ -15,6 +15,7 @@ import trio
 
 from pipeline_broker.faults.faulty_store import FaultyStore
 from pipeline_broker.log import object_journal
+from pipeline_broker.log.archive.archive_log import log_name
 from pipeline_broker.log.archive.archive_place import ArchivePlace
 from pipeline_broker.node.archive_store import ArchiveStore
 from pipeline_broker.node.data_directory import open_broker, upkeep_of
@@ -23,6 +24,7 @@ from pipeline_broker.node.standby import wait_for_lease
 from pipeline_broker.node.upkeep import TakenOverError
 from pipeline_broker.objects.fenced_log import Boundary, Place, slot_name
 from pipeline_broker.objects.lease import LeaseTimes
+from pipeline_broker.objects.slot import FENCE_SIZE
 from pipeline_broker.objects.store_figures import StoreFigures
 from pipeline_broker.objects.watched_store import WatchedStore
 from pipeline_broker.wire.error import ErrorCode
@@ -189,6 +191,19 @@ class StoreLife(Life):
             for client in self.clients:
                 client.cut()
 
+    def _check_end(self):
+        """It ended by itself because another one took over, and for no other reason."""
+        generations = (LOG, self.journal.generation), (log_name(NODE), self.broker.logs.archive.store._log.generation)
+        folders = tuple(f"{log}/{generation:020d}/" for log, generation in generations)
+        objects = self.world.store.sound._objects.items()
+        if not any(name.startswith(folders) and len(content) == FENCE_SIZE for name, (content, _) in objects):
+            self.world.complain(f"process {self.number} ended, and nobody has taken over")
+
+    async def _end(self):
+        if self.ended_by in {"failed", "fenced"} and self.stopped_at is None:
+            self._check_end()
+        await super()._end()
+
     async def _close(self):
         await trio.to_thread.run_sync(self.broker.logs.close)
 
@@ -322,6 +337,10 @@ class StoreWorld(World):
     async def wait_for_change(self, client):
         """Return when something in the world or of a client may have changed."""
         with trio.move_on_after(50 * MILLISECOND):
+            await self._changed.park()
+
+    async def wait_until_newest_ended(self):
+        while not self.life.is_over:
             await self._changed.park()
 
     def is_freed(self, place):

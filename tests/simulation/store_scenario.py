@@ -96,10 +96,18 @@ def _zombie(dice, at, is_long):
     return [*faults, Fault("standby", 0.0)]
 
 
+def _late_taker(dice, at, is_long):
+    """One that takes over stands still in the middle of it, while the owner goes on."""
+    return [
+        Fault("takeover", at),
+        Fault("freeze", at + dice.randint(1, 120) * MILLISECOND, dice.choice((700, 2500))),
+    ]
+
+
 def _standby(dice, at, is_long):
     """One stands by while something befalls the owner."""
     what = dice.choice(("kill", "cut", "silent cut", "freeze", "stop"))
     return [Fault("standby", 0.0), Fault(what, at, dice.choice((8000, 20_000)) if not is_long else 150_000)]
 
 
-STORIES = (_nothing, _outage, _outage, _kill, _kill, _take_over, _take_over, _zombie, _zombie, _standby)
+STORIES = (_nothing, _outage, _outage, _kill, _kill, _take_over, _take_over, _zombie, _zombie, _standby, _late_taker)
