@@ -83,11 +83,11 @@ def open_broker(
     try:
         broker = _recovered(journal, archive, config, ports, randomness)
     except (*DAMAGES, OSError) as error:
-        is_overtaken = store is not None and isinstance(error, JournalCorrupt) and store.is_overtaken(archive.lsn)
+        refusal = _refusal(data, error)
+        if store is not None and isinstance(error, JournalCorrupt) and store.is_overtaken(archive.lsn):
+            refusal = StartBlockedError(f"another broker has taken over {store.place} meanwhile")
         journal.close()
-        if is_overtaken:
-            raise StartBlockedError(f"another broker has taken over {store.place} meanwhile") from None
-        raise _refusal(data, error) from None
+        raise refusal from None
     return journal, broker
 
 

@@ -4,6 +4,8 @@ nothing.
 Rules of this file: a bug is a replacement for a part of the broker, in force while its block runs; it exists here and
 nowhere in the product. `finds` is what the complaint says that is about the very invariant: another complaint, or a
 crash of the broker, does not count.
+
+Longer than most files: it is one list of all bugs.
 """
 
 import struct

@@ -5,6 +5,8 @@ Rules of this file: while `drawn` runs, the rooms below find these classes in pl
 time, from one wait to the next, so a seed of the dice gives the same run. It belongs to a `Process`, which may stand
 still, or be killed: then its threads end where they are. The event loop must not wait for a thread that waits for time
 or for the loop: in the product it would stand still, so here that is an error.
+
+Longer than most files: all that threads wait with shares how they wait.
 """
 
 import contextvars
