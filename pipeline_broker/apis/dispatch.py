@@ -51,6 +51,7 @@ class Dispatcher:
         self._broker = broker
         self._quotas = broker.quotas
         self._room = broker.logs.journal.room
+        self._is_owner = broker.logs.journal.is_owned
         self._clock_ms = broker.ports.clock_ms
         self._handlers: dict[tuple[int, int], Handler] = {}
 
@@ -77,6 +78,10 @@ class Dispatcher:
                 )
                 if short is not None:
                     return short
+        if (
+            not self._is_owner()
+        ):  # a write would find out; what is answered from memory may be old
+            return Close("the lease of the journal has run out, so another broker may have taken over")
         try:
             header, position = read_request_header(frame)
         except DecodeError as error:

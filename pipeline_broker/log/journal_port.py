@@ -73,6 +73,9 @@ class JournalPort(JournalBytes, Protocol):
     def is_in_place(self) -> bool:
         """Whether the data directory is still where it was taken."""
 
+    def is_owned(self) -> bool:
+        """Whether no other broker can have gone on with it yet; where one can, what was read here may be old."""
+
     def disk_space(self) -> tuple[int, int]:
         """The size of the disk, and how many more bytes can be written to it; raises OSError when it cannot tell."""
 

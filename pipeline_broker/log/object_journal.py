@@ -148,6 +148,9 @@ class ObjectJournal:
                 raise self._taken_over()
         return self._taken.lock.is_in_place()
 
+    def is_owned(self) -> bool:
+        return self._lease is None or self._lease().is_current
+
     def _taken_over(self) -> FencedError:
         return FencedError(f"another broker took over as generation {self.generation + 1}")
 

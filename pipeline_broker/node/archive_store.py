@@ -148,7 +148,7 @@ class ArchiveStore:
         Raises:
             StartBlockedError: another standby has claimed what this one saw.
         """
-        log, lease = self._journal_name, Lease(os.urandom(16))
+        log, lease, asked_at = self._journal_name, Lease(os.urandom(16)), time.monotonic()
         settled = SettledStore(self.store, _pause_once)
         try:
             if self.sight is None:
@@ -157,7 +157,7 @@ class ArchiveStore:
                 raise StartBlockedError(f"another broker goes on with the journal of node {self.place.node}")
         except ObjectStoreError:
             tag = None
-        return LeaseKeeper(self.store, log, lease, tag, times)
+        return LeaseKeeper(self.store, log, lease, tag, times, asked_at)
 
     def open(self) -> Archive:
         """Take the archive over.

@@ -22,10 +22,19 @@ CLAIMS_MAX = 20
 
 
 class LeaseState(NamedTuple):
-    """How a lease stands: whether it is the owner's own, and how long ago it was written last."""
+    """How a lease stands.
+
+    Attributes:
+        is_held: it is the owner's own, as far as the owner knows.
+        age_seconds: since it was asked for last, and granted.
+        is_current: it is held, and no standby can have claimed it yet; or the store does not answer, so that nobody can
+            be known to have done so: then an owner serves on with what it has, as a leader of Kafka's does that has
+            lost its controller.
+    """
 
     is_held: bool
     age_seconds: float
+    is_current: bool
 
 
 def read_lease(store: ObjectStore, log: str) -> Sight:
@@ -71,21 +80,29 @@ class LeaseKeeper:
         lease: that was written last.
         tag: of that; None where another one has the lease.
         times: how often it is renewed, and when that of another one may be claimed.
+        asked_at: by `time.monotonic`, when the store was asked for it; a process that stands still meanwhile gets the
+            answer when the lease is another one's already.
     """
 
-    def __init__(self, store: ObjectStore, log: str, lease: Lease, tag: str | None, times: LeaseTimes) -> None:
+    def __init__(
+        self, store: ObjectStore, log: str, lease: Lease, tag: str | None, times: LeaseTimes, asked_at: float
+    ) -> None:
         self._log, self._lease, self._tag, self._times = log, lease, tag, times
         self._stopping = threading.Event()
         self._gives_back = True
-        self._written_at = time.monotonic()
+        self._asked_at = asked_at
+        self._is_waiting = False  # for a store that has just failed
         self._unsettled = store
-        self._store = SettledStore(store, pause_until(self._stopping))
+        self._pause_until_stopped = pause_until(self._stopping)
+        self._store = SettledStore(store, self._pause)
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
         self._thread.start()
 
     def state(self) -> LeaseState:
         """How it stands; any thread may ask."""
-        return LeaseState(self._tag is not None, time.monotonic() - self._written_at)
+        is_held, age_seconds = self._tag is not None, time.monotonic() - self._asked_at
+        is_current = is_held and (self._is_waiting or age_seconds < self._times.session_seconds)
+        return LeaseState(is_held, age_seconds, is_current)
 
     def close(self, *, gives_back: bool) -> None:
         """End; waits a second at most.
@@ -96,6 +113,15 @@ class LeaseKeeper:
         self._gives_back = gives_back
         self._stopping.set()
         self._thread.join(CLOSE_SECONDS_MAX)
+
+    def _pause(self, seconds: float, error: ObjectStoreError) -> None:
+        self._is_waiting = True
+        self._pause_until_stopped(seconds, error)
+
+    def _claim(self, sight: Sight) -> None:
+        self._lease, asked_at = self._lease.renewed(), time.monotonic()
+        self._tag = claim_lease(self._store, self._log, self._lease, sight)
+        self._asked_at, self._is_waiting = asked_at, False
 
     def _run(self) -> None:
         with suppress(ObjectStoreError):  # the store gives up only when this is closed
@@ -111,9 +137,7 @@ class LeaseKeeper:
     def _renew(self) -> None:
         """Until another one has the lease."""
         while self._tag is not None and not self._stopping.wait(self._times.renew_seconds):
-            self._lease = self._lease.renewed()
-            self._tag = claim_lease(self._store, self._log, self._lease, Sight(tag=self._tag))
-            self._written_at = time.monotonic()
+            self._claim(Sight(tag=self._tag))
 
     def _claim_when_still(self) -> None:
         """Until this one has it again."""
@@ -123,7 +147,5 @@ class LeaseKeeper:
             watch = watch.see(read_lease(self._store, self._log), asked_at, time.monotonic())
             sight = watch.claimable
             if sight is not None:
-                self._lease = self._lease.renewed()
-                self._tag = claim_lease(self._store, self._log, self._lease, sight)
-                self._written_at = time.monotonic()
+                self._claim(sight)
                 return

@@ -11,6 +11,8 @@ import confluent_kafka as ck
 import pytest
 
 from pipeline_broker.objects.lease import lease_name
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
+from tests.bad_input.raw_client import RawClient, fetch_request, frame_of
 from tests.conftest import READY_LINE, ROOT, BrokerProcess, read_line
 from tests.node.test_archive_in_store import (
     RECORDS,
@@ -159,6 +161,25 @@ def test_an_owner_that_was_stopped_meanwhile_ends_when_it_goes_on(owner, standby
     assert "took over as generation 2" in owner.stderr
     assert owner.stderr.count("\n") == 1
     assert consumed(successor, "t") == (0, 2 * RECORDS, [(number, number) for number in range(2 * RECORDS)])
+
+
+def test_an_owner_that_was_stopped_meanwhile_answers_nothing_that_its_successor_knows_better(owner, standby, url):
+    """Its own end of the log is an old one: a consumer that was further would be told to begin anew."""
+    waiting = standby(url)
+    request = fetch_request("t", 0, offset=2 * RECORDS)
+    with RawClient(owner.port) as beyond, RawClient(owner.port) as metadata:
+        metadata.ask(MetadataRequest(topics=[]), 12)
+        owner.process.send_signal(signal.SIGSTOP)
+        try:
+            successor = waiting.broker()
+            produce(successor, "t", first=RECORDS)
+            for client, message, version in ((beyond, request, 12), (metadata, MetadataRequest(topics=[]), 12)):
+                client.send_frame(frame_of(message, version))  # handled before anything else when it goes on
+        finally:
+            owner.process.send_signal(signal.SIGCONT)
+        assert beyond.is_closed()
+        assert metadata.is_closed()
+    assert owner.process.wait(WAIT_SECONDS) == 3
 
 
 def test_of_several_standbys_one_goes_on_and_the_others_stand_by_again(owner, standby, url):

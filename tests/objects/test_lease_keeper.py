@@ -59,7 +59,7 @@ def keep():
     kept = []
 
     def keep(store, lease, tag, times=TIMES):
-        kept.append(LeaseKeeper(store, LOG, lease, tag, times))
+        kept.append(LeaseKeeper(store, LOG, lease, tag, times, time.monotonic()))
         return kept[-1]
 
     yield keep
@@ -136,6 +136,56 @@ def test_an_owner_renews_it_again_after_an_outage(keep):
     store.is_out = False
     wait_until(lambda: counter_of(store.store) > before + 2)
     assert owner_of(store) == OWN.nonce
+
+
+def test_it_is_current_until_a_standby_may_claim_it_and_again_when_it_is_renewed(keep):
+    hanging, asked, released = threading.Event(), threading.Event(), threading.Event()
+
+    class Hanging(MemoryStore):
+        def replace(self, name, parts, tag):
+            if hanging.is_set():
+                asked.set()
+                released.wait()
+            return super().replace(name, parts, tag)
+
+    store = Hanging()
+    keeper = keep(store, OWN, take_lease(store, LOG, OWN))
+    assert keeper.state().is_current
+    hanging.set()
+    try:
+        assert asked.wait(WAIT_SECONDS_MAX)
+        wait_until(lambda: not keeper.state().is_current)
+        assert keeper.state().is_held
+        hanging.clear()
+    finally:
+        released.set()
+    wait_until(lambda: keeper.state().is_current)
+    take_lease(store, LOG, OTHER)
+    wait_until(lambda: not keeper.state().is_held)
+    assert not keeper.state().is_current
+
+
+def test_it_counts_from_the_moment_in_which_it_was_asked_for(keep):
+    store = MemoryStore()
+    tag = take_lease(store, LOG, OWN)
+    late = LeaseKeeper(store, LOG, OWN, tag, LONG, time.monotonic() - LONG.session_seconds)
+    try:
+        assert not late.state().is_current
+    finally:
+        late.close(gives_back=False)
+
+
+def test_it_is_current_while_the_store_refuses_because_nobody_is_known_to_have_it(keep):
+    store = Outage(MemoryStore())
+    keeper = keep(store, OWN, take_lease(store, LOG, OWN))
+    store.is_out = True
+    asked = store.asked
+    wait_until(lambda: store.asked > asked + 2)
+    wait_until(lambda: keeper.state().age_seconds > 2 * TIMES.session_seconds)
+    assert keeper.state().is_current
+    store.is_out = False
+    wait_until(lambda: keeper.state().age_seconds < TIMES.session_seconds)
+    assert keeper.state().is_current
 
 
 def test_an_end_does_not_wait_for_a_store_that_hangs(keep):

@@ -375,6 +375,8 @@ class StoreWorld(World):
         if self.scenario.restarts:
             await self.stop_life()
             await self.begin_life(nursery)
+        while not self.life.broker.logs.journal.is_owned():  # another one had the lease and has lost the race
+            await trio.sleep(1)
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def test_requests_are_shown_by_what_became_of_them_and_by_how_long_they_took():
 
 def test_a_journal_in_the_store_is_shown_with_its_lease():
     assert not any(name[0].startswith("journal") for name in scraped())
-    found = scraped(JournalState(3, 12, 5_000, 2, True, LeaseState(False, 4.5)))
+    found = scraped(JournalState(3, 12, 5_000, 2, True, LeaseState(False, 4.5, False)))
     shown = {name[0].removeprefix("journal_"): value for name, value in found.items() if name[0].startswith("journal")}
     assert shown == {
         "generation": 3,

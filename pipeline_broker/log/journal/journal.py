@@ -142,6 +142,9 @@ class Journal:
         """Whether the data directory is still where it was taken; what is written to a removed one is lost."""
         return self._directory_lock.is_in_place()
 
+    def is_owned(self) -> bool:
+        return True  # the lock of its directory goes with the process only
+
     def disk_space(self) -> tuple[int, int]:
         """The size of the disk, and how many more bytes can be written to it; raises OSError when it cannot tell."""
         return self._files.total_bytes(self.directory), self._files.free_bytes(self.directory)
