@@ -78,9 +78,7 @@ class Dispatcher:
                 )
                 if short is not None:
                     return short
-        if (
-            not self._is_owner()
-        ):  # a write would find out; what is answered from memory may be old
+        if not self._is_owner():  # a write would find out; what is answered from memory may be old
             return Close("the lease of the journal has run out, so another broker may have taken over")
         try:
             header, position = read_request_header(frame)
