@@ -11,6 +11,7 @@ return.
 """
 
 import functools
+import math
 from collections import Counter
 
 from hypothesis import settings
@@ -18,6 +19,8 @@ from hypothesis import settings
 __all__ = ["BlindError", "drawn", "measured"]
 
 EXAMPLES_MIN = 20
+NONE_IS_BLIND = 2
+"""Where so many are expected at least, none at all is no chance: properties draw more than they are asked for."""
 """Of fewer examples no share is asked."""
 
 SETTINGS = "_hypothesis_internal_use_settings"
@@ -61,6 +64,14 @@ def _settings_of(test):
     return repr(settings(vars(test).get(SETTINGS, settings.default), suppress_health_check=()))
 
 
+def _is_blind(found, examples, share_min):
+    """Whether there are too few examples about something, by more than chance makes of such a share (three sigma)."""
+    if examples < EXAMPLES_MIN:
+        return False
+    expected = share_min * examples
+    return found < expected - 3 * math.sqrt(expected * (1 - share_min)) or (found == 0 and expected >= NONE_IS_BLIND)
+
+
 def measured(**shares_min):
     """Have a test fail when fewer of its examples than these shares are about the names."""
 
@@ -81,7 +92,7 @@ def measured(**shares_min):
             found = {name: count.about[name] / max(count.examples, 1) for name in shares_min}
             shares = ", ".join(f"{name} {found[name]:.0%} (at least {shares_min[name]:.0%})" for name in shares_min)
             print(f"\nof {count.examples} examples: {shares}")
-            if count.examples >= EXAMPLES_MIN and any(found[name] < shares_min[name] for name in shares_min):
+            if any(_is_blind(count.about[name], count.examples, share) for name, share in shares_min.items()):
                 raise BlindError(f"of {count.examples} examples: {shares}")
 
         return run

@@ -29,6 +29,23 @@ def test_a_blind_test_fails_also_where_it_leaves_early(leaves_early):
         measured_test(0.3, 1000, leaves_early=leaves_early)()
 
 
+def test_one_example_less_than_its_share_is_chance_and_none_is_not():
+    def some_of_many(count):
+        @measured(first=0.02)
+        @settings(max_examples=100, database=None)
+        @given(st.integers())
+        def run(_number):
+            numbers.append(1)
+            drawn("first", len(numbers) <= count)
+
+        numbers = []
+        run()
+
+    some_of_many(1)
+    with pytest.raises(BlindError, match="first 0%"):
+        some_of_many(0)
+
+
 def test_a_failure_is_told_instead_of_the_share():
     @measured(anything=1.0)
     @settings(database=None)
@@ -67,7 +84,7 @@ def test_each_run_counts_for_itself_and_what_is_counted_is_asked_for():
 
 
 def test_an_example_counts_once():
-    @measured(small=0.6)
+    @measured(small=0.8)
     @settings(max_examples=100, database=None)
     @given(st.integers(0, 999))
     def run(number):

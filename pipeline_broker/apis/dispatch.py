@@ -78,14 +78,14 @@ class Dispatcher:
                 )
                 if short is not None:
                     return short
-        if not self._is_owner():  # a write would find out; what is answered from memory may be old
-            return Close("the lease of the journal has run out, so another broker may have taken over")
         try:
             header, position = read_request_header(frame)
         except DecodeError as error:
             return Close(f"malformed header: {error}")
         key, version, correlation_id = header.api_key, header.api_version, header.correlation_id
         request.api, request.version, request.correlation_id = key, version, correlation_id
+        if key != PRODUCE and not self._is_owner():  # a write finds out; what is answered from memory may be old
+            return Close("the lease of the journal has run out, so another broker may have taken over")
         call = Call(self._broker, request, session, key, version, correlation_id, header.client_id, now_ms)
         handler = self._handlers.get((key, version)) or self._load(call, key, version)
         if not isinstance(handler, Handler):

@@ -196,6 +196,7 @@ def test_the_request_path_is_observed_while_somebody_watches(board, monkeypatch,
             board.watching("/events/requests") as other,
         ):
             await stream.next()
+            await other.next()  # from here on somebody is on the page that shows names
             (watched,) = board.observed
             watched.request_ended(request_ended(connection=3))
             found, requests = None, None

@@ -401,7 +401,6 @@ BUGS = {
     "acknowledge a slot before the one in front of it": on_store("is confirmed, and slot", store_bugs.out_of_order),
     "take a stop for the fence": on_store("is missing", store_bugs.stop_for_fence, "takeover"),
     "take data for the own fence": on_store("neither in", store_bugs.data_for_own, "takeover", "kill"),
-    "delete fences": on_store("is missing", store_bugs.freed_fences, "freeze", "takeover"),
     "take what exists for another's": on_store("nobody has taken over", store_bugs.existing_for_foreign),
     "take what is unsure for stored": on_store("is not stored", store_bugs.lost_late_slots),
     "delete before the boundary is raised": on_store("ends at slot", store_bugs.deleted_before_the_boundary, "kill"),

@@ -31,11 +31,6 @@ def data_for_own():
     return replaced(fencing, "Fencer", mistakes.TakesDataForOwn)
 
 
-def freed_fences():
-    """Fences are deleted with the data in front of the boundary."""
-    return replaced(boundary, "Boundary", mistakes.FreesFences)
-
-
 @contextmanager
 def existing_for_foreign():
     """An object that exists counts as another's, also when the own answer was lost."""
