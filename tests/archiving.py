@@ -10,7 +10,7 @@ def archive_one(archiver, logs, now_ms=0, **options):
 
 def archive_some(archiver, logs, now_ms=0, segments_max=SEGMENTS_AT_ONCE, **options):
     """Take over a round of complete segments; the number of the last one and the edit, None when there is none."""
-    segments = archiver.next_round(segments_max)
+    segments = archiver.next_round()[:segments_max]
     return archiver.take_over(segments, logs.archive_targets(), now_ms, **options) if segments else None
 
 

@@ -94,10 +94,9 @@ class Archiver:
         """Of a round, at most."""
         return max(1, min(SEGMENTS_AT_ONCE, SEGMENTS_BYTES_MAX // self._journal.segment_bytes))
 
-    def next_round(self, segments_max: int = SEGMENTS_AT_ONCE) -> list[CompleteSegment]:
+    def next_round(self) -> list[CompleteSegment]:
         """The journal's segments that are next to be taken over, oldest first; waits for a write at hand."""
-        most = min(segments_max, self.segments_at_once)
-        return [CompleteSegment(*each) for each in self._journal.sealed()[:most]]
+        return [CompleteSegment(*each) for each in self._journal.sealed()[: self.segments_at_once]]
 
     def take_over(
         self,

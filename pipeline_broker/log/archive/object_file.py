@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeGuard
 from pipeline_broker.log.archive.file_map import Range
 from pipeline_broker.log.entry import Buffer
 
-__all__ = ["ObjectFile", "Piece", "is_pending", "split", "written_pieces"]
+__all__ = ["ObjectFile", "Piece", "is_pending", "written_pieces"]
 
 JOINED_BELOW_BYTES = 64 << 10
 
@@ -115,17 +115,3 @@ def written_pieces(parts: Sequence[Buffer]) -> Iterator[Piece]:
             yield from map(Piece, run)
         elif written := b"".join(run):
             yield Piece(written)
-
-
-def split(parts: Sequence[Buffer], size_bytes: int) -> tuple[list[Buffer], list[Buffer]]:
-    """So many bytes, or all, and the others."""
-    first: list[Buffer] = []
-    others: list[Buffer] = []
-    for part in parts:
-        taken = min(size_bytes, len(part))
-        size_bytes -= taken
-        if taken:
-            first.append(memoryview(part)[:taken])
-        if taken < len(part):
-            others.append(memoryview(part)[taken:])
-    return first, others

@@ -26,8 +26,9 @@ from itertools import groupby
 from typing import NamedTuple, Protocol
 
 from pipeline_broker.files.errors import Obstacle
+from pipeline_broker.files.parts import cut_parts
 from pipeline_broker.log.archive.file_map import GONE, Change, FileMap, Range, mergeable
-from pipeline_broker.log.archive.object_file import ObjectFile, Piece, is_pending, split, written_pieces
+from pipeline_broker.log.archive.object_file import ObjectFile, Piece, is_pending, written_pieces
 from pipeline_broker.log.archive.store import split_name
 from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import ShortFile
@@ -109,7 +110,7 @@ class ObjectSegmentStore:
         self._objects_made = 0
         self._uploads: deque[_Upload] = deque()  # the oldest first
         self._uploaders = ThreadPoolExecutor(UPLOADS_AT_ONCE, thread_name_prefix="upload")
-        self._readers: ThreadPoolExecutor | None = None
+        self._readers = ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="merge")
 
         self.show(log.files)
 
@@ -224,8 +225,7 @@ class ObjectSegmentStore:
     def close(self) -> None:
         self._uploaders.shutdown(cancel_futures=True)
         self._cache.close()
-        if self._readers is not None:
-            self._readers.shutdown()
+        self._readers.shutdown()
 
     def _find(self, name: str) -> ObjectFile:
         try:
@@ -273,8 +273,11 @@ class ObjectSegmentStore:
                 if not is_leaving:
                     pieces += run
                     continue
-                leaving, staying = split([each.data for each in run if isinstance(each, Piece)], left)
-                if size := sum(map(len, leaving)):
+                in_memory = [each.data for each in run if isinstance(each, Piece)]
+                in_memory_bytes = sum(map(len, in_memory))
+                size = min(left, in_memory_bytes)
+                leaving, staying = cut_parts(in_memory, (size, in_memory_bytes - size))
+                if size:
                     pieces.append(Range(object_name, self._object_bytes_max - left, size))
                     parts += leaving
                     left -= size
@@ -392,8 +395,6 @@ class ObjectSegmentStore:
 
     def _take_in(self, name: str, ranges: Collection[Range]) -> None:
         """Have ranges of a file become pending again; past the cache, which they would only fill."""
-        if self._readers is None:
-            self._readers = ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="merge")
         pieces = self._files[name].pieces
         wanted = [each for each in pieces if isinstance(each, Range) and each in ranges]
         with _obstacles("the archive cannot be written"):

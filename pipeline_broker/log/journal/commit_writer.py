@@ -12,6 +12,7 @@ import mmap
 from collections.abc import Iterable, Iterator, Sequence
 
 from pipeline_broker.files.file_system import BLOCK_BYTES, File, write_all
+from pipeline_broker.files.parts import cut_parts
 from pipeline_broker.log.entry import Buffer
 
 __all__ = ["LARGE_COMMIT_BYTES_MIN", "CommitWriter"]
@@ -54,7 +55,7 @@ class CommitWriter:
         """Whether it is written: False when the file system goes through the page cache only."""
         end = position + size_bytes
         first, last = -(-position // BLOCK_BYTES) * BLOCK_BYTES, end // BLOCK_BYTES * BLOCK_BYTES
-        head, blocks, tail = _cut(parts, (first - position, last - first, end - last))
+        head, blocks, tail = cut_parts(parts, (first - position, last - first, end - last))
         if not self._write_blocks(file, blocks, first):
             self._is_direct = False
             return False
@@ -75,21 +76,6 @@ class CommitWriter:
                 write_all(file, [filled[written:]], position + written)
             position += len(filled)
         return True
-
-
-def _cut(parts: Sequence[Buffer], sizes: Iterable[int]) -> Iterator[list[Buffer]]:
-    """The same bytes in runs of these sizes, which make up all of them."""
-    pending = [memoryview(part) for part in reversed(parts)]
-    for size in sizes:
-        run: list[Buffer] = []
-        while size:
-            part = pending.pop()
-            if len(part) > size:
-                pending.append(part[size:])
-                part = part[:size]
-            run.append(part)
-            size -= len(part)
-        yield run
 
 
 def _fill(staging: memoryview, parts: Iterable[Buffer]) -> Iterator[memoryview]:
