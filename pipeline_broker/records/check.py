@@ -80,10 +80,20 @@ DEFAULT_RULES: Final = Rules()
 
 
 class LongBatchError(Exception):
-    """The batch takes longer than a turn to check: `BatchCheck` does it in steps."""
+    """The batch takes longer than a turn: `BatchCheck` goes on in steps.
+
+    Attributes:
+        header: of the batch; all but the records is checked.
+        batch: its bytes alone.
+    """
+
+    def __init__(self, header: BatchHeader, batch: Buffer) -> None:
+        super().__init__(f"{header.record_count} records in {len(batch)} bytes take longer than a turn")
+        self.header = header
+        self.batch = batch
 
 
-def check_batch(
+def check_batch(  # noqa: C901 - every batch takes this way, where each call costs more than what it asks
     buffer: Buffer | None,
     now_ms: int,
     rules: Rules = DEFAULT_RULES,
@@ -106,56 +116,65 @@ def check_batch(
         RecordError: the batch must be refused.
         LongBatchError: it must be checked in steps.
     """
-    header, view = _check_outside(buffer, rules, zstd_allowed, transactions_allowed)
-    _, length, _, _, _, attributes, _, base, max_timestamp, _, _, _, count = header
+    if buffer is None or len(buffer) < MAGIC_END:
+        raise NotOneBatch("not one complete record batch")
+    header = first_header(buffer)
+    base_offset, length, _, _, crc, attributes, last_delta, base, max_timestamp, producer_id, _, sequence, count = (
+        header
+    )
+    end = LENGTH_OVERHEAD + length
+    if base_offset or end != len(buffer) or end > rules.size_max or attributes & COMPRESSION_MASK:
+        _check_envelope(buffer, header, rules, zstd_allowed)
+    # Slices of small bytes are copied faster than views of them are made.
+    view = buffer if end <= SMALL_BYTES and type(buffer) is bytes else memoryview(buffer)
+    if end != len(view):
+        view = view[:end]
+    if crc32c(view[CHECKED_FROM:]) != crc:
+        raise WrongChecksum("the checksum does not match")
+    if last_delta != count - 1 or count <= 0 or attributes or producer_id >= 0 > sequence:
+        _check_header(header, transactions_allowed=transactions_allowed)
     compression = attributes & COMPRESSION_MASK
     records_max = record_walk.RECORDS_A_TURN
     if count > records_max:
-        raise LongBatchError
-    data = bytes(view[HEADER_SIZE:])
-    if compression:
-        data = _decompressed_in_a_turn(compression, data, rules)
+        raise LongBatchError(header, view)
+    data = _decompressed_in_a_turn(header, view, rules) if compression else view[HEADER_SIZE:]
+    if type(data) is not bytes:
+        data = bytes(data)
     lowest, highest, null_key, position, headers_left, records = walk(data, count, NOT_WALKED)
     if records != count or headers_left < HEADERS_MAX - records_max:
-        raise LongBatchError
+        raise LongBatchError(header, view)
     if position != len(data):
         raise InvalidRecord("bytes are left after the last record")
     highest += base
-    if _is_suspicious(lowest + base, highest, null_key, rules, now_ms):
+    if (  # of most batches nothing of this is true; what is, is looked at more closely
+        highest > now_ms or (null_key and rules.keys_required) or lowest + base < now_ms - rules.timestamp_before_max_ms
+    ) and _is_suspicious(lowest + base, highest, null_key, rules, now_ms):
         for _ in _check_records(header, data, rules, now_ms):
             pass  # there are few
-    if (  # nearly always, and a call would cost more than to ask here: `_stored_header` says the same
+    if (  # nearly always: `_stored_header` says the same
         highest == max_timestamp
         and not attributes & APPEND_TIME_BIT
         and not rules.append_time
-        and length + LENGTH_OVERHEAD <= rules.segment_size_max
+        and end <= rules.segment_size_max
     ):
         return header
     return _stored_header(header, view, highest, rules, now_ms)
 
 
 class BatchCheck:
-    """`check_batch` in steps, for a batch that takes longer than a turn.
+    """The rest of `check_batch` in steps, for a batch that takes longer than a turn.
 
-    First `open`, which may run in a thread; then all of `steps`; then `stored`, which may run in a thread, too.
+    First `open`, which may run in a thread; then all of `steps`; then `stored`, which may run in a thread, too. Each
+    raises a RecordError where the batch must be refused.
 
     Args:
-        buffer, now_ms, rules, zstd_allowed, transactions_allowed: see `check_batch`.
-
-    Raises:
-        RecordError: the batch must be refused; `open`, `steps` and `stored` raise it too.
+        found: what `check_batch` raised.
+        now_ms: wall clock.
+        rules: the topic's.
     """
 
-    def __init__(
-        self,
-        buffer: Buffer | None,
-        now_ms: int,
-        rules: Rules,
-        *,
-        zstd_allowed: bool = True,
-        transactions_allowed: bool = False,
-    ) -> None:
-        self._header, self._view = _check_outside(buffer, rules, zstd_allowed, transactions_allowed)
+    def __init__(self, found: LongBatchError, now_ms: int, rules: Rules) -> None:
+        self._header, self._view = found.header, found.batch
         self._now_ms = now_ms
         self._rules = rules
         self._data: bytes | bytearray = b""
@@ -189,43 +208,15 @@ class BatchCheck:
         return as_stored(header, self._view, self._rules)
 
 
-def _check_outside(
-    buffer: Buffer | None,
-    rules: Rules,
-    zstd_allowed: bool,
-    transactions_allowed: bool,
-) -> tuple[BatchHeader, Buffer]:
-    """Check all but the records; returns the header, and the bytes of the batch alone."""
-    if buffer is None or len(buffer) < MAGIC_END:
-        raise NotOneBatch("not one complete record batch")
-    try:
-        header = read_header(buffer)
-    except CorruptRecord as error:
-        raise CorruptFirstHeader(error.message) from None
-    base_offset, length, _, _, crc, attributes, last_delta, _, _, producer_id, _, sequence, count = header
-    end = LENGTH_OVERHEAD + length
-    if base_offset or end != len(buffer) or end > rules.size_max or attributes & COMPRESSION_MASK:
-        _check_envelope(buffer, header, rules, zstd_allowed)
-    # Slices of small bytes are copied faster than views of them are made.
-    view = buffer if end <= SMALL_BYTES and type(buffer) is bytes else memoryview(buffer)
-    if end != len(view):
-        view = view[:end]
-    if crc32c(view[CHECKED_FROM:]) != crc:
-        raise WrongChecksum("the checksum does not match")
-    if last_delta != count - 1 or count <= 0 or attributes or producer_id >= 0 > sequence:
-        _check_header(header, transactions_allowed=transactions_allowed)
-    return header, view
-
-
-def _decompressed_in_a_turn(codec: int, data: Buffer, rules: Rules) -> bytes:
+def _decompressed_in_a_turn(header: BatchHeader, view: Buffer, rules: Rules) -> bytes:
     """The records, if they are few bytes."""
     size_max = min(rules.decompressed_size_max, RECORDS_BYTES_A_TURN)
     try:
-        return decompress(codec, data, size_max)
+        return decompress(header.compression, bytes(view[HEADER_SIZE:]), size_max)
     except BatchTooLarge:
         if size_max == rules.decompressed_size_max:
             raise
-        raise LongBatchError from None
+        raise LongBatchError(header, view) from None
 
 
 def _is_suspicious(lowest: int, highest: int, null_key: bool, rules: Rules, now_ms: int) -> bool:

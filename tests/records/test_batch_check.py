@@ -29,9 +29,18 @@ rules_of_topics = st.builds(
 )
 
 
+def steps_of(batch, rules, **options):
+    """The check of a batch as if any record were one too many for a turn."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_walk, "RECORDS_A_TURN", 0)
+        with pytest.raises(LongBatchError) as caught:
+            check_batch(batch, NOW_MS, rules, **options)
+    return BatchCheck(caught.value, NOW_MS, rules)
+
+
 def in_steps(batch, rules, **options):
     """The header and the batch as they are stored, and in how many turns it was looked at."""
-    check = BatchCheck(batch, NOW_MS, rules, **options)
+    check = steps_of(batch, rules, **options)
     check.open()
     turns = sum(1 for _ in check.steps())
     return check.stored(), turns
@@ -100,7 +109,7 @@ def test_what_takes_longer_than_a_turn_is_left_to_steps():
 def test_offending_records_are_looked_for_in_turns_too():
     stamps = [NOW_MS] * (2 * RECORDS_A_TURN) + [NOW_MS + 11]
     batch = build_batch([NewRecord(None, timestamp=stamp) for stamp in stamps], compression=Compression.GZIP)
-    check = BatchCheck(batch, NOW_MS, Rules(timestamp_after_max_ms=10))
+    check = steps_of(batch, Rules(timestamp_after_max_ms=10))
     check.open()
     steps = check.steps()
     for _ in range(3 + 2):

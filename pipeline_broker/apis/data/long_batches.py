@@ -29,8 +29,8 @@ def check_in_steps(
         header = check_batch(
             batch, call.now_ms, rules, zstd_allowed=zstd_allowed, transactions_allowed=transactions_allowed
         )
-    except LongBatchError:
-        pass
+    except LongBatchError as error:
+        check = BatchCheck(error, call.now_ms, rules)
     else:
         if call.is_turn_over(header.record_count):
             yield None
@@ -41,9 +41,6 @@ def check_in_steps(
     line = call.broker.long_batches
     try:
         yield from wait_for_place(call, line)
-        check = BatchCheck(
-            batch, call.now_ms, rules, zstd_allowed=zstd_allowed, transactions_allowed=transactions_allowed
-        )
         yield Parked(check.open)
         yield from check.steps()
         stored = yield Parked(check.stored)

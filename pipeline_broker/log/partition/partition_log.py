@@ -124,7 +124,7 @@ class PartitionLog:
             header = check_batch(batch, now_ms, rules, zstd_allowed=zstd_allowed)
             if rules.compression is not None:
                 if takes_long_to_store(header, rules):
-                    raise LongBatchError
+                    raise LongBatchError(header, batch)
                 header, batch = as_stored(header, batch, rules)
         except RecordError:
             self.refuse(batch)
