@@ -1,22 +1,26 @@
 """The transaction coordinator at work: its records go to `__transaction_state`, its markers to all partitions.
 
-Rules of this file: What state decided is appended here and nowhere else, as one
-commit: records and markers between them in their order. A commit is one frame of the journal, so a transaction that
-ends is decided, marked and completed, or nothing of it has happened; `start_entries` completes what was left by halves
-all the same. Two commits about one id are written in their order, since both have a record in its partition; an answer
-without a record waits for what is on its way.
+Rules of this file: what state decided is appended here and nowhere else, as one commit: records and markers between
+them in their order. A commit is one frame of the journal, so a transaction that ends is decided, marked and completed,
+or nothing of it has happened. A wide one is marked in turns after its decision is durable (`WideEnds`), and
+`start_entries` completes what a crash left by halves. Two commits about one id are written in their order, since both
+have a record in its partition; an answer without a record waits for what is on its way.
+
+Longer than most files: what was decided, what is on its way and what is due share the state of one coordinator.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
 from pipeline_broker.broker.coordinator import InternalTopic
 from pipeline_broker.broker.ports import Submit
+from pipeline_broker.broker.wide_ends import MARKERS_AT_ONCE, WideEnd, WideEnds
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.state.internal_topics import TRANSACTIONS_TOPIC
 from pipeline_broker.state.outcome import StateRecord
@@ -39,10 +43,10 @@ logger = logging.getLogger(__name__)
 
 COORDINATOR_EPOCH = 0
 """Of every partition of the topic: one broker, so leadership never changes."""
-WIDE_PARTITIONS = 300
-"""Markers of so many take about 5 ms."""
 PAUSE_MS = 100
 """Between some that are aborted or forgotten for their age and the next: each time others wait for it."""
+MARKING_PAUSE_MS = 10
+"""Between some markers of a wide transaction and the next."""
 
 
 @attrs.frozen
@@ -119,12 +123,13 @@ class Transactions:
             logs,
         )
         self._submit = submit
+        self._wide_ends = WideEnds(self._append_marker, submit, self._marked)
         self._coordinator: TransactionCoordinator | None = None
         self._granted: list[GrantedId] = []
         self._on_their_way: dict[str, int] = {}
         self._now_ms = 0
         self._is_loaded = False
-        self._scan_ms = self._expiry_ms = 0
+        self._scan_ms = self._expiry_ms = self._marking_ms = 0
         self._announced_ms: int | None = None
 
     @property
@@ -144,6 +149,7 @@ class Transactions:
                 expiration_ms=self._config.transactional_id_expiration_ms,
                 ids_max=self._config.pipeline_transactional_ids,
                 partitions_max=self._config.pipeline_transaction_partitions,
+                markers_at_once=MARKERS_AT_ONCE,
             )
             self._coordinator = TransactionCoordinator(settings, self._new_producer_id)
         return self._coordinator
@@ -153,14 +159,9 @@ class Transactions:
         """How many transactional ids are known."""
         return 0 if self._coordinator is None else len(self._coordinator)
 
-    def is_wide(self, transactional_id: str) -> bool:
-        """Whether the end of its transaction takes so long that it needs a turn of its own."""
-        known = None if self._coordinator is None else self._coordinator.get(transactional_id)
-        return known is not None and len(known.partitions) > WIDE_PARTITIONS
-
     @property
     def open_partitions(self) -> int:
-        """To how many partitions open transactions write."""
+        """To how many partitions transactions write that are not completed."""
         return 0 if self._coordinator is None else self._coordinator.open_partitions
 
     @property
@@ -227,7 +228,7 @@ class Transactions:
         granted, self._granted = self._granted, []
         entries = [each.entry for each in granted if each.entry is not None]
         applies = [each.apply for each in granted if each.apply is not None]
-        if not decision.steps and not entries:
+        if not decision.steps and not entries and decision.later is None:
             return self.nothing
         for step in decision.steps:
             if isinstance(step, StateRecord):
@@ -236,7 +237,10 @@ class Transactions:
             else:
                 self._append_marker(step, now_ms, entries, applies)
         subject = decision.transactional_id
-        self._on_their_way[subject] = self._on_their_way.get(subject, 0) + 1
+        self._depart(subject)
+        if decision.later is not None:
+            self._depart(subject)  # arrives when all is marked
+            applies.append(functools.partial(self._begin_marking, subject, decision.later))
         self._announce()
 
         def apply() -> None:
@@ -257,6 +261,21 @@ class Transactions:
         """The same without a decision; about all ids where none is named."""
         waits = bool(self._on_their_way) if transactional_id is None else not self.is_settled(transactional_id)
         return Pending((), answer) if waits else answer
+
+    def _begin_marking(self, transactional_id: str, markers: Iterator[Marker]) -> None:
+        """The end of a wide transaction is durable."""
+        self._wide_ends.begin(WideEnd(transactional_id, markers, self._coordinator))
+        self._marking_ms = self._now_ms
+        self._announce()
+
+    def _marked(self, end: WideEnd) -> None:
+        """All markers of a wide transaction are durable."""
+        if self._coordinator is not None and end.coordinator is self._coordinator:
+            self._carry_out([self._coordinator.complete(end.transactional_id, self._now_ms)], self._now_ms)
+        self._arrived(end.transactional_id)
+
+    def _depart(self, transactional_id: str) -> None:
+        self._on_their_way[transactional_id] = self._on_their_way.get(transactional_id, 0) + 1
 
     def _arrived(self, transactional_id: str) -> None:
         left = self._on_their_way.pop(transactional_id, 1) - 1
@@ -293,6 +312,8 @@ class Transactions:
             appending = self.append(decision, now_ms)
             if appending.entries:
                 self._submit(appending.entries, appending.apply)
+            else:
+                appending.apply()
 
     # What the broker tells
 
@@ -340,6 +361,7 @@ class Transactions:
 
     def topic_deleted(self, topic: Topic) -> None:
         """Some other topic is gone."""
+        self._wide_ends.forget_topic(topic.name)
         if self._coordinator is not None:
             self._coordinator.forget_topic(topic.name)
 
@@ -349,13 +371,21 @@ class Transactions:
         return self._announced_ms
 
     def _due_ms(self) -> int | None:
-        if self._coordinator is None or not len(self._coordinator):
-            return None
-        return min(self._scan_ms, self._expiry_ms) if self._coordinator.has_open else self._expiry_ms
+        due = [self._marking_ms] if self._wide_ends else []
+        if self._coordinator is not None and len(self._coordinator):
+            due.append(self._expiry_ms)
+            if self._coordinator.has_open:
+                due.append(self._scan_ms)
+        return min(due, default=None)
 
     def advance(self, now_ms: int) -> None:
         """Abort what lasts too long, forget what was at rest for long; while nothing can be written that waits."""
         now_ms = self.time(now_ms)
+        if self._wide_ends and now_ms >= self._marking_ms:
+            is_blocked = self._logs.journal.room.obstacle is not None
+            self._marking_ms = now_ms + (PAUSE_MS if is_blocked else MARKING_PAUSE_MS)
+            if not is_blocked:
+                self._wide_ends.advance(now_ms)
         if self._coordinator is None:
             return
         if now_ms >= self._scan_ms:

@@ -25,6 +25,8 @@ COUNTED_BESIDE = 100
 SPARE_BYTES = 200
 """Of a frame that is to stay below LARGE_BYTES."""
 BROKER_ID = 1
+WATCHED_SECONDS = 0.06
+"""Of most cases: two requests of the innocent client."""
 PLAIN = {"bool": True, "float64": 1.0, "bytes": b"", "records": b"", "string": "", "uuid": bytes(16)}
 
 
@@ -148,6 +150,8 @@ class Case:
         before: asks a WireClient, for a World, for what the case needs; None where it needs nothing.
         kept_bytes_max: what a setting lets the broker keep of it, beyond what its work may take.
         reads: the answers are read.
+        watched_seconds: how long the innocent client is watched after the last answer, for what the broker does by
+            its clock.
     """
 
     key: int
@@ -157,6 +161,7 @@ class Case:
     before: object = attrs.field(default=None, repr=False, eq=False)
     kept_bytes_max: int = 0
     reads: bool = True
+    watched_seconds: float = WATCHED_SECONDS
 
     @property
     def name(self):

@@ -36,6 +36,7 @@ from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
 from pipeline_broker.wire.messages.transactions.end_txn import EndTxnRequest
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from pipeline_broker.wire.messages.transactions.list_transactions import ListTransactionsRequest
 from pipeline_broker.wire.primitives import ELEMENTS_MAX
 from tests.bad_input.raw_client import frame_of, produce_request
 from tests.bad_input.test_memory import headers_bomb, value_bomb
@@ -52,6 +53,7 @@ MANY_CONNECTIONS = 20
 CONNECTIONS_THAT_READ_NOTHING = 150
 """Their answers of 2 MB each are more than all may leave unread."""
 TRANSACTION_PARTITIONS = 9_900 if AT_LENGTH else 3_000
+MATCHED_TOPICS = 9_800 if AT_LENGTH else 3_000
 MARKER_BYTES = 1_300
 """A batch of a log that is not archived yet."""
 BROKER_RESOURCE = 4
@@ -209,9 +211,14 @@ def share_fetch(world, count):
     return frame_of(request, 1)
 
 
+def create_request(prefix, count, partitions):
+    return CreateTopicsRequest(
+        [CreateTopicsRequest.CreatableTopic(f"{prefix}-{number}", partitions, 1) for number in range(count)]
+    )
+
+
 def create_topics(prefix, count, partitions):
-    topics = [CreateTopicsRequest.CreatableTopic(f"{prefix}-{number}", partitions, 1) for number in range(count)]
-    return frame_of(CreateTopicsRequest(topics), 7)
+    return frame_of(create_request(prefix, count, partitions), 7)
 
 
 def create_partitions(name, count):
@@ -253,13 +260,12 @@ TRANSACTIONAL = {}
 """Transactional ids that a case has begun, with their producers."""
 
 
-def begin_wide_transactions(client, _world):
-    """MANY_CONNECTIONS transactions, each in every partition of a topic of its own."""
-    topic = CreateTopicsRequest.CreatableTopic("ended", TRANSACTION_PARTITIONS, 1)
-    client.ask(CreateTopicsRequest([topic]))
+def begin_wide_transactions(client, timeout_ms=SESSION_MS // 3):
+    """MANY_CONNECTIONS transactions, each in every partition of one topic."""
+    client.ask(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("ended", TRANSACTION_PARTITIONS, 1)]))
     for number in range(MANY_CONNECTIONS):
         name = f"wide-{number}"
-        producer = TRANSACTIONAL[name] = client.ask(InitProducerIdRequest(name, 600_000))
+        producer = TRANSACTIONAL[name] = client.ask(InitProducerIdRequest(name, timeout_ms))
         topics = [AddPartitionsToTxnRequest.AddPartitionsToTxnTopic("ended", list(range(TRANSACTION_PARTITIONS)))]
         client.ask(
             AddPartitionsToTxnRequest([], name, producer.producer_id, producer.producer_epoch, topics), version=3
@@ -341,8 +347,17 @@ HANDMADE = [
         EndTxnRequest,
         1,
         end_wide_transactions,
-        before=begin_wide_transactions,
+        before=lambda client, _: begin_wide_transactions(client),
         kept_bytes_max=MANY_CONNECTIONS * TRANSACTION_PARTITIONS * MARKER_BYTES,
+    ),
+    _row(
+        "20 wide transactions that time out together",
+        ListTransactionsRequest,
+        0,
+        lambda _: [frame_of(ListTransactionsRequest(), 0)],
+        before=lambda client, _: begin_wide_transactions(client, timeout_ms=1_000),
+        kept_bytes_max=MANY_CONNECTIONS * TRANSACTION_PARTITIONS * MARKER_BYTES,
+        watched_seconds=BrokerConfig().transaction_abort_timed_out_transaction_cleanup_interval_ms / 1000 + 5,
     ),
     _row("everything", ShareFetchRequest, 1, lambda world: [share_fetch(world, AT_ONCE)]),
     _row(
@@ -449,6 +464,15 @@ HANDMADE = [
         ConsumerGroupHeartbeatRequest,
         1,
         lambda _: several(lambda n: subscribe(f"c{n}", None, f"(({'a?' * 100}|.*){n})+"), 100),
+    ),
+    _row(
+        "expressions that match all of many topics",
+        ConsumerGroupHeartbeatRequest,
+        1,
+        lambda _: several(lambda n: subscribe(f"m{n}", None, f"(topic|narrow)-.*|{n}")),
+        before=lambda client, _: client.ask(create_request("narrow", MATCHED_TOPICS, 1)),
+        kept_bytes_max=GROUP_BYTES_MAX,
+        watched_seconds=2.0,
     ),
     _row(
         "groups of all topics",

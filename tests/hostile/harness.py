@@ -34,8 +34,6 @@ GROWTH_BYTES_MAX = 50_000_000
 STOP_SECONDS_MAX = 10.0
 NARROWLY = 2.0
 ANSWER_SECONDS_MAX = 120.0
-AFTERWARDS_SECONDS = 0.06
-"""What the innocent client is watched for after the last answer: two of its requests."""
 BASELINE_SECONDS = 0.3
 UNREAD_SECONDS = 3.0
 """How long answers are left unread where a case says so."""
@@ -200,7 +198,7 @@ class Life:
             if not case.reads:
                 time.sleep(UNREAD_SECONDS)
         seconds = time.monotonic() - began
-        time.sleep(AFTERWARDS_SECONDS)
+        time.sleep(case.watched_seconds)
         waits = self.innocent.waits()
         request_bytes = sum(map(len, payloads))
         return Cost(

@@ -67,7 +67,7 @@ def test_no_function_is_longer_than_50_lines_unless_it_says_why():
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = node.end_lineno - node.lineno + 1
-                excused = "PLR0915" in text.splitlines()[node.lineno - 1]
+                excused = re.search("noqa: .*(PLR0915|C901).* - ", text.splitlines()[node.lineno - 1])
                 if lines > FUNCTION_LINES_MAX and not excused:
                     long.append(f"{path.relative_to(ROOT)}: {node.name} has {lines} lines")
     assert long == []

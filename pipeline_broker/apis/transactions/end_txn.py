@@ -1,12 +1,9 @@
-"""EndTxn: commit or abort a transaction; answered when all its markers are durable."""
+"""EndTxn: commit or abort a transaction; answered when its markers are durable, of a wide one the decision."""
 
 from __future__ import annotations
 
-import functools
-
 from pipeline_broker.apis.authorization import may
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.steps import Stepwise, in_a_turn_of_its_own
 from pipeline_broker.apis.transactions.transaction_errors import fenced_or_older
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.transactions.coordinator import Producer
@@ -19,14 +16,8 @@ FENCED_SINCE = 2
 EPOCH_BUMPED_SINCE = 5
 
 
-def handle(call: Call, request: EndTxnRequest) -> Result | Stepwise[Result]:
+def handle(call: Call, request: EndTxnRequest) -> Result:
     """End it: from version 5 on the answer tells the epoch of the next transaction."""
-    if call.broker.transactions.is_wide(request.transactional_id):
-        return in_a_turn_of_its_own(functools.partial(_end, call, request))
-    return _end(call, request)
-
-
-def _end(call: Call, request: EndTxnRequest) -> Result:
     if not may(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return call.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     transactions = call.broker.transactions

@@ -7,11 +7,8 @@ goes on after an error (KIP-360).
 
 from __future__ import annotations
 
-import functools
-
 from pipeline_broker.apis.authorization import may, may_of_cluster, may_somewhere
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.steps import Stepwise, in_a_turn_of_its_own
 from pipeline_broker.apis.transactions.transaction_errors import fenced_or_older
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.wire.error import ErrorCode
@@ -23,15 +20,13 @@ NO_PRODUCER_EPOCH = -1
 FENCED_SINCE = 4
 
 
-def handle(call: Call, request: InitProducerIdRequest) -> Result | Stepwise[Result]:
+def handle(call: Call, request: InitProducerIdRequest) -> Result:
     """Allocate an id; answered when what it is from is durable."""
     refused = _refusal(call, request)
     if refused is not None:
         return call.send(error_response(request, call, refused))
     if request.transactional_id is not None:
-        decide = functools.partial(_of_transactional_id, call, request, request.transactional_id)
-        is_wide = call.broker.transactions.is_wide(request.transactional_id)  # it is aborted
-        return in_a_turn_of_its_own(decide) if is_wide else decide()
+        return _of_transactional_id(call, request, request.transactional_id)
     allocation = call.broker.producer_ids.allocate()
     answer = call.send(InitProducerIdResponse(producer_id=allocation.producer_id, producer_epoch=0))
     if allocation.write is None:

@@ -8,11 +8,13 @@ until all that was decided before it is durable, which is the caller's part. So 
     * gives its answer when they, and the steps of all earlier decisions, are durable;
     * after a restart calls `replay` for every durable record in order, then `unfinished`, whose steps come first.
 
-An end is decided, marked and completed in one decision: clients never meet a transaction whose markers are on their
-way. Only a crash can leave one behind, if its commit was not one frame.
+An end is decided, marked and completed in one decision, unless the transaction is wide: more than `markers_at_once`
+markers would keep the loop for long, so they follow when the decision is durable, in as many commits as the caller
+likes, and then comes `complete`. Until then the transaction is prepared, and its clients come again, as in Apache
+Kafka. A crash can leave one behind, too.
 
     InitProducerId      at rest: the epoch rises    open: aborted and fenced, the client is told to come again (51)
-    AddPartitionsToTxn  at rest or open: open
+    AddPartitionsToTxn  at rest or open: open       prepared: the client is told to come again (51), whatever it asks
     EndTxn              open: ended; at rest: see `ending`
     time                open for too long: aborted and fenced          at rest for too long: forgotten
 """
@@ -40,9 +42,7 @@ from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["Decision", "Marker", "Producer", "Step", "TransactionCoordinator", "TransactionSettings"]
 
-PARTITIONS_AT_ONCE = 2000
-"""Of transactions that are aborted for their age together; one of them may have more."""
-IDS_AT_ONCE = 500
+IDS_AT_ONCE = 100
 """Ids that are aborted or forgotten for their age together."""
 
 
@@ -55,12 +55,14 @@ class TransactionSettings:
         expiration_ms: after how long at rest a transactional id is forgotten.
         ids_max: transactional ids that may be known; Kafka has no such bound.
         partitions_max: partitions that all open transactions together may write to; nor this.
+        markers_at_once: how many markers one decision may have; more of them follow.
     """
 
     timeout_ms_max: int
     expiration_ms: int
     ids_max: int = 100_000
     partitions_max: int = 500_000
+    markers_at_once: int = 300
 
 
 @attrs.frozen
@@ -104,12 +106,14 @@ class Decision:
         transactional_id: decides the partition of the records.
         steps: to be appended in this order, as one commit.
         producer: for the client, where it is told.
+        later: markers to be appended when the steps are durable; `complete` comes when all of them are.
     """
 
     error: ErrorCode
     transactional_id: str
     steps: tuple[Step, ...] = ()
     producer: Producer = NO_PRODUCER
+    later: Iterator[Marker] | None = attrs.field(default=None, eq=False)
 
 
 class TransactionCoordinator:
@@ -120,14 +124,14 @@ class TransactionCoordinator:
         new_producer_id: gives out an id that nobody had; it may be told when what gave it out is durable.
 
     Attributes:
-        open_partitions: of all open transactions.
+        open_partitions: of all transactions that are not completed.
     """
 
     def __init__(self, settings: TransactionSettings, new_producer_id: Callable[[], int]) -> None:
         self.settings = settings
         self._new_producer_id = new_producer_id
         self._transactions: dict[str, Transaction] = {}
-        self._open: dict[str, int] = {}  # to how many partitions each writes
+        self._partitions: dict[str, int] = {}  # of each transaction that is not completed
         self.open_partitions = 0
 
     def __len__(self) -> int:
@@ -139,7 +143,7 @@ class TransactionCoordinator:
     @property
     def has_open(self) -> bool:
         """Whether any transaction is open, and could last too long."""
-        return bool(self._open)
+        return bool(self._partitions)
 
     def get(self, transactional_id: str) -> Transaction | None:
         """What is known of an id."""
@@ -162,6 +166,8 @@ class TransactionCoordinator:
         if not 0 < timeout_ms <= self.settings.timeout_ms_max:
             return Decision(ErrorCode.INVALID_TRANSACTION_TIMEOUT, transactional_id)
         known = self._transactions.get(transactional_id)
+        if known is not None and known.state in PREPARED:
+            return Decision(ErrorCode.CONCURRENT_TRANSACTIONS, transactional_id)
         if known is None and len(self._transactions) >= self.settings.ids_max:
             return Decision(ErrorCode.POLICY_VIOLATION, transactional_id)
         if known is None:
@@ -229,6 +235,10 @@ class TransactionCoordinator:
         state = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
         return self._end(known.prepared(state, version, next_producer_id, now_ms), ErrorCode.NONE, now_ms)
 
+    def complete(self, transactional_id: str, now_ms: int) -> Decision:
+        """All markers of a wide transaction are durable."""
+        return self._decide(self._transactions[transactional_id].completed(now_ms))
+
     # Time
 
     def timed_out(self, now_ms: int) -> list[Decision]:
@@ -241,7 +251,7 @@ class TransactionCoordinator:
             if known.start_ms + known.timeout_ms < now_ms:
                 late.append(known)
                 partitions += len(known.partitions)
-                if partitions >= PARTITIONS_AT_ONCE or len(late) >= IDS_AT_ONCE:
+                if partitions >= self.settings.markers_at_once or len(late) >= IDS_AT_ONCE:
                     break
         return [self._abort(known, ErrorCode.NONE, now_ms) for known in late]
 
@@ -255,8 +265,8 @@ class TransactionCoordinator:
         return [Decision(ErrorCode.NONE, it.transactional_id, (tombstone(it.transactional_id),)) for it in old]
 
     def forget_topic(self, topic: str) -> None:
-        """A topic is gone: open transactions have nothing to end there, nor in another one of its name."""
-        for known in self._open_transactions():
+        """A topic is gone: transactions have nothing to end there, nor in another one of its name."""
+        for known in [self._transactions[transactional_id] for transactional_id in self._partitions]:
             kept = frozenset(partition for partition in known.partitions if partition.topic != topic)
             if len(kept) != len(known.partitions):
                 self._keep(attrs.evolve(known, partitions=kept))
@@ -270,7 +280,7 @@ class TransactionCoordinator:
             self._keep(transaction)
         else:
             self._transactions.pop(transactional_id, None)
-            self.open_partitions -= self._open.pop(transactional_id, 0)
+            self.open_partitions -= self._partitions.pop(transactional_id, 0)
 
     def unfinished(self, now_ms: int) -> list[Decision]:
         """All records are replayed: what completes the transactions whose end was decided and not completed."""
@@ -285,19 +295,22 @@ class TransactionCoordinator:
         decisions = []
         for known in self._open_transactions():
             aborted = known.fenced().prepared(TransactionState.PREPARE_ABORT, VERSION_2, NO_PRODUCER_ID, now_ms)
-            decisions.append(Decision(ErrorCode.NONE, known.transactional_id, tuple(_markers(aborted))))
+            decisions.append(Decision(ErrorCode.NONE, known.transactional_id, later=_markers(aborted)))
         return decisions
 
     # What is decided
 
     def _open_transactions(self) -> list[Transaction]:
-        return [self._transactions[transactional_id] for transactional_id in self._open]
+        known = (self._transactions[transactional_id] for transactional_id in self._partitions)
+        return [it for it in known if it.state is TransactionState.ONGOING]
 
     def _of(self, transactional_id: str, producer: Producer) -> Transaction | ErrorCode:
         """The id in the hands of a producer; an error for any other."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         known = self._transactions.get(transactional_id)
+        if known is not None and known.state in PREPARED:
+            return ErrorCode.CONCURRENT_TRANSACTIONS
         if known is None or known.producer_id != producer.producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         return ErrorCode.PRODUCER_FENCED if known.producer_epoch != producer.epoch else known
@@ -309,8 +322,11 @@ class TransactionCoordinator:
 
     def _end(self, prepared: Transaction, error: ErrorCode, now_ms: int) -> Decision:
         completed = prepared.completed(now_ms)
-        steps: list[Step] = [self._step(prepared), *_markers(prepared), self._step(completed)]
         producer = Producer(completed.producer_id, completed.producer_epoch)
+        steps: list[Step] = [self._step(prepared)]
+        if len(prepared.partitions) > self.settings.markers_at_once:
+            return Decision(error, prepared.transactional_id, tuple(steps), producer, later=_markers(prepared))
+        steps += [*_markers(prepared), self._step(completed)]
         return Decision(error, prepared.transactional_id, tuple(steps), producer)
 
     def _decide(self, latest: Transaction) -> Decision:
@@ -324,11 +340,11 @@ class TransactionCoordinator:
     def _keep(self, transaction: Transaction) -> None:
         transactional_id = transaction.transactional_id
         self._transactions[transactional_id] = transaction
-        before = self._open.pop(transactional_id, 0)
-        is_open = transaction.state is TransactionState.ONGOING
-        self.open_partitions += (len(transaction.partitions) if is_open else 0) - before
-        if is_open:
-            self._open[transactional_id] = len(transaction.partitions)
+        before = self._partitions.pop(transactional_id, 0)
+        is_at_rest = transaction.state in ENDED
+        self.open_partitions += (0 if is_at_rest else len(transaction.partitions)) - before
+        if not is_at_rest:
+            self._partitions[transactional_id] = len(transaction.partitions)
 
 
 def _may_go_on(known: Transaction, expected: Producer) -> bool:
@@ -340,7 +356,8 @@ def _may_go_on(known: Transaction, expected: Producer) -> bool:
     )
 
 
-def _markers(prepared: Transaction) -> list[Marker]:
+def _markers(prepared: Transaction) -> Iterator[Marker]:
     producer = Producer(prepared.producer_id, prepared.producer_epoch)
     committed = prepared.state is TransactionState.PREPARE_COMMIT
-    return [Marker(partition, producer, committed, prepared.version) for partition in sorted(prepared.partitions)]
+    for partition in sorted(prepared.partitions):
+        yield Marker(partition, producer, committed, prepared.version)

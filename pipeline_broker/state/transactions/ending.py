@@ -9,12 +9,16 @@ next transaction: `again` is the epoch before the one now, `now` the one now.
     CompleteAbort       is done       ends        invalid        invalid
     CompleteCommit      invalid       ends        is done        invalid
     Ongoing             fenced        ends        fenced         ends
+    PrepareAbort        come again    come again  invalid        invalid
+    PrepareCommit       invalid       invalid     come again     come again
 
     version 0, now only           abort     commit
     Empty                         invalid   invalid
     CompleteAbort                 is done   invalid
     CompleteCommit                invalid   is done
     Ongoing                       ends      ends
+    PrepareAbort                  come again invalid
+    PrepareCommit                 invalid   come again
 
 To end without an open transaction means to abort nothing; the epoch rises all the same.
 """
@@ -25,7 +29,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Protocol
 
-from pipeline_broker.state.transactions.states import TransactionState
+from pipeline_broker.state.transactions.states import PREPARED, TransactionState
 from pipeline_broker.state.transactions.transaction import EPOCH_MAX, VERSION_2, Transaction
 from pipeline_broker.wire.error import ErrorCode
 
@@ -41,22 +45,29 @@ class Verdict(Enum):
 
 _S = TransactionState
 _INVALID, _FENCED = ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED
-_ENDS, _AGAIN = Verdict.ENDS, Verdict.AGAIN
+_ENDS, _AGAIN, _COME_AGAIN = Verdict.ENDS, Verdict.AGAIN, ErrorCode.CONCURRENT_TRANSACTIONS
 
 _Row = tuple[Verdict | ErrorCode, Verdict | ErrorCode]  # abort, commit
+_OF_PREPARED: Mapping[TransactionState, _Row] = {
+    _S.PREPARE_ABORT: (_COME_AGAIN, _INVALID),
+    _S.PREPARE_COMMIT: (_INVALID, _COME_AGAIN),
+}
 NOW_OF_VERSION_2: Mapping[TransactionState, _Row] = {
+    **_OF_PREPARED,
     _S.EMPTY: (_ENDS, _INVALID),
     _S.ONGOING: (_ENDS, _ENDS),
     _S.COMPLETE_ABORT: (_ENDS, _INVALID),
     _S.COMPLETE_COMMIT: (_ENDS, _INVALID),
 }
 AGAIN_OF_VERSION_2: Mapping[TransactionState, _Row] = {
+    **_OF_PREPARED,
     _S.EMPTY: (_FENCED, _FENCED),
     _S.ONGOING: (_FENCED, _FENCED),
     _S.COMPLETE_ABORT: (_AGAIN, _INVALID),
     _S.COMPLETE_COMMIT: (_INVALID, _AGAIN),
 }
 OF_VERSION_0: Mapping[TransactionState, _Row] = {
+    **_OF_PREPARED,
     _S.EMPTY: (_INVALID, _INVALID),
     _S.ONGOING: (_ENDS, _ENDS),
     _S.COMPLETE_ABORT: (_AGAIN, _INVALID),
@@ -92,6 +103,8 @@ def _check_version_2(known: Transaction, producer_id: int, epoch: int, *, commit
         and known.producer_epoch == 0
         and known.state in {TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
     )
+    if known.state in PREPARED and producer_id == known.next_producer_id:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     if producer_id != known.producer_id and not changed:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if changed or epoch + 1 == known.producer_epoch:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline_broker.broker.transactions import PAUSE_MS, WIDE_PARTITIONS
-from pipeline_broker.state.transactions import coordinator
+from pipeline_broker.broker import transactions, wide_ends
+from pipeline_broker.broker.transactions import MARKING_PAUSE_MS, PAUSE_MS
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
-from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
 from pipeline_broker.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
-from stages.request import Unfinished
 from tests.apis.desk import Desk
 from tests.apis.transactions.transaction_desk import (
     FULL,
@@ -50,7 +48,7 @@ def test_a_transaction_that_lasts_too_long_is_aborted(desk):
 
 
 def test_while_many_last_too_long_the_scan_comes_again_soon(desk, monkeypatch):
-    monkeypatch.setattr(coordinator, "PARTITIONS_AT_ONCE", 1)
+    monkeypatch.setattr(transactions, "MARKERS_AT_ONCE", 1)
     for name in ("x", "y"):
         desk.ask(Producer(desk, name, timeout_ms=1_000).produce(0), 12)
     desk.now_ms += 10_000
@@ -62,16 +60,103 @@ def test_while_many_last_too_long_the_scan_comes_again_soon(desk, monkeypatch):
     assert state_of(desk, "y").transaction_state == "CompleteAbort"
 
 
-@pytest.mark.parametrize("count", [WIDE_PARTITIONS, WIDE_PARTITIONS + 1])
-def test_the_end_of_a_wide_transaction_has_a_turn_of_its_own(desk, count):
-    topic = CreateTopicsRequest.CreatableTopic("wide", WIDE_PARTITIONS + 1, 1)
-    assert desk.ask(CreateTopicsRequest([topic]), 7).topics[0].error_code == 0
-    producer = Producer(desk)
-    assert set(added(desk.ask(producer.add(*range(count), topic="wide"), 3))) == {0}
-    result = desk.decide(producer.end(), 5)
-    assert isinstance(result, Unfinished) == (count > WIDE_PARTITIONS)
-    assert desk.finish(producer.end(), 5, desk.do_steps(result)).error_code == 0
+@pytest.fixture
+def wide(desk):
+    """A producer with a transaction in three partitions, of which two are marked at once."""
+    desk.create_topic("u")
+    producer = Producer(desk, timeout_ms=1_000)
+    desk.ask(producer.produce(0, 1), 12)
+    desk.ask(producer.produce(0, topic="u"), 12)
+    return producer
+
+
+@pytest.fixture
+def _few_at_once(monkeypatch):
+    for module in (transactions, wide_ends):
+        monkeypatch.setattr(module, "MARKERS_AT_ONCE", 2)
+
+
+def go_on(desk):
+    """The next turn that a wide end needs; returns what consumers get of the topic's first two partitions."""
+    desk.now_ms += MARKING_PAUSE_MS
+    desk.broker.advance(desk.now_ms)
+    return [read(desk, partition)[0] for partition in (0, 1)]
+
+
+@pytest.mark.usefixtures("_few_at_once")
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_wide_transaction_is_marked_in_turns(desk, wide, committed):
+    result = desk.decide(wide.end(committed=committed), 5)
+    assert logs_of(result) == ["__transaction_state"]
+    assert go_on(desk) == [0, 0]  # no marker before the decision is durable
+    answer = desk.finish(wide.end(committed=committed), 5, result)
+    assert answer.error_code == 0
+    assert state_of(desk).transaction_state == ("PrepareCommit" if committed else "PrepareAbort")
+    wide.id, wide.epoch = answer.producer_id, answer.producer_epoch
+    again = ErrorCode.CONCURRENT_TRANSACTIONS
+    assert added(desk.ask(wide.add(0), 3)) == [again]
+    assert codes(desk.ask(wide.produce(0), 12)) == {0: again}
+    assert desk.ask(wide.init(), 5).error_code == again
+    assert desk.broker.next_deadline_ms() <= desk.now_ms + MARKING_PAUSE_MS
+    assert go_on(desk) == [2, 2]
+    assert state_of(desk).transaction_state.startswith("Prepare")
+    go_on(desk)
+    assert state_of(desk).transaction_state == ("CompleteCommit" if committed else "CompleteAbort")
+    assert added(desk.ask(wide.add(0), 3)) == [ErrorCode.NONE]
+    assert wide.ended() == 0
+
+
+@pytest.mark.usefixtures("_few_at_once")
+def test_wide_transactions_that_time_out_are_marked_in_turns(desk, wide):
+    desk.now_ms += 10_000
+    desk.broker.advance(desk.now_ms)
+    assert state_of(desk).transaction_state == "PrepareAbort"
+    assert go_on(desk) == [2, 2]
+    go_on(desk)
+    assert state_of(desk).transaction_state == "CompleteAbort"
+    assert codes(desk.ask(wide.produce(0), 12)) == {0: INVALID_EPOCH}
+
+
+@pytest.mark.usefixtures("_few_at_once")
+def test_a_wide_end_that_a_crash_interrupts_is_completed_at_the_next_start(desk, wide):
+    desk.ask(wide.end(), 5)
+    go_on(desk)
+    again = desk.restart()
+    assert state_of(again).transaction_state == "CompleteCommit"
+    assert again.broker.logs.find("u", 0).last_stable_offset == 2
+    assert [read(again, partition) for partition in (0, 1)] == [(2, []), (2, [])]
+
+
+@pytest.mark.usefixtures("_few_at_once")
+def test_a_topic_made_again_amid_a_wide_end_gets_no_marker(desk, wide):
+    desk.ask(wide.end(), 5)
+    go_on(desk)
+    desk.ask(DeleteTopicsRequest(topic_names=["u"], timeout_ms=1_000), 5)
+    desk.create_topic("u")
+    go_on(desk)
+    assert desk.broker.logs.find("u", 0).log_end_offset == 0
     assert state_of(desk).transaction_state == "CompleteCommit"
+
+
+@pytest.mark.usefixtures("_few_at_once")
+def test_a_wide_end_waits_while_nothing_can_be_written(desk, wide):
+    desk.ask(wide.end(), 5)
+    desk.journal.room.obstacle = FULL
+    assert go_on(desk) == [0, 0]
+    desk.journal.room.obstacle = None
+    desk.now_ms += PAUSE_MS
+    assert go_on(desk) == [2, 2]
+
+
+@pytest.mark.usefixtures("_few_at_once")
+def test_a_wide_end_goes_on_without_its_records(desk, wide):
+    desk.ask(wide.end(), 5)
+    desk.ask(DeleteTopicsRequest(topic_names=["__transaction_state"], timeout_ms=1_000), 5)
+    go_on(desk)
+    go_on(desk)
+    assert desk.broker.logs.find("u", 0).last_stable_offset == 2
+    desk.ask(FindCoordinatorRequest(key="x", key_type=TRANSACTION), 2)
+    assert Producer(desk).epoch == 0
 
 
 def test_the_scan_comes_as_often_as_it_is_set():
@@ -170,6 +255,7 @@ def test_with_the_coordinators_topic_go_all_open_transactions(desk):
     producer = Producer(desk)
     desk.ask(producer.produce(0), 12)
     desk.ask(DeleteTopicsRequest(topic_names=["__transaction_state"], timeout_ms=1_000), 5)
+    desk.broker.advance(desk.now_ms)
     assert read(desk) == (2, [producer.id])
     assert producer.ended() == ErrorCode.NOT_COORDINATOR
     assert desk.ask(producer.init(), 5).error_code == ErrorCode.NOT_COORDINATOR

@@ -1,4 +1,7 @@
-"""EndTxn by state, epoch and verdict: every cell was asked of Apache Kafka 4.3.1."""
+"""EndTxn by state, epoch and verdict: every cell was asked of Apache Kafka 4.3.1.
+
+Those of prepared transactions are from its TransactionCoordinator.endTransaction: nobody can hold it in these states.
+"""
 
 import pytest
 
@@ -8,9 +11,10 @@ from pipeline_broker.state.transactions.transaction import EPOCH_MAX, Transactio
 from pipeline_broker.wire.error import ErrorCode
 
 ENDS, AGAIN = Verdict.ENDS, Verdict.AGAIN
-FENCED, INVALID, MAPPING = (
+FENCED, INVALID, COME_AGAIN, MAPPING = (
     ErrorCode.PRODUCER_FENCED,
     ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
 )
 S = TransactionState
@@ -19,12 +23,16 @@ VERSION_2 = [  # state, abort again, abort now, commit again, commit now
     (S.COMPLETE_ABORT, AGAIN, ENDS, INVALID, INVALID),
     (S.COMPLETE_COMMIT, INVALID, ENDS, AGAIN, INVALID),
     (S.ONGOING, FENCED, ENDS, FENCED, ENDS),
+    (S.PREPARE_ABORT, COME_AGAIN, COME_AGAIN, INVALID, INVALID),
+    (S.PREPARE_COMMIT, INVALID, INVALID, COME_AGAIN, COME_AGAIN),
 ]
 VERSION_0 = [  # state, abort, commit
     (S.EMPTY, INVALID, INVALID),
     (S.COMPLETE_ABORT, AGAIN, INVALID),
     (S.COMPLETE_COMMIT, INVALID, AGAIN),
     (S.ONGOING, ENDS, ENDS),
+    (S.PREPARE_ABORT, COME_AGAIN, INVALID),
+    (S.PREPARE_COMMIT, INVALID, COME_AGAIN),
 ]
 
 
@@ -63,3 +71,11 @@ def test_an_end_that_used_up_the_epochs_may_be_asked_for_again_by_the_former_pro
     assert check(ended, 6, EPOCH_MAX - 1, committed=state is S.COMPLETE_ABORT) is INVALID
     assert check(ended, 6, EPOCH_MAX - 2, committed=True) is MAPPING
     assert check(known(S.ONGOING, epoch=0, previous_producer_id=6), 6, EPOCH_MAX - 1, committed=True) is MAPPING
+
+
+@pytest.mark.parametrize("state", [S.PREPARE_COMMIT, S.PREPARE_ABORT])
+@pytest.mark.parametrize("committed", [True, False])
+def test_the_next_producer_of_an_end_that_used_up_the_epochs_comes_again(state, committed):
+    prepared = known(state, epoch=EPOCH_MAX, next_producer_id=8)
+    assert check_of_version(2)(prepared, 8, 0, committed=committed) is COME_AGAIN
+    assert check_of_version(2)(prepared, 9, 0, committed=committed) is MAPPING

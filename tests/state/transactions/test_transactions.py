@@ -51,6 +51,11 @@ def states(decision):
     ]
 
 
+def marked(decision):
+    """The markers that are to follow."""
+    return [(marker.partition, marker.committed) for marker in decision.later]
+
+
 def test_the_first_producer_of_an_id_has_epoch_0_and_each_one_after_it_the_next(coordinator):
     assert [init(coordinator) for _ in range(3)] == [Producer(100, epoch) for epoch in range(3)]
 
@@ -223,13 +228,19 @@ def begin_as(coordinator, name, partitions, timeout_ms=100):
     return coordinator.add_partitions(name, producer, wanted, 2, 0).error
 
 
-def test_of_many_that_last_too_long_some_are_aborted_at_a_time(coordinator, monkeypatch):
+def coordinator_with(**settings):
+    ids = itertools.count(100)
+    return TransactionCoordinator(TransactionSettings(900_000, 1_000, **settings), ids.__next__)
+
+
+def test_of_many_that_last_too_long_some_are_aborted_at_a_time():
     """To abort all of them in one turn would take seconds."""
-    monkeypatch.setattr(coordinator_module, "PARTITIONS_AT_ONCE", 10)
+    coordinator = coordinator_with(markers_at_once=10)
     for name, partitions in [("a", 4), ("b", 6), ("c", 30), ("d", 1), ("e", 1)]:
         assert begin_as(coordinator, name, partitions) is NONE
     rounds = iter(lambda: [it.transactional_id for it in coordinator.timed_out(101)], [])
     assert list(rounds) == [["a", "b"], ["c"], ["d", "e"]]
+    coordinator.complete("c", 101)
     assert not coordinator.has_open
 
 
@@ -286,7 +297,7 @@ def test_without_its_records_a_coordinator_can_only_abort(coordinator):
     producer = init(coordinator)
     begin(coordinator, producer)
     (decision,) = coordinator.abandon(0)
-    assert states(decision) == [(T0, False)]
+    assert (states(decision), marked(decision)) == ([], [(T0, False)])
 
 
 def test_every_state_but_death_leads_on():
@@ -301,3 +312,41 @@ def test_so_many_ids_are_known_at_a_time_and_those_that_are_go_on():
     assert init(coordinator) == Producer(100, 0)
     assert coordinator.init_producer_id("another", 60_000, None, 0).error is ErrorCode.POLICY_VIOLATION
     assert init(coordinator) == Producer(100, 1)
+
+
+def test_a_wide_transaction_is_prepared_until_its_markers_are_written():
+    coordinator = coordinator_with(markers_at_once=1)
+    producer = init(coordinator)
+    begin(coordinator, producer, T0, T1)
+    decision = end(coordinator, producer)
+    assert (decision.error, states(decision), marked(decision)) == (NONE, [S.PREPARE_COMMIT], [(T0, True), (T1, True)])
+    assert decision.producer == Producer(100, 1)
+    for asked_by in (producer, decision.producer):
+        assert begin(coordinator, asked_by) is COME_AGAIN
+        assert set(coordinator.verify_partitions("x", asked_by, [T0]).values()) == {COME_AGAIN}
+        assert end(coordinator, asked_by).error is COME_AGAIN
+        assert init(coordinator, expected=asked_by) is COME_AGAIN
+    assert init(coordinator) is COME_AGAIN
+    assert not coordinator.timed_out(10**9)
+    assert states(coordinator.complete("x", 5)) == [S.COMPLETE_COMMIT]
+    assert begin(coordinator, decision.producer) is NONE
+
+
+def test_partitions_whose_markers_are_not_written_count_as_open():
+    coordinator = coordinator_with(markers_at_once=1, partitions_max=3)
+    producer = init(coordinator)
+    begin(coordinator, producer, T0, T1)
+    end(coordinator, producer)
+    assert coordinator.open_partitions == 2
+    assert begin_as(coordinator, "y", 2) is ErrorCode.POLICY_VIOLATION
+    coordinator.complete("x", 0)
+    assert coordinator.open_partitions == 0
+    assert begin_as(coordinator, "z", 2) is NONE
+
+
+def test_a_wide_transaction_that_lasts_too_long_is_aborted_likewise():
+    coordinator = coordinator_with(markers_at_once=1)
+    begin(coordinator, init(coordinator, timeout_ms=10), T0, T1)
+    (decision,) = coordinator.timed_out(100)
+    assert (states(decision), marked(decision)) == ([S.PREPARE_ABORT], [(T0, False), (T1, False)])
+    assert states(coordinator.complete("x", 100)) == [S.COMPLETE_ABORT]

@@ -79,7 +79,13 @@ class Reconciliation:
         waits = False
         for topic_id in current.assigned.keys() | self.target.keys():
             wanted = self.target.get(topic_id, frozenset()) if topic_id in self.subscribed else frozenset()
-            epochs = current.assigned.get(topic_id, {})
+            epochs = current.assigned.get(topic_id)
+            if epochs is None:  # as all topics of a new member, which may be 10,000
+                takeable = {partition for partition in wanted if not self.is_taken(topic_id, partition)}
+                waits = waits or len(takeable) < len(wanted)
+                if takeable:
+                    free[topic_id] = takeable
+                continue
             kept = {partition: since for partition, since in epochs.items() if partition in wanted}
             given_back = {partition: since for partition, since in epochs.items() if partition not in wanted}
             missing = wanted - kept.keys()
@@ -93,6 +99,6 @@ class Reconciliation:
         if revoking and self._still_owns(revoking):
             return current.moved_to(current.member_epoch, MemberState.UNREVOKED_PARTITIONS, assigned, revoking)
         for topic_id, partitions in free.items():
-            assigned[topic_id] = {**assigned.get(topic_id, {}), **dict.fromkeys(partitions, epoch)}
+            assigned.setdefault(topic_id, {}).update(dict.fromkeys(partitions, epoch))
         state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
         return current.moved_to(epoch, state, assigned, {})

@@ -160,10 +160,11 @@ def _check_protocols(protocols: Sequence[MemberValue.ClassicProtocol]) -> None:
 
 
 def _write_owned(owned: OwnedPartitions) -> list[CurrentValue.TopicPartitions]:
-    return [
-        CurrentValue.TopicPartitions(topic_id, sorted(epochs), [epochs[each] for each in sorted(epochs)])
-        for topic_id, epochs in sorted(owned.items())
-    ]
+    written = []
+    for topic_id, epochs in sorted(owned.items()):
+        partitions = sorted(epochs)
+        written.append(CurrentValue.TopicPartitions(topic_id, partitions, [epochs[each] for each in partitions]))
+    return written
 
 
 def _read_owned(read: Iterable[CurrentValue.TopicPartitions]) -> OwnedPartitions:

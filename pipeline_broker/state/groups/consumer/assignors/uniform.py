@@ -56,7 +56,12 @@ class _Plan:
 
     def give_out(self, topic_id: bytes) -> None:
         """Give what nobody has to whoever has least."""
-        least = [(self.loads[member_id], member_id) for member_id in self._subscribers[topic_id]]
+        subscribers = self._subscribers[topic_id]
+        if len(subscribers) == 1:  # as all topics of a group of one member, which may be 10,000
+            self._held[topic_id].setdefault(subscribers[0], set()).update(self._free[topic_id])
+            self.loads[subscribers[0]] += len(self._free[topic_id])
+            return
+        least = [(self.loads[member_id], member_id) for member_id in subscribers]
         heapq.heapify(least)
         held = self._held[topic_id]
         for partition in sorted(self._free[topic_id]):
@@ -68,6 +73,8 @@ class _Plan:
     def balance(self, topic_id: bytes) -> bool:
         """Move partitions of a topic until that would make nothing better; whether any moved."""
         held, loads = self._held[topic_id], self.loads
+        if len(self._subscribers[topic_id]) == 1:
+            return False
         least = [(loads[member_id], member_id) for member_id in self._subscribers[topic_id]]
         most = [(-loads[member_id], member_id) for member_id in held]
         heapq.heapify(least)
