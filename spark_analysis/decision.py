@@ -37,6 +37,8 @@ PAYS: Final = "Pays"
 DEPENDS: Final = "Pays under some loads"
 DOES_NOT_PAY: Final = "Does not pay"
 UNDECIDED: Final = "Not decided on this machine"
+TOLD_SHARE_MIN: Final = 0.5
+"""Below that a share is no figure: a client leaves before most of what waits is answered."""
 NOT_MEASURED: Final = "Not measured"
 TONES: Final = {PAYS: "yes", DEPENDS: "partly", DOES_NOT_PAY: "no", UNDECIDED: "open", NOT_MEASURED: "open"}
 
@@ -204,6 +206,8 @@ def unkept(found: Sequence[EqualLoad], modes: Sequence[str]) -> list[str]:
 
 def why_unkept(side: PacedSide) -> str:
     """By which rule a side did not keep the pace."""
+    if side.answered_share < TOLD_SHARE_MIN:
+        return f"answers came at less than {TOLD_SHARE_MIN:.0%} of it"
     if side.answered_share < ANSWERED_SHARE_MIN:
         return f"answers came at {side.answered_share:.1%} of it"
     late = "nothing" if side.late_ms is None else milliseconds(side.late_ms)

@@ -172,9 +172,11 @@ def _figures(comparison: Comparison, each: EqualLoad, side: PacedSide) -> list[s
         else:
             ends = f" ({milliseconds(estimate.low)} to {milliseconds(estimate.high)})" if estimate.low else ""
             percentiles.append(f"{milliseconds(estimate.value)}{ends}")
-    rate = persecond(comparison.cells[Cell(side.mode, each.load)].requests_per_s)
-    counts = [f"{side.runs}", f"{side.requests:,}", rate, f"{side.answered_share:.1%}", milliseconds(side.late_ms)]
-    return [*counts, *percentiles]
+    rate = answered = DASH
+    if side.kept_pace:  # of others the measured requests are the last ones of a queue, which few answers reach
+        rate = persecond(comparison.cells[Cell(side.mode, each.load)].requests_per_s)
+        answered = f"{side.answered_share:.1%}"
+    return [f"{side.runs}", f"{side.requests:,}", rate, answered, milliseconds(side.late_ms), *percentiles]
 
 
 def replay(comparison: Comparison) -> Markup:

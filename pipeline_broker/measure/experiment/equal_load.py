@@ -1,7 +1,8 @@
 """What open loops say: how long requests wait where all sides get the same load.
 
-Rules of this file: the latency of a side that did not keep the pace is not quoted, because it grows as long as the run
-lasts; a ratio is quoted in words only where its interval does not hold 1.
+Rules of this file: of a side that did not keep the pace nothing is quoted. Its latency grows as long as the run lasts,
+and the requests that are measured are the last ones of a queue, which few answers reach before the client leaves. A
+ratio is quoted in words only where its interval does not hold 1.
 """
 
 from pipeline_broker.measure.experiment.results import CellTotals, Results
@@ -14,7 +15,7 @@ EQUAL_LOAD_LEGEND = """\
 equal load, an open loop: requests have moments of their own, the same for all sides, and wait from these on, so that a
 stall is paid by all that became due in it; replay: real events at their own pace; the ratio is that of the waits,
 paired by round, with its 95 % interval, below 1x is better; behind: answers came at less than 98 % of the pace, or the
-client itself was late"""
+client itself was late, so neither rate nor latency is quoted: both would say how long the run was"""
 BEHIND = "behind"
 
 
@@ -40,7 +41,7 @@ def equal_load_table(results: Results) -> str:
 
 
 def _figures(totals: CellTotals) -> tuple[str, str, str]:
-    return figures_of(totals) if totals.kept_pace else (figures_of(totals)[0], BEHIND, BEHIND)
+    return figures_of(totals) if totals.kept_pace else (BEHIND, BEHIND, BEHIND)
 
 
 def equal_load_sentence(results: Results) -> list[str]:
