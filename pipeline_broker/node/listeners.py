@@ -28,7 +28,7 @@ from pipeline_broker.config.listeners import (
 from pipeline_broker.config.properties import ConfigError, refusal
 from pipeline_broker.node.options import StartBlockedError, StartError
 from stages.listener import Listener, open_listener
-from stages.transport_layer import BrokenTransportError
+from stages.transport_layer import HandshakeError
 
 if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig
@@ -92,7 +92,7 @@ class _Served:
         if self._tls is not None:
             principal = self._tls.principal(transport.peer_certificate)
             if principal is None:
-                raise BrokenTransportError("no mapping rule applies to the client's certificate")
+                raise HandshakeError("no mapping rule applies to the client's certificate")
             session.principal = principal
         return None
 
