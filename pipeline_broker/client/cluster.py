@@ -310,4 +310,6 @@ def _hinted(error: str) -> str:
         return f"{error}: is security.protocol right?"
     if "issuer certificate" in error or "self-signed" in error:
         return f"{error}: name its authority with ssl.ca.location"
+    if "has expired" in error:
+        return f"{error}: the broker needs a new one, or the clock of this machine is wrong"
     return error

@@ -7,6 +7,7 @@ it. A session begins here, with all that the connection itself proves. What a li
 from __future__ import annotations
 
 import copy
+import datetime as dt
 import errno
 import logging
 import socket
@@ -67,6 +68,7 @@ class _Served:
         self.config = config
         self._users = users
         self._tls = _tls_of(config)
+        self._warn_of_certificate()
         self.offer = _offer_of(config, users)
         self.listener = attrs.evolve(
             bind(config, all_of),
@@ -100,6 +102,12 @@ class _Served:
         assert self.offer is not None, "a listener keeps its protocol"
         return self.offer
 
+    def _warn_of_certificate(self) -> None:
+        if self._tls is not None:
+            warning = self._tls.warning(dt.datetime.now(dt.UTC))
+            if warning is not None:
+                logger.warning("listener %s: %s", self.config.name, warning)
+
     def is_bound_as(self, config: ListenerConfig) -> bool:
         """Whether nothing else is asked for that only a listener that is made anew can follow."""
         return _made_of(self.config) == _made_of(config)
@@ -118,6 +126,7 @@ class _Served:
                 offer = _offer_of(config, users)
             if self._tls is not None:
                 self._tls.reload(config.properties)
+                self._warn_of_certificate()
         except ConfigError as error:
             logger.error("the listener %s goes on as it was: %s", config.name, error)  # noqa: TRY400 - one line says it
             return
