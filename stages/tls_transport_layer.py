@@ -107,6 +107,8 @@ class TlsTransportLayer:
             return False
         with suppress(BrokenTransportError):
             self._flush()  # the alert tells the peer why
+        if isinstance(error, ssl.SSLEOFError):
+            raise BrokenTransportError("the peer closed during the TLS handshake")
         raise HandshakeError(f"TLS handshake: {error}")
 
     def _handshake_error(self) -> ssl.SSLError | ssl.CertificateError | None:
