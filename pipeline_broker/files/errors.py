@@ -6,7 +6,8 @@ Rules of this file: it imports nothing of ours.
 import errno
 
 _REMEDIES = {
-    errno.ENOSPC: "delete other files on that file system, or enlarge it; deleting topics or records is a write too",
+    errno.ENOSPC: "delete other files on the file system of the data directory, or enlarge it;"
+    " deleting topics or records is a write too",
     errno.EDQUOT: "raise the quota of the broker's user, or delete other files of this user",
     errno.EMFILE: "raise the limit of open files of this process (ulimit -n, or LimitNOFILE= of its unit)",
     errno.ENFILE: "raise the limit of open files of this machine (fs.file-max)",

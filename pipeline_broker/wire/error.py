@@ -194,7 +194,7 @@ TEXTS = {
     ErrorCode.MESSAGE_TOO_LARGE: "The batch is larger than the largest that the topic accepts.",
     ErrorCode.OFFSET_METADATA_TOO_LARGE: "The metadata beside the offset is longer than the broker's limit.",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
-    ErrorCode.NOT_COORDINATOR: "This broker is not the coordinator of that group or transaction.",
+    ErrorCode.NOT_COORDINATOR: "This broker is not the coordinator of that group or transaction, or cannot write now.",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "The topic name is not valid.",
     ErrorCode.INVALID_REQUIRED_ACKS: "The number of acknowledgements must be -1, 0 or 1.",
     ErrorCode.ILLEGAL_GENERATION: "The generation is not the group's current one.",
