@@ -31,7 +31,7 @@ from stages.request_channel import RequestQueue
 from stages.response_order import ResponseOrder
 from stages.response_output import ResponseOutput
 from stages.timeline import Timeline, now_ns
-from stages.transport_layer import BrokenTransportError, TransportLayer
+from stages.transport_layer import BrokenTransportError, HandshakeError, TransportLayer
 from stages.unsent_responses import UnsentResponses
 
 __all__ = ["Connection", "ConnectionLimits", "ConnectionOwner", "ConnectionStatistics"]
@@ -143,6 +143,9 @@ class Connection:
                 with suppress(InvalidFrameError):  # nothing behind it can be understood; what came before is answered
                     await self.admission.receive()
             await self._drain()
+        except HandshakeError as error:
+            self._owner.counters.authentication_failed += 1
+            logger.info("%s has no connection on %s: %s", self.peer, self.listener, error)
         except Exception as error:  # noqa: BLE001 - see fail
             self.fail(error)
         finally:

@@ -20,7 +20,7 @@ class NetworkCounters:
         closed: of these, how many are closed, for whatever reason.
         expired: how many of the closed were idle for too long, or kept a slot open for too long.
         authenticated: first conversations that succeeded.
-        authentication_failed: first conversations that failed.
+        authentication_failed: first conversations that failed, and handshakes of TLS.
         reauthenticated: later conversations that succeeded.
         reauthentication_failed: later conversations that failed.
         authentication_expired: connections that were closed because they did not authenticate again in time.

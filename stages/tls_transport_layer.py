@@ -14,7 +14,7 @@ from typing import Final
 import trio
 
 from stages.request import Buffer
-from stages.transport_layer import JOIN_BYTES_MAX, RECEIVE_BYTES, BrokenTransportError, TransportLayer
+from stages.transport_layer import JOIN_BYTES_MAX, RECEIVE_BYTES, BrokenTransportError, HandshakeError, TransportLayer
 
 __all__ = ["TlsTransportLayer"]
 
@@ -74,7 +74,8 @@ class TlsTransportLayer:
         """Do the handshake within TLS_HANDSHAKE_SECONDS.
 
         Raises:
-            BrokenTransportError: it failed, ended early, or took too long.
+            HandshakeError: it failed, or took too long.
+            BrokenTransportError: the peer left early.
         """
         with trio.move_on_after(TLS_HANDSHAKE_SECONDS):
             is_done = False
@@ -88,7 +89,7 @@ class TlsTransportLayer:
                 if self._ended and not is_done:
                     raise BrokenTransportError("the peer closed during the TLS handshake")
             return
-        raise BrokenTransportError("the TLS handshake took too long")
+        raise HandshakeError("the TLS handshake took too long")
 
     async def _handshake_step(self) -> bool:
         """Let OpenSSL work on what arrived; True when the handshake is done."""
@@ -106,7 +107,9 @@ class TlsTransportLayer:
             return False
         with suppress(BrokenTransportError):
             self._flush()  # the alert tells the peer why
-        raise BrokenTransportError(f"TLS handshake: {error}")
+        if isinstance(error, ssl.SSLEOFError):
+            raise BrokenTransportError("the peer closed during the TLS handshake")
+        raise HandshakeError(f"TLS handshake: {error}")
 
     def _handshake_error(self) -> ssl.SSLError | ssl.CertificateError | None:
         """Go on with the handshake; what stops it is returned: raised out of a thread it would be in a cycle."""

@@ -13,7 +13,14 @@ import trio
 
 from stages.request import Buffer
 
-__all__ = ["JOIN_BYTES_MAX", "RECEIVE_BYTES", "BrokenTransportError", "PlaintextTransportLayer", "TransportLayer"]
+__all__ = [
+    "JOIN_BYTES_MAX",
+    "RECEIVE_BYTES",
+    "BrokenTransportError",
+    "HandshakeError",
+    "PlaintextTransportLayer",
+    "TransportLayer",
+]
 
 RECEIVE_BYTES: Final = 64 * 1024
 """Bytes asked of the kernel at a time: what a burst of some hundred small requests needs."""
@@ -27,6 +34,10 @@ HAS_SENDMSG = hasattr(socket.socket, "sendmsg")
 
 class BrokenTransportError(Exception):
     """The peer reset the connection, or it broke in another way; nothing more can be received or sent."""
+
+
+class HandshakeError(BrokenTransportError):
+    """The peer and this side do not agree on how to speak, or on who they are; a peer that merely left is none."""
 
 
 class TransportLayer(Protocol):

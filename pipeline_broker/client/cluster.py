@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import trio
 
-from pipeline_broker.client.errors import BrokerRefused, ClientError, ConnectionLost, check
+from pipeline_broker.client.errors import BrokerRefused, ClientError, ConnectionLost, check, hinted
 from pipeline_broker.client.link import Link
 from pipeline_broker.client.secure_connection import connect_securely
 from pipeline_broker.client.security import PLAINTEXT, ClientSecurity
@@ -124,7 +124,7 @@ class Cluster:
                 with trio.fail_after(self.timeout_s):
                     return await self._started(host, port)
             except ClientError as error:
-                errors.append(_hinted(str(error)))
+                errors.append(hinted(str(error)))
             except trio.TooSlowError:
                 errors.append(f"{host}:{port} did not answer within {self.timeout_s:g} s")
         raise ConnectionLost("; ".join(errors))
@@ -302,12 +302,3 @@ class Cluster:
                 raise
 
         return await self.retrying(once)
-
-
-def _hinted(error: str) -> str:
-    """An error of a first contact, with what is most often behind it."""
-    if error.endswith("closed the connection"):
-        return f"{error}: is security.protocol right?"
-    if "issuer certificate" in error or "self-signed" in error:
-        return f"{error}: name its authority with ssl.ca.location"
-    return error

@@ -9,7 +9,7 @@ import struct
 from typing import Any, TypeVar
 
 from pipeline_broker.client.connection import Connection
-from pipeline_broker.client.errors import ClientError, error_name
+from pipeline_broker.client.errors import ClientError, error_name, missing_right
 from pipeline_broker.wire.codec import DecodeError, decode, encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
 
@@ -62,4 +62,5 @@ def framed(body: bytes) -> bytes:
 def refuse(error_code: int, what: str, remedy: str = "") -> None:
     """Turn an error code of the broker into a ClientError; a remedy is what the user should look at."""
     if error_code:
+        remedy = remedy or missing_right(error_code)
         raise ClientError(f"{what}: the broker answered {error_name(error_code)}" + (f": {remedy}" if remedy else ""))

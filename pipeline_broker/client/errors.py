@@ -18,8 +18,16 @@ __all__ = [
     "check",
     "check_topic",
     "error_name",
+    "hinted",
+    "missing_right",
 ]
 
+_NEEDS_RIGHT_ON: dict[int, str] = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "topic",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "group",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "cluster",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional id",
+}
 NO_CODE = -2
 """No error of Kafka's; -1 is one."""
 
@@ -94,7 +102,7 @@ def check(code: int, what: str, message: str | None = None) -> None:
         BrokerRefused: the code is an error.
     """
     if code:
-        name, words = error_name(code), " ".join((message or _words(code)).split())
+        name, words = error_name(code), " ".join((missing_right(code) or message or _words(code)).split())
         raise BrokerRefused(f"{what}: {words} ({name})" if words else f"{what}: {name}", code)
 
 
@@ -108,6 +116,23 @@ def check_topic(code: int, name: str | None, what: str, message: str | None = No
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise NoSuchTopic(f"there is no topic {name!r}: see `topics list`")
     check(code, what, message)
+
+
+def hinted(error: str) -> str:
+    """An error of a first contact, with what is most often behind it."""
+    if error.endswith("closed the connection"):
+        return f"{error}: is security.protocol right?"
+    if "issuer certificate" in error or "self-signed" in error:
+        return f"{error}: name its authority with ssl.ca.location"
+    if "has expired" in error:
+        return f"{error}: the broker needs a new one, or the clock of this machine is wrong"
+    return error
+
+
+def missing_right(code: int) -> str:
+    """What lacks, and who gives it, in place of a broker's words, which only say the code again."""
+    resource = _NEEDS_RIGHT_ON.get(code)
+    return f"This needs a right on the {resource} that the client lacks; `acls add` grants it." if resource else ""
 
 
 def _words(code: int) -> str:

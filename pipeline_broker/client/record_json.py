@@ -80,7 +80,7 @@ def read_record(line: bytes) -> Given:
     except (ValueError, RecursionError) as error:
         raise RecordFormError(f"no JSON: {error}") from None
     if not isinstance(given, dict):
-        raise RecordFormError('no JSON object such as {"key": "a", "value": "b"}')
+        raise RecordFormError('not a JSON object such as {"key": "a", "value": "b"}')
     for name in given:
         if name not in _KNOWN and name not in _IGNORED:
             raise RecordFormError(f"unknown field {name!r}: known are {', '.join(sorted(_KNOWN))}")

@@ -109,11 +109,18 @@ def _option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
 @_option("--topic", default="load", help="Topic; created when missing.")
 @_option("--partitions", type=click.IntRange(1, 10_000), default=4, help="How many of its partitions to use.")
 @click.option(
+    "--command-config",
+    "-F",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="PIPELINE_BROKER_COMMAND_CONFIG",
+    help="A file of properties for TLS and SASL, of librdkafka or of Java's clients.",
+)
+@click.option(
     "--set",
     "security",
     type=Setting(),
     multiple=True,
-    help="A property of librdkafka for TLS and SASL, such as security.protocol=ssl; repeatable.",
+    help="One such property, such as security.protocol=ssl; repeatable, goes over the file.",
 )
 @_option("--seed", type=int, default=0, help="Seed of what is drawn: Poisson moments, keys.")
 @_option(
@@ -133,12 +140,12 @@ def load(address: tuple[str, int], as_json: bool, histogram: Path | None, **give
     requests are sent at their moments whatever the broker does, and their latency counts from these moments. Exit code
     1 when a request fails, or when the broker cannot be reached or goes away.
     """
-    from pipeline_broker.client.errors import ClientError  # noqa: PLC0415 - paid for when used
+    from pipeline_broker.client.errors import ClientError, hinted  # noqa: PLC0415 - paid for when used
 
     try:
         found = _run(address, given)
     except ClientError as error:
-        raise click.ClickException(str(error)) from None
+        raise click.ClickException(hinted(str(error))) from None
     from pipeline_broker.measure.load.measurement import sentence, summary  # noqa: PLC0415 - see above
 
     figures = summary(found)
@@ -169,16 +176,9 @@ def _run(address: tuple[str, int], given: dict[str, Any]) -> "Measurement":
 
 
 def _options(address: tuple[str, int], given: dict[str, Any]) -> "LoadOptions":
-    from pipeline_broker.client.errors import ClientError  # noqa: PLC0415 - see above
     from pipeline_broker.measure.load.options import Arrivals, LoadOptions  # noqa: PLC0415 - see above
 
-    if given["security"]:
-        from pipeline_broker.client.security import read_security  # noqa: PLC0415 - see above
-
-        try:
-            read_security(dict(given["security"]))
-        except ClientError as error:
-            raise click.UsageError(str(error)) from None
+    given["security"] = _security(given.pop("command_config"), given["security"])
     host, port = address
     given["acks"] = ACKS[given["acks"]]
     given["arrivals"] = Arrivals(given["arrivals"])
@@ -187,6 +187,26 @@ def _options(address: tuple[str, int], given: dict[str, Any]) -> "LoadOptions":
     if given["warmup_s"] >= given["seconds"]:
         raise click.UsageError("the warm-up takes all of the time: give more --seconds or less --warmup")
     return LoadOptions(host, port, **given)
+
+
+def _security(config: Path | None, properties: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Properties for TLS and SASL, as librdkafka names them: single ones go over the file."""
+    if config is None and not properties:
+        return ()
+    from pipeline_broker.client.errors import ClientError  # noqa: PLC0415 - see above
+    from pipeline_broker.client.security import read_security  # noqa: PLC0415 - see above
+    from pipeline_broker.commands.cluster.java_properties import as_librdkafka  # noqa: PLC0415 - see above
+    from pipeline_broker.config.properties import ConfigError  # noqa: PLC0415 - see above
+    from pipeline_broker.config.sources import read_settings_file  # noqa: PLC0415 - see above
+
+    try:
+        given = dict(read_settings_file(config)) if config is not None else {}
+        given.pop("bootstrap.servers", None)  # the address is an argument
+        found = as_librdkafka({**given, **dict(properties)})
+        read_security(found)
+    except (ClientError, ConfigError) as error:
+        raise click.UsageError(str(error)) from None
+    return tuple(found.items())
 
 
 def _write(path: Path, found: "Measurement") -> None:

@@ -9,6 +9,7 @@ they refuse is an answer with their line. A change is answered when it is durabl
 from __future__ import annotations
 
 import http
+import json
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any, Protocol
@@ -30,6 +31,9 @@ __all__ = ["Asker", "Changes"]
 
 CHANGE_SECONDS = 10.0
 """How long a change may take to become durable before its page is told that it is not yet."""
+
+GIVEN_SHOWN_MAX = 100
+"""Characters of what was given in place of an object that its refusal shows."""
 
 
 class Asker(Protocol):
@@ -117,5 +121,6 @@ class Changes:
 def _object(request: HttpRequest) -> dict[str, Any]:
     body = request.json()
     if not isinstance(body, dict):
-        raise BadRequestError("the body is no JSON object")
+        given = json.dumps(body)[:GIVEN_SHOWN_MAX]
+        raise BadRequestError(f'a change is a JSON object such as {{"topic": "orders"}}, not {given}')
     return body

@@ -37,5 +37,5 @@ class DashboardOptions:
         """`PORT` or `HOST:PORT`, and the other options; raises ValueError with one line."""
         host, port = read_place(text)
         if principal is not None and not all(principal.partition(":")):
-            raise ValueError(f"{principal!r} is no principal, such as User:alice")
+            raise ValueError(f"the principal must be TYPE:NAME, such as User:alice, not {principal!r}")
         return cls(port, host, beside, is_read_only, principal)

@@ -28,6 +28,7 @@ from pipeline_broker.dashboard.records import Records
 from pipeline_broker.dashboard.refused_page import for_people
 from pipeline_broker.dashboard.request_path import RequestPath
 from pipeline_broker.dashboard.routes import Route, find_route, methods_of
+from pipeline_broker.files.errors import with_remedy
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.traces.stage_durations import PARTS
 from pipeline_broker.web.hosts import is_loopback
@@ -198,7 +199,7 @@ class Dashboard:
             return refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, f"the log cannot be read: {error}")
 
     def _about(self) -> dict[str, Any]:
-        mode = self._server.mode
+        mode, obstacle = self._server.mode, self._broker.logs.journal.room.obstacle
         return {
             **attrs.asdict(self._identity),
             "queues": len(self._server.channel.queues),
@@ -209,6 +210,7 @@ class Dashboard:
             "cluster": self._broker.cluster_id,
             "node": self._broker.config.node_id,
             "stages": PARTS,
+            "obstacle": None if obstacle is None else with_remedy(obstacle),
             "is_read_only": self._is_read_only,
             "beside": None if self._beside is None else self._beside.authority,
         }

@@ -5,7 +5,14 @@ Rules of this file: it imports nothing of ours.
 
 import errno
 
-_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+_REMEDIES = {
+    errno.ENOSPC: "delete other files on the file system of the data directory, or enlarge it;"
+    " deleting topics or records is a write too",
+    errno.EDQUOT: "raise the quota of the broker's user, or delete other files of this user",
+    errno.EMFILE: "raise the limit of open files of this process (ulimit -n, or LimitNOFILE= of its unit)",
+    errno.ENFILE: "raise the limit of open files of this machine (fs.file-max)",
+}
+"""What passes, and what a person does so that it does."""
 
 
 class SyncError(OSError):
@@ -26,4 +33,10 @@ class FencedError(Exception):
 
 def is_passing(error: OSError) -> bool:
     """Whether space, a descriptor or an answer lacks: what was refused has not happened, and may be tried again."""
-    return (error.errno in _PASSING and not isinstance(error, SyncError)) or isinstance(error, Obstacle)
+    return (error.errno in _REMEDIES and not isinstance(error, SyncError)) or isinstance(error, Obstacle)
+
+
+def with_remedy(error: OSError) -> str:
+    """An error for a person, with what to do about it where something can be done on this machine."""
+    remedy = _REMEDIES.get(error.errno or 0)
+    return str(error) if remedy is None else f"{error}: {remedy}"

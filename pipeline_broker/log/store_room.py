@@ -35,7 +35,7 @@ class StoreRoom:
     def close(self, obstacle: OSError) -> None:
         """Have what comes from here on be refused."""
         if self.obstacle is None:
-            logger.warning("nothing can be written, and writes are refused: %s", obstacle)
+            logger.warning("nothing can be written, and writes are refused until it answers: %s", obstacle)
         self.obstacle = obstacle
 
     def open(self) -> None:

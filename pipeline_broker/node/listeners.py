@@ -7,6 +7,7 @@ it. A session begins here, with all that the connection itself proves. What a li
 from __future__ import annotations
 
 import copy
+import datetime as dt
 import errno
 import logging
 import socket
@@ -28,7 +29,7 @@ from pipeline_broker.config.listeners import (
 from pipeline_broker.config.properties import ConfigError, refusal
 from pipeline_broker.node.options import StartBlockedError, StartError
 from stages.listener import Listener, open_listener
-from stages.transport_layer import BrokenTransportError
+from stages.transport_layer import HandshakeError
 
 if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig
@@ -67,6 +68,7 @@ class _Served:
         self.config = config
         self._users = users
         self._tls = _tls_of(config)
+        self._warn_of_certificate()
         self.offer = _offer_of(config, users)
         self.listener = attrs.evolve(
             bind(config, all_of),
@@ -92,13 +94,19 @@ class _Served:
         if self._tls is not None:
             principal = self._tls.principal(transport.peer_certificate)
             if principal is None:
-                raise BrokenTransportError("no mapping rule applies to the client's certificate")
+                raise HandshakeError("no mapping rule applies to the client's certificate")
             session.principal = principal
         return None
 
     def _current_offer(self) -> SaslOffer:
         assert self.offer is not None, "a listener keeps its protocol"
         return self.offer
+
+    def _warn_of_certificate(self) -> None:
+        if self._tls is not None:
+            warning = self._tls.warning(dt.datetime.now(dt.UTC))
+            if warning is not None:
+                logger.warning("listener %s: %s", self.config.name, warning)
 
     def is_bound_as(self, config: ListenerConfig) -> bool:
         """Whether nothing else is asked for that only a listener that is made anew can follow."""
@@ -118,6 +126,7 @@ class _Served:
                 offer = _offer_of(config, users)
             if self._tls is not None:
                 self._tls.reload(config.properties)
+                self._warn_of_certificate()
         except ConfigError as error:
             logger.error("the listener %s goes on as it was: %s", config.name, error)  # noqa: TRY400 - one line says it
             return

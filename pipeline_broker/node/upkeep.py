@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 import trio
 
 from pipeline_broker.config.broker_config import BrokerConfig
-from pipeline_broker.files.errors import FencedError, is_passing
+from pipeline_broker.files.errors import FencedError, is_passing, with_remedy
 from pipeline_broker.log.archive.archive import Archive, DeletedSegment
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.archive.cleaning import clean
@@ -301,7 +301,7 @@ class Upkeep:
     async def _begin_to_wait(self, obstacle: OSError) -> None:
         self._waiting_count += 1
         if self._waiting_count == 1:
-            logger.warning("the archive waits: %s", obstacle)
+            logger.warning("the archive waits: %s", with_remedy(obstacle))
             await trio.to_thread.run_sync(self._journal.archive_waits, obstacle)
 
     async def _end_to_wait(self) -> None:

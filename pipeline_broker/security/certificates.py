@@ -12,9 +12,10 @@ number with a value in hexadecimal.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 
-__all__ = ["alternative_names", "distinguished_name"]
+__all__ = ["alternative_names", "distinguished_name", "valid_until"]
 
 KEYWORDS = {
     "2.5.4.3": "CN",
@@ -33,6 +34,9 @@ ESCAPED = frozenset(',=+<>#;"\\')
 SEQUENCE, SET, OBJECT_ID, OCTETS, BOOLEAN = 0x30, 0x31, 0x06, 0x04, 0x01
 VERSION, EXTENSIONS = 0xA0, 0xA3
 ALTERNATIVE_NAMES = "2.5.29.17"
+UTC_TIME = 0x17
+VALIDITY = 3
+"""Behind serial, algorithm and issuer."""
 FIELDS_BEFORE_SUBJECT = 4
 """Serial, algorithm, issuer, validity."""
 DN_BYTES_MAX = 64 * 1024
@@ -80,6 +84,20 @@ def alternative_names(certificate: bytes) -> frozenset[tuple[int, bytes]]:
                     for kind, name_start, name_end in _elements(certificate, names_start, names_end)
                 )
     return frozenset(found)
+
+
+def valid_until(certificate: bytes) -> dt.datetime:
+    """The last moment of a certificate in DER form.
+
+    Raises:
+        ValueError: it is none.
+    """
+    _, start, end = _fields(certificate)[VALIDITY]
+    (_, (tag, time_start, time_end)) = _elements(certificate, start, end)
+    text = certificate[time_start:time_end].decode("ascii")
+    if tag == UTC_TIME:  # RFC 5280: years from 1950 to 2049, by two digits
+        text = ("19" if text >= "5" else "20") + text
+    return dt.datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=dt.UTC)
 
 
 Place = tuple[int, int, int]

@@ -56,6 +56,7 @@ class PlainServer(SaslServer):
             authorization_id, name, password = (part.decode() for part in parts)
         except UnicodeDecodeError:
             raise _failure("Authentication failed: Invalid username or password") from None
+        self.name = name
         if not name:
             raise _failure("Authentication failed: username not specified")
         if not password:
@@ -66,7 +67,6 @@ class PlainServer(SaslServer):
             raise _failure(
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
-        self.name = name
         return Step.COMPLETE, b""
 
 

@@ -47,7 +47,7 @@ class SaslServer(ABC):
     """The broker's side of one conversation.
 
     Attributes:
-        name: who the client has proved to be; counts once `is_complete`.
+        name: who the client says that it is, which counts once `is_complete`; before, it is for the log.
         expires_ms: when the proof itself ends, milliseconds since the epoch; None if never.
         owner: who the client is, where it has proved something that stands for somebody else; None for `name`.
         is_token: whether that was a delegation token.

@@ -195,7 +195,7 @@ class ScramServer(SaslServer):
             raise AuthenticationFailedError("a proof of another size")
         client_key = bytes(left ^ right for left, right in zip(proof, signature, strict=True))
         if not hmac.compare_digest(hashlib.new(hash_name, client_key).digest(), credential.stored_key):
-            raise AuthenticationFailedError("the proof is wrong")
+            raise AuthenticationFailedError("the password is wrong, or there is no such user")
         return b"v=" + base64.b64encode(hmac.digest(credential.server_key, message, hash_name))
 
 

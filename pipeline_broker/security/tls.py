@@ -10,6 +10,7 @@ where a system has no files in memory through one that nobody else may read, whi
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import os
 import ssl
 import tempfile
@@ -19,7 +20,7 @@ from pathlib import Path
 import attrs
 
 from pipeline_broker.config.properties import ConfigError
-from pipeline_broker.security.certificates import alternative_names, distinguished_name
+from pipeline_broker.security.certificates import alternative_names, distinguished_name, valid_until
 from pipeline_broker.security.cipher_suites import TLS_13_SUITES, openssl_names
 from pipeline_broker.security.pem import KeyStore, read_key_store, read_trust_store
 from pipeline_broker.security.principal import ANONYMOUS, KafkaPrincipal
@@ -30,6 +31,8 @@ __all__ = ["TlsContexts"]
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 PROTOCOLS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 PROTOCOLS_DEFAULT = "TLSv1.2,TLSv1.3"
+RENEWAL_TIME = dt.timedelta(days=7)
+"""So long before its end a certificate is warned of."""
 
 
 @attrs.frozen
@@ -40,6 +43,7 @@ class _Loaded:
     mapping: PrincipalMapping
     subject: str
     names: frozenset[tuple[int, bytes]]
+    valid_until: dt.datetime
 
 
 class TlsContexts:
@@ -71,6 +75,14 @@ class TlsContexts:
         _check_same_owner(self._loaded, loaded, wanted)
         self._settings, self._loaded = wanted, loaded
 
+    def warning(self, now: dt.datetime) -> str | None:
+        """What an operator should do about the certificate; None where it counts for some days more."""
+        last = self._loaded.valid_until
+        if last - now > RENEWAL_TIME:
+            return None
+        what = "has expired, and clients refuse it" if last < now else "expires soon"
+        return f"the certificate {what} ({last:%Y-%m-%d %H:%M} UTC): renew it, and set ssl.keystore.location again"
+
     def principal(self, certificate: bytes | None) -> KafkaPrincipal | None:
         """Who shows this certificate (DER); None if no mapping rule applies: the connection must be closed."""
         if certificate is None:
@@ -92,9 +104,10 @@ def _load(settings: Mapping[str, str]) -> _Loaded:
     _set_client_auth(context, settings, trusted)
     try:
         subject, names = distinguished_name(store.certificate), alternative_names(store.certificate)
+        last = valid_until(store.certificate)
     except (ValueError, IndexError):
         raise ConfigError("the first certificate of the key store cannot be read") from None
-    return _Loaded(context, PrincipalMapping(settings.get(MAPPING_RULES, "")), subject, names)
+    return _Loaded(context, PrincipalMapping(settings.get(MAPPING_RULES, "")), subject, names, last)
 
 
 def _set_versions_and_suites(context: ssl.SSLContext, settings: Mapping[str, str]) -> None:

@@ -64,6 +64,8 @@ class _SetAside(Protocol):
 class _Broker(FetchStates, Protocol):
     @property
     def set_aside(self) -> _SetAside: ...
+    @property
+    def can_write(self) -> bool: ...
 
 
 class BrokerMetrics:
@@ -125,6 +127,11 @@ class BrokerMetrics:
         yield from self._network.families(statistics, self._clock_ns())
         yield from self._measurements.commits.families()
         yield from _committer_families(statistics.committer)
+        yield gauge(
+            "pipeline_broker_writes_refused",
+            "1 while nothing can be written, as on a full disk.",
+            Sample(int(not self._broker.can_write)),
+        )
         yield from self._request_log_families()
         yield from _held_families(self._held())
         yield from group_families(self._groups())

@@ -65,7 +65,7 @@ def test_a_record_without_a_time_has_that_of_now():
         (b"{", "no JSON"),
         (b"\xff", "no JSON"),
         (b"[" * 100_000, "no JSON"),
-        (b"[1]", "no JSON object"),
+        (b"[1]", "not a JSON object"),
         (b'{"vlaue": "x"}', "unknown field 'vlaue'"),
         (b'{"key": "x"}', "no value"),
         (b'{"value": "x", "value_base64": "eA=="}', "both value and value_base64"),

@@ -55,6 +55,15 @@ def test_a_topic_is_created_grows_is_configured_and_is_deleted():
     run()
 
 
+def test_a_body_that_is_no_object_is_shown_beside_what_was_expected():
+    @scenario
+    async def run(board):
+        expected = 'a change is a JSON object such as {"topic": "orders"}, not [1]'
+        assert await board.change("/api/changes/delete-topic", [1]) == (400, {"error": expected})
+
+    run()
+
+
 def test_a_record_is_produced_where_a_client_would_and_a_topic_is_emptied():
     @scenario
     async def run(board):

@@ -81,7 +81,7 @@ def test_every_make_target_that_a_document_names_exists():
 def test_every_changelog_fragment_has_a_known_kind_and_a_text():
     fragments = [path for path in (ROOT / "changelog.d").iterdir() if path.name != "README.md"]
     for fragment in fragments:
-        assert re.fullmatch(r"[a-z0-9-]+\.(added|changed|fixed|removed)\.md", fragment.name)
+        assert re.fullmatch(r"[a-z0-9-]+\.(upgrade|added|changed|fixed|removed)\.md", fragment.name)
         assert fragment.read_text(encoding="utf-8").strip()
 
 

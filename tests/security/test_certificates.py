@@ -14,14 +14,13 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.security.certificates import DN_BYTES_MAX, alternative_names, distinguished_name
+from pipeline_broker.security.certificates import DN_BYTES_MAX, alternative_names, distinguished_name, valid_until
 from tests.security.tokens import ec_key
 
 IA5, UNIVERSAL, PRINTABLE = _ASN1Type.IA5String, _ASN1Type.UniversalString, _ASN1Type.PrintableString
 
 
-def certificate(name, *alternative):
-    begins = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+def certificate(name, *alternative, begins=dt.datetime(2026, 1, 1, tzinfo=dt.UTC)):
     builder = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -43,6 +42,12 @@ def named(*attributes):
 
 def common(text, tag=None):
     return named((NameOID.COMMON_NAME, text, tag))
+
+
+@pytest.mark.parametrize("year", [1999, 2026, 2049, 2050, 2100])
+def test_the_last_moment_is_read_in_both_forms(year):
+    begins = dt.datetime(year, 12, 30, 23, 59, 58, tzinfo=dt.UTC)
+    assert valid_until(certificate(common("broker"), begins=begins)) == begins + dt.timedelta(days=1)
 
 
 @pytest.mark.parametrize(

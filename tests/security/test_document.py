@@ -16,7 +16,7 @@ TEXT = (Path(__file__).parents[2] / "docs/security.md").read_text(encoding="utf-
 BLOCKS = re.findall(r"^```properties\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 OFFERED = {
     "SSL": [()],
-    "SASL_SSL": [("PLAIN",), ("OAUTHBEARER",)],
+    "SASL_SSL": [("SCRAM-SHA-256", "SCRAM-SHA-512"), ("PLAIN",), ("OAUTHBEARER",)],
     "SASL_PLAINTEXT": [("SCRAM-SHA-256", "SCRAM-SHA-512")],
 }
 

@@ -98,6 +98,16 @@ def handshake(context, client):
     raise AssertionError("the handshake makes no progress")
 
 
+@pytest.mark.parametrize(
+    ("days", "said"), [(-1, "has expired, and clients refuse it"), (3, "expires soon"), (30, None)]
+)
+def test_a_certificate_at_its_end_is_warned_of(tmp_path, days, said):
+    now = dt.datetime.now(dt.UTC)
+    issued = AUTHORITY.issue_cert("localhost", not_after=now + dt.timedelta(days=days))
+    warning = TlsContexts(stored(tmp_path, issued)).warning(now)
+    assert (warning is None) if said is None else (said in warning and "renew it" in warning)
+
+
 def test_a_store_in_a_file_is_served(settings):
     side = handshake(TlsContexts(settings).context(), client_context())
     assert side.version() == "TLSv1.3"

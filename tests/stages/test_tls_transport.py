@@ -1,5 +1,6 @@
 """TLS behaves as plaintext does: whole, in pieces, slow, ended early, and where the bytes are no TLS at all."""
 
+import logging
 import ssl
 import struct
 from pathlib import Path
@@ -227,7 +228,7 @@ def test_a_server_that_stops_sends_what_waits_in_the_tls_layer():
 
 
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\x03abc", b"\x16\x03\x01\xff\xff" + b"x" * 70_000])
-def test_bytes_that_are_no_tls_close_only_their_connection(data):
+def test_bytes_that_are_no_tls_close_only_their_connection(data, caplog):
     async def test(memory):
         bad, _ = await connect(memory)
         _, stream = await connect(memory)
@@ -238,8 +239,13 @@ def test_bytes_that_are_no_tls_close_only_their_connection(data):
         assert bad.is_closed_by_server
         await ask(stream, 2)
         assert await receive(stream, 11) == answer(1, 2)
+        assert sum(processor.counters.authentication_failed for processor in memory.server.processors) == 1
 
-    run(test)
+    with caplog.at_level(logging.INFO, "stages"):
+        run(test)
+    (told,) = [record.getMessage() for record in caplog.records if record.name == "stages.connection"]
+    assert "has no connection on" in told
+    assert "TLS handshake: " in told
 
 
 @pytest.mark.parametrize("is_ended", [False, True])

@@ -39,6 +39,7 @@ class Fetches(list):
 class Broker:
     fetches = fetch_sessions = Fetches()
     set_aside = SetAside()
+    can_write = True
 
 
 class Memory:
@@ -159,6 +160,7 @@ def test_the_servers_statistics_are_under_kafkas_names():
     assert samples["pipeline_broker_acceptor_blocked_seconds_total", ("listener", "PLAINTEXT")] == 0.25
     assert samples["pipeline_broker_commits_total",] == 6
     assert samples["pipeline_broker_commit_failed",] == 0
+    assert samples["pipeline_broker_writes_refused",] == 0
     assert samples["pipeline_broker_requests_failed_total",] == 2
 
 

@@ -247,7 +247,9 @@ class SaslAuthenticator:
         return self._call(header).send(response).parts
 
     def _log(self, reason: str) -> None:
-        logger.info("%s has not authenticated on %s: %s", self._session.host, self._session.listener, reason)
+        said = f" as {self._server.name!r} by {self._mechanism}" if self._server and self._server.name else ""
+        session = self._session
+        logger.info("%s has not authenticated on %s%s: %s", session.host, session.listener, said, reason)
 
 
 STEPS: dict[State, Callable[[SaslAuthenticator, Buffer], tuple[Buffer, ...]]] = {

@@ -1,7 +1,7 @@
 // Which page this is; each is a module that fills the main element.
 
 import { element, replace } from "./dom.js";
-import { ask } from "./live.js";
+import { ask, repeat } from "./live.js";
 
 const pages = {
   "/": ["./pipeline.js", "Pipeline"],
@@ -14,6 +14,12 @@ const pages = {
   "/faults": ["./faults.js", "Fault rules"],
   "/configuration": ["./configuration.js", "Configuration"],
 };
+
+// What stops all writes, such as a full disk, is told on every page.
+async function tellObstacle() {
+  const { obstacle } = await ask("/api/broker");
+  document.getElementById("obstacle").textContent = obstacle ? `Nothing can be written now, and writes are refused: ${obstacle}` : "";
+}
 
 async function start() {
   const path = location.pathname;
@@ -37,3 +43,4 @@ async function start() {
 }
 
 start();
+repeat(10, tellObstacle);

@@ -6,6 +6,8 @@ Rules of this file: whoever calls holds the lock that it was made with, except t
 import logging
 import threading
 
+from pipeline_broker.files.errors import with_remedy
+
 __all__ = ["WriterRoom"]
 
 RETRY_SECONDS = 1.0
@@ -63,5 +65,5 @@ class WriterRoom:
 
     def _note(self, obstacle: OSError) -> None:
         if self.obstacle is None:
-            logger.warning("nothing can be written, and writes are refused: %s", obstacle)
+            logger.warning("nothing can be written, and writes are refused: %s", with_remedy(obstacle))
         self.obstacle = obstacle

@@ -51,6 +51,19 @@ def test_every_mechanism_is_spoken_over_tls(address, authority, mechanism):
     assert (found["errors"], found["order_violations"]) == (0, 0)
 
 
+def test_a_file_of_properties_does_too_and_single_ones_go_over_it(address, authority, tmp_path):
+    path = tmp_path / "client.properties"
+    given = proof(authority, sasl_password="wrong")
+    path.write_text("".join(f"{name}={value}\n" for name, value in given.items()), encoding="utf-8")
+    found = json.loads(run(address, {"sasl.password": "secret"}, "--command-config", str(path)))
+    assert found["answered"] > 0
+    assert "SASL_AUTHENTICATION_FAILED" in run(address, {}, "-F", str(path), code=1)
+
+
+def test_who_says_nothing_of_security_is_asked_whether_that_is_right(address):
+    assert "the broker closed the connection: is security.protocol right?" in run(address, {}, code=1)
+
+
 def test_processes_are_told_how_to_prove_who_they_are(address, authority):
     arguments = ["--processes", "2", "--connections", "2", "--transaction", "3"]
     found = json.loads(run(address, proof(authority, sasl_mechanism="SCRAM-SHA-256"), *arguments))
