@@ -206,7 +206,8 @@ class Transactions(RuleBasedStateMachine):
             if error is not ErrorCode.NONE:
                 return
         known = self.coordinator.get(name)
-        assert (known.producer_id, known.producer_epoch) == attrs.astuple(producer), "a fenced producer writes"
+        if known.state not in PREPARED:  # else its batch comes before the marker, and is of the transaction that ends
+            assert (known.producer_id, known.producer_epoch) == attrs.astuple(producer), "a fenced producer writes"
         tag = client.tag or f"{name}-{next(self.tags)}"
         if decision is not None:
             self.append(decision)
@@ -300,8 +301,9 @@ class Transactions(RuleBasedStateMachine):
     def teardown(self):
         """Once all is quiet nothing is undecided."""
         self.now_ms += TIMEOUT_MS + 1
-        for decision in self.coordinator.timed_out(self.now_ms):
-            self.append(decision)
+        while late := self.coordinator.timed_out(self.now_ms):
+            for decision in late:
+                self.append(decision)
         self.mark_all()
         assert not any(states.open for states in self.journal.producers.values())
         assert all(fates in ({True}, {False}) for fates in self.journal.fates().values())
