@@ -3,7 +3,10 @@
 QUOTAS = "pipeline_broker/quotas"
 FETCH = "pipeline_broker/apis/data/fetch.py"
 SECURITY = "pipeline_broker/security"
+STATE = "pipeline_broker/state"
+SESSIONS = f"{STATE}/fetch_sessions.py FetchSessions."
 BEYOND = "a length that goes beyond the end leaves less than nothing for what it is the length of"
+NO_VICTIM = "where there is room nobody gives way, and what asks for it says so"
 READABLE = "what has no error has a log and what can be read of it, and an error is answered before"
 
 EQUIVALENT: dict[str, str] = {
@@ -40,4 +43,8 @@ EQUIVALENT: dict[str, str] = {
     "binding.permission is PermissionType.ALLOW and (not _is_covered(binding, denied))": "what denies covers itself",
     f"{SECURITY}/acls.py Acls.__init__: 0 -> 1": "it is compared with what it was, only",
     f"{SECURITY}/acls.py Acls.replay: 1 -> 2": "it is compared with what it was, only",
+    f"{SESSIONS}_continue: added > self._room -> added >= self._room": NO_VICTIM,
+    f"{SESSIONS}_continue: without added > self._room in added > self._room and (not self._evict(session.size + added, "
+    "added, now_ms, spared=session))": NO_VICTIM,
+    f"{SESSIONS}_open: without not has_room in not has_room and (not self._evict(size, size, now_ms))": NO_VICTIM,
 }

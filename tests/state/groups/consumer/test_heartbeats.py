@@ -139,6 +139,19 @@ def test_only_known_assignors(driver):
     assert driver.coordinator.consumer.describe("g").assignor == "range"
 
 
+def test_the_assignor_is_the_one_that_most_members_ask_for_or_the_first_of_the_broker(driver):
+    def assignor():
+        return driver.coordinator.consumer.describe("g").assignor
+
+    driver.enter("a")
+    assert assignor() == "uniform"
+    driver.enter("b", server_assignor="range")
+    assert assignor() == "range"
+    driver.enter("c", server_assignor="uniform")
+    driver.enter("d", server_assignor="uniform")
+    assert assignor() == "uniform"
+
+
 def test_a_full_group_takes_nobody_else():
     driver = ConsumerDriver(GroupSettings(consumer_group_size_max=1))
     driver.enter("a")
@@ -236,3 +249,33 @@ def test_settings_of_one_group(driver):
     assert not driver.group().is_empty
     driver.tick(1)
     assert driver.group().is_empty
+
+
+def test_heartbeats_while_nothing_changes_write_nothing(driver):
+    """Whatever comes and goes that the group does not read, and however long it takes."""
+    epoch = stable(driver, "a", "b")
+    length = len(driver.journal)
+    for number in range(5):
+        driver.tick(20_000)
+        driver.create(f"other-{number}")
+        for member_id in "ab":
+            answer = driver.beat(member_id, member_epoch=epoch)
+            assert (answer.error, answer.member_epoch, answer.assignment) == (ErrorCode.NONE, epoch, None)
+    assert len(driver.journal) == length
+
+
+def test_a_group_whose_first_member_subscribes_to_nothing_begins_in_epoch_1(driver):
+    """As Apache Kafka's; it is in the next one when the member subscribes to something."""
+    answer = driver.enter("m", topic_names=frozenset())
+    assert (answer.member_epoch, answer.assignment) == (1, {})
+    driver.tick(1_000)
+    assert driver.beat("m", member_epoch=1, topic_names=frozenset({"t"})).member_epoch == 2
+
+
+def test_what_a_member_unsubscribes_from_it_gives_back_at_once_though_the_target_is_not_made_anew_yet(driver):
+    kept = driver.create("u")
+    driver.enter("m", topic_names=frozenset({"t", "u"}))
+    told = driver.beat("m", member_epoch=2, topic_names=frozenset({"u"}))
+    assert driver.group().assignment_epoch == 2
+    assert list(told.assignment) == [kept]
+    assert driver.group().members["m"].current.state is MemberState.UNREVOKED_PARTITIONS
