@@ -103,6 +103,16 @@ def test_growth_that_is_refused(count, assignments, code) -> None:
     assert refused.value.code is code
 
 
+def test_all_topics_together_have_a_bound() -> None:
+    made = catalogue()
+    created(made, "t", partitions=3)
+    made.check_room(2, 5)
+    with pytest.raises(TopicError) as refused:
+        made.check_room(3, 5)
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+    assert "has 3 partitions; with 3 more it would have more than 5" in refused.value.message
+
+
 def test_changes_of_a_topic_that_is_not_there() -> None:
     """All of them are UNKNOWN_TOPIC_OR_PARTITION."""
     made = catalogue()

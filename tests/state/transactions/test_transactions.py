@@ -12,7 +12,7 @@ from pipeline_broker.state.transactions.coordinator import (
     TransactionCoordinator,
     TransactionSettings,
 )
-from pipeline_broker.state.transactions.records import read_transaction
+from pipeline_broker.state.transactions.records import read_transaction, tombstone
 from pipeline_broker.state.transactions.states import NEXT_STATES, TransactionState
 from pipeline_broker.state.transactions.transaction import EPOCH_MAX, Partition
 from pipeline_broker.wire.error import ErrorCode
@@ -72,6 +72,28 @@ def test_an_empty_id_is_invalid_everywhere(coordinator):
     assert coordinator.add_partitions("", producer, [T0], 2, 0).error is ErrorCode.INVALID_REQUEST
     assert coordinator.end("", producer, 2, 0, committed=True).error is ErrorCode.INVALID_REQUEST
     assert set(coordinator.verify_partitions("", producer, [T0]).values()) == {ErrorCode.INVALID_REQUEST}
+
+
+def test_of_an_id_that_nobody_has_nothing_ends(coordinator):
+    assert end(coordinator, Producer(1, 0)).error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+def test_the_latest_record_of_an_id_is_given_again_and_changes_nothing(coordinator):
+    producer = init(coordinator)
+    decision = coordinator.add_partitions("x", producer, (T0,), 2, 0)
+    again = coordinator.repeat("x")
+    assert (again.error, again.steps) == (NONE, decision.steps)
+    assert coordinator.open_partitions == 1
+
+
+def test_an_id_whose_record_is_a_tombstone_is_forgotten_with_its_partitions(coordinator):
+    decision = coordinator.add_partitions("x", init(coordinator), (T0, T1), 2, 0)
+    again = TransactionCoordinator(coordinator.settings, lambda: 1)
+    for step in (*decision.steps, tombstone("x"), tombstone("never"), *decision.steps):
+        again.replay(read_transaction(step.key, step.value))
+    assert (len(again), again.open_partitions) == (1, 2)
+    again.replay(read_transaction(tombstone("x").key, None))
+    assert (len(again), again.open_partitions, again.get("x")) == (0, 0, None)
 
 
 def test_a_producer_goes_on_after_an_error_and_asks_again_for_the_answer_it_missed(coordinator):

@@ -264,6 +264,44 @@ def test_leave_by_several_names() -> None:
     assert driver.state == "Empty"
 
 
+def test_a_leave_of_strangers_disturbs_nobody() -> None:
+    driver, ids, _ = in_state("Stable")
+    driver.leave(LeavingMember("stranger"), LeavingMember("", "i"))
+    assert driver.state == "Stable"
+    assert driver.heartbeat(ids[0], 1) is ErrorCode.NONE
+
+
+def test_assignments_are_taken_back_when_members_are_to_agree_anew() -> None:
+    """Nobody is told an assignment of a generation that is over, and who waits for one has its full session again."""
+    driver, ids, _ = in_state("CompletingRebalance")
+    driver.tick(9_000)
+    assert driver.sync("sync", ids[1], 2) is None
+    driver.tick(1_000)
+    driver.join("again", ids[1], protocols=OTHER)
+    assert driver.answers["sync"].error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert {member.assignment for member in driver.coordinator.describe("g").members} == {b""}
+
+
+def test_who_waits_is_told_to_look_elsewhere_when_the_topic_of_groups_goes() -> None:
+    for state, wait in (("PreparingRebalance", None), ("CompletingRebalance", "sync")):
+        driver, ids, generation = in_state(state)
+        if wait is not None:
+            driver.sync(wait, ids[1], generation)
+        driver.take(driver.coordinator.unload(driver.now_ms))
+        assert driver.answers[wait or "rejoin"].error is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_deleted_group_forgets_the_ids_that_it_gave_out() -> None:
+    driver = Driver()
+    given = driver.join("first", member_id_required=True).member_id
+    assert driver.coordinator.memory.bytes_held > 0
+    assert driver.delete() is ErrorCode.NONE
+    assert driver.coordinator.memory.bytes_held == 0
+    assert driver.join("again", given).error is ErrorCode.UNKNOWN_MEMBER_ID
+    driver.tick(60_000)
+    assert driver.coordinator.list_groups() == []
+
+
 def test_leave_of_a_group_that_is_not_there() -> None:
     """An empty group id is an error of the request; a missing group makes every member unknown."""
     driver = Driver()

@@ -1,8 +1,8 @@
 """Drawn lives of a share group: members come, beat, fall silent and go, topics come, grow and go, brokers crash.
 
 Checked throughout: what is shown after all is durable is what a start makes of the records; what members, targets and
-states of partitions hold is counted the same then; epochs never fall. After two heartbeats of each member each partition
-is read by somebody, and when all have gone nothing but the states of partitions is held.
+states of partitions hold is counted the same then; epochs never fall. After two heartbeats of all members each
+partition is read by somebody, and when all have gone nothing but the states of partitions is held.
 """
 
 from __future__ import annotations
