@@ -134,6 +134,19 @@ def test_the_keys_of_groups_and_topics_are_those_of_all_states(story):
             assert states.keys_of_topic(topic) == sorted(each for each in states.all() if each.topic_id == topic)
 
 
+def test_a_state_is_read_by_its_leader_and_not_by_one_of_before():
+    states = ShareStates()
+    with pytest.raises(ShareStateError) as refused:
+        states.read(KEY, 0)
+    assert (refused.value.code, len(states)) == (ErrorCode.INVALID_REQUEST, 0)
+    states.initialize(KEY, 0, 7, 0)
+    states.write(KEY, StateWrite(0, 5, 9), 0)
+    assert (states.read(KEY, 5).start_offset, states.read(KEY, -1).start_offset, len(states)) == (9, 9, 1)
+    with pytest.raises(ShareStateError) as refused:
+        states.read(KEY, 4)
+    assert refused.value.code is ErrorCode.FENCED_LEADER_EPOCH
+
+
 def test_records_in_front_of_every_snapshot_are_redundant():
     """The oldest of the latest snapshots decides."""
     states = ShareStates(updates_max=1)
