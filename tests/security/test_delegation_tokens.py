@@ -6,7 +6,13 @@ import json
 import pytest
 
 from pipeline_broker.config.broker_config import BrokerConfig
-from pipeline_broker.security.delegation_tokens import RENEWERS_MAX, TOKENS_MAX, DelegationTokens, TokenError
+from pipeline_broker.security.delegation_tokens import (
+    RENEWERS_MAX,
+    TOKENS_MAX,
+    DelegationTokens,
+    TokenError,
+    read_token,
+)
 from pipeline_broker.security.principal import KafkaPrincipal
 from pipeline_broker.security.sasl import AuthenticationFailedError
 from pipeline_broker.security.scram import SCRAM_MECHANISMS, ScramServer
@@ -180,6 +186,19 @@ def test_a_record_with_a_principal_that_is_none_is_told(tokens, pair):
     tokens.replay(key, record_value(json.dumps({**body, "owner": ["User", "ann"]})))
     with pytest.raises(CorruptStateRecordError):
         tokens.replay(key, record_value(json.dumps(body)))
+
+
+@pytest.mark.parametrize("name", ["issued_ms", "expires_ms", "ends_ms"])
+def test_times_of_a_record_are_from_1970_to_where_64_bits_end(name):
+    times = {"issued_ms": 1, "expires_ms": 1, "ends_ms": 1}
+    body = {"owner": ["User", "ann"], "requester": ["User", "bob"], "renewers": [["User", "cat"]], **times}
+    key = record_key(RecordType.DELEGATION_TOKEN, "t")
+    for value in (0, 2**63 - 1):
+        token_id, token = read_token(key, record_value(json.dumps({**body, name: value})))
+        assert (token_id, getattr(token, name)) == ("t", value)
+    for value in (-1, 2**63, True, None):
+        with pytest.raises(CorruptStateRecordError):
+            read_token(key, record_value(json.dumps({**body, name: value})))
 
 
 @pytest.mark.parametrize("body", ["", "[]", "{}", '{"owner": ["User"]}'])

@@ -76,7 +76,9 @@ def test_the_password_of_the_broker_itself_lets_no_client_in():
 
 def test_the_default_limit_is_kafkas():
     assert offer(plain()).frame_bytes_max == 524288
-    assert offer(plain(**{"connections.max.reauth.ms": "-1"})).lifetimes_ms_max == {"PLAIN": 0}
+    for settings in ({}, {"connections.max.reauth.ms": "0"}, {"connections.max.reauth.ms": "-1"}):
+        assert offer(plain(**settings)).lifetimes_ms_max == {"PLAIN": 0}
+    assert offer(plain(**{"connections.max.reauth.ms": "1"})).lifetimes_ms_max == {"PLAIN": 1}
 
 
 def test_a_scram_user_of_the_line_looks_like_one_that_does_not_exist():

@@ -117,6 +117,9 @@ def test_what_is_on_its_way_counts_for_the_next_decision(users):
     assert answers == {"bob": None}
     users.durable(first)
     assert users.users() == []
+    answers, _ = users.alter([Deletion("bob", 1)], [])
+    assert answers == {"bob": None}, "it is on its way still"
+    answers, second = users.alter([], [upsert("bob", 1, 5000)])
     users.durable(second)
     assert users.iterations("bob") == [(SHA_256, 5000)]
 
@@ -131,7 +134,17 @@ def test_an_unknown_user_looks_like_the_others_each_time_and_after_a_restart():
     assert (len(decoy.salt), decoy.iterations) == (20, 8192)
     assert decoy == users.credential(SHA_256, "nobody") == replayed(write).credential(SHA_256, "nobody")
     assert decoy.salt != users.credential(SHA_256, "nobody else").salt
-    assert len(users.credential(SHA_512, "nobody").stored_key) == SHA_512.hash_size
+    for mechanism in (SHA_256, SHA_512):
+        decoy = users.credential(mechanism, "nobody")
+        assert (len(decoy.stored_key), len(decoy.server_key)) == (mechanism.hash_size, mechanism.hash_size)
+
+
+def test_the_key_of_what_nobody_has_is_written_once_in_the_life_of_a_cluster():
+    users = ScramUsers()
+    _, first = users.alter([], [upsert("a")])
+    _, second = users.alter([], [upsert("b")])
+    _, later = replayed(first).alter([], [upsert("c")])
+    assert [len(write.records) for write in (first, second, later)] == [2, 1, 1]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([None, 4096, 8192]), st.integers(0, 2))))
@@ -176,6 +189,8 @@ def test_records_of_others_are_read_past(users):
         (b'\0\5["u","SCRAM-SHA-256"]', b"\0\0[]"),
         (b'\0\5["u","SCRAM-SHA-256"]', b'\0\0{"salt":"hunter2"}'),
         (b'\0\5["",""]', None),
+        (b'\0\5["u",1]', None),
+        (b'\0\5[1,"SCRAM-SHA-256"]', None),
     ],
 )
 def test_a_record_that_makes_no_sense_is_an_error_that_shows_nothing_of_its_value(key, value):

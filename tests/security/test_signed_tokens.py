@@ -248,6 +248,33 @@ def test_a_file_without_a_key_of_use_is_refused_at_the_start(tmp_path, content):
         KeyFile(path)
 
 
+def test_a_file_is_read_up_to_its_bounds(tmp_path):
+    """A mebibyte and a thousand keys, the last of which counts as the first one does."""
+    keys = [jwk(rsa_key(), str(number)) for number in range(1000)]
+    path = tmp_path / "jwks.json"
+    text = json.dumps({"keys": keys})
+    path.write_text(text + " " * ((1 << 20) - len(text)))
+    assert path.stat().st_size == 1 << 20
+    validate = validator(path)
+    for key_id in ("0", "999"):
+        assert validate(token(headers={"kid": key_id})) == ALICE
+
+
+@pytest.mark.parametrize(("content", "said"), [('{"keys": {"a": 1}}', "is not a list"), ("{}", "is not a JSON object")])
+def test_the_refusal_of_a_file_says_what_is_wrong_with_its_form(tmp_path, content, said):
+    path = tmp_path / "jwks.json"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=said):
+        KeyFile(path)
+
+
+def test_a_token_may_last_for_long_and_not_for_longer_than_a_time_can_be(validate):
+    assert validate(token(exp=2**40)) == BearerToken("alice", 2**40 * 1000)
+    assert "is no time" in refused(validate, token(exp=2**40 + 1))
+    assert "is no time" in refused(validate, token(nbf=-1))
+    assert validate(token(nbf=0)) == ALICE
+
+
 def test_a_missing_file_is_refused_at_the_start(tmp_path):
     with pytest.raises(ConfigError, match="No such file"):
         KeyFile(tmp_path / "missing.json")

@@ -6,6 +6,7 @@ import os
 import ssl
 import subprocess
 import tempfile
+from pathlib import Path
 
 import pytest
 import trustme
@@ -18,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.security.pem import FILE_BYTES_MAX, read_key_store
 from pipeline_broker.security.principal import ANONYMOUS
 from pipeline_broker.security.tls import TlsContexts
 
@@ -278,6 +280,51 @@ def test_the_way_from_a_java_store_that_the_refusal_names_leads_here(tmp_path):
     subprocess.run(convert, check=True, capture_output=True)
     contexts = TlsContexts({"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)})
     assert handshake(contexts.context(), client_context())
+
+
+def test_a_store_is_read_up_to_its_bound_and_its_blocks_have_their_usual_form(settings):
+    """16 MiB, with any comment around; lines of 64 letters, which every reader of PEM takes."""
+    path = Path(settings["ssl.keystore.location"])
+    text = path.read_text().replace("-----\n", "-----\n ").replace("\n", "\n\n")
+    path.write_text(text.ljust(FILE_BYTES_MAX, "#"))
+    store = read_key_store(settings)
+    lines = [line for block in (store.key, *store.chain) for line in block.splitlines()]
+    assert max(len(line) for line in lines if not line.startswith("-")) == 64
+    assert store.chain == (chain(SERVER),)
+    with path.open("a") as file:
+        file.write("#")
+    with pytest.raises(ConfigError, match="is larger than"):
+        read_key_store(settings)
+
+
+def test_the_same_certificate_is_loaded_again_without_being_asked_for_its_names(settings):
+    contexts = TlsContexts(settings)
+    before = contexts.context()
+    contexts.reload()
+    assert contexts.context() is not before
+
+
+@pytest.mark.parametrize(
+    ("change", "is_served"),
+    [
+        ({"ssl.protocol": "TLS"}, True),
+        ({"ssl.protocol": "TLSv1.3"}, True),
+        ({"ssl.protocol": "SSL"}, False),
+        ({"ssl.enabled.protocols": "TLS"}, False),
+    ],
+)
+def test_only_javas_name_of_the_context_may_leave_the_version_open(settings, change, is_served):
+    if is_served:
+        assert handshake(TlsContexts({**settings, **change}).context(), client_context())
+    else:
+        with pytest.raises(ConfigError, match="is not allowed"):
+            TlsContexts({**settings, **change})
+
+
+def test_a_certificate_that_is_trusted_itself_needs_nobody_who_vouches_for_it(settings):
+    """As in Java: what is in the trust store is trusted, an authority or not."""
+    trusting = {**with_trust(settings), "ssl.truststore.certificates": chain(STRANGERS_CLIENT)}
+    assert handshake(TlsContexts(trusting).context(), client_context(STRANGERS_CLIENT))
 
 
 def test_a_reload_of_the_same_path_counts_from_the_next_connection_on(settings, tmp_path):
