@@ -63,7 +63,7 @@ def test_the_tokens_of_one_requester_and_the_renewers_of_a_token_are_bounded(tok
 
 @pytest.mark.parametrize(
     ("lifetime_ms", "expires_ms", "ends_ms"),
-    [(-1, DAY_MS, 7 * DAY_MS), (0, DAY_MS, 7 * DAY_MS), (5, 5, 5), (8 * DAY_MS, DAY_MS, 7 * DAY_MS)],
+    [(-1, DAY_MS, 7 * DAY_MS), (0, DAY_MS, 7 * DAY_MS), (1, 1, 1), (5, 5, 5), (8 * DAY_MS, DAY_MS, 7 * DAY_MS)],
 )
 def test_a_token_lasts_a_day_and_a_week_at_most(tokens, lifetime_ms, expires_ms, ends_ms):
     token = created(tokens, lifetime_ms=lifetime_ms)
@@ -136,6 +136,18 @@ def test_everybody_sees_its_own_and_what_it_may_describe(tokens):
     assert tokens.visible(ANN, None, lambda token: token == other) == [mine, renewed, asked, other]
     assert tokens.visible(ANN, [BOB], lambda _: True) == [renewed, asked]
     assert tokens.visible(ANN, [], lambda _: True) == []
+
+
+def test_what_is_on_its_way_decides_while_what_was_decided_before_becomes_durable(tokens):
+    created(tokens)
+    secret = tokens.secret("t")
+    _, shorter = tokens.expire(secret, ANN, 10, NOW)
+    _, longer = tokens.renew(secret, ANN, -1, NOW)
+    tokens.durable(shorter)
+    assert tokens.sweep(NOW + 10) is None, "it was renewed"
+    tokens.durable(longer)
+    assert tokens.sweep(NOW + 10) is None
+    assert tokens.sweep(NOW + DAY_MS + 1) is not None
 
 
 def test_expired_tokens_are_swept(tokens):

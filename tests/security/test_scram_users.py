@@ -144,7 +144,16 @@ def test_the_key_of_what_nobody_has_is_written_once_in_the_life_of_a_cluster():
     _, first = users.alter([], [upsert("a")])
     _, second = users.alter([], [upsert("b")])
     _, later = replayed(first).alter([], [upsert("c")])
-    assert [len(write.records) for write in (first, second, later)] == [2, 1, 1]
+    _, without = users.alter([Deletion("a", 1)], [])
+    assert [len(write.records) for write in (first, second, later, without)] == [2, 1, 1, 1]
+
+
+def test_the_key_is_not_written_before_there_is_a_user():
+    """Whoever reads the records of a cluster without users sees that it never had any."""
+    users = ScramUsers()
+    assert users.alter([Deletion("a", 1)], []) == ({"a": NOBODY}, None)
+    (_, write) = users.alter([], [upsert("a")])
+    assert len(write.records) == 2
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([None, 4096, 8192]), st.integers(0, 2))))

@@ -237,7 +237,9 @@ def test_suites_can_be_chosen_by_javas_names(settings):
         ({"ssl.client.auth": "required"}, "needs ssl.truststore"),
         ({"ssl.truststore.location": "/dev/null"}, "ssl.truststore.type: JKS"),
         ({"ssl.truststore.location": "/a.pem"}, "set ssl.truststore.type=PEM and ssl.truststore.location=/a.pem"),
-        ({"ssl.truststore.location": "/dev/null", "ssl.truststore.type": "PEM"}, "no certificate"),
+        ({"ssl.truststore.location": "/dev/null", "ssl.truststore.type": "PEM"}, "location: there is no certificate"),
+        ({"ssl.truststore.certificates": "x", "ssl.truststore.type": "PEM"}, "certificates: there is no certificate"),
+        ({"ssl.truststore.location": "/a.jks"}, "keytool -importkeystore -srckeystore /a.jks"),
         ({"ssl.enabled.protocols": "TLSv1.1,TLSv1.2"}, "TLSv1.1"),
         ({"ssl.protocol": "SSLv3"}, "SSLv3"),
         ({"ssl.cipher.suites": "TLS_RSA_WITH_NULL_SHA"}, "TLS_RSA_WITH_NULL_SHA"),
@@ -255,6 +257,27 @@ def test_settings_that_cannot_be_used_are_one_line(settings, change, said):
         TlsContexts({**settings, **change})
     assert "\n" not in str(caught.value)
     assert "secret-1" not in str(caught.value)
+
+
+@pytest.mark.parametrize("missing", ["ssl.keystore.key", "ssl.keystore.certificate.chain"])
+def test_of_a_store_in_the_settings_both_halves_are_needed(missing):
+    settings = inline()
+    del settings[missing]
+    with pytest.raises(ConfigError, match=r"needs ssl\.keystore\.location, or"):
+        TlsContexts(settings)
+
+
+def test_a_store_with_two_keys_is_refused():
+    with pytest.raises(ConfigError, match="one private key"):
+        TlsContexts(inline(**{"ssl.keystore.key": key(SERVER) + key(CLIENT)}))
+
+
+@pytest.mark.parametrize("damage", [lambda body: body[:-2], lambda body: body + "==="], ids=["cut", "padded"])
+def test_a_damaged_block_is_told_by_what_it_is(damage):
+    first, *body, last = chain(SERVER).splitlines()
+    text = f"{first}\n{damage(''.join(body).rstrip('='))}\n{last}\n"
+    with pytest.raises(ConfigError, match="a certificate in it is damaged"):
+        TlsContexts(inline(**{"ssl.keystore.certificate.chain": text}))
 
 
 def test_a_key_without_a_certificate_is_refused(tmp_path):
