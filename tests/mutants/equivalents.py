@@ -51,6 +51,14 @@ EQUIVALENT: dict[str, str] = {
     f"{SECURITY}/plain.py PlainUsers.__init__: 32 -> 33": "a key of this process only",
     f"{SECURITY}/scram.py ScramServer._final: True -> False": "their lengths were compared before",
     f"{SECURITY}/scram_users.py ScramUsers.parameters: 1 -> 2": "of the most common ones the first is taken",
+    f"{SECURITY}/scram_users.py ScramUsers._show: self._coming.pop(name, None) -> pass": COME,
+    f"{SECURITY}/signed_tokens.py KeyFile.__init__: False -> True": (
+        "without the package no process has the tests imported: a process of its own looks at it"
+    ),
+    f"{SECURITY}/signed_tokens.py KeyFile._read: 1 -> 2": "a byte more than is allowed is too many already",
+    f"{SECURITY}/signed_tokens.py KeyFile._read: self._stamp = _stamp_of(os.fstat(file.fileno())) -> pass": (
+        "a file that has not changed is not read again for speed only"
+    ),
     f"{SECURITY}/offer.py _ScramServers.__init__: self._credential_of(name) -> pass": "it is made when it is asked for",
     f"{SECURITY}/delegation_tokens.py DelegationTokens.replay: del self._coming[token_id] -> pass": COME,
     f"{SECURITY}/signed_tokens.py _reason: without 'it cannot be read' in error.strerror or 'it cannot be read'": (

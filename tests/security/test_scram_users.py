@@ -4,6 +4,7 @@ What is expected of changes was asked of Apache Kafka 4.3.1; where it answers an
 UNKNOWN_SERVER_ERROR, this broker says what is wrong.
 """
 
+import json
 from collections import Counter
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.security.scram import SCRAM_MECHANISMS, ScramCredential
-from pipeline_broker.security.scram_users import Deletion, Refusal, ScramUsers, Upsertion
+from pipeline_broker.security.scram_users import Deletion, Refusal, ScramUsers, Upsertion, read_credential
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.wire.error import ErrorCode
 
@@ -122,6 +123,28 @@ def test_what_is_on_its_way_counts_for_the_next_decision(users):
     answers, second = users.alter([], [upsert("bob", 1, 5000)])
     users.durable(second)
     assert users.iterations("bob") == [(SHA_256, 5000)]
+
+
+def test_a_user_that_is_on_its_way_can_be_deleted(users):
+    _, first = users.alter([], [upsert("eve")])
+    answers, second = users.alter([Deletion("eve", 1)], [])
+    assert answers == {"eve": None}
+    users.durable(first)
+    users.durable(second)
+    assert users.users() == ["bob"]
+
+
+@pytest.mark.parametrize(
+    ("iterations", "is_read"), [(0, False), (1, True), (16384, True), (16385, False), (True, False)]
+)
+def test_iterations_of_a_record_have_a_range(iterations, is_read):
+    value = json.dumps({"salt": "", "stored_key": "", "server_key": "", "iterations": iterations}).encode()
+    record = b'\0\5["u","SCRAM-SHA-256"]', b"\0\0" + value
+    if is_read:
+        assert read_credential(*record)[1].iterations == iterations
+    else:
+        with pytest.raises(CorruptStateRecordError):
+            read_credential(*record)
 
 
 def test_an_unknown_user_looks_like_the_others_each_time_and_after_a_restart():

@@ -280,6 +280,11 @@ def test_a_missing_file_is_refused_at_the_start(tmp_path):
         KeyFile(tmp_path / "missing.json")
 
 
+@pytest.mark.parametrize("headers", [{}, {"kid": "r", "crit": ["b64"], "b64": True}], ids=["no key", "an extension"])
+def test_a_token_is_refused_for_its_header_before_its_signature_is_looked_at(validate, headers):
+    assert refused(validate, token(headers=headers)) == "it has no kid, or extensions that must be understood"
+
+
 def test_a_key_that_names_its_algorithm_checks_no_other(tmp_path):
     validate = validator(write_keys(tmp_path / "jwks.json", jwk(rsa_key(), "r", alg="RS256")))
     assert validate(token()) == ALICE
@@ -290,7 +295,9 @@ def test_a_file_url_names_its_file():
     assert str(key_file_path("file:///etc/a%20b.json")) == "/etc/a b.json"
 
 
-@pytest.mark.parametrize("url", ["https://idp.example/jwks", "http://x", "file://host/x", "jwks.json", "/etc/x", ""])
+@pytest.mark.parametrize(
+    "url", ["https://idp.example/jwks", "http://x", "file://host/x", "jwks.json", "/etc/x", "file:x", ""]
+)
 def test_any_other_url_is_refused_in_one_line(url):
     with pytest.raises(ConfigError, match="from a file") as caught:
         key_file_path(url)
