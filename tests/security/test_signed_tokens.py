@@ -280,9 +280,23 @@ def test_a_missing_file_is_refused_at_the_start(tmp_path):
         KeyFile(tmp_path / "missing.json")
 
 
-@pytest.mark.parametrize("headers", [{}, {"kid": "r", "crit": ["b64"], "b64": True}], ids=["no key", "an extension"])
-def test_a_token_is_refused_for_its_header_before_its_signature_is_looked_at(validate, headers):
-    assert refused(validate, token(headers=headers)) == "it has no kid, or extensions that must be understood"
+def test_a_token_that_names_no_key_is_refused_before_a_key_is_looked_for(validate):
+    assert refused(validate, token(headers={})) == "it has no kid, or extensions that must be understood"
+
+
+@pytest.mark.parametrize("name", ["exp", "iat", "nbf"])
+def test_true_is_no_time(path, name):
+    assert "is no time" in refused(validator(path, now_seconds=0), token(**{"iat": 0, name: True}))
+
+
+@pytest.mark.parametrize("scope", ["a b", ["a", "b"], []])
+def test_a_scope_is_a_text_or_texts(validate, scope):
+    assert validate(token(scope=scope)) == ALICE
+
+
+@pytest.mark.parametrize("scope", [" ", [" "], ["a", ""], [1], 1, {}])
+def test_a_scope_of_anything_else_proves_nothing(validate, scope):
+    assert "its scope" in refused(validate, token(scope=scope))
 
 
 def test_a_key_that_names_its_algorithm_checks_no_other(tmp_path):

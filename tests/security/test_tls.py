@@ -259,6 +259,26 @@ def test_settings_that_cannot_be_used_are_one_line(settings, change, said):
     assert "secret-1" not in str(caught.value)
 
 
+def test_a_suite_that_was_chosen_is_spoken_although_stronger_ones_are_known(settings):
+    suite = {"ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}
+    assert (
+        handshake(TlsContexts({**settings, **suite}).context(), client_context())
+        .cipher()[0]
+        .endswith("AES128-GCM-SHA256")
+    )
+
+
+def test_where_no_version_is_named_all_that_are_allowed_are_spoken(settings):
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        context = TlsContexts({**settings, "ssl.enabled.protocols": ""}).context()
+        assert handshake(context, client_context(lowest=version, highest=version))
+
+
+def test_nobody_has_the_keys_made_anew_and_the_brokers_order_of_suites_counts(settings):
+    wanted = ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    assert TlsContexts(settings).context().options & (wanted | ssl.OP_NO_SSLv3) == wanted | ssl.OP_NO_SSLv3
+
+
 @pytest.mark.parametrize("missing", ["ssl.keystore.key", "ssl.keystore.certificate.chain"])
 def test_of_a_store_in_the_settings_both_halves_are_needed(missing):
     settings = inline()
