@@ -45,7 +45,7 @@ def test_totals_are_of_each_topic_and_deleted_ones_are_counted_together():
 
 
 def test_a_topic_grows_and_goes_with_all_its_partitions():
-    journal, manager = made()
+    _, manager = made()
     first, second = manager.partitions("one")
     assert manager.create("one", ONE, 3)[:2] == (first, second)
     assert [log.partition for log in manager.partitions("one")] == [0, 1, 2]
