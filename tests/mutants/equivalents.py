@@ -6,6 +6,7 @@ SECURITY = "pipeline_broker/security"
 STATE = "pipeline_broker/state"
 SESSIONS = f"{STATE}/fetch_sessions.py FetchSessions."
 BEYOND = "a length that goes beyond the end leaves less than nothing for what it is the length of"
+WIDER = "one neighbour more is looked at, and those that are alike are one already"
 COME = "what was coming is then what is"
 NO_VICTIM = "where there is room nobody gives way, and what asks for it says so"
 READABLE = "what has no error has a log and what can be read of it, and an error is answered before"
@@ -66,6 +67,8 @@ EQUIVALENT: dict[str, str] = {
     f"{SECURITY}/signed_tokens.py _reason: without 'it cannot be read' in error.strerror or 'it cannot be read'": (
         "the system's errors have a text"
     ),
+    f"{STATE}/share_partitions/runs.py Runs.join: 1 -> 2": WIDER,
+    f"{STATE}/share_partitions/runs.py Runs.join: 1 -> 2 #2": WIDER,
     f"{STATE}/cluster.py ClusterState._show: 1 -> 2": "it is compared with what it was, only",
     f"{STATE}/features.py Features.replay: del self._coming[name] -> pass": COME,
     f"{STATE}/groups/classic/joining.py _join_member: without error is ErrorCode.NONE in error is ErrorCode.NONE and "

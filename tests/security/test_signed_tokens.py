@@ -258,6 +258,10 @@ def test_a_file_is_read_up_to_its_bounds(tmp_path):
     validate = validator(path)
     for key_id in ("0", "999"):
         assert validate(token(headers={"kid": key_id})) == ALICE
+    with path.open("a") as file:
+        file.write(" ")
+    with pytest.raises(ConfigError, match="larger than"):
+        KeyFile(path)
 
 
 @pytest.mark.parametrize(("content", "said"), [('{"keys": {"a": 1}}', "is not a list"), ("{}", "is not a JSON object")])

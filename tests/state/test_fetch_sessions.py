@@ -161,7 +161,7 @@ def test_a_session_that_outgrows_the_room_is_closed() -> None:
 
 
 def test_a_session_that_grows_has_others_give_way_only_when_it_must_and_they_are_no_larger_than_it_will_be() -> None:
-    made = sessions(partitions_max=5)
+    made = sessions(slots=2, partitions_max=5)
     old, growing = opened(made, "abc"), opened(made, "x")
     for now_ms in (60_000, 120_000):
         assert begin(made, old, now_ms // 60_000, now_ms=now_ms).error is ErrorCode.NONE

@@ -54,6 +54,9 @@ def test_the_first_record_and_every_nth_are_snapshots():
         whole = replayed(writes[:length], 2)
         assert whole.find(KEY).start_offset == length - 1
     assert seen(replayed(writes, 2)) == seen(states)
+    for length in range(1, len(writes) + 1):
+        states.durable(writes[:length])
+        assert replayed(writes[:length], 2).summary(KEY) == states.summary(KEY), "what is told is what is durable"
     assert seen(replayed(writes[3:], 2)) == seen(states), "a snapshot needs nothing in front of it"
     assert replayed(writes[1:3], 2).find(KEY) is None, "an update alone says nothing"
 

@@ -337,6 +337,21 @@ def test_bad_records_are_isolated():
     assert sizes == [100, 100, 100, 50, 1]
 
 
+def test_a_record_before_its_last_delivery_is_delivered_without_its_neighbours():
+    """Whether they were delivered less often, or are at their last delivery themselves."""
+    rules = DeliveryRules(delivery_count_max=5)
+    partition = SharePartition(0, [StateBatch(0, 0, AVAILABLE, 4), StateBatch(1, 2, AVAILABLE, 2)], rules)
+    assert taken(partition, (0, 9)) == [Acquired(0, 0, 5)]
+    partition = SharePartition(0, rules=rules)
+    taken(partition, (0, 3))
+    for _ in range(3):
+        said(partition, 0, 0, RELEASE)
+        assert taken(partition, (0, 3))[0][:2] == (0, 0)
+    said(partition, 0, 3, RELEASE)
+    assert taken(partition, (0, 3)) == [Acquired(0, 0, 5)]
+    assert taken(partition, (0, 3)) == [Acquired(1, 3, 2)]
+
+
 def test_how_small_the_parts_are_is_counted_by_the_span():
     """Four records, of which one is done with: half of four are handed out, and nothing beside them."""
     partition = SharePartition(0)
