@@ -69,6 +69,11 @@ EQUIVALENT: dict[str, str] = {
     ),
     f"{STATE}/share_partitions/runs.py Runs.join: 1 -> 2": WIDER,
     f"{STATE}/share_partitions/runs.py Runs.join: 1 -> 2 #2": WIDER,
+    f"{SESSIONS}_evict: 1 -> 2": "what needs a slot needs one",
+    f"{STATE}/groups/classic/classic_group.py ClassicGroup._find_topics: self.topics = None -> pass": (
+        "members are of another type only after the group was empty, and had no topics then"
+    ),
+    f"{STATE}/groups/consumer/subscribing.py refresh_regexes: 1 -> 2 #2": "a bound of effort",
     f"{STATE}/cluster.py ClusterState._show: 1 -> 2": "it is compared with what it was, only",
     f"{STATE}/features.py Features.replay: del self._coming[name] -> pass": COME,
     f"{STATE}/groups/classic/joining.py _join_member: without error is ErrorCode.NONE in error is ErrorCode.NONE and "

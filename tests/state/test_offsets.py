@@ -189,6 +189,18 @@ def test_commit_with_its_own_retention() -> None:
     assert driver.coordinator.list_groups() == []
 
 
+def test_a_group_that_is_being_deleted_keeps_no_other_from_expiring() -> None:
+    driver = Driver(SETTINGS)
+    for group_id in ("a", "b"):
+        commit(driver, group_id)
+    driver.hold = True
+    driver.delete("a")
+    driver.tick(RETENTION_MS + 10_000)
+    assert [write.subject for write in driver.pending] == ["a", "b"]
+    driver.settle()
+    assert driver.coordinator.list_groups() == []
+
+
 def test_a_time_of_its_own_counts_also_where_it_is_1970() -> None:
     """Whatever wrote the record: only a negative one leaves the time to the broker."""
     group, offsets = ConsumerGroup(group_id="g"), CommittedOffsets(GroupMemory(1 << 20))

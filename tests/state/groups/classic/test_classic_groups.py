@@ -32,6 +32,18 @@ def test_joins_that_are_refused(more, expected) -> None:
     assert driver.state == "Stable"
 
 
+@pytest.mark.parametrize("timeout_ms", [6_000, 1_800_000])
+def test_the_shortest_and_the_longest_session_are_taken(timeout_ms) -> None:
+    driver = Driver()
+    driver.join("join", session_timeout_ms=timeout_ms)
+    driver.tick(3_000)
+    assert driver.answers["join"].error is ErrorCode.NONE
+    driver.tick(timeout_ms - 1)
+    assert len(driver.coordinator.describe("g").members) == 1
+    driver.tick(1)
+    assert not driver.coordinator.describe("g").members
+
+
 def test_first_rebalance_waits_and_is_extended() -> None:
     """The initial delay starts again when somebody came meanwhile, up to the rebalance timeout."""
     driver = Driver()

@@ -116,6 +116,28 @@ def test_down_the_last_consumer_member_goes_and_the_others_are_a_classic_group(d
     assert (joined.error, joined.leader) == (ErrorCode.NONE, member_id)
 
 
+def test_down_the_sessions_of_those_who_stay_begin_anew(driver):
+    classic(driver)
+    driver.enter("new")
+    driver.beat("new", member_epoch=-1)
+    driver.tick(9_999)
+    assert driver.state != "Empty"
+    driver.tick(30_001)
+    assert driver.state == "Empty"
+
+
+def test_a_classic_member_is_told_its_topics_in_the_order_of_their_names(driver):
+    """Clients compare assignments byte by byte."""
+    for name in ("z", "b", "a"):
+        driver.create(name, 1)
+    driver.enter("new", topic_names=frozenset())
+    joined = driver.join("join", protocols=protocols("z", "b", "t", "a"))
+    driver.tick(1_000)
+    joined = driver.join("again", joined.member_id, protocols=protocols("z", "b", "t", "a"))
+    told = named(sync(driver, joined.member_id, joined.generation_id))
+    assert [topic for topic, _ in told] == ["a", "b", "t", "z"]
+
+
 def test_down_also_when_the_last_consumer_member_is_not_heard_of(driver):
     member_id = classic(driver, session_timeout_ms=1_000_000)
     driver.enter("new")
