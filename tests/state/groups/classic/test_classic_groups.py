@@ -37,7 +37,8 @@ def test_the_shortest_and_the_longest_session_are_taken(timeout_ms) -> None:
     driver = Driver()
     driver.join("join", session_timeout_ms=timeout_ms)
     driver.tick(3_000)
-    assert driver.answers["join"].error is ErrorCode.NONE
+    joined = driver.answers["join"]
+    assert driver.sync("sync", joined.member_id, joined.generation_id).error is ErrorCode.NONE
     driver.tick(timeout_ms - 1)
     assert len(driver.coordinator.describe("g").members) == 1
     driver.tick(1)
