@@ -218,6 +218,7 @@ def test_a_fetch_that_is_skipped_says_its_error_and_loses_no_news() -> None:
     assert made.skip(begin(made, session_id, 7)) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert made.skip(begin(made, session_id + 1, 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     overtaken, latest = begin(made, session_id, 1), begin(made, session_id, 2)
+    assert (overtaken.error, latest.error) == (ErrorCode.NONE, ErrorCode.NONE)
     assert made.skip(overtaken) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert made.skip(latest) is ErrorCode.NONE
     news = [PartitionAnswer("a", 5, 0)]

@@ -260,6 +260,23 @@ def test_while_it_cannot_be_served_a_member_keeps_its_session(driver):
     assert driver.group().is_empty
 
 
+def test_a_group_that_does_not_fit_in_is_not_made_by_the_join_that_is_refused(driver):
+    driver.coordinator.change_settings(attrs.evolve(driver.settings, memory_bytes_max=100))
+    assert driver.join("join").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.coordinator.registry.get("g") is None
+    assert driver.coordinator.list_groups() == []
+
+
+def test_while_the_end_of_a_consumer_group_is_on_its_way_who_asks_waits_for_it(driver):
+    """As the failure of its records is the failure of all that rests on them."""
+    driver.hold = True
+    driver.enter("m")
+    driver.settle()
+    driver.beat("m", member_epoch=-1)
+    driver.settle(ErrorCode.KAFKA_STORAGE_ERROR)
+    assert [answer.error for answer in driver.answers.values()] == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR]
+
+
 def test_who_waits_is_told_when_the_topic_of_groups_goes(driver):
     driver.hold = True
     driver.enter("m")

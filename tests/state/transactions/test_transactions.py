@@ -96,6 +96,17 @@ def test_an_id_whose_record_is_a_tombstone_is_forgotten_with_its_partitions(coor
     assert (len(again), again.open_partitions, again.get("x")) == (0, 0, None)
 
 
+def test_of_ids_that_time_out_together_so_many_end_at_once_and_no_more(coordinator, monkeypatch):
+    monkeypatch.setattr(coordinator_module, "IDS_AT_ONCE", 2)
+    for number in range(5):
+        name = f"x{number}"
+        producer = coordinator.init_producer_id(name, 1, None, 0).producer
+        coordinator.add_partitions(name, producer, (T0,), 2, 0)
+    rounds = iter(lambda: [it.transactional_id for it in coordinator.timed_out(2)], [])
+    assert list(rounds) == [["x0", "x1"], ["x2", "x3"], ["x4"]]
+    assert coordinator.open_partitions == 0
+
+
 def test_a_producer_goes_on_after_an_error_and_asks_again_for_the_answer_it_missed(coordinator):
     first = init(coordinator)
     second = init(coordinator, expected=first)

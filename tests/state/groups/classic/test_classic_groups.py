@@ -315,6 +315,27 @@ def test_a_deleted_group_forgets_the_ids_that_it_gave_out() -> None:
     assert driver.coordinator.list_groups() == []
 
 
+def test_a_protocol_is_forgotten_with_the_last_member() -> None:
+    """An empty group agrees on nothing, and its type is what its next members bring."""
+    driver, ids, _ = in_state("Stable")
+    driver.leave(*(LeavingMember(member_id) for member_id in ids))
+    described = driver.coordinator.describe("g")
+    assert (described.state, described.protocol_name) == ("Empty", "")
+    driver.restart()
+    assert driver.coordinator.describe("g") == described
+    driver.join("connect", protocol_type="connect", protocols=(MemberProtocol("sessioned", b""),))
+    driver.tick(3_000)
+    assert driver.answers["connect"].protocol_name == "sessioned"
+    assert driver.coordinator.describe("g").protocol_type == "connect"
+
+
+def test_a_group_of_offsets_alone_has_no_protocol_type() -> None:
+    driver = Driver()
+    driver.coordinator.classic.create("g", driver.now_ms)
+    described = driver.coordinator.describe("g")
+    assert (described.state, described.protocol_type, described.members) == ("Empty", "", ())
+
+
 def test_leave_of_a_group_that_is_not_there() -> None:
     """An empty group id is an error of the request; a missing group makes every member unknown."""
     driver = Driver()

@@ -208,6 +208,25 @@ def test_a_name_belongs_to_one_kind():
     assert driver.refused(group="classic") is ErrorCode.GROUP_ID_NOT_FOUND
 
 
+def test_no_classic_member_joins_a_share_group():
+    driver, groups = Driver(), Groups()
+    driver.beat()
+    groups.coordinator = driver.coordinator
+    assert groups.join("join").error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert [group.group_type for group in driver.coordinator.list_groups()] == ["share"]
+
+
+def test_a_member_that_subscribes_to_other_topics_moves_the_group_though_it_gets_nothing_else():
+    """Its record is written with that: a start knows what it reads."""
+    driver = Driver()
+    epoch = driver.beat().member_epoch
+    answer = driver.beat(epoch=epoch, topics=["a", "none"])
+    assert (answer.member_epoch, driver.share.existing("g").epoch) == (epoch + 1, epoch + 1)
+    assert answer.assignment is None
+    (member,) = driver.restart().share.describe("g").members
+    assert (member.topics, member.member_epoch) == (("a", "none"), epoch + 1)
+
+
 def test_a_member_says_where_it_is_once_and_may_move():
     driver = Driver()
 
