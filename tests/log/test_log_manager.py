@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager, LogTotals
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
+from tests.archiving import archive_all
 from tests.files.memory_file_system import MemoryFileSystem
+from tests.node.upkeep_bench import NOW_MS, Bench
 
 ONE, TWO = bytes(16), bytes(15) + b"\1"
 
@@ -73,3 +76,24 @@ def test_a_replay_counts_what_it_gave_to_logs_and_what_had_none():
     again.recover(lambda log, header, batch: found.append((log.topic, header.base_offset)), 0)
     assert found == [("one", 0), ("one", 1)]
     assert (again.batches_replayed, again.batches_skipped) == (2, 1)
+
+
+def test_the_archived_part_of_a_log_of_state_is_replayed_first_and_of_others_nothing_is():
+    """Its records bring up topics, whose logs may be of state, too."""
+    bench = Bench()
+    bench.produce(3)
+    archive_all(bench.journal, bench.logs, NOW_MS)
+    bench.produce(2)
+    for is_state, expected in ((True, [0, 1, 2, 3, 4]), (False, [3, 4])):
+        bench.files.kill()
+        archive = Archive.open(bench.directory, bench.files)
+        again = LogManager(Journal.open(bench.directory, files=bench.files), 0, archive)
+        again.create("topic", bench.log.topic_id, 1)
+        found = []
+        again.recover(
+            lambda log, header, batch, found=found: found.append(header.base_offset),
+            0,
+            lambda log, is_state=is_state: is_state,
+        )
+        assert found == expected
+        again.close()

@@ -108,6 +108,15 @@ def test_entries_of_a_commit_come_back_in_its_order_though_they_are_stored_by_pa
     assert Machine(store).found == [b"%d" % number for number in range(10)]
 
 
+def test_a_commit_of_nothing_is_durable_at_once_and_takes_no_slot():
+    machine = Machine(MemoryStore())
+    before = machine.journal.next_lsn
+    machine.journal.sync(machine.journal.write([]))
+    assert machine.journal.next_lsn == before
+    machine.commit(b"a")
+    assert machine.read() == [b"a"]
+
+
 def test_large_batches_are_read_back_too():
     store = MemoryStore()
     machine = Machine(store)

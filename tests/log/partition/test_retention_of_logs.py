@@ -55,6 +55,15 @@ def test_it_goes_on_with_the_segment_that_the_archive_has_begun():
     assert seen(bench)[0][0] == 0, "all is archived"
 
 
+def test_what_a_reader_could_get_is_counted_wherever_it_lies():
+    bench = bench_of([5, 9], [7, 8])
+    size_bytes = bench.log.size_bytes
+    assert bench.log.bytes_available(0) == size_bytes
+    assert bench.log.bytes_available(2) == bench.log.index.size_bytes
+    assert bench.log.bytes_available(3) == bench.log.index.size_of(1)
+    assert bench.log.bytes_available(4) == bench.log.bytes_available(-1) == 0
+
+
 def test_behind_segments_that_have_ended_it_is_one_of_its_own():
     """Sealed by the time that it spans, here."""
     bench = bench_of([5, 9, 2_000, 2_001], [2_002])

@@ -186,6 +186,30 @@ def test_a_broken_value_is_told():
             read_share_record(record.key, value)
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "count", "is_read"),
+    [
+        (0, 0, 0, True),
+        (5, 9, 3, True),
+        (0, 2**63 - 2, 1, True),
+        (0, 2**63 - 1, 1, False),
+        (-1, 3, 1, False),
+        (5, 4, 1, False),
+        (5, 9, -1, False),
+    ],
+)
+def test_a_batch_of_a_record_has_offsets_that_a_log_can_have(first, last, count, is_read):
+    states = ShareStates()
+    states.initialize(KEY, 0, 0, 0)
+    states.find(KEY).batches = (StateBatch(first, last, ACKNOWLEDGED, count),)
+    (record,) = states.snapshot(KEY, 0).records
+    if is_read:
+        read_share_record(record.key, record.value)
+    else:
+        with pytest.raises(CorruptStateRecordError, match="deliveries"):
+            read_share_record(record.key, record.value)
+
+
 BATCHES = st.lists(
     st.builds(
         lambda first, size, state, count: StateBatch(first, first + size, state, count),

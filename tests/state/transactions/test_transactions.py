@@ -2,6 +2,7 @@
 
 import itertools
 
+import attrs
 import pytest
 
 from pipeline_broker.state.outcome import StateRecord
@@ -72,6 +73,14 @@ def test_an_empty_id_is_invalid_everywhere(coordinator):
     assert coordinator.add_partitions("", producer, [T0], 2, 0).error is ErrorCode.INVALID_REQUEST
     assert coordinator.end("", producer, 2, 0, committed=True).error is ErrorCode.INVALID_REQUEST
     assert set(coordinator.verify_partitions("", producer, [T0]).values()) == {ErrorCode.INVALID_REQUEST}
+
+
+def test_a_producer_has_no_epoch_that_is_kept_for_fencing_it(coordinator):
+    """The last one is only ever the coordinator's own."""
+    init(coordinator)
+    known = attrs.evolve(coordinator.get("x"), last_producer_epoch=5)
+    assert attrs.evolve(known, producer_epoch=EPOCH_MAX).bumped(1, 5, 0) is None
+    assert attrs.evolve(known, producer_epoch=EPOCH_MAX - 1).bumped(1, 5, 0).producer_epoch == EPOCH_MAX - 1
 
 
 def test_of_an_id_that_nobody_has_nothing_ends(coordinator):
