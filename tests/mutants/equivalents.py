@@ -74,6 +74,9 @@ EQUIVALENT: dict[str, str] = {
         "members are of another type only after the group was empty, and had no topics then"
     ),
     f"{STATE}/groups/consumer/subscribing.py refresh_regexes: 1 -> 2 #2": "a bound of effort",
+    f"{STATE}/partition_for.py partition_for: 31 * value + unit -> 31 * value - unit": (
+        "the hash with the other sign, and the sign is left out"
+    ),
     f"{STATE}/cluster.py ClusterState._show: 1 -> 2": "it is compared with what it was, only",
     f"{STATE}/features.py Features.replay: del self._coming[name] -> pass": COME,
     f"{STATE}/groups/classic/joining.py _join_member: without error is ErrorCode.NONE in error is ErrorCode.NONE and "

@@ -337,6 +337,17 @@ def test_bad_records_are_isolated():
     assert sizes == [100, 100, 100, 50, 1]
 
 
+@pytest.mark.parametrize(("most", "sizes"), [(2, [10, 10]), (3, [10, 10, 1]), (4, [10, 10, 5, 1])])
+def test_with_few_deliveries_in_all_none_is_alone(most, sizes):
+    partition = SharePartition(0, rules=DeliveryRules(delivery_count_max=most))
+    found = []
+    for _ in range(most):
+        (first, last, _), *_ = taken(partition, (0, 9))
+        found.append(last - first + 1)
+        partition.release("m")
+    assert found == sizes
+
+
 def test_a_record_before_its_last_delivery_is_delivered_without_its_neighbours():
     """Whether they were delivered less often, or are at their last delivery themselves."""
     rules = DeliveryRules(delivery_count_max=5)

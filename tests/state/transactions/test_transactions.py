@@ -83,6 +83,14 @@ def test_a_producer_has_no_epoch_that_is_kept_for_fencing_it(coordinator):
     assert attrs.evolve(known, producer_epoch=EPOCH_MAX - 1).bumped(1, 5, 0).producer_epoch == EPOCH_MAX - 1
 
 
+@pytest.mark.parametrize("is_begun", [True, False])
+def test_who_has_no_producer_id_ends_nothing(coordinator, is_begun):
+    producer = init(coordinator)
+    if is_begun:
+        begin(coordinator, producer)
+    assert end(coordinator, Producer(-1, 0)).error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
 def test_of_an_id_that_nobody_has_nothing_ends(coordinator):
     assert end(coordinator, Producer(1, 0)).error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 

@@ -28,7 +28,8 @@ def test_joins_that_are_refused(more, expected) -> None:
     """A join is refused at once for what is wrong in itself or does not fit the group."""
     driver, _, _ = in_state("Stable")
     values = {"member_id": ""} | more
-    assert driver.join("bad", **values).error is expected
+    refused = driver.join("bad", **values)
+    assert (refused.error, refused.member_id) == (expected, values["member_id"])
     assert driver.state == "Stable"
 
 
@@ -253,7 +254,8 @@ def test_group_above_a_lowered_limit_rebalances_when_loaded() -> None:
     assert driver.state == "PreparingRebalance"
     driver.join("a", ids[0])
     driver.join("b", ids[1])
-    assert driver.join("c", ids[2]).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    refused = driver.join("c", ids[2])
+    assert (refused.error, refused.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     assert driver.answers["a"].generation_id == driver.answers["b"].generation_id == 2
 
 

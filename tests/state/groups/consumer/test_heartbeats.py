@@ -45,6 +45,14 @@ def test_an_assignment_is_told_on_joining_in_a_full_request_and_when_it_changes(
     assert numbers(full.assignment) == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("missing", ["rebalance_timeout_ms", "owned", "topic_names"])
+def test_a_request_that_leaves_something_out_is_not_a_full_one(driver, missing):
+    driver.enter("m")
+    said = {**JOIN, "member_epoch": 2}
+    del said[missing]
+    assert driver.beat("m", **said).assignment is None
+
+
 def test_partitions_change_hands_only_when_they_were_given_back(driver):
     topic_id = driver.topics.get("t").topic_id
     driver.enter("a")
@@ -81,6 +89,7 @@ def test_the_target_is_made_at_most_once_in_an_interval(driver):
         (2, {}, ErrorCode.NONE),
         (2, None, ErrorCode.FENCED_MEMBER_EPOCH),
         (2, "too much", ErrorCode.FENCED_MEMBER_EPOCH),
+        (2, {b"?" * 16: frozenset({0})}, ErrorCode.FENCED_MEMBER_EPOCH),
         (1, {}, ErrorCode.FENCED_MEMBER_EPOCH),
         (4, {}, ErrorCode.FENCED_MEMBER_EPOCH),
     ],
@@ -179,6 +188,35 @@ def test_who_does_not_give_back_in_time_is_out_though_it_sends_heartbeats(driver
         assert driver.beat("a", member_epoch=2).error is ErrorCode.NONE
     driver.tick(1_000)
     assert driver.beat("a", member_epoch=2).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("gives_back", [True, False])
+def test_after_a_restart_only_who_was_asked_to_give_something_back_has_a_time_for_that(driver, gives_back):
+    """And it is the whole time; whoever has nothing to give back only has to be heard of."""
+    driver.enter("a", rebalance_timeout_ms=10_000)
+    driver.tick(1_000)
+    if gives_back:
+        driver.enter("b")
+        driver.beat("a", member_epoch=2)
+        driver.tick(9_000)
+    driver.restart()
+    driver.tick(9_999)
+    assert driver.beat("a", member_epoch=2).error is ErrorCode.NONE
+    driver.tick(1)
+    expected = ErrorCode.UNKNOWN_MEMBER_ID if gives_back else ErrorCode.NONE
+    assert driver.beat("a", member_epoch=2).error is expected
+
+
+def test_who_gives_back_in_time_stays(driver):
+    topic_id = driver.topics.get("t").topic_id
+    driver.enter("a", rebalance_timeout_ms=10_000)
+    driver.tick(1_000)
+    driver.enter("b")
+    told = driver.beat("a", member_epoch=2).assignment
+    driver.tick(9_999)
+    driver.beat("a", member_epoch=2, owned={topic_id: told[topic_id]})
+    driver.tick(20_000)
+    assert driver.beat("a", member_epoch=3).error is ErrorCode.NONE
 
 
 def test_leaving_makes_an_empty_group_that_keeps_its_epochs(driver):

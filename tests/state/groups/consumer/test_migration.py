@@ -106,6 +106,29 @@ def test_a_classic_member_gives_back_and_is_told_to_join_again_until_it_has(driv
     assert {member.member_id: member.is_classic for member in described.members} == {member_id: True, "new": False}
 
 
+def test_up_the_epoch_goes_on_from_the_generation(driver):
+    """Also where a start finds nothing but the records: offsets of members name both."""
+    member_id = classic(driver)
+    for generation in (2, 3):
+        assert rejoin(driver, member_id).generation_id == generation
+        given = {member_id: assignment(0, 1, 2, 3)}
+        driver.sync(f"again-{generation}", member_id, generation, assignments=given)
+    driver.enter("new")
+    for _ in range(2):
+        group = driver.group()
+        assert (group.epoch, group.members[member_id].current.member_epoch) == (4, 3)
+        driver.restart()
+
+
+def test_down_who_leaves_is_told_when_it_is_durable(driver):
+    classic(driver)
+    driver.enter("new")
+    driver.hold = True
+    assert driver.beat("new", member_epoch=-1) is None
+    driver.settle()
+    assert list(driver.answers.values())[-1].member_epoch == -1
+
+
 def test_down_the_last_consumer_member_goes_and_the_others_are_a_classic_group(driver):
     member_id = classic(driver)
     driver.enter("new")
