@@ -1,4 +1,7 @@
-"""The journal in a bucket: what was acknowledged is there on an empty machine, and its successor has all of it."""
+"""The journal in a bucket: what was acknowledged is there on an empty machine, and its successor has all of it.
+
+Longer than most files: all of it is asked of one journal, on the same machines.
+"""
 
 import threading
 from pathlib import Path

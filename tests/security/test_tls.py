@@ -1,4 +1,7 @@
-"""TLS contexts are what the settings say, tried by handshakes in memory; a change that cannot be is none."""
+"""TLS contexts are what the settings say, tried by handshakes in memory; a change that cannot be is none.
+
+Longer than most files: every setting is tried by the same handshakes.
+"""
 
 import contextlib
 import datetime as dt

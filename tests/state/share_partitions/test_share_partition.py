@@ -1,4 +1,7 @@
-"""What may become of records in a share partition, rule by rule."""
+"""What may become of records in a share partition, rule by rule.
+
+Longer than most files: one test for each rule.
+"""
 
 from __future__ import annotations
 

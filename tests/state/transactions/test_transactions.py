@@ -1,4 +1,7 @@
-"""The rules of the transaction coordinator, one by one; what clients are answered was asked of Apache Kafka 4.3.1."""
+"""The rules of the transaction coordinator, one by one; what clients are answered was asked of Apache Kafka 4.3.1.
+
+Longer than most files: one test for each rule.
+"""
 
 import itertools
 

@@ -1,4 +1,7 @@
-"""Classic groups: the life of a group from its first join to its deletion, and what is refused."""
+"""Classic groups: the life of a group from its first join to its deletion, and what is refused.
+
+Longer than most files: a life has many turns, and each is one test.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From a classic group to a consumer group and back, while its members stay, and classic members in between."""
+"""From a classic group to a consumer group and back, while its members stay, and classic members in between.
+
+Longer than most files: it is both ways, and what lies between them.
+"""
 
 from __future__ import annotations
 
