@@ -225,6 +225,13 @@ def test_a_fetch_that_is_skipped_says_its_error_and_loses_no_news() -> None:
     assert made.answer(begin(made, session_id, 3), news, 0).listed == {"a"}
 
 
+def test_of_two_that_may_give_way_one_does_where_that_is_enough() -> None:
+    made = sessions(partitions_max=4)
+    first, second = opened(made, "ab"), opened(made, "cd")
+    assert opened(made, "wx", now_ms=200_000) != 0
+    assert (made.keys_of(first), made.keys_of(second), made.evicted) == ((), ("c", "d"), 1)
+
+
 def test_nobody_gives_way_where_that_makes_not_enough_room_and_all_who_must_where_it_does() -> None:
     made = sessions(partitions_max=4)
     stale, fresh = opened(made, "ab"), opened(made, "cd", now_ms=200_000)

@@ -186,6 +186,14 @@ def test_a_broken_value_is_told():
             read_share_record(record.key, value)
 
 
+def test_the_leader_of_an_update_is_replayed_and_one_that_names_none_changes_it_not():
+    states = ShareStates()
+    writes = [states.initialize(KEY, 1, 0, 0)]
+    writes += [states.write(KEY, StateWrite(1, leader_epoch, 0), 0) for leader_epoch in (3, -1, 5, -1)]
+    found = [replayed(writes[: length + 1]).find(KEY).leader_epoch for length in range(len(writes))]
+    assert found == [0, 3, 3, 5, 5]
+
+
 @pytest.mark.parametrize(
     ("first", "last", "count", "is_read"),
     [

@@ -379,6 +379,15 @@ def test_a_classic_member_that_asks_for_an_assignment_of_the_past_joins_again_in
     assert joined.member_id not in driver.group().members, "its time to ask for its assignment went on"
 
 
+def test_a_classic_member_that_is_not_heard_of_is_out_by_its_own_session(driver):
+    driver.enter("new")
+    joined = driver.join("join", protocols=protocols("t"), session_timeout_ms=10_000)
+    driver.tick(9_999)
+    assert joined.member_id in driver.group().members
+    driver.tick(1)
+    assert joined.member_id not in driver.group().members
+
+
 def test_a_classic_member_that_joins_and_never_syncs_is_out(driver):
     driver.enter("new")
     joined = driver.join("join", protocols=protocols("t"), session_timeout_ms=1_000_000)
