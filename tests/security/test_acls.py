@@ -5,7 +5,7 @@ import json
 import attrs
 import pytest
 
-from pipeline_broker.security.acl import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
+from pipeline_broker.security.acl import AclBinding, AclFilter, AclOperation, PatternType, PermissionType, ResourceType
 from pipeline_broker.security.acls import Acls, read_binding
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.metadata_records import RecordType, record_key
@@ -31,6 +31,27 @@ def key_of(columns):
 def test_a_rule_is_read_as_it_was_written():
     (record,) = Acls().add([RULE]).records
     assert read_binding(record.key, record.value) == RULE == read_binding(key_of(COLUMNS), None)
+
+
+OTHERS = {
+    "resource_type": (ResourceType.GROUP, ResourceType.ANY),
+    "resource_name": ("u", None),
+    "pattern_type": (PatternType.PREFIXED, PatternType.ANY),
+    "principal": ("User:bob", None),
+    "host": ("h", None),
+    "operation": (AclOperation.WRITE, AclOperation.ANY),
+    "permission": (PermissionType.DENY, PermissionType.ANY),
+}
+
+
+@pytest.mark.parametrize("field", OTHERS)
+def test_a_filter_means_a_rule_when_each_of_its_fields_does(field):
+    exact = AclFilter(**attrs.asdict(RULE, recurse=False))
+    other, whichever = OTHERS[field]
+    assert exact.matches(RULE)
+    assert attrs.evolve(exact, **{field: whichever}).matches(RULE)
+    assert not attrs.evolve(exact, **{field: other}).matches(RULE)
+    assert not exact.matches(attrs.evolve(RULE, **{field: other}))
 
 
 @pytest.mark.parametrize("kind", [PatternType.LITERAL, PatternType.PREFIXED])

@@ -156,6 +156,32 @@ def test_a_length_may_take_four_bytes_and_none_is_longer_or_left_open():
             distinguished_name(with_subject(subject_of(), serial=element(INTEGER, bytes(128), length=length)))
 
 
+def test_a_length_that_is_left_open_is_none_of_nothing():
+    with pytest.raises(ValueError):
+        distinguished_name(with_subject(subject_of(), serial=bytes([INTEGER, 0x80])))
+
+
+@pytest.mark.parametrize(
+    ("type_id", "expected"),
+    [
+        (b"\x27", "0.39"),
+        (b"\x28", "1.0"),
+        (b"\x4f\x01", "1.39.1"),
+        (b"\x50", "2.0"),
+        (b"\x78\x81\x00", "2.40.128"),
+        (b"\x88\x37\x03", "2.999.3"),
+    ],
+)
+def test_an_attribute_that_has_no_name_is_written_by_its_numbers(type_id, expected):
+    assert distinguished_name(with_subject(subject_of(type_id=type_id))) == f"{expected}=#0c0178"
+
+
+def test_a_subject_is_a_sequence_of_sets():
+    for subject in (element(SET), element(SEQUENCE, element(SEQUENCE))):
+        with pytest.raises(ValueError):
+            distinguished_name(with_subject(subject))
+
+
 def test_a_tag_of_several_bytes_is_a_value_error():
     """It is read as none of its first byte."""
     with pytest.raises(ValueError):

@@ -6,7 +6,13 @@ import json
 import pytest
 
 from pipeline_broker.config.broker_config import BrokerConfig
-from pipeline_broker.security.delegation_tokens import RENEWERS_MAX, TOKENS_MAX, DelegationTokens, TokenError
+from pipeline_broker.security.delegation_tokens import (
+    RENEWERS_MAX,
+    TOKENS_MAX,
+    DelegationTokens,
+    TokenError,
+    read_token,
+)
 from pipeline_broker.security.principal import KafkaPrincipal
 from pipeline_broker.security.sasl import AuthenticationFailedError
 from pipeline_broker.security.scram import SCRAM_MECHANISMS, ScramServer
@@ -57,7 +63,7 @@ def test_the_tokens_of_one_requester_and_the_renewers_of_a_token_are_bounded(tok
 
 @pytest.mark.parametrize(
     ("lifetime_ms", "expires_ms", "ends_ms"),
-    [(-1, DAY_MS, 7 * DAY_MS), (0, DAY_MS, 7 * DAY_MS), (5, 5, 5), (8 * DAY_MS, DAY_MS, 7 * DAY_MS)],
+    [(-1, DAY_MS, 7 * DAY_MS), (0, DAY_MS, 7 * DAY_MS), (1, 1, 1), (5, 5, 5), (8 * DAY_MS, DAY_MS, 7 * DAY_MS)],
 )
 def test_a_token_lasts_a_day_and_a_week_at_most(tokens, lifetime_ms, expires_ms, ends_ms):
     token = created(tokens, lifetime_ms=lifetime_ms)
@@ -132,6 +138,18 @@ def test_everybody_sees_its_own_and_what_it_may_describe(tokens):
     assert tokens.visible(ANN, [], lambda _: True) == []
 
 
+def test_what_is_on_its_way_decides_while_what_was_decided_before_becomes_durable(tokens):
+    created(tokens)
+    secret = tokens.secret("t")
+    _, shorter = tokens.expire(secret, ANN, 10, NOW)
+    _, longer = tokens.renew(secret, ANN, -1, NOW)
+    tokens.durable(shorter)
+    assert tokens.sweep(NOW + 10) is None, "it was renewed"
+    tokens.durable(longer)
+    assert tokens.sweep(NOW + 10) is None
+    assert tokens.sweep(NOW + DAY_MS + 1) is not None
+
+
 def test_expired_tokens_are_swept(tokens):
     created(tokens, lifetime_ms=5, token_id="short")
     kept = created(tokens, token_id="long")
@@ -180,6 +198,19 @@ def test_a_record_with_a_principal_that_is_none_is_told(tokens, pair):
     tokens.replay(key, record_value(json.dumps({**body, "owner": ["User", "ann"]})))
     with pytest.raises(CorruptStateRecordError):
         tokens.replay(key, record_value(json.dumps(body)))
+
+
+@pytest.mark.parametrize("name", ["issued_ms", "expires_ms", "ends_ms"])
+def test_times_of_a_record_are_from_1970_to_where_64_bits_end(name):
+    times = {"issued_ms": 1, "expires_ms": 1, "ends_ms": 1}
+    body = {"owner": ["User", "ann"], "requester": ["User", "bob"], "renewers": [["User", "cat"]], **times}
+    key = record_key(RecordType.DELEGATION_TOKEN, "t")
+    for value in (0, 2**63 - 1):
+        token_id, token = read_token(key, record_value(json.dumps({**body, name: value})))
+        assert (token_id, getattr(token, name)) == ("t", value)
+    for value in (-1, 2**63, True, None):
+        with pytest.raises(CorruptStateRecordError):
+            read_token(key, record_value(json.dumps({**body, name: value})))
 
 
 @pytest.mark.parametrize("body", ["", "[]", "{}", '{"owner": ["User"]}'])

@@ -78,6 +78,15 @@ def test_what_cannot_be_read_is_one_line_without_secrets(text):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "has_hint"), [(f"{MODULE} required user_a=a@b;", True), (f"{MODULE} required user_a;", False)]
+)
+def test_where_a_value_stands_the_refusal_says_that_it_can_be_quoted(text, has_hint):
+    with pytest.raises(ConfigError) as caught:
+        parse_jaas(text, MODULE)
+    assert ("must be quoted" in str(caught.value)) is has_hint
+
+
 def test_an_entry_is_printed_without_its_options():
     assert SECRET not in repr(parse_jaas(f'{MODULE} required user_a="{SECRET}";', MODULE))
 

@@ -26,6 +26,7 @@ def refused(server, token):
     with pytest.raises(AuthenticationFailedError) as caught:
         server.receive(token)
     assert not server.is_complete
+    assert (server.name, server.owner, server.expires_ms, server.is_token) == ("", None, None, False)
     return caught.value
 
 

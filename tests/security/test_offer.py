@@ -1,11 +1,15 @@
 """What a listener offers follows from lines that work for Kafka too; what is wrong is one line without a secret."""
 
+import base64
 import hashlib
 
 import pytest
 
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.security.delegation_tokens import DelegationTokens
 from pipeline_broker.security.offer import read_offer
+from pipeline_broker.security.principal import KafkaPrincipal
 from pipeline_broker.security.sasl import AuthenticationFailedError
 from pipeline_broker.security.scram import SCRAM_MECHANISMS
 from pipeline_broker.security.scram_users import ScramUsers, Upsertion
@@ -76,7 +80,9 @@ def test_the_password_of_the_broker_itself_lets_no_client_in():
 
 def test_the_default_limit_is_kafkas():
     assert offer(plain()).frame_bytes_max == 524288
-    assert offer(plain(**{"connections.max.reauth.ms": "-1"})).lifetimes_ms_max == {"PLAIN": 0}
+    for settings in ({}, {"connections.max.reauth.ms": "0"}, {"connections.max.reauth.ms": "-1"}):
+        assert offer(plain(**settings)).lifetimes_ms_max == {"PLAIN": 0}
+    assert offer(plain(**{"connections.max.reauth.ms": "1"})).lifetimes_ms_max == {"PLAIN": 1}
 
 
 def test_a_scram_user_of_the_line_looks_like_one_that_does_not_exist():
@@ -102,6 +108,71 @@ def test_a_scram_user_with_a_record_counts_at_once():
     _, write = users.alter([], [Upsertion("eve", 1, 4096, b"salt", salted)])
     users.durable(write)
     prove(begin(), "eve", "pencil")
+
+
+URL = "sasl.oauthbearer.jwks.endpoint.url"
+AUDIENCE, ISSUER = "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.expected.issuer"
+SUBJECT, SCOPE = "sasl.oauthbearer.sub.claim.name", "sasl.oauthbearer.scope.claim.name"
+SKEW = "sasl.oauthbearer.clock.skew.seconds"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said", "name"),
+    [
+        ({}, {}, "alice"),
+        ({}, {"exp": NOW_SECONDS - 29}, "alice"),
+        ({}, {"exp": NOW_SECONDS - 30}, None),
+        ({SKEW: "0"}, {"exp": NOW_SECONDS}, None),
+        ({SKEW: "0"}, {"exp": NOW_SECONDS + 1}, "alice"),
+        ({SKEW: "60", f"oauthbearer.{SKEW}": "0"}, {"exp": NOW_SECONDS - 1}, None),
+        ({AUDIENCE: "x, broker"}, {"aud": "broker"}, "alice"),
+        ({AUDIENCE: "x, broker"}, {"aud": "y"}, None),
+        ({AUDIENCE: "x"}, {}, None),
+        ({AUDIENCE: ""}, {"aud": "y"}, "alice"),
+        ({ISSUER: "us"}, {"iss": "us"}, "alice"),
+        ({ISSUER: "us"}, {}, None),
+        ({ISSUER: ""}, {"iss": "them"}, "alice"),
+        ({SUBJECT: "who"}, {"who": "bob"}, "bob"),
+        ({SUBJECT: ""}, {"who": "bob"}, "alice"),
+        ({}, {"scope": ["a", "a"]}, None),
+        ({SCOPE: "roles"}, {"scope": ["a", "a"]}, "alice"),
+        ({SCOPE: "roles"}, {"roles": ["a", "a"]}, None),
+        ({SCOPE: ""}, {"scope": ["a", "a"]}, None),
+    ],
+)
+def test_what_a_token_must_say_is_set_in_kafkas_words_for_all_or_for_the_mechanism(tmp_path, settings, said, name):
+    path = write_keys(tmp_path / "jwks.json", jwk(rsa_key(), "r"))
+    made = offer({"sasl.enabled.mechanisms": "OAUTHBEARER", URL: f"file://{path}", **settings})
+    server = made.servers["OAUTHBEARER"]()
+    server.receive(initial(token(**said)))
+    assert (server.is_complete, server.name) == (name is not None, name or "")
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_delegation_token_opens_the_door_of_scram_where_there_are_tokens(is_known):
+    tokens = DelegationTokens(BrokerConfig(delegation_token_secret_key="a secret"))
+    ann = KafkaPrincipal("User", "ann")
+    _, write = tokens.create("t", ann, ann, (), -1, NOW_SECONDS * 1000)
+    tokens.durable(write)
+    made = offer({"sasl.enabled.mechanisms": "SCRAM-SHA-256"}, ScramUsers(tokens if is_known else None))
+    client = ScramClient("sha256", "t", base64.b64encode(tokens.secret("t")).decode(), extensions=",tokenauth=true")
+    server = made.servers["SCRAM-SHA-256"]()
+    if is_known:
+        assert client.accepts(server.receive(client.final(server.receive(client.first()))))
+        assert (server.owner, server.is_token, server.expires_ms) == (ann, True, NOW_SECONDS * 1000 + 86_400_000)
+    else:
+        with pytest.raises(AuthenticationFailedError):
+            server.receive(client.final(server.receive(client.first())))
+
+
+def test_a_clock_cannot_be_wrong_by_less_than_nothing(tmp_path):
+    path = write_keys(tmp_path / "jwks.json", jwk(rsa_key(), "r"))
+    with pytest.raises(ConfigError, match="at least 0"):
+        offer({"sasl.enabled.mechanisms": "OAUTHBEARER", URL: f"file://{path}", SKEW: "-1"})
+
+
+def test_a_frame_has_a_byte_at_least():
+    assert offer(plain(**{"sasl.server.max.receive.size": "1"})).frame_bytes_max == 1
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,7 @@ def test_another_authorization_id_is_refused_only_when_the_password_is_right():
 
 def test_a_token_that_is_too_long_is_refused():
     assert refusal(b"\0alice\0" + b"x" * TOKEN_BYTES_MAX) is None
+    assert refusal(b"\0alice\0".ljust(TOKEN_BYTES_MAX, b"x")) == WRONG, "it is only wrong"
 
 
 def test_after_its_end_a_conversation_takes_nothing():

@@ -29,6 +29,7 @@ KAFKAS_EXAMPLE = (
         ("RULE:CN=(\\w+)/u-$1/", "CN=Zoë", None),
         ("RULE:CN=(\\w+)/u-$1/", "CN=Duke,O=x", None),
         ("RULE:CN=(?<user>\\w+)/${user}/", "CN=Duke", "Duke"),
+        ("RULE:CN=(?<first>x)?(?<user>\\w+)/${first}-${user}/", "CN=Duke", "-Duke"),
         ("RULE:CN=(\\w+)/$1$2/", "CN=Duke", "Duke$2"),
         ("RULE:CN=(\\w+)/$12/", "CN=Duke", "Duke2"),
         ("RULE:CN=(x)?(\\w+)/$1-$2/", "CN=Duke", "-Duke"),

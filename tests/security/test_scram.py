@@ -63,6 +63,8 @@ def test_the_right_proof_with_a_sign_that_is_not_of_base64_is_refused():
     server, client = server_of(), client_of()
     final = client.final(server.receive(client.first()))
     assert refused(server, final.replace(b",p=", b",p=!")) is None
+    server, client = server_of(), client_of()
+    assert refused(server, client.final(server.receive(client.first())) + b"==") is None, "nor what ends in too many"
 
 
 def test_the_example_of_rfc_7677_is_proved():

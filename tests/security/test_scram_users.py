@@ -4,6 +4,7 @@ What is expected of changes was asked of Apache Kafka 4.3.1; where it answers an
 UNKNOWN_SERVER_ERROR, this broker says what is wrong.
 """
 
+import json
 from collections import Counter
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.security.scram import SCRAM_MECHANISMS, ScramCredential
-from pipeline_broker.security.scram_users import Deletion, Refusal, ScramUsers, Upsertion
+from pipeline_broker.security.scram_users import Deletion, Refusal, ScramUsers, Upsertion, read_credential
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.wire.error import ErrorCode
 
@@ -117,8 +118,33 @@ def test_what_is_on_its_way_counts_for_the_next_decision(users):
     assert answers == {"bob": None}
     users.durable(first)
     assert users.users() == []
+    answers, _ = users.alter([Deletion("bob", 1)], [])
+    assert answers == {"bob": None}, "it is on its way still"
+    answers, second = users.alter([], [upsert("bob", 1, 5000)])
     users.durable(second)
     assert users.iterations("bob") == [(SHA_256, 5000)]
+
+
+def test_a_user_that_is_on_its_way_can_be_deleted(users):
+    _, first = users.alter([], [upsert("eve")])
+    answers, second = users.alter([Deletion("eve", 1)], [])
+    assert answers == {"eve": None}
+    users.durable(first)
+    users.durable(second)
+    assert users.users() == ["bob"]
+
+
+@pytest.mark.parametrize(
+    ("iterations", "is_read"), [(0, False), (1, True), (16384, True), (16385, False), (True, False)]
+)
+def test_iterations_of_a_record_have_a_range(iterations, is_read):
+    value = json.dumps({"salt": "", "stored_key": "", "server_key": "", "iterations": iterations}).encode()
+    record = b'\0\5["u","SCRAM-SHA-256"]', b"\0\0" + value
+    if is_read:
+        assert read_credential(*record)[1].iterations == iterations
+    else:
+        with pytest.raises(CorruptStateRecordError):
+            read_credential(*record)
 
 
 def test_an_unknown_user_looks_like_the_others_each_time_and_after_a_restart():
@@ -131,7 +157,26 @@ def test_an_unknown_user_looks_like_the_others_each_time_and_after_a_restart():
     assert (len(decoy.salt), decoy.iterations) == (20, 8192)
     assert decoy == users.credential(SHA_256, "nobody") == replayed(write).credential(SHA_256, "nobody")
     assert decoy.salt != users.credential(SHA_256, "nobody else").salt
-    assert len(users.credential(SHA_512, "nobody").stored_key) == SHA_512.hash_size
+    for mechanism in (SHA_256, SHA_512):
+        decoy = users.credential(mechanism, "nobody")
+        assert (len(decoy.stored_key), len(decoy.server_key)) == (mechanism.hash_size, mechanism.hash_size)
+
+
+def test_the_key_of_what_nobody_has_is_written_once_in_the_life_of_a_cluster():
+    users = ScramUsers()
+    _, first = users.alter([], [upsert("a")])
+    _, second = users.alter([], [upsert("b")])
+    _, later = replayed(first).alter([], [upsert("c")])
+    _, without = users.alter([Deletion("a", 1)], [])
+    assert [len(write.records) for write in (first, second, later, without)] == [2, 1, 1, 1]
+
+
+def test_the_key_is_not_written_before_there_is_a_user():
+    """Whoever reads the records of a cluster without users sees that it never had any."""
+    users = ScramUsers()
+    assert users.alter([Deletion("a", 1)], []) == ({"a": NOBODY}, None)
+    (_, write) = users.alter([], [upsert("a")])
+    assert len(write.records) == 2
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([None, 4096, 8192]), st.integers(0, 2))))
@@ -176,6 +221,8 @@ def test_records_of_others_are_read_past(users):
         (b'\0\5["u","SCRAM-SHA-256"]', b"\0\0[]"),
         (b'\0\5["u","SCRAM-SHA-256"]', b'\0\0{"salt":"hunter2"}'),
         (b'\0\5["",""]', None),
+        (b'\0\5["u",1]', None),
+        (b'\0\5[1,"SCRAM-SHA-256"]', None),
     ],
 )
 def test_a_record_that_makes_no_sense_is_an_error_that_shows_nothing_of_its_value(key, value):

@@ -248,9 +248,59 @@ def test_a_file_without_a_key_of_use_is_refused_at_the_start(tmp_path, content):
         KeyFile(path)
 
 
+def test_a_file_is_read_up_to_its_bounds(tmp_path):
+    """A mebibyte and a thousand keys, the last of which counts as the first one does."""
+    keys = [jwk(rsa_key(), str(number)) for number in range(1000)]
+    path = tmp_path / "jwks.json"
+    text = json.dumps({"keys": keys})
+    path.write_text(text + " " * ((1 << 20) - len(text)))
+    assert path.stat().st_size == 1 << 20
+    validate = validator(path)
+    for key_id in ("0", "999"):
+        assert validate(token(headers={"kid": key_id})) == ALICE
+    with path.open("a") as file:
+        file.write(" ")
+    with pytest.raises(ConfigError, match="larger than"):
+        KeyFile(path)
+
+
+@pytest.mark.parametrize(("content", "said"), [('{"keys": {"a": 1}}', "is not a list"), ("{}", "is not a JSON object")])
+def test_the_refusal_of_a_file_says_what_is_wrong_with_its_form(tmp_path, content, said):
+    path = tmp_path / "jwks.json"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=said):
+        KeyFile(path)
+
+
+def test_a_token_may_last_for_long_and_not_for_longer_than_a_time_can_be(validate):
+    assert validate(token(exp=2**40)) == BearerToken("alice", 2**40 * 1000)
+    assert "is no time" in refused(validate, token(exp=2**40 + 1))
+    assert "is no time" in refused(validate, token(nbf=-1))
+    assert validate(token(nbf=0)) == ALICE
+
+
 def test_a_missing_file_is_refused_at_the_start(tmp_path):
     with pytest.raises(ConfigError, match="No such file"):
         KeyFile(tmp_path / "missing.json")
+
+
+def test_a_token_that_names_no_key_is_refused_before_a_key_is_looked_for(validate):
+    assert refused(validate, token(headers={})) == "it has no kid, or extensions that must be understood"
+
+
+@pytest.mark.parametrize("name", ["exp", "iat", "nbf"])
+def test_true_is_no_time(path, name):
+    assert "is no time" in refused(validator(path, now_seconds=0), token(**{"iat": 0, name: True}))
+
+
+@pytest.mark.parametrize("scope", ["a b", ["a", "b"], []])
+def test_a_scope_is_a_text_or_texts(validate, scope):
+    assert validate(token(scope=scope)) == ALICE
+
+
+@pytest.mark.parametrize("scope", [" ", [" "], ["a", ""], [1], 1, {}])
+def test_a_scope_of_anything_else_proves_nothing(validate, scope):
+    assert "its scope" in refused(validate, token(scope=scope))
 
 
 def test_a_key_that_names_its_algorithm_checks_no_other(tmp_path):
@@ -263,7 +313,9 @@ def test_a_file_url_names_its_file():
     assert str(key_file_path("file:///etc/a%20b.json")) == "/etc/a b.json"
 
 
-@pytest.mark.parametrize("url", ["https://idp.example/jwks", "http://x", "file://host/x", "jwks.json", "/etc/x", ""])
+@pytest.mark.parametrize(
+    "url", ["https://idp.example/jwks", "http://x", "file://host/x", "jwks.json", "/etc/x", "file:x", ""]
+)
 def test_any_other_url_is_refused_in_one_line(url):
     with pytest.raises(ConfigError, match="from a file") as caught:
         key_file_path(url)

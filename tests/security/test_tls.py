@@ -1,4 +1,7 @@
-"""TLS contexts are what the settings say, tried by handshakes in memory; a change that cannot be is none."""
+"""TLS contexts are what the settings say, tried by handshakes in memory; a change that cannot be is none.
+
+Longer than most files: every setting is tried by the same handshakes.
+"""
 
 import contextlib
 import datetime as dt
@@ -6,6 +9,7 @@ import os
 import ssl
 import subprocess
 import tempfile
+from pathlib import Path
 
 import pytest
 import trustme
@@ -18,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.security.pem import FILE_BYTES_MAX, read_key_store
 from pipeline_broker.security.principal import ANONYMOUS
 from pipeline_broker.security.tls import TlsContexts
 
@@ -245,7 +250,9 @@ def test_suites_can_be_chosen_by_javas_names(settings):
         ({"ssl.client.auth": "required"}, "needs ssl.truststore"),
         ({"ssl.truststore.location": "/dev/null"}, "ssl.truststore.type: JKS"),
         ({"ssl.truststore.location": "/a.pem"}, "set ssl.truststore.type=PEM and ssl.truststore.location=/a.pem"),
-        ({"ssl.truststore.location": "/dev/null", "ssl.truststore.type": "PEM"}, "no certificate"),
+        ({"ssl.truststore.location": "/dev/null", "ssl.truststore.type": "PEM"}, "location: there is no certificate"),
+        ({"ssl.truststore.certificates": "x", "ssl.truststore.type": "PEM"}, "certificates: there is no certificate"),
+        ({"ssl.truststore.location": "/a.jks"}, "keytool -importkeystore -srckeystore /a.jks"),
         ({"ssl.enabled.protocols": "TLSv1.1,TLSv1.2"}, "TLSv1.1"),
         ({"ssl.protocol": "SSLv3"}, "SSLv3"),
         ({"ssl.cipher.suites": "TLS_RSA_WITH_NULL_SHA"}, "TLS_RSA_WITH_NULL_SHA"),
@@ -263,6 +270,49 @@ def test_settings_that_cannot_be_used_are_one_line(settings, change, said):
         TlsContexts({**settings, **change})
     assert "\n" not in str(caught.value)
     assert "secret-1" not in str(caught.value)
+
+
+def test_a_suite_that_was_chosen_is_spoken_although_stronger_ones_are_known(settings):
+    suite = {"ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}
+    assert (
+        handshake(TlsContexts({**settings, **suite}).context(), client_context())
+        .cipher()[0]
+        .endswith("AES128-GCM-SHA256")
+    )
+
+
+def test_where_no_version_is_named_all_that_are_allowed_are_spoken(settings):
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        context = TlsContexts({**settings, "ssl.enabled.protocols": ""}).context()
+        assert handshake(context, client_context(lowest=version, highest=version))
+
+
+def test_nobody_has_the_keys_made_anew_and_the_brokers_order_of_suites_counts(settings):
+    wanted = ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    assert TlsContexts(settings).context().options & (wanted | ssl.OP_NO_SSLv3) == wanted | ssl.OP_NO_SSLv3
+
+
+@pytest.mark.parametrize("missing", ["ssl.keystore.key", "ssl.keystore.certificate.chain"])
+def test_of_a_store_in_the_settings_both_halves_are_needed(missing):
+    settings = inline()
+    del settings[missing]
+    with pytest.raises(ConfigError, match=r"needs ssl\.keystore\.location, or"):
+        TlsContexts(settings)
+
+
+def test_a_store_with_two_keys_is_refused():
+    with pytest.raises(ConfigError, match="one private key"):
+        TlsContexts(inline(**{"ssl.keystore.key": key(SERVER) + key(CLIENT)}))
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda body: body[: len(body) // 4 * 4 - 3], lambda body: body + "==="], ids=["cut", "padded"]
+)
+def test_a_damaged_block_is_told_by_what_it_is(damage):
+    first, *body, last = chain(SERVER).splitlines()
+    text = f"{first}\n{damage(''.join(body).rstrip('='))}\n{last}\n"
+    with pytest.raises(ConfigError, match="a certificate in it is damaged"):
+        TlsContexts(inline(**{"ssl.keystore.certificate.chain": text}))
 
 
 def test_a_key_without_a_certificate_is_refused(tmp_path):
@@ -288,6 +338,51 @@ def test_the_way_from_a_java_store_that_the_refusal_names_leads_here(tmp_path):
     subprocess.run(convert, check=True, capture_output=True)
     contexts = TlsContexts({"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)})
     assert handshake(contexts.context(), client_context())
+
+
+def test_a_store_is_read_up_to_its_bound_and_its_blocks_have_their_usual_form(settings):
+    """16 MiB, with any comment around; lines of 64 letters, which every reader of PEM takes."""
+    path = Path(settings["ssl.keystore.location"])
+    text = path.read_text().replace("-----\n", "-----\n ").replace("\n", "\n\n")
+    path.write_text(text.ljust(FILE_BYTES_MAX, "#"))
+    store = read_key_store(settings)
+    lines = [line for block in (store.key, *store.chain) for line in block.splitlines()]
+    assert max(len(line) for line in lines if not line.startswith("-")) == 64
+    assert store.chain == (chain(SERVER),)
+    with path.open("a") as file:
+        file.write("#")
+    with pytest.raises(ConfigError, match="is larger than"):
+        read_key_store(settings)
+
+
+def test_the_same_certificate_is_loaded_again_without_being_asked_for_its_names(settings):
+    contexts = TlsContexts(settings)
+    before = contexts.context()
+    contexts.reload()
+    assert contexts.context() is not before
+
+
+@pytest.mark.parametrize(
+    ("change", "is_served"),
+    [
+        ({"ssl.protocol": "TLS"}, True),
+        ({"ssl.protocol": "TLSv1.3"}, True),
+        ({"ssl.protocol": "SSL"}, False),
+        ({"ssl.enabled.protocols": "TLS"}, False),
+    ],
+)
+def test_only_javas_name_of_the_context_may_leave_the_version_open(settings, change, is_served):
+    if is_served:
+        assert handshake(TlsContexts({**settings, **change}).context(), client_context())
+    else:
+        with pytest.raises(ConfigError, match="is not allowed"):
+            TlsContexts({**settings, **change})
+
+
+def test_a_certificate_that_is_trusted_itself_needs_nobody_who_vouches_for_it(settings):
+    """As in Java: what is in the trust store is trusted, an authority or not."""
+    trusting = {**with_trust(settings), "ssl.truststore.certificates": chain(STRANGERS_CLIENT)}
+    assert handshake(TlsContexts(trusting).context(), client_context(STRANGERS_CLIENT))
 
 
 def test_a_reload_of_the_same_path_counts_from_the_next_connection_on(settings, tmp_path):

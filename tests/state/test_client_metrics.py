@@ -62,6 +62,14 @@ def test_who_asks_before_it_may_is_throttled_until_the_interval_is_over(cluster)
     assert metrics.subscription(ID, CLIENT, NOW + 300_000) == told
 
 
+@pytest.mark.parametrize("number", range(20))
+def test_ids_of_answers_fit_into_their_field_and_differ_between_clients(cluster, number):
+    metrics = ClientMetrics(cluster)
+    found = {metrics.subscription(bytes([number, each] * 8), CLIENT, NOW).subscription_id for each in range(20)}
+    assert len(found) == 20
+    assert all(-(2**31) <= each < 2**31 for each in found)
+
+
 def test_a_change_of_what_is_wanted_is_told_at_once_and_makes_the_old_answer_unknown(cluster):
     metrics = ClientMetrics(cluster)
     before = metrics.subscription(ID, CLIENT, NOW)

@@ -160,6 +160,87 @@ def test_a_session_that_outgrows_the_room_is_closed() -> None:
     assert made.partitions == 0
 
 
+def test_a_session_that_grows_has_others_give_way_only_when_it_must_and_they_are_no_larger_than_it_will_be() -> None:
+    made = sessions(slots=2, partitions_max=5)
+    old, growing = opened(made, "abc"), opened(made, "x")
+    for now_ms in (60_000, 120_000):
+        assert begin(made, old, now_ms // 60_000, now_ms=now_ms).error is ErrorCode.NONE
+
+    assert begin(made, growing, 1, "y", now_ms=120_001).error is ErrorCode.NONE
+    assert (made.keys_of(old), made.keys_of(growing)) == (("a", "b", "c"), ("x", "y")), "it fits exactly"
+    assert begin(made, growing, 2, "z", now_ms=120_001).error is ErrorCode.NONE
+    assert (made.keys_of(old), made.keys_of(growing)) == ((), ("x", "y", "z"))
+    assert (made.evicted, made.partitions, len(made)) == (1, 3, 1)
+
+
+def test_of_sessions_that_are_stale_the_one_unused_for_longest_gives_way() -> None:
+    made = sessions(slots=2)
+    first, second = opened(made, "a"), opened(made, "b")
+    begin(made, first, 1, now_ms=1)
+    assert opened(made, "c", now_ms=120_000) == 0, "unused for that long is not stale yet"
+    assert opened(made, "c", now_ms=120_002) != 0
+    assert (made.keys_of(first), made.keys_of(second), made.evicted) == (("a",), (), 1)
+
+
+def test_ids_of_sessions_are_positive_and_no_two_are_the_same() -> None:
+    """Also where chance gives out one again: a client would read in the session of another."""
+    drawn = iter([7, 7, 2**31 - 1, 1])
+    bounds = set()
+
+    class Drawn(Random):
+        def randrange(self, start: int, stop: int) -> int:
+            bounds.add((start, stop - 1))
+            return next(drawn)
+
+    made = FetchSessions(Drawn())
+    assert [opened(made, "a") for _ in range(3)] == [7, 2**31 - 1, 1]
+    assert bounds == {(1, 2**31 - 1)}
+
+
+def test_a_session_fits_that_takes_all_the_room_and_nobody_gives_way_for_it() -> None:
+    made = sessions(partitions_max=3)
+    assert opened(made, "a") != 0
+    assert opened(made, "bc", now_ms=500_000) != 0
+    assert (len(made), made.evicted) == (2, 0)
+
+
+def test_what_must_be_told_is_told_though_nothing_moved() -> None:
+    made = sessions()
+    session_id = opened(made, "ab")
+    found = [PartitionAnswer("a", 0, 0, must_tell=True), PartitionAnswer("b", 0, 0)]
+    assert made.answer(begin(made, session_id, 1), found, 0).listed == {"a"}
+
+
+def test_a_fetch_that_is_skipped_says_its_error_and_loses_no_news() -> None:
+    made = sessions()
+    session_id = opened(made, "a")
+    assert made.skip(begin(made, 0, 0, "a")) is ErrorCode.NONE, "of no session"
+    assert made.skip(begin(made, session_id, 7)) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert made.skip(begin(made, session_id + 1, 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    overtaken, latest = begin(made, session_id, 1), begin(made, session_id, 2)
+    assert (overtaken.error, latest.error) == (ErrorCode.NONE, ErrorCode.NONE)
+    assert made.skip(overtaken) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert made.skip(latest) is ErrorCode.NONE
+    news = [PartitionAnswer("a", 5, 0)]
+    assert made.answer(begin(made, session_id, 3), news, 0).listed == {"a"}
+
+
+def test_of_two_that_may_give_way_one_does_where_that_is_enough() -> None:
+    made = sessions(partitions_max=4)
+    first, second = opened(made, "ab"), opened(made, "cd")
+    assert opened(made, "wx", now_ms=200_000) != 0
+    assert (made.keys_of(first), made.keys_of(second), made.evicted) == ((), ("c", "d"), 1)
+
+
+def test_nobody_gives_way_where_that_makes_not_enough_room_and_all_who_must_where_it_does() -> None:
+    made = sessions(partitions_max=4)
+    stale, fresh = opened(made, "ab"), opened(made, "cd", now_ms=200_000)
+    assert opened(made, "wxyz", now_ms=200_001) == 0
+    assert (made.keys_of(stale), made.keys_of(fresh), made.evicted) == (("a", "b"), ("c", "d"), 0)
+    assert opened(made, "wxyz", now_ms=400_000) != 0, "as large as all together may be"
+    assert (len(made), made.partitions, made.evicted) == (1, 4, 2)
+
+
 @pytest.mark.parametrize(("unknown", "is_kept"), [(1_000, True), (1_001, False)])
 def test_a_session_of_partitions_that_do_not_exist_is_not_kept(unknown, is_kept) -> None:
     made = sessions()

@@ -6,11 +6,16 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from pipeline_broker.state.group_records import CommittedOffset, OffsetKey
 from pipeline_broker.state.groups import commits
 from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
 from pipeline_broker.state.groups.commits import CommitRequest, FetchTopic, PartitionCommit
+from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
+from pipeline_broker.state.groups.memory import GroupMemory
+from pipeline_broker.state.groups.offset_expiry import expired
 from pipeline_broker.state.groups.settings import GroupSettings
+from pipeline_broker.state.offsets import CommittedOffsets
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import Driver
 from tests.state.replaying import replay_group
@@ -182,6 +187,31 @@ def test_commit_with_its_own_retention() -> None:
     driver.tick(20_000)
     assert offsets(driver.coordinator) == {}
     assert driver.coordinator.list_groups() == []
+
+
+def test_a_group_that_is_being_deleted_keeps_no_other_from_expiring() -> None:
+    driver = Driver(SETTINGS)
+    for group_id in ("a", "b"):
+        commit(driver, group_id)
+    driver.hold = True
+    driver.delete("a")
+    driver.tick(RETENTION_MS + 10_000)
+    assert [write.subject for write in driver.pending] == ["a", "b"]
+    driver.settle()
+    assert driver.coordinator.list_groups() == []
+
+
+def test_a_time_of_its_own_counts_also_where_it_is_1970() -> None:
+    """Whatever wrote the record: only a negative one leaves the time to the broker."""
+    group, offsets = ConsumerGroup(group_id="g"), CommittedOffsets(GroupMemory(1 << 20))
+    keys = [OffsetKey("g", "t", partition) for partition in range(3)]
+    times = (0, 5, -1)
+    changes = [(key, CommittedOffset(1, -1, "", 1, time)) for key, time in zip(keys, times, strict=True)]
+    offsets.apply(offsets.change(changes))
+    assert expired(group, offsets, 1_000, 4) == keys[:1]
+    assert expired(group, offsets, 1_000, 5) == keys[:2]
+    assert expired(group, offsets, 1_000, 1_000) == keys[:2]
+    assert expired(group, offsets, 1_000, 1_001) == keys
 
 
 def test_offsets_of_a_consumed_topic_do_not_expire() -> None:

@@ -35,6 +35,7 @@ class Lives(RuleBasedStateMachine):
         self.model: dict[int, Model] = {}
         self.now_ms = 0
         self.tokens = 0
+        self.expired = 0
         self.total = dict.fromkeys(range(4), 0)
         self.decided = dict.fromkeys(range(4), 0)
 
@@ -88,6 +89,7 @@ class Lives(RuleBasedStateMachine):
         due = [token for token, model in self.model.items() if model.deadline_ms <= self.now_ms]
         found = self.fetches.advance(self.now_ms)
         assert sorted(found) == due
+        self.expired += len(due)
         assert [self.model[token].deadline_ms for token in found] == sorted(self.model[t].deadline_ms for t in due)
         self.gone(due)
 
@@ -105,7 +107,10 @@ class Lives(RuleBasedStateMachine):
         assert len(self.fetches) == len(self.model)
         deadlines = [model.deadline_ms for model in self.model.values()]
         assert self.fetches.next_deadline_ms() == min(deadlines, default=None)
-        assert set(self.fetches._by_partition) == {key for model in self.model.values() for key in model.found}
+        watched = [key for model in self.model.values() for key in model.found]
+        assert {key for key in range(4) if self.fetches.is_watched(key)} == set(watched)
+        assert (self.fetches.watched, self.fetches.expired) == (len(watched), self.expired)
+        assert all(set(self.fetches.partitions_of(token)) == set(model.found) for token, model in self.model.items())
 
 
 TestParkedFetches = Lives.TestCase

@@ -14,7 +14,7 @@ from pipeline_broker.state.metadata_records import (
     topic_name,
     topic_record,
 )
-from pipeline_broker.state.topic_rules import TopicError
+from pipeline_broker.state.topic_rules import PARTITIONS_MAX, TopicError
 from pipeline_broker.state.topics import NewTopic, TopicCatalogue, duplicates
 from pipeline_broker.wire.error import ErrorCode
 
@@ -101,6 +101,24 @@ def test_growth_that_is_refused(count, assignments, code) -> None:
     with pytest.raises(TopicError) as refused:
         made.add_partitions("a", count, assignments)
     assert refused.value.code is code
+
+
+def test_partitions_that_are_placed_by_hand_are_no_more_than_a_topic_may_have() -> None:
+    made = catalogue()
+    placed = [(number, [1]) for number in range(PARTITIONS_MAX + 1)]
+    with pytest.raises(TopicError) as refused:
+        made.create(NewTopic(name="t", topic_id=ID, assignments=placed))
+    assert refused.value.code is ErrorCode.INVALID_PARTITIONS
+
+
+def test_all_topics_together_have_a_bound() -> None:
+    made = catalogue()
+    created(made, "t", partitions=3)
+    made.check_room(2, 5)
+    with pytest.raises(TopicError) as refused:
+        made.check_room(3, 5)
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+    assert "has 3 partitions; with 3 more it would have more than 5" in refused.value.message
 
 
 def test_changes_of_a_topic_that_is_not_there() -> None:

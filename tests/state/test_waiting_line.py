@@ -31,6 +31,15 @@ def test_first_come_first_served_and_never_more_than_there_are_places(places, mo
         assert not waiting or len(inside) == places, "a place stays empty while one waits"
         assert waiting == sorted(waiting)
         assert len(line) == len(inside) + len(waiting)
+        assert {one for one in range(arrived) if one in line} == {*inside, *waiting}
+
+
+def test_who_has_a_place_takes_no_second_one():
+    line = WaitingLine(2)
+    assert [line.enter(token) for token in "aaab"] == [True] * 4
+    line.leave("a")
+    assert line.enter("c")
+    assert not line.enter("d")
 
 
 def test_who_never_came_may_leave():

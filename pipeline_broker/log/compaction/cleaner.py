@@ -52,19 +52,6 @@ class RoundParameters:
     """By producer id; producers that were forgotten are not in here."""
 
 
-@attrs.define(slots=True)
-class RoundStatistics:
-    """What a round read and what it left."""
-
-    batches_read: int = 0
-    bytes_read: int = 0
-    records_read: int = 0
-    batches_written: int = 0
-    bytes_written: int = 0
-    records_written: int = 0
-    keyless_records: int = 0
-
-
 class DirtyPart:
     """Maps the keys of the dirty segments, one after the other, until the map is full."""
 
@@ -114,21 +101,13 @@ class CleaningRound:
         self._parameters = parameters
         self._transactions = TransactionsRead(aborted)
         self._new_horizon_ms = min(parameters.now_ms + parameters.delete_retention_ms, TIME_MS_MAX)
-        self.statistics = RoundStatistics()
 
     def clean(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """What the segment that replaces this group holds."""
-        statistics = self.statistics
         for header, batch in batches:
             check_batch(header, batch)
-            statistics.batches_read += 1
-            statistics.bytes_read += header.size_bytes
-            statistics.records_read += header.record_count
             cleaned = self._clean_control(header, batch) if header.is_control else self._clean_data(header, batch)
             if cleaned is not None:
-                statistics.batches_written += 1
-                statistics.bytes_written += cleaned[0].size_bytes
-                statistics.records_written += cleaned[0].record_count
                 yield cleaned
 
     def take_aborted(self) -> list[AbortedTransaction]:
@@ -170,7 +149,6 @@ class CleaningRound:
             offset = base_offset + offset_delta
             if offset <= latest_offset:
                 if key is None:
-                    self.statistics.keyless_records += 1
                     continue
                 if latest_of(key) > offset or (is_tombstone and drops_tombstones):
                     continue

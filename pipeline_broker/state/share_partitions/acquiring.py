@@ -68,7 +68,7 @@ class _Acquiring:
     """One acquisition on its way through the runs.
 
     Attributes:
-        told: what was acquired so far; neighbours of one span, delivered as often, are told as one.
+        told: what was acquired so far; neighbours of one span, delivered as often, are one run.
     """
 
     _runs: Runs
@@ -79,7 +79,6 @@ class _Acquiring:
     _lock_until_ms: int
     _left: int
     told: list[Acquired] = attrs.Factory(list)
-    _told_span: Span | None = None
     _is_throttled: bool = False
 
     def take(self, first: int, last: int) -> None:
@@ -155,13 +154,7 @@ class _Acquiring:
         run.member_id = self._member_id
         run.lock_until_ms = self._lock_until_ms
         self._left -= size
-        acquired = Acquired(run.first, run.last, run.delivery_count)
-        last = self.told[-1] if self.told else None
-        if last is not None and self._told_span == run.span and _are_one(last, acquired):
-            self.told[-1] = last._replace(last=acquired.last)
-        else:
-            self.told.append(acquired)
-        self._told_span = run.span
+        self.told.append(Acquired(run.first, run.last, run.delivery_count))
 
     def hide(self) -> None:
         """Archive what was acquired of aborted transactions."""
@@ -172,10 +165,6 @@ class _Acquiring:
                 for run in self._runs.cut(first, last) if first <= last else ():
                     self._runs.move(run, RecordState.ARCHIVED)
             self.told = [piece for told in self.told for piece in _without(told, batch)]
-
-
-def _are_one(told: Acquired, acquired: Acquired) -> bool:
-    return (told.last + 1, told.delivery_count) == (acquired.first, acquired.delivery_count)
 
 
 def _without(told: Acquired, batch: FetchedBatch) -> Iterator[Acquired]:

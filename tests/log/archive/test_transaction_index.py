@@ -80,6 +80,20 @@ def naive(story):
     return entries
 
 
+def open_at(story, end_offset):
+    """The transactions that have not ended in front of an offset, with their first ones."""
+    offset, opened = 0, {}
+    for producer, what in story:
+        if offset >= end_offset:
+            break
+        if what == DATA:
+            opened.setdefault(producer, offset)
+        elif what in {ABORT, COMMIT}:
+            opened.pop(producer, None)
+        offset += 2 if what == DATA else 1
+    return opened
+
+
 def filled(story, policies=None):
     bench = Bench(policies=policies or LogPolicies(roll=ROLL))
     for number, (producer, what) in enumerate(story):
@@ -109,6 +123,7 @@ def test_the_index_of_any_log_says_what_the_log_says(story, restarts):
     expected = archived_entries(naive(story), archived.end_offset)
     drawn("aborted", expected)
     manifest, found = archived.manifest, []
+    assert dict(manifest.open_transactions) == open_at(story, archived.end_offset)
     for segment in manifest.segments:
         entries = aborted_in(bench.archive.reader, manifest, segment)
         assert all(segment.base_offset <= entry.last_offset <= segment.last_offset for entry in entries)

@@ -172,17 +172,6 @@ def test_the_batch_before_the_bound_is_kept_as_an_empty_header():
     assert len(clean(log, bound=4)) == 1
 
 
-def test_statistics_tell_what_was_read_and_left():
-    log = log_of(batch_of((b"a", b"1"), (None, b"2")), batch_of((b"a", b"3")))
-    cleaning = CleaningRound(
-        OffsetMap(keys_max=100), RoundParameters(now_ms=0, delete_retention_ms=0, upper_bound_offset=ELSEWHERE)
-    )
-    list(cleaning.clean(parsed(log)))
-    read = cleaning.statistics
-    assert (read.batches_read, read.records_read, read.bytes_read) == (2, 3, sum(map(len, log)))
-    assert (read.batches_written, read.records_written, read.bytes_written) == (2, 3, sum(map(len, log)))
-
-
 @given(st.integers(17, 72), st.integers(1, 255))
 def test_a_damaged_batch_ends_the_round(position, change):
     damaged = bytearray(log_of(batch_of((b"a", b"1"), (b"b", b"1")))[0])

@@ -7,7 +7,14 @@ import pytest
 
 from pipeline_broker.log.errors import JournalCorrupt, JournalFailed, RecycledError
 from pipeline_broker.log.journal.journal import Journal, JournalPorts
-from pipeline_broker.log.journal.segment import SPARE_NAME, segment_path, split_position
+from pipeline_broker.log.journal.segment import (
+    HEADER_SPACE,
+    SPARE_NAME,
+    decode_header,
+    recycle_segment,
+    segment_path,
+    split_position,
+)
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.record import iterate_records
@@ -164,6 +171,24 @@ def test_the_space_of_a_segment_is_used_again_without_being_zeroed():
     for number in range(5, 9):
         commit(journal, log, bytes([number]) * 3000)
     assert journal.sealed()
+
+
+def test_a_spare_is_what_it_is_called_whatever_a_power_cut_left():
+    """Its new identity is on the disk before its name is, or frames of its earlier life would be alive again."""
+    files = MemoryFileSystem()
+    folder = DIRECTORY / "journal"
+    journal, log, _ = start(files)
+    for _ in range(5):
+        commit(journal, log)
+    before = identity_of(files, segment_path(folder, 1))
+    identity = recycle_segment(files, folder, segment_path(folder, 1), SEGMENT_BYTES)
+    files.power_cut(lambda most: 0)  # nothing survives but what was synced
+    assert identity_of(files, folder / SPARE_NAME) == identity != before
+    assert recycle_segment(files, folder, segment_path(folder, 1), SEGMENT_BYTES) is None, "it is gone"
+
+
+def identity_of(files, path):
+    return decode_header(bytes(files.open(path).read(HEADER_SPACE, 0)))
 
 
 def test_frames_of_an_earlier_life_stay_dead():

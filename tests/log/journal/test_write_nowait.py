@@ -6,7 +6,9 @@ import os
 import pytest
 
 from pipeline_broker.log.errors import JournalFailed
+from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE
 from pipeline_broker.log.journal.journal import NOWAIT_BYTES_MAX, JournalPorts
+from pipeline_broker.records.batch import NewRecord, build_batch
 from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.journal.test_journal import entry_of, failing, start
 
@@ -45,6 +47,16 @@ def test_it_does_nothing_with_a_large_commit(journal_and_log):
     journal, log = journal_and_log
     assert journal.write_nowait([entry_of(log, bytes(NOWAIT_BYTES_MAX))]) is None
     assert journal.next_lsn == 0
+
+
+def test_a_commit_of_the_bound_is_not_large(journal_and_log):
+    journal, log = journal_and_log
+    frame = FRAME_HEADER_SIZE + ENTRY_OVERHEAD
+    value = bytes(NOWAIT_BYTES_MAX - frame - len(build_batch([NewRecord(bytes(NOWAIT_BYTES_MAX))])) + NOWAIT_BYTES_MAX)
+    for more, is_written in ((b"x", False), (b"", True)):
+        entry = entry_of(log, value + more)
+        assert frame + entry.size_bytes == NOWAIT_BYTES_MAX + len(more)
+        assert (journal.write_nowait([entry]) is not None) is is_written
 
 
 def test_it_does_nothing_where_a_new_segment_is_needed(journal_and_log):

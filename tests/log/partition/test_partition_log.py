@@ -27,6 +27,17 @@ NOW = 1_000_000
 TOPIC_ID = bytes(range(16))
 
 
+def test_what_takes_long_to_store_is_left_to_whoever_has_time_for_it():
+    """A batch in another codec than the topic's, or a large one that is to be compressed; others are stored at once."""
+    setting = Setting(rules=Rules(compression=Target(Compression.GZIP)))
+    for batch in (batch_of(NOW, compression=Compression.ZSTD), batch_of(NOW, value=bytes(1_000_000))):
+        with pytest.raises(LongBatchError):
+            setting.log.produce(batch, NOW)
+    for codec in (Compression.NONE, Compression.GZIP):
+        setting.commit(setting.log.produce(batch_of(NOW, compression=codec), NOW))
+    assert setting.log.high_watermark == 2
+
+
 class Setting:
     """A broker's log with one topic of two partitions, and the way back after a kill."""
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import attrs
 import pytest
 
 from pipeline_broker.state.groups.administration import DeletedOffset
 from pipeline_broker.state.groups.classic.messages import LeavingMember
-from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
+from pipeline_broker.state.groups.commits import CommitRequest, FetchTopic, PartitionCommit
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
+from pipeline_broker.state.groups.coordinator import GroupCoordinator
+from pipeline_broker.state.groups.records import read_group_record
 from pipeline_broker.state.groups.registry import GroupRegistry
+from pipeline_broker.state.groups.settings import GroupSettings
+from pipeline_broker.state.pending_offsets import Holder
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 
@@ -139,6 +144,137 @@ def test_a_deletion_that_is_not_durable_was_none(driver):
     driver.delete()
     driver.restart()
     assert driver.coordinator.consumer.describe("g").state == "Empty"
+
+
+def test_offsets_of_a_group_that_is_being_deleted_are_listed_and_counted_no_more(driver):
+    commit(driver)
+    commit(driver, topic="u")
+    assert (driver.coordinator.count_offsets("g"), driver.coordinator.count_offsets("other")) == (2, 0)
+    driver.hold = True
+    assert driver.delete() is ErrorCode.NONE
+    assert (driver.coordinator.fetch("g"), driver.coordinator.count_offsets("g")) == ([], 0)
+    (asked,) = driver.coordinator.fetch("g", [FetchTopic("t", [0])])
+    assert asked.committed.offset == 5, "who names it is told what is durable"
+
+
+def test_of_offsets_that_a_transaction_may_change_nothing_is_told_to_whom_wants_stable_ones(driver):
+    def told(topics=None):
+        found = driver.coordinator.fetch("g", topics, require_stable=True)
+        return {(each.partition, each.committed.offset, each.error) for each in found}
+
+    for partition in (0, 1):
+        parts = [PartitionCommit(topic="t", partition=partition, offset=5)]
+        request = CommitRequest(group_id="g", partitions=parts)
+        driver.coordinator.durable(driver.coordinator.commit(request, 0).write, 0)
+    held = attrs.evolve(request, holder=Holder(0, 7))
+    driver.coordinator.durable(driver.coordinator.commit(held, 0).write, 0)
+    stable, unstable = (0, 5, ErrorCode.NONE), (1, -1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    assert told() == told([FetchTopic("t", [0, 1])]) == {stable, unstable}
+    assert {each.committed.offset for each in driver.coordinator.fetch("g")} == {5}
+    driver.coordinator.end_transaction(Holder(0, 7), committed=True)
+    assert told() == {stable, (1, 5, ErrorCode.NONE)}
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_offsets_of_a_transaction_are_replayed_and_count_when_it_commits(driver, committed):
+    """A group is known from then on; records of members do not belong into a transaction."""
+    parts = [PartitionCommit(topic="t", partition=0, offset=5)]
+    request = CommitRequest(group_id="g", partitions=parts, holder=Holder(0, 7))
+    (record,) = driver.coordinator.commit(request, 0).write.records
+    driver.enter("m", group_id="members")
+    again = GroupCoordinator(GroupSettings(), driver.topics)
+    for each in (record, *driver.journal):
+        again.replay_held(Holder(0, 7), read_group_record(each.key, each.value))
+    assert again.fetch("g") == []
+    again.end_transaction(Holder(0, 7), committed=committed)
+    again.loaded(0)
+    assert [each.committed.offset for each in again.fetch("g")] == ([5] if committed else [])
+    assert [group.group_id for group in again.list_groups()] == ["g"]
+
+
+def test_a_tombstone_of_an_offset_makes_no_group(driver):
+    commit(driver)
+    delete_offsets(driver)
+    again = GroupCoordinator(GroupSettings(), driver.topics)
+    tombstone = driver.journal[-1]
+    again.replay(read_group_record(tombstone.key, tombstone.value))
+    again.replay_held(Holder(0, 7), read_group_record(tombstone.key, tombstone.value))
+    assert again.list_groups() == []
+
+
+def test_settings_that_change_act_on_all_kinds_at_once(driver):
+    driver.enter("a")
+    changed = attrs.evolve(
+        driver.settings, consumer_group_size_max=1, session_timeout_ms_min=10_001, memory_bytes_max=1 << 30
+    )
+    driver.coordinator.change_settings(changed)
+    assert driver.enter("b").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.join("c", group_id="classic").error is ErrorCode.INVALID_SESSION_TIMEOUT
+    assert driver.coordinator.memory.bytes_max == 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        ({"session_timeout_ms": 5_999}, ErrorCode.INVALID_SESSION_TIMEOUT),
+        ({"member_id": "stranger"}, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_joins_of_the_classic_protocol_that_an_empty_consumer_group_refuses(driver, more, error):
+    driver.enter("m")
+    driver.beat("m", member_epoch=-1)
+    before = len(driver.journal)
+    assert driver.join("join", **more).error is error
+    assert (len(driver.journal), driver.coordinator.list_groups()[0].group_type) == (before, "consumer")
+
+
+def test_a_group_named_twice_is_deleted_once_and_one_with_members_is_not(driver):
+    driver.enter("m")
+    commit(driver, group_id="simple")
+    errors, outcome = driver.coordinator.delete(["simple", "g", "simple", "none"], driver.now_ms)
+    assert errors == {
+        "simple": ErrorCode.NONE,
+        "g": ErrorCode.NON_EMPTY_GROUP,
+        "none": ErrorCode.GROUP_ID_NOT_FOUND,
+    }
+    assert len(outcome.writes) == 1
+
+
+def test_each_description_knows_its_own_kind(driver):
+    driver.enter("m")
+    driver.join("join", group_id="classic")
+    assert driver.coordinator.describe("g").not_found == "Group g is not a classic group."
+    assert driver.coordinator.consumer.describe("classic").not_found == "Group classic is not a consumer group."
+    assert driver.coordinator.consumer.describe("none").not_found == "Group none not found."
+
+
+def test_while_it_cannot_be_served_a_member_keeps_its_session(driver):
+    epoch = driver.enter("m").member_epoch
+    driver.tick(40_000)
+    for group_id, member_id in (("g", "m"), ("g", "stranger"), ("none", "m")):
+        driver.coordinator.consumer.heard_of(group_id, member_id, driver.now_ms)
+    driver.tick(44_999)
+    assert driver.beat("m", member_epoch=epoch).error is ErrorCode.NONE
+    driver.coordinator.consumer.heard_of("g", "stranger", driver.now_ms)
+    driver.tick(45_000)
+    assert driver.group().is_empty
+
+
+def test_a_group_that_does_not_fit_in_is_not_made_by_the_join_that_is_refused(driver):
+    driver.coordinator.change_settings(attrs.evolve(driver.settings, memory_bytes_max=100))
+    assert driver.join("join").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.coordinator.registry.get("g") is None
+    assert driver.coordinator.list_groups() == []
+
+
+def test_while_the_end_of_a_consumer_group_is_on_its_way_who_asks_waits_for_it(driver):
+    """As the failure of its records is the failure of all that rests on them."""
+    driver.hold = True
+    driver.enter("m")
+    driver.settle()
+    driver.beat("m", member_epoch=-1)
+    driver.settle(ErrorCode.KAFKA_STORAGE_ERROR)
+    assert [answer.error for answer in driver.answers.values()] == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR]
 
 
 def test_who_waits_is_told_when_the_topic_of_groups_goes(driver):

@@ -123,6 +123,26 @@ def test_a_consumer_that_says_too_much_is_refused_before_anything_changes():
     assert held(driver) < 3_000
 
 
+def test_what_consumers_hold_is_counted_alike_however_they_came_to_it():
+    """By expressions, targets and moves in between, of static members under several ids; and after a restart."""
+    driver = ConsumerDriver(GroupSettings(initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0))
+    for name in ("ta", "tb"):
+        driver.create(name)
+    driver.enter("a", topic_names=None, topic_regex="t.*", instance_id="i")
+    driver.enter("b", topic_names=frozenset({"ta"}))
+    driver.beat("a", member_epoch=-2, instance_id="i")
+    driver.enter("c", topic_names=None, topic_regex="t.*", instance_id="i")
+    driver.beat("b", member_epoch=driver.group().members["b"].current.member_epoch, topic_names=frozenset({"tb"}))
+    before = held(driver)
+    driver.restart()
+    assert held(driver) == before
+    for member_id in "bc":
+        driver.beat(member_id, member_epoch=-1, instance_id="i" if member_id == "c" else None)
+    empty = held(driver)
+    assert driver.delete() is ErrorCode.NONE
+    assert empty > held(driver) == 0
+
+
 def test_a_share_consumer_that_says_too_much_is_refused_and_gives_all_back():
     driver = ConsumerDriver(SETTINGS)
     share, settings = driver.coordinator.share, ShareGroupSettings()

@@ -54,6 +54,9 @@ def test_the_first_record_and_every_nth_are_snapshots():
         whole = replayed(writes[:length], 2)
         assert whole.find(KEY).start_offset == length - 1
     assert seen(replayed(writes, 2)) == seen(states)
+    for length in range(1, len(writes) + 1):
+        states.durable(writes[:length])
+        assert replayed(writes[:length], 2).summary(KEY) == states.summary(KEY), "what is told is what is durable"
     assert seen(replayed(writes[3:], 2)) == seen(states), "a snapshot needs nothing in front of it"
     assert replayed(writes[1:3], 2).find(KEY) is None, "an update alone says nothing"
 
@@ -134,6 +137,19 @@ def test_the_keys_of_groups_and_topics_are_those_of_all_states(story):
             assert states.keys_of_topic(topic) == sorted(each for each in states.all() if each.topic_id == topic)
 
 
+def test_a_state_is_read_by_its_leader_and_not_by_one_of_before():
+    states = ShareStates()
+    with pytest.raises(ShareStateError) as refused:
+        states.read(KEY, 0)
+    assert (refused.value.code, len(states)) == (ErrorCode.INVALID_REQUEST, 0)
+    states.initialize(KEY, 0, 7, 0)
+    states.write(KEY, StateWrite(0, 5, 9), 0)
+    assert (states.read(KEY, 5).start_offset, states.read(KEY, -1).start_offset, len(states)) == (9, 9, 1)
+    with pytest.raises(ShareStateError) as refused:
+        states.read(KEY, 4)
+    assert refused.value.code is ErrorCode.FENCED_LEADER_EPOCH
+
+
 def test_records_in_front_of_every_snapshot_are_redundant():
     """The oldest of the latest snapshots decides."""
     states = ShareStates(updates_max=1)
@@ -168,6 +184,38 @@ def test_a_broken_value_is_told():
     for value in (record.value[:-3], b"", b"\x00\x09" + record.value[2:]):
         with pytest.raises(CorruptStateRecordError):
             read_share_record(record.key, value)
+
+
+def test_the_leader_of_an_update_is_replayed_and_one_that_names_none_changes_it_not():
+    states = ShareStates()
+    writes = [states.initialize(KEY, 1, 0, 0)]
+    writes += [states.write(KEY, StateWrite(1, leader_epoch, 0), 0) for leader_epoch in (3, -1, 5, -1)]
+    found = [replayed(writes[: length + 1]).find(KEY).leader_epoch for length in range(len(writes))]
+    assert found == [0, 3, 3, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "count", "is_read"),
+    [
+        (0, 0, 0, True),
+        (5, 9, 3, True),
+        (0, 2**63 - 2, 1, True),
+        (0, 2**63 - 1, 1, False),
+        (-1, 3, 1, False),
+        (5, 4, 1, False),
+        (5, 9, -1, False),
+    ],
+)
+def test_a_batch_of_a_record_has_offsets_that_a_log_can_have(first, last, count, is_read):
+    states = ShareStates()
+    states.initialize(KEY, 0, 0, 0)
+    states.find(KEY).batches = (StateBatch(first, last, ACKNOWLEDGED, count),)
+    (record,) = states.snapshot(KEY, 0).records
+    if is_read:
+        read_share_record(record.key, record.value)
+    else:
+        with pytest.raises(CorruptStateRecordError, match="deliveries"):
+            read_share_record(record.key, record.value)
 
 
 BATCHES = st.lists(

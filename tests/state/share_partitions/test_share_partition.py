@@ -1,4 +1,7 @@
-"""What may become of records in a share partition, rule by rule."""
+"""What may become of records in a share partition, rule by rule.
+
+Longer than most files: one test for each rule.
+"""
 
 from __future__ import annotations
 
@@ -265,15 +268,52 @@ def test_a_gap_in_the_log_is_acquired_with_what_is_around_it():
     assert partition.start_offset == 8
 
 
+def test_a_gap_at_the_start_of_the_log_is_done_with():
+    """Deletion took 0 to 9 before anybody had them."""
+    partition = SharePartition(0)
+    assert taken(partition, (10, 14), read_from=0) == [Acquired(10, 14, 1)]
+    assert (partition.start_offset, partition.delivery_complete_count) == (10, 0)
+    assert taken(partition, (20, 24), read_from=15) == [Acquired(20, 24, 1)]
+    assert (partition.start_offset, partition.delivery_complete_count) == (10, 5)
+    assert states(partition) == [(10, 14, ACQUIRED), (15, 19, ARCHIVED), (20, 24, ACQUIRED)]
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "read_from"),
+    [
+        ([], MANY, 4),
+        ([(4, 9)], Wanted(records_max=0, batch_size=1), 4),
+        ([(0, 3)], MANY, 0),
+        ([(0, 3)], MANY, 4),
+    ],
+    ids=["nothing read", "nothing wanted", "in front of the start", "behind what was read"],
+)
+def test_there_is_nothing_to_acquire(found, wanted, read_from):
+    partition = SharePartition(4)
+    assert taken(partition, *found, wanted=wanted, read_from=read_from) == []
+    assert (partition.start_offset, partition.in_flight, partition.next_lock_ms) == (4, 0, NEVER_MS)
+
+
+def test_a_full_window_gives_what_came_back_up_to_its_end():
+    partition = SharePartition(0, rules=DeliveryRules(record_locks_max=10))
+    taken(partition, (0, 9))
+    assert taken(partition, (10, 14), read_from=10) == []
+    said(partition, 9, 9, RELEASE)
+    assert taken(partition, (9, 14), read_from=9) == [Acquired(9, 9, 2)]
+    assert (partition.end_offset, partition.next_offset()) == (9, None)
+
+
 def test_batches_that_may_not_be_seen_are_archived():
     """By read_committed: aborted records are never delivered, though the limit counts them."""
     partition = SharePartition(0)
     assert taken(partition, (0, 4), (5, 5, False), (6, 9)) == [Acquired(0, 4, 1), Acquired(6, 9, 1)]
     said(partition, 0, 4, ACCEPT)
     assert partition.start_offset == 6
-    assert taken(SharePartition(0), (0, 4, False)) == []
     few = Wanted(records_max=3, batch_size=1)
-    assert taken(SharePartition(0), (0, 4, False), (5, 9), wanted=few) == []
+    for found, wanted in (([(0, 4, False)], MANY), ([(0, 4, False), (5, 9)], few)):
+        partition = SharePartition(0)
+        assert taken(partition, *found, wanted=wanted) == []
+        assert (partition.start_offset, partition.in_flight) == (5, 0)
 
 
 def test_a_log_that_begins_later_takes_the_window_along():
@@ -298,6 +338,32 @@ def test_bad_records_are_isolated():
         sizes.append(last - first + 1)
         partition.release("m")
     assert sizes == [100, 100, 100, 50, 1]
+
+
+@pytest.mark.parametrize(("most", "sizes"), [(2, [10, 10]), (3, [10, 10, 1]), (4, [10, 10, 5, 1])])
+def test_with_few_deliveries_in_all_none_is_alone(most, sizes):
+    partition = SharePartition(0, rules=DeliveryRules(delivery_count_max=most))
+    found = []
+    for _ in range(most):
+        (first, last, _), *_ = taken(partition, (0, 9))
+        found.append(last - first + 1)
+        partition.release("m")
+    assert found == sizes
+
+
+def test_a_record_before_its_last_delivery_is_delivered_without_its_neighbours():
+    """Whether they were delivered less often, or are at their last delivery themselves."""
+    rules = DeliveryRules(delivery_count_max=5)
+    partition = SharePartition(0, [StateBatch(0, 0, AVAILABLE, 4), StateBatch(1, 2, AVAILABLE, 2)], rules)
+    assert taken(partition, (0, 9)) == [Acquired(0, 0, 5)]
+    partition = SharePartition(0, rules=rules)
+    taken(partition, (0, 3))
+    for _ in range(3):
+        said(partition, 0, 0, RELEASE)
+        assert taken(partition, (0, 3))[0][:2] == (0, 0)
+    said(partition, 0, 3, RELEASE)
+    assert taken(partition, (0, 3)) == [Acquired(0, 0, 5)]
+    assert taken(partition, (0, 3)) == [Acquired(1, 3, 2)]
 
 
 def test_how_small_the_parts_are_is_counted_by_the_span():

@@ -176,8 +176,11 @@ class SharePartitionMachine(RuleBasedStateMachine):
         if not hasattr(self, "partition"):
             return
         position = self.partition.start_offset
+        before = None
         for run in self.partition.runs:
             assert run.first == position, "runs have no holes"
+            assert before is None or not before.continues_as(run), "neighbours that share everything are one run"
+            before = run
             position = run.last + 1
             for record in self.records[run.first : run.last + 1]:
                 assert (run.state in TERMINAL) == record.is_done

@@ -58,6 +58,7 @@ def test_what_is_listed():
     assert session.must_list(PLACE, has_records=False, has_error=True)
     assert session.must_list(PLACE, **quiet)
     assert not session.must_list(PLACE, **quiet)
+    assert session.must_list(OTHER, **quiet), "it was asked for without being of the session"
 
 
 def test_sessions_of_a_connection():
@@ -81,6 +82,9 @@ def test_sessions_together_have_so_many_partitions():
     assert refused.value.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED
     sessions.proceed("g", "m", 1, added=[(b"t", 1)], forgotten=[(b"t", 0), (b"t", 7)])
     assert sessions.partitions == 2
+    listed = {key: list(session.places) for key, session in sessions.listed().items()}
+    assert listed == {("g", "m"): [(b"t", 1)], ("g", "n"): [(b"t", 0)]}
+    assert len(sessions) == 2
     for member in "mn":
         sessions.remove("g", member)
     assert sessions.partitions == 0

@@ -1,7 +1,11 @@
-"""The rules of the transaction coordinator, one by one; what clients are answered was asked of Apache Kafka 4.3.1."""
+"""The rules of the transaction coordinator, one by one; what clients are answered was asked of Apache Kafka 4.3.1.
+
+Longer than most files: one test for each rule.
+"""
 
 import itertools
 
+import attrs
 import pytest
 
 from pipeline_broker.state.outcome import StateRecord
@@ -12,7 +16,7 @@ from pipeline_broker.state.transactions.coordinator import (
     TransactionCoordinator,
     TransactionSettings,
 )
-from pipeline_broker.state.transactions.records import read_transaction
+from pipeline_broker.state.transactions.records import read_transaction, tombstone
 from pipeline_broker.state.transactions.states import NEXT_STATES, TransactionState
 from pipeline_broker.state.transactions.transaction import EPOCH_MAX, Partition
 from pipeline_broker.wire.error import ErrorCode
@@ -72,6 +76,55 @@ def test_an_empty_id_is_invalid_everywhere(coordinator):
     assert coordinator.add_partitions("", producer, [T0], 2, 0).error is ErrorCode.INVALID_REQUEST
     assert coordinator.end("", producer, 2, 0, committed=True).error is ErrorCode.INVALID_REQUEST
     assert set(coordinator.verify_partitions("", producer, [T0]).values()) == {ErrorCode.INVALID_REQUEST}
+
+
+def test_a_producer_has_no_epoch_that_is_kept_for_fencing_it(coordinator):
+    """The last one is only ever the coordinator's own."""
+    init(coordinator)
+    known = attrs.evolve(coordinator.get("x"), last_producer_epoch=5)
+    assert attrs.evolve(known, producer_epoch=EPOCH_MAX).bumped(1, 5, 0) is None
+    assert attrs.evolve(known, producer_epoch=EPOCH_MAX - 1).bumped(1, 5, 0).producer_epoch == EPOCH_MAX - 1
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+def test_who_has_no_producer_id_ends_nothing(coordinator, is_begun):
+    producer = init(coordinator)
+    if is_begun:
+        begin(coordinator, producer)
+    assert end(coordinator, Producer(-1, 0)).error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+def test_of_an_id_that_nobody_has_nothing_ends(coordinator):
+    assert end(coordinator, Producer(1, 0)).error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+def test_the_latest_record_of_an_id_is_given_again_and_changes_nothing(coordinator):
+    producer = init(coordinator)
+    decision = coordinator.add_partitions("x", producer, (T0,), 2, 0)
+    again = coordinator.repeat("x")
+    assert (again.error, again.steps) == (NONE, decision.steps)
+    assert coordinator.open_partitions == 1
+
+
+def test_an_id_whose_record_is_a_tombstone_is_forgotten_with_its_partitions(coordinator):
+    decision = coordinator.add_partitions("x", init(coordinator), (T0, T1), 2, 0)
+    again = TransactionCoordinator(coordinator.settings, lambda: 1)
+    for step in (*decision.steps, tombstone("x"), tombstone("never"), *decision.steps):
+        again.replay(read_transaction(step.key, step.value))
+    assert (len(again), again.open_partitions) == (1, 2)
+    again.replay(read_transaction(tombstone("x").key, None))
+    assert (len(again), again.open_partitions, again.get("x")) == (0, 0, None)
+
+
+def test_of_ids_that_time_out_together_so_many_end_at_once_and_no_more(coordinator, monkeypatch):
+    monkeypatch.setattr(coordinator_module, "IDS_AT_ONCE", 2)
+    for number in range(5):
+        name = f"x{number}"
+        producer = coordinator.init_producer_id(name, 1, None, 0).producer
+        coordinator.add_partitions(name, producer, (T0,), 2, 0)
+    rounds = iter(lambda: [it.transactional_id for it in coordinator.timed_out(2)], [])
+    assert list(rounds) == [["x0", "x1"], ["x2", "x3"], ["x4"]]
+    assert coordinator.open_partitions == 0
 
 
 def test_a_producer_goes_on_after_an_error_and_asks_again_for_the_answer_it_missed(coordinator):

@@ -128,7 +128,7 @@ class ClassicGroups:
 
     def committed(self, group: ClassicGroup, member_id: str, now_ms: int) -> None:
         member = group.members.get(member_id)
-        if member is not None and group.state is not GroupState.EMPTY:
+        if member is not None:
             self._turn(now_ms).refresh_session(group, member)
 
     def expire_member(self, group: ClassicGroup, member_id: str, now_ms: int) -> Outcome:

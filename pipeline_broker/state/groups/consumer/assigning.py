@@ -27,9 +27,9 @@ ASSIGNORS: Mapping[str, Assignor] = {"uniform": assign_uniform, "range": assign_
 def refresh_epoch(step: Step, *, must_bump: bool) -> None:
     """Move to the next epoch if something changed that members say, or topics."""
     group = step.group
-    is_new = group.epoch == 0
-    if not must_bump and group.topics_version == step.topics_version and not is_new:
+    if not must_bump and group.topics_version == step.topics_version:  # of a new group it is -1
         return
+    is_new = group.epoch == 0
     group.topics_version = step.topics_version
     found = metadata_hash(step.topics, group.subscribed_topics)
     if must_bump or found != group.metadata_hash or is_new:

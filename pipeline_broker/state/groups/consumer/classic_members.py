@@ -53,7 +53,6 @@ def join(step: Step, request: JoinRequest) -> JoinResult:
     metadata = _metadata(request, subscription)
     check_memory(step, old, metadata)
     if old is not None and old.member_id != member_id:
-        step.stop_all(old.member_id)
         old = replace_member(step, old, member_id)
     before = old or Member(member_id)
     changed = update_member(step, before, metadata)

@@ -231,7 +231,7 @@ class ConsumerGroups:
         for timer in self._deadlines.pop_due(now_ms):
             group = self._group(timer.group_id)
             member = None if group is None else group.members.get(timer.member_id)
-            if member is not None and not _is_in_time(timer, member):
+            if member is not None:
                 late.setdefault(timer.group_id, {})[timer.member_id] = member
         outcome = Outcome()
         for group_id, members in late.items():
@@ -366,8 +366,3 @@ def _refused(token: object, result: Any) -> Outcome:
 
 def _of_another_kind(group_id: str) -> GroupError:
     return GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {GroupType.CONSUMER.value} group.")
-
-
-def _is_in_time(timer: Timer, member: Member) -> bool:
-    """Whether a member has done what its rebalance timer was for."""
-    return timer.kind is TimerKind.REBALANCE and member.current.state is not MemberState.UNREVOKED_PARTITIONS

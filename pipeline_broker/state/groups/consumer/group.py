@@ -209,8 +209,6 @@ class ConsumerGroup:
 
     def supports_classic(self, protocols: Mapping[str, bytes]) -> bool:
         """Whether somebody with these protocols has one in common with all classic members."""
-        if not self.members:
-            return bool(protocols)
         return any(self._classic_protocols.get(name, 0) == self.classic_members for name in protocols)
 
     @property

@@ -112,7 +112,6 @@ def heartbeat(step: Step, request: HeartbeatRequest) -> HeartbeatResult:
     metadata = _merged((old or Member(member_id)).metadata, request)
     check_memory(step, old, metadata)
     if old is not None and old.member_id != member_id:
-        step.stop_all(old.member_id)
         old = replace_member(step, old, member_id)
     before = old or Member(member_id)
     if before.metadata.classic is not None:  # it speaks the other protocol now

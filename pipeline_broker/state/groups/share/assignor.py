@@ -57,7 +57,7 @@ def _share_out(
     """The partitions of one topic for those who subscribe to it."""
     readers_min, more = divmod(len(members), len(wanted))
     readers_max = max(1, readers_min + (1 if more else 0))
-    share, one_more = divmod(len(wanted), len(members)) if readers_min < 1 or len(members) == len(wanted) else (1, 0)
+    share, one_more = divmod(len(wanted), len(members)) if readers_min < 1 else (1, 0)
     readers: dict[int, set[str]] = {partition: set() for partition in wanted}
     given: dict[str, set[int]] = {}
     for member in members:  # what is fair stays: so many may keep one more than the others

@@ -275,8 +275,9 @@ class ShareGroups:
         group = self._registry.shown(group_id)
         if group is None:
             raise ShareGroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        if not isinstance(group, ShareGroup) or group.shown is None:
+        if not isinstance(group, ShareGroup):
             raise ShareGroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        assert group.shown is not None, "the registry shows it"
         return group.shown
 
     def create(self, group_id: str, partitions: int) -> tuple[ShareGroup, list[StateRecord]]:

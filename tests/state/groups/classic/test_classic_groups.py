@@ -1,4 +1,7 @@
-"""Classic groups: the life of a group from its first join to its deletion, and what is refused."""
+"""Classic groups: the life of a group from its first join to its deletion, and what is refused.
+
+Longer than most files: a life has many turns, and each is one test.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,22 @@ def test_joins_that_are_refused(more, expected) -> None:
     """A join is refused at once for what is wrong in itself or does not fit the group."""
     driver, _, _ = in_state("Stable")
     values = {"member_id": ""} | more
-    assert driver.join("bad", **values).error is expected
+    refused = driver.join("bad", **values)
+    assert (refused.error, refused.member_id) == (expected, values["member_id"])
     assert driver.state == "Stable"
+
+
+@pytest.mark.parametrize("timeout_ms", [6_000, 1_800_000])
+def test_the_shortest_and_the_longest_session_are_taken(timeout_ms) -> None:
+    driver = Driver()
+    driver.join("join", session_timeout_ms=timeout_ms)
+    driver.tick(3_000)
+    joined = driver.answers["join"]
+    assert driver.sync("sync", joined.member_id, joined.generation_id).error is ErrorCode.NONE
+    driver.tick(timeout_ms - 1)
+    assert len(driver.coordinator.describe("g").members) == 1
+    driver.tick(1)
+    assert not driver.coordinator.describe("g").members
 
 
 def test_first_rebalance_waits_and_is_extended() -> None:
@@ -240,7 +257,8 @@ def test_group_above_a_lowered_limit_rebalances_when_loaded() -> None:
     assert driver.state == "PreparingRebalance"
     driver.join("a", ids[0])
     driver.join("b", ids[1])
-    assert driver.join("c", ids[2]).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    refused = driver.join("c", ids[2])
+    assert (refused.error, refused.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     assert driver.answers["a"].generation_id == driver.answers["b"].generation_id == 2
 
 
@@ -262,6 +280,65 @@ def test_leave_by_several_names() -> None:
     assert driver.state == "PreparingRebalance"
     assert driver.leave(LeavingMember(dynamic_id)).members[0].error is ErrorCode.NONE
     assert driver.state == "Empty"
+
+
+def test_a_leave_of_strangers_disturbs_nobody() -> None:
+    driver, ids, _ = in_state("Stable")
+    driver.leave(LeavingMember("stranger"), LeavingMember("", "i"))
+    assert driver.state == "Stable"
+    assert driver.heartbeat(ids[0], 1) is ErrorCode.NONE
+
+
+def test_assignments_are_taken_back_when_members_are_to_agree_anew() -> None:
+    """Nobody is told an assignment of a generation that is over, and who waits for one has its full session again."""
+    driver, ids, _ = in_state("CompletingRebalance")
+    driver.tick(9_000)
+    assert driver.sync("sync", ids[1], 2) is None
+    driver.tick(1_000)
+    driver.join("again", ids[1], protocols=OTHER)
+    assert driver.answers["sync"].error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert {member.assignment for member in driver.coordinator.describe("g").members} == {b""}
+
+
+def test_who_waits_is_told_to_look_elsewhere_when_the_topic_of_groups_goes() -> None:
+    for state, wait in (("PreparingRebalance", None), ("CompletingRebalance", "sync")):
+        driver, ids, generation = in_state(state)
+        if wait is not None:
+            driver.sync(wait, ids[1], generation)
+        driver.take(driver.coordinator.unload(driver.now_ms))
+        assert driver.answers[wait or "rejoin"].error is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_deleted_group_forgets_the_ids_that_it_gave_out() -> None:
+    driver = Driver()
+    given = driver.join("first", member_id_required=True).member_id
+    assert driver.coordinator.memory.bytes_held > 0
+    assert driver.delete() is ErrorCode.NONE
+    assert driver.coordinator.memory.bytes_held == 0
+    assert driver.join("again", given).error is ErrorCode.UNKNOWN_MEMBER_ID
+    driver.tick(60_000)
+    assert driver.coordinator.list_groups() == []
+
+
+def test_a_protocol_is_forgotten_with_the_last_member() -> None:
+    """An empty group agrees on nothing, and its type is what its next members bring."""
+    driver, ids, _ = in_state("Stable")
+    driver.leave(*(LeavingMember(member_id) for member_id in ids))
+    described = driver.coordinator.describe("g")
+    assert (described.state, described.protocol_name) == ("Empty", "")
+    driver.restart()
+    assert driver.coordinator.describe("g") == described
+    driver.join("connect", protocol_type="connect", protocols=(MemberProtocol("sessioned", b""),))
+    driver.tick(3_000)
+    assert driver.answers["connect"].protocol_name == "sessioned"
+    assert driver.coordinator.describe("g").protocol_type == "connect"
+
+
+def test_a_group_of_offsets_alone_has_no_protocol_type() -> None:
+    driver = Driver()
+    driver.coordinator.classic.create("g", driver.now_ms)
+    described = driver.coordinator.describe("g")
+    assert (described.state, described.protocol_type, described.members) == ("Empty", "", ())
 
 
 def test_leave_of_a_group_that_is_not_there() -> None:

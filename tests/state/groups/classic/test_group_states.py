@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
+from pipeline_broker.state.pending_offsets import Holder
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import OTHER, RANGE, Driver, in_state
 
@@ -110,6 +111,22 @@ def test_commit_of_a_member(state, expected) -> None:
     """A member commits except between its join and its assignment."""
     driver, ids, generation = in_state(state)
     assert commit_error(driver, ids[1], generation) is expected
+
+
+@pytest.mark.parametrize(("state", "error"), [(state, ErrorCode.NONE) for state in STATES[:-1]])
+def test_a_commit_of_a_transaction_need_not_say_whose_it_is(state, error) -> None:
+    """Before version 3 of TxnOffsetCommit nobody could; and a rebalance does not stop it."""
+    driver, _, _ = in_state(state)
+    partition = PartitionCommit(topic="t", partition=0, offset=1)
+    request = CommitRequest(group_id="g", partitions=[partition], holder=Holder(0, 7))
+    assert driver.coordinator.commit(request, driver.now_ms).errors == (error,)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_offsets_of_a_classic_group_are_read_by_anybody(state) -> None:
+    driver, ids, _ = in_state(state)
+    for member_id, epoch in ((None, -1), ("stranger", 9), (ids[0], 1)):
+        assert driver.coordinator.fetch_error("g", member_id, epoch) is ErrorCode.NONE
 
 
 def test_commit_from_outside_needs_an_empty_group() -> None:

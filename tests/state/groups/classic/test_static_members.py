@@ -130,6 +130,47 @@ def test_missing_static_members_keep_their_place() -> None:
     assert driver.heartbeat(follow, 2, group_instance_id="follow") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_a_static_leader_that_does_not_come_is_followed_by_one_who_did() -> None:
+    driver, lead, follow = stable_static()
+    driver.join("new")
+    driver.join("follow-again", follow, group_instance_id="follow")
+    for _ in range(10):
+        driver.heartbeat(lead, 1, group_instance_id="lead")
+        driver.tick(3_000)
+    assert driver.answers["follow-again"].leader == driver.answers["new"].leader != lead
+    leader = next(driver.answers[token] for token in ("follow-again", "new") if driver.answers[token].members)
+    assert leader.member_id == leader.leader
+    assert {member.member_id for member in leader.members} >= {lead, follow}
+
+
+def test_while_no_static_member_comes_all_keep_their_places_for_another_round() -> None:
+    driver, lead, follow = stable_static()
+    driver.join("new")
+    driver.leave(LeavingMember(driver.coordinator.describe("g").members[-1].member_id))
+    for _ in range(25):
+        driver.heartbeat(lead, 1, group_instance_id="lead")
+        driver.heartbeat(follow, 1, group_instance_id="follow")
+        driver.tick(3_000)
+    assert driver.state == "PreparingRebalance"
+    driver.join("lead-again", lead, group_instance_id="lead")
+    driver.join("follow-again", follow, group_instance_id="follow")
+    assert driver.answers["follow-again"].generation_id == driver.answers["lead-again"].generation_id == 2
+
+
+def test_a_new_self_must_ask_for_its_assignment_as_the_former_one_had_to() -> None:
+    """Else it is out when the time to ask is over."""
+    driver, lead, follow = stable_static()
+    driver.join("lead-again", lead, group_instance_id="lead")
+    driver.join("follow-again", follow, group_instance_id="follow")
+    driver.sync("sync-lead-again", lead, 2, group_instance_id="lead", assignments={lead: b"L", follow: b"F"})
+    new = driver.join("new-self", group_instance_id="follow").member_id
+    for _ in range(10):
+        driver.heartbeat(lead, 2, group_instance_id="lead")
+        assert driver.heartbeat(new, 2, group_instance_id="follow") is ErrorCode.NONE
+        driver.tick(3_000)
+    assert driver.heartbeat(new, 2, group_instance_id="follow") is ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_static_membership_survives_a_broker_restart() -> None:
     """Instance ids are loaded with the group."""
     driver, _, follow = stable_static()

@@ -45,6 +45,14 @@ def test_an_assignment_is_told_on_joining_in_a_full_request_and_when_it_changes(
     assert numbers(full.assignment) == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("missing", ["rebalance_timeout_ms", "owned", "topic_names"])
+def test_a_request_that_leaves_something_out_is_not_a_full_one(driver, missing):
+    driver.enter("m")
+    said = {**JOIN, "member_epoch": 2}
+    del said[missing]
+    assert driver.beat("m", **said).assignment is None
+
+
 def test_partitions_change_hands_only_when_they_were_given_back(driver):
     topic_id = driver.topics.get("t").topic_id
     driver.enter("a")
@@ -81,6 +89,7 @@ def test_the_target_is_made_at_most_once_in_an_interval(driver):
         (2, {}, ErrorCode.NONE),
         (2, None, ErrorCode.FENCED_MEMBER_EPOCH),
         (2, "too much", ErrorCode.FENCED_MEMBER_EPOCH),
+        (2, {b"?" * 16: frozenset({0})}, ErrorCode.FENCED_MEMBER_EPOCH),
         (1, {}, ErrorCode.FENCED_MEMBER_EPOCH),
         (4, {}, ErrorCode.FENCED_MEMBER_EPOCH),
     ],
@@ -139,6 +148,19 @@ def test_only_known_assignors(driver):
     assert driver.coordinator.consumer.describe("g").assignor == "range"
 
 
+def test_the_assignor_is_the_one_that_most_members_ask_for_or_the_first_of_the_broker(driver):
+    def assignor():
+        return driver.coordinator.consumer.describe("g").assignor
+
+    driver.enter("a")
+    assert assignor() == "uniform"
+    driver.enter("b", server_assignor="range")
+    assert assignor() == "range"
+    driver.enter("c", server_assignor="uniform")
+    driver.enter("d", server_assignor="uniform")
+    assert assignor() == "uniform"
+
+
 def test_a_full_group_takes_nobody_else():
     driver = ConsumerDriver(GroupSettings(consumer_group_size_max=1))
     driver.enter("a")
@@ -166,6 +188,35 @@ def test_who_does_not_give_back_in_time_is_out_though_it_sends_heartbeats(driver
         assert driver.beat("a", member_epoch=2).error is ErrorCode.NONE
     driver.tick(1_000)
     assert driver.beat("a", member_epoch=2).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("gives_back", [True, False])
+def test_after_a_restart_only_who_was_asked_to_give_something_back_has_a_time_for_that(driver, gives_back):
+    """And it is the whole time; whoever has nothing to give back only has to be heard of."""
+    driver.enter("a", rebalance_timeout_ms=10_000)
+    driver.tick(1_000)
+    if gives_back:
+        driver.enter("b")
+        driver.beat("a", member_epoch=2)
+        driver.tick(9_000)
+    driver.restart()
+    driver.tick(9_999)
+    assert driver.beat("a", member_epoch=2).error is ErrorCode.NONE
+    driver.tick(1)
+    expected = ErrorCode.UNKNOWN_MEMBER_ID if gives_back else ErrorCode.NONE
+    assert driver.beat("a", member_epoch=2).error is expected
+
+
+def test_who_gives_back_in_time_stays(driver):
+    topic_id = driver.topics.get("t").topic_id
+    driver.enter("a", rebalance_timeout_ms=10_000)
+    driver.tick(1_000)
+    driver.enter("b")
+    told = driver.beat("a", member_epoch=2).assignment
+    driver.tick(9_999)
+    driver.beat("a", member_epoch=2, owned={topic_id: told[topic_id]})
+    driver.tick(20_000)
+    assert driver.beat("a", member_epoch=3).error is ErrorCode.NONE
 
 
 def test_leaving_makes_an_empty_group_that_keeps_its_epochs(driver):
@@ -236,3 +287,33 @@ def test_settings_of_one_group(driver):
     assert not driver.group().is_empty
     driver.tick(1)
     assert driver.group().is_empty
+
+
+def test_heartbeats_while_nothing_changes_write_nothing(driver):
+    """Whatever comes and goes that the group does not read, and however long it takes."""
+    epoch = stable(driver, "a", "b")
+    length = len(driver.journal)
+    for number in range(5):
+        driver.tick(20_000)
+        driver.create(f"other-{number}")
+        for member_id in "ab":
+            answer = driver.beat(member_id, member_epoch=epoch)
+            assert (answer.error, answer.member_epoch, answer.assignment) == (ErrorCode.NONE, epoch, None)
+    assert len(driver.journal) == length
+
+
+def test_a_group_whose_first_member_subscribes_to_nothing_begins_in_epoch_1(driver):
+    """As Apache Kafka's; it is in the next one when the member subscribes to something."""
+    answer = driver.enter("m", topic_names=frozenset())
+    assert (answer.member_epoch, answer.assignment) == (1, {})
+    driver.tick(1_000)
+    assert driver.beat("m", member_epoch=1, topic_names=frozenset({"t"})).member_epoch == 2
+
+
+def test_what_a_member_unsubscribes_from_it_gives_back_at_once_though_the_target_is_not_made_anew_yet(driver):
+    kept = driver.create("u")
+    driver.enter("m", topic_names=frozenset({"t", "u"}))
+    told = driver.beat("m", member_epoch=2, topic_names=frozenset({"u"}))
+    assert driver.group().assignment_epoch == 2
+    assert list(told.assignment) == [kept]
+    assert driver.group().members["m"].current.state is MemberState.UNREVOKED_PARTITIONS

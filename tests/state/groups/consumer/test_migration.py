@@ -1,4 +1,7 @@
-"""From a classic group to a consumer group and back, while its members stay, and classic members in between."""
+"""From a classic group to a consumer group and back, while its members stay, and classic members in between.
+
+Longer than most files: it is both ways, and what lies between them.
+"""
 
 from __future__ import annotations
 
@@ -106,6 +109,29 @@ def test_a_classic_member_gives_back_and_is_told_to_join_again_until_it_has(driv
     assert {member.member_id: member.is_classic for member in described.members} == {member_id: True, "new": False}
 
 
+def test_up_the_epoch_goes_on_from_the_generation(driver):
+    """Also where a start finds nothing but the records: offsets of members name both."""
+    member_id = classic(driver)
+    for generation in (2, 3):
+        assert rejoin(driver, member_id).generation_id == generation
+        given = {member_id: assignment(0, 1, 2, 3)}
+        driver.sync(f"again-{generation}", member_id, generation, assignments=given)
+    driver.enter("new")
+    for _ in range(2):
+        group = driver.group()
+        assert (group.epoch, group.members[member_id].current.member_epoch) == (4, 3)
+        driver.restart()
+
+
+def test_down_who_leaves_is_told_when_it_is_durable(driver):
+    classic(driver)
+    driver.enter("new")
+    driver.hold = True
+    assert driver.beat("new", member_epoch=-1) is None
+    driver.settle()
+    assert list(driver.answers.values())[-1].member_epoch == -1
+
+
 def test_down_the_last_consumer_member_goes_and_the_others_are_a_classic_group(driver):
     member_id = classic(driver)
     driver.enter("new")
@@ -114,6 +140,28 @@ def test_down_the_last_consumer_member_goes_and_the_others_are_a_classic_group(d
     assert driver.state == "PreparingRebalance"
     joined = rejoin(driver, member_id)
     assert (joined.error, joined.leader) == (ErrorCode.NONE, member_id)
+
+
+def test_down_the_sessions_of_those_who_stay_begin_anew(driver):
+    classic(driver)
+    driver.enter("new")
+    driver.beat("new", member_epoch=-1)
+    driver.tick(9_999)
+    assert driver.state != "Empty"
+    driver.tick(30_001)
+    assert driver.state == "Empty"
+
+
+def test_a_classic_member_is_told_its_topics_in_the_order_of_their_names(driver):
+    """Clients compare assignments byte by byte."""
+    for name in ("z", "b", "a"):
+        driver.create(name, 1)
+    driver.enter("new", topic_names=frozenset())
+    joined = driver.join("join", protocols=protocols("z", "b", "t", "a"))
+    driver.tick(1_000)
+    joined = driver.join("again", joined.member_id, protocols=protocols("z", "b", "t", "a"))
+    told = named(sync(driver, joined.member_id, joined.generation_id))
+    assert [topic for topic, _ in told] == ["a", "b", "t", "z"]
 
 
 def test_down_also_when_the_last_consumer_member_is_not_heard_of(driver):
@@ -243,6 +291,101 @@ def test_a_classic_member_joins_a_consumer_group(driver):
     assert wrong.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     bad = driver.join("bad", protocols=(MemberProtocol("range", b"?"),))
     assert bad.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_a_member_that_comes_back_with_the_other_protocol_is_the_same_one_and_follows_the_rules_of_that(driver):
+    """It need not ask for its assignment, and is not told to join again; its session is one of a consumer's."""
+    member_id = classic(driver)
+    driver.enter("new")
+    driver.tick(1_000)
+    driver.beat("new", member_epoch=1)
+    assert driver.heartbeat(member_id, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    joined = rejoin(driver, member_id, [0, 1, 2, 3])
+    back = driver.enter(member_id)
+    assert (back.error, back.member_epoch) == (ErrorCode.NONE, 2), "it has nothing to give back"
+    assert driver.heartbeat(member_id, joined.generation_id) is ErrorCode.UNKNOWN_MEMBER_ID
+    for _ in range(4):
+        driver.tick(10_000)
+        for each in (member_id, "new"):
+            member = driver.group().members[each].current
+            owned = {topic_id: frozenset(epochs) for topic_id, epochs in member.assigned.items()}
+            assert driver.beat(each, member_epoch=member.member_epoch, owned=owned).error is ErrorCode.NONE
+    assert set(driver.group().members) == {member_id, "new"}
+    assert driver.group().state_name == "Stable"
+
+
+def test_an_expression_is_forgotten_when_its_member_comes_back_with_the_classic_protocol(driver):
+    driver.enter("other")
+    driver.enter("new", instance_id="i", topic_names=frozenset(), topic_regex="t.*")
+    assert set(driver.group().regexes) == {"t.*"}
+    joined = driver.join("back", protocols=protocols("t"), group_instance_id="i")
+    assert joined.error is ErrorCode.NONE
+    assert (set(driver.group().regexes), set(driver.group().members)) == (set(), {"other", joined.member_id})
+    driver.restart()
+    assert driver.group().regexes == {}
+
+
+def test_a_static_classic_member_is_who_has_its_instance_id(driver):
+    driver.enter("new")
+    joined = driver.join("first", protocols=protocols("t"), group_instance_id="i")
+    member_id = joined.member_id
+
+    def again(member_id, instance_id="i"):
+        token = f"again-{next(driver.fresh)}"
+        return driver.join(token, member_id, protocols=protocols("t"), group_instance_id=instance_id)
+
+    assert again(member_id).member_id == member_id
+    assert again("stranger").error is ErrorCode.FENCED_INSTANCE_ID
+    assert again(member_id, "j").error is ErrorCode.UNKNOWN_MEMBER_ID
+    epoch = again(member_id).generation_id
+    assert driver.heartbeat("stranger", epoch, group_instance_id="i") is ErrorCode.FENCED_INSTANCE_ID
+    assert driver.heartbeat(member_id, epoch, group_instance_id="j") is ErrorCode.UNKNOWN_MEMBER_ID
+    new = again("")
+    assert new.member_id not in {"", member_id}
+    assert set(driver.group().members) == {"new", new.member_id}
+    assert driver.heartbeat(member_id, epoch, group_instance_id="i") is ErrorCode.FENCED_INSTANCE_ID
+    driver.tick(31_000)  # the time for the former self to ask for its assignment is nobody's
+    driver.beat("new", member_epoch=driver.group().members["new"].current.member_epoch)
+    assert member_id not in driver.group().members
+
+
+def test_a_classic_member_waits_quietly_for_what_others_have_and_is_told_when_it_is_free(driver):
+    driver.enter("new")
+    driver.tick(1_000)
+    joined = driver.join("join", protocols=protocols("t"))
+    member_id, epoch = joined.member_id, joined.generation_id
+    assert named(sync(driver, member_id, epoch)) == []
+    assert driver.heartbeat(member_id, epoch) is ErrorCode.NONE, "another one has it all"
+    told = driver.beat("new", member_epoch=2)
+    assert driver.heartbeat(member_id, epoch) is ErrorCode.NONE, "and has not given it back"
+    driver.beat("new", member_epoch=2, owned=told.assignment)
+    assert driver.heartbeat(member_id, epoch) is ErrorCode.REBALANCE_IN_PROGRESS
+    joined = rejoin(driver, member_id)
+    ((_, partitions),) = named(sync(driver, member_id, joined.generation_id))
+    assert len(partitions) == 2
+    assert driver.heartbeat(member_id, joined.generation_id) is ErrorCode.NONE
+
+
+def test_a_classic_member_that_asks_for_an_assignment_of_the_past_joins_again_in_time_or_is_out(driver):
+    driver.enter("new")
+    driver.tick(1_000)
+    joined = driver.join("join", protocols=protocols("t"), session_timeout_ms=1_000_000)
+    driver.enter("third")
+    driver.tick(1_000)
+    driver.beat("third", member_epoch=driver.group().members["third"].current.member_epoch)
+    refused = sync(driver, joined.member_id, joined.generation_id)
+    assert refused.error is ErrorCode.REBALANCE_IN_PROGRESS
+    driver.tick(29_999)
+    assert joined.member_id not in driver.group().members, "its time to ask for its assignment went on"
+
+
+def test_a_classic_member_that_is_not_heard_of_is_out_by_its_own_session(driver):
+    driver.enter("new")
+    joined = driver.join("join", protocols=protocols("t"), session_timeout_ms=10_000)
+    driver.tick(9_999)
+    assert joined.member_id in driver.group().members
+    driver.tick(1)
+    assert joined.member_id not in driver.group().members
 
 
 def test_a_classic_member_that_joins_and_never_syncs_is_out(driver):

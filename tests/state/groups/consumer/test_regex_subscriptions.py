@@ -9,6 +9,7 @@ from pipeline_broker.state.groups.consumer.member import MemberMetadata
 from pipeline_broker.state.groups.consumer.records import record_of
 from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject, Update
 from pipeline_broker.wire.error import ErrorCode
+from tests.state.group_driver import START_MS
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 
 
@@ -125,3 +126,82 @@ def test_an_expression_of_a_record_that_is_none_matches_nothing_and_stops_only_w
     assert enter(driver, "stranger", "(").error is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert enter(driver, "stranger", "logs").error is ErrorCode.NONE
     assert "(" not in driver.group().regexes
+
+
+def looked_at(driver, regex="orders\\..*"):
+    """When an expression was looked at last, after its member's next heartbeat."""
+    driver.beat("m", member_epoch=driver.group().members["m"].current.member_epoch)
+    return driver.group().regexes[regex].timestamp_ms - START_MS
+
+
+def test_topics_that_come_are_looked_for_once_and_not_within_a_second_of_the_last_time(driver):
+    enter(driver, "m", "orders\\..*")
+    driver.create("orders.jp", 1)
+    driver.tick(999)
+    assert looked_at(driver) == 0
+    driver.tick(1)
+    assert looked_at(driver) == 1_000
+    for _ in range(20):
+        driver.tick(20_000)
+        assert looked_at(driver) == 1_000, "no topic came"
+
+
+def test_after_ten_minutes_rights_are_looked_at_again(driver):
+    hidden = {"orders.us"}
+    rights = {"may_describe": lambda name: name not in hidden}
+    epoch = enter(driver, "m", "orders\\..*", **rights).member_epoch
+    hidden.clear()
+    for _ in range(30):
+        driver.tick(20_000)
+        assert driver.beat("m", member_epoch=epoch, **rights).assignment is None
+    driver.tick(1)
+    assert names(driver, driver.beat("m", member_epoch=epoch, **rights)) == ["orders.eu", "orders.us"]
+
+
+def test_a_group_moves_on_when_something_else_matches_and_only_then(driver):
+    enter(driver, "m", "orders\\..*")
+    epoch = driver.group().epoch
+    driver.create("invoices", 1)
+    driver.tick(1_000)
+    assert looked_at(driver) == 1_000
+    assert driver.group().epoch == epoch
+    driver.drop("orders.us")
+    driver.tick(1_000)
+    assert looked_at(driver) == 2_000
+    assert driver.group().epoch == epoch + 1
+    assert driver.group().regexes["orders\\..*"].topics == {"orders.eu"}
+
+
+def test_of_expressions_that_match_anew_one_that_does_is_enough(driver):
+    enter(driver, "m", "orders\\..*")
+    enter(driver, "n", "[l]ogs")
+    driver.tick(1_000)
+    driver.create("orders.jp", 1)
+    epoch = driver.group().epoch
+    assert looked_at(driver) == 1_000
+    assert driver.group().epoch == epoch + 1
+
+
+def test_an_expression_that_matches_nothing_moves_nobody_but_giving_one_up_does(driver):
+    """As in Kafka also where that one matched nothing either."""
+
+    def change(regex):
+        driver.beat("n", member_epoch=driver.group().members["n"].current.member_epoch, topic_regex=regex)
+        return driver.group().epoch - epoch, set(driver.group().regexes) - {"orders\\..*"}
+
+    enter(driver, "m", "orders\\..*")
+    driver.enter("n", topic_names=frozenset())
+    epoch = driver.group().epoch
+    assert change("none.*") == (0, {"none.*"})
+    assert change("none.*") == (0, {"none.*"})
+    assert change("no.*") == (1, {"no.*"})
+    assert change("") == (2, set())
+    assert change("l.*") == (3, {"l.*"}), "it matches something"
+
+
+def test_who_comes_to_an_expression_that_was_looked_at_looks_no_more(driver):
+    enter(driver, "m", "orders\\..*")
+    driver.tick(1_500)
+    enter(driver, "n", "orders\\..*", may_describe=lambda name: name != "orders.us")
+    assert driver.group().regexes["orders\\..*"].timestamp_ms == START_MS
+    assert driver.group().regexes["orders\\..*"].topics == {"orders.eu", "orders.us"}

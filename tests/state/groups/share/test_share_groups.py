@@ -6,12 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.state.errors import MisplacedRecordError
+from pipeline_broker.state.groups.administration import DeletedOffset
+from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.groups.share import coordinator
 from pipeline_broker.state.groups.share.assignor import assign
 from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings
 from pipeline_broker.wire.error import ErrorCode
+from tests.state.group_driver import Driver as Groups
 from tests.state.replaying import replay_group
 
 A, B = b"a" * 16, b"b" * 16
@@ -202,6 +206,127 @@ def test_a_name_belongs_to_one_kind():
     driver = Driver()
     driver.coordinator.classic.create("classic", NOW_MS)
     assert driver.refused(group="classic") is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_no_classic_member_joins_a_share_group():
+    driver, groups = Driver(), Groups()
+    driver.beat()
+    groups.coordinator = driver.coordinator
+    assert groups.join("join").error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert [group.group_type for group in driver.coordinator.list_groups()] == ["share"]
+
+
+def test_a_member_that_subscribes_to_other_topics_moves_the_group_though_it_gets_nothing_else():
+    """Its record is written with that: a start knows what it reads."""
+    driver = Driver()
+    epoch = driver.beat().member_epoch
+    answer = driver.beat(epoch=epoch, topics=["a", "none"])
+    assert (answer.member_epoch, driver.share.existing("g").epoch) == (epoch + 1, epoch + 1)
+    assert answer.assignment is None
+    (member,) = driver.restart().share.describe("g").members
+    assert (member.topics, member.member_epoch) == (("a", "none"), epoch + 1)
+
+
+def test_a_member_says_where_it_is_once_and_may_move():
+    driver = Driver()
+
+    def racks(epoch, rack_id):
+        heartbeat = Heartbeat(
+            group_id="g", member_id="m", member_epoch=epoch, rack_id=rack_id, topics=["a"], client_id="c"
+        )
+        driver.keep(driver.share.heartbeat(heartbeat, driver.topics.get, SETTINGS, NOW_MS).write)
+        return [member.rack_id for member in driver.share.existing("g").members.values()]
+
+    assert [racks(0, "one"), racks(1, None), racks(1, "two")] == [["one"], ["one"], ["two"]]
+
+
+def test_a_group_may_be_made_for_its_offsets_before_there_are_members():
+    driver = Driver()
+    group, written = driver.share.create("g", 2)
+    written.append(driver.share.begin(group, "a", A, frozenset({1})))
+    assert driver.coordinator.list_groups() == []
+    driver.keep(driver.share.write(group, written))
+    for each in (driver, driver.restart()):
+        described = each.share.describe("g")
+        assert (described.state, described.group_epoch, described.assignment_epoch) == ("Empty", 1, 1)
+        assert described.initialized == {A: frozenset({1})}
+        assert each.share.all() == [each.share.existing("g")]
+    assert driver.share.create("g", 2) == (group, []), "there is one"
+    assert driver.share.write(group, []) is None
+    assert driver.share.forget(group, {B}) == []
+    driver.keep(driver.share.write(group, driver.share.forget(group, {A, B})))
+    assert driver.restart().share.describe("g").initialized == {}
+    assert [(one.topic_id, one.partition) for one in driver.beat().begins] == [(A, 0), (A, 1)]
+
+
+def test_a_deleted_group_is_none_and_its_name_is_free_before_that_is_durable():
+    driver = Driver()
+    driver.beat()
+    driver.beat(epoch=-1)
+    old = driver.share.existing("g")
+    errors, outcome = driver.coordinator.delete(["g", "g"], NOW_MS)
+    assert (errors, len(outcome.writes)) == ({"g": ErrorCode.NONE}, 1)
+    assert (driver.share.find("g"), driver.share.all()) == (None, [])
+    assert driver.refused(epoch=1) is ErrorCode.GROUP_ID_NOT_FOUND
+    assert driver.refused(epoch=-1) is ErrorCode.GROUP_ID_NOT_FOUND
+    answer = driver.beat()
+    assert (answer.member_epoch, len(answer.begins)) == (1, 2), "it begins anew"
+    for write in outcome.writes:
+        driver.coordinator.durable(write, NOW_MS)
+    assert driver.share.existing("g") is not old
+    assert list(driver.share.existing("g").members) == ["m"]
+
+
+def test_a_deletion_that_is_not_durable_was_none():
+    driver = Driver()
+    driver.beat()
+    driver.beat(epoch=-1)
+    _, outcome = driver.coordinator.delete(["g"], NOW_MS)
+    for write in outcome.writes:
+        assert driver.coordinator.failed(write, ErrorCode.KAFKA_STORAGE_ERROR, NOW_MS).completions == []
+    assert driver.share.find("g") is not None
+
+
+def test_share_groups_have_no_committed_offsets():
+    driver = Driver()
+    driver.beat()
+    part = PartitionCommit(topic="a", partition=0, offset=5)
+    request = CommitRequest(group_id="g", member_id="m", generation_id=1, partitions=[part, part])
+    result = driver.coordinator.commit(request, NOW_MS)
+    assert (result.errors, result.write) == ((ErrorCode.GROUP_ID_NOT_FOUND,) * 2, None)
+    assert driver.coordinator.fetch_error("g", "m", 1) is ErrorCode.GROUP_ID_NOT_FOUND
+    assert driver.coordinator.delete_offsets("g", [DeletedOffset("a", 0)]).error is ErrorCode.GROUP_ID_NOT_FOUND
+    group = driver.share.existing("g")
+    assert (group.is_subscribed_to("a"), group.is_subscribed_to("b")) == (True, False)
+    assert group.offset_age() is None
+    assert not group.is_deletable_unasked
+
+
+def test_a_group_of_which_only_offsets_are_known_becomes_a_share_group_and_any_other_does_not():
+    driver = Driver()
+    driver.beat()
+    simple, members = GroupCoordinator(GroupSettings()), Groups()
+    part = PartitionCommit(topic="a", partition=0, offset=5)
+    simple.durable(simple.commit(CommitRequest(group_id="g", partitions=[part]), NOW_MS).write, NOW_MS)
+    for record in driver.journal:
+        replay_group(simple, record)
+    simple.loaded(NOW_MS)
+    assert simple.share.describe("g") == driver.share.describe("g")
+    assert [group.group_type for group in simple.list_groups()] == ["share"]
+    members.stable(1)
+    with pytest.raises(MisplacedRecordError):
+        replay_group(members.coordinator, driver.journal[0])
+    with pytest.raises(ShareGroupError, match="not a share group"):
+        members.coordinator.share.describe("g")
+    assert members.coordinator.share.find("g") is None
+
+
+def test_who_is_no_member_does_not_leave_and_nobody_waits_when_the_topic_of_groups_goes():
+    driver = Driver()
+    assert driver.refused("m", epoch=-1) is ErrorCode.GROUP_ID_NOT_FOUND
+    assert driver.share.find("g") is None
+    driver.beat()
+    assert driver.coordinator.unload(NOW_MS).completions == []
 
 
 @given(

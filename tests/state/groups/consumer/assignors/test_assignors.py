@@ -56,6 +56,7 @@ def test_everything_that_anybody_subscribes_to_once_and_to_subscribers_only(assi
     assert set(found) == wanted
     assert assigned.keys() == {member.member_id for member in members}
     assert all(assigned[member.member_id].keys() <= member.topic_ids for member in members)
+    assert all(numbers for partitions in assigned.values() for numbers in partitions.values()), "no topic without any"
 
 
 @BOTH
@@ -111,6 +112,20 @@ def test_range_gives_runs_and_cuts_topics_with_as_many_partitions_alike():
     assigned = assign_range(members, {first: 7, second: 7})
     assert [sorted(assigned[f"m{number}"][first]) for number in range(3)] == [[0, 1, 2], [3, 4], [5, 6]]
     assert all(partitions[first] == partitions[second] for partitions in assigned.values())
+
+
+@given(group=groups())
+def test_range_runs_follow_each_other_static_members_by_instance_id_first_then_the_others_by_id(group):
+    members, counts = group
+    assigned = assign_range(members, counts)
+    static = sorted((each for each in members if each.instance_id is not None), key=lambda each: each.instance_id)
+    others = sorted((each for each in members if each.instance_id is None), key=lambda each: each.member_id)
+    for topic_id, count in counts.items():
+        takers = [each.member_id for each in static + others if topic_id in each.topic_ids]
+        runs = [sorted(assigned[member_id].get(topic_id, ())) for member_id in takers]
+        assert not takers or [each for run in runs for each in run] == list(range(count))
+        assert [len(run) for run in runs] == sorted((len(run) for run in runs), reverse=True)
+        assert not takers or len(runs[0]) - len(runs[-1]) <= 1
 
 
 def test_range_static_members_come_first_by_instance_so_that_a_new_id_gets_the_old_run():

@@ -1,0 +1,99 @@
+"""The logs of a broker: what they hold together, and what is left of deleted ones."""
+
+from pathlib import Path
+
+from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.log_manager import LogManager, LogTotals
+from pipeline_broker.records.batch import NewRecord, build_batch, read_header
+from tests.archiving import archive_all
+from tests.files.memory_file_system import MemoryFileSystem
+from tests.node.upkeep_bench import NOW_MS, Bench
+
+ONE, TWO = bytes(16), bytes(15) + b"\1"
+
+
+def made():
+    journal = Journal.open(Path("/d"), files=MemoryFileSystem())
+    manager = LogManager(journal)
+    manager.create("one", ONE, 2)
+    manager.create("two", TWO, 1)
+    manager.recover(lambda *_: None, 0)
+    return journal, manager
+
+
+def append(journal, manager, topic, partition, count):
+    """A batch of so many records; how many bytes it takes."""
+    batch = build_batch([NewRecord(b"value")] * count)
+    entry = manager.find(topic, partition).append(read_header(batch), batch, 0).entry
+    journal.sync(journal.write([entry]))
+    manager.on_durable([entry])
+    return len(batch)
+
+
+def test_totals_are_of_each_topic_and_deleted_ones_are_counted_together():
+    """A counter that clients scrape never falls."""
+    journal, manager = made()
+    size_bytes = [append(journal, manager, "one", partition, count) for partition, count in ((0, 1), (1, 2), (1, 3))]
+    other = append(journal, manager, "two", 0, 4)
+    nothing = LogTotals()
+    one, two = LogTotals(6, sum(size_bytes), 3, 0), LogTotals(4, other, 1, 0)
+    assert manager.totals() == {("", b""): nothing, ("one", ONE): one, ("two", TWO): two}
+    manager.delete("one")
+    assert manager.totals() == {("", b""): one, ("two", TWO): two}
+    manager.totals()["", b""].batches = 99
+    assert manager.totals()["", b""] == one, "what was given is the caller's"
+    manager.delete("two")
+    assert manager.totals() == {("", b""): LogTotals(10, sum(size_bytes) + other, 4, 0)}
+
+
+def test_a_topic_grows_and_goes_with_all_its_partitions():
+    _, manager = made()
+    first, second = manager.partitions("one")
+    assert manager.create("one", ONE, 3)[:2] == (first, second)
+    assert [log.partition for log in manager.partitions("one")] == [0, 1, 2]
+    assert (len(manager), len(list(manager))) == (4, 4)
+    manager.delete("one")
+    manager.delete("none")
+    assert (len(manager), manager.partitions("one"), manager.find("one", 0)) == (1, (), None)
+    (again,) = manager.create("one", bytes(15) + b"\2", 1)
+    assert again is not first
+
+
+def test_a_replay_counts_what_it_gave_to_logs_and_what_had_none():
+    files = MemoryFileSystem()
+    journal = Journal.open(Path("/d"), files=files)
+    manager = LogManager(journal)
+    manager.create("one", ONE, 1)
+    manager.create("two", TWO, 1)
+    manager.recover(lambda *_: None, 0)
+    for topic, count in (("one", 1), ("two", 1), ("one", 2)):
+        append(journal, manager, topic, 0, count)
+    manager.close()
+    again = LogManager(Journal.open(Path("/d"), files=files))
+    again.create("one", ONE, 1)
+    found = []
+    again.recover(lambda log, header, batch: found.append((log.topic, header.base_offset)), 0)
+    assert found == [("one", 0), ("one", 1)]
+    assert (again.batches_replayed, again.batches_skipped) == (2, 1)
+
+
+def test_the_archived_part_of_a_log_of_state_is_replayed_first_and_of_others_nothing_is():
+    """Its records bring up topics, whose logs may be of state, too."""
+    bench = Bench()
+    bench.produce(3)
+    archive_all(bench.journal, bench.logs, NOW_MS)
+    bench.produce(2)
+    for is_state, expected in ((True, [0, 1, 2, 3, 4]), (False, [3, 4])):
+        bench.files.kill()
+        archive = Archive.open(bench.directory, bench.files)
+        again = LogManager(Journal.open(bench.directory, files=bench.files), 0, archive)
+        again.create("topic", bench.log.topic_id, 1)
+        found = []
+        again.recover(
+            lambda log, header, batch, found=found: found.append(header.base_offset),
+            0,
+            lambda log, is_state=is_state: is_state,
+        )
+        assert found == expected
+        again.close()

@@ -1,0 +1,116 @@
+"""Who may commit and read offsets of a consumer group: its members, of either protocol, in their epoch."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
+from pipeline_broker.state.groups.settings import GroupSettings
+from pipeline_broker.wire.error import ErrorCode
+from tests.state.groups.consumer.consumer_driver import ConsumerDriver
+from tests.state.groups.consumer.test_migration import protocols
+
+NONE, STALE, UNKNOWN = ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID
+ILLEGAL, UNSUPPORTED = ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.fixture
+def driver() -> ConsumerDriver:
+    """Two members of the consumer protocol, both in epoch 3, of which `a` has kept what it had in epoch 2."""
+    driver = ConsumerDriver(GroupSettings(initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0))
+    driver.create("t")
+    driver.enter("a")
+    driver.enter("b")
+    kept = driver.beat("a", member_epoch=2).assignment
+    assert driver.beat("a", member_epoch=2, owned=kept).member_epoch == 3
+    assert driver.beat("b", member_epoch=3).member_epoch == 3
+    return driver
+
+
+def kept_by_a(driver):
+    (epochs,) = driver.group().members["a"].current.assigned.values()
+    return sorted(epochs)
+
+
+def commit(driver, member_id, epoch, *partitions, **more):
+    topic_id = driver.topics.get("t").topic_id
+    parts = [PartitionCommit(topic="t", partition=each, offset=5, topic_id=topic_id) for each in partitions or (0,)]
+    request = CommitRequest(group_id="g", member_id=member_id, generation_id=epoch, partitions=parts, **more)
+    (error,) = set(driver.coordinator.commit(request, driver.now_ms).errors)
+    return error
+
+
+def test_a_member_commits_in_its_epoch_and_nobody_else(driver):
+    assert commit(driver, "a", 3) is NONE
+    assert commit(driver, "a", 3, 0, 1, 2, 3) is NONE, "whether it owns them or not"
+    assert commit(driver, "a", 4) is STALE
+    assert commit(driver, "a", -1) is STALE
+    assert commit(driver, "stranger", 3) is UNKNOWN
+    assert commit(driver, "", -1) is UNKNOWN
+
+
+def test_a_member_that_is_behind_commits_what_it_has_had_since_and_nothing_with_anything_else(driver):
+    first, second = kept_by_a(driver)
+    (given, _) = sorted({0, 1, 2, 3} - {first, second})
+    assert commit(driver, "a", 2, first, second) is NONE
+    assert commit(driver, "a", 2, first, given) is STALE
+    assert commit(driver, "a", 2, given) is STALE
+    assert commit(driver, "a", 1, first) is STALE, "it was given in epoch 2"
+    assert commit(driver, "b", 2, given) is STALE, "it was given in epoch 3"
+
+
+def test_a_member_that_gives_something_back_commits_it_until_it_has(driver):
+    had = set(kept_by_a(driver))
+    for member_id in "cd":
+        driver.enter(member_id)
+    told = driver.beat("a", member_epoch=3).assignment
+    topic_id = driver.topics.get("t").topic_id
+    (revoking,) = had - told[topic_id]
+    assert driver.group().members["a"].current.member_epoch == 3
+    assert commit(driver, "a", 2, revoking) is NONE
+    driver.beat("a", member_epoch=3, owned=told)
+    assert commit(driver, "a", 3, revoking) is STALE
+
+
+def test_a_request_of_before_kip_848_commits_for_no_member_of_the_consumer_protocol(driver):
+    assert commit(driver, "a", 3, missing_group_named=False) is UNSUPPORTED
+    assert commit(driver, "a", 3, missing_group_named=False, holder=(1, 1)) is NONE, "but in a transaction"
+
+
+def test_a_member_of_the_classic_protocol_commits_with_any_request_and_is_told_in_its_own_words(driver):
+    joined = driver.join("join", protocols=protocols("t"))
+    member_id, epoch = joined.member_id, joined.generation_id
+    assert commit(driver, member_id, epoch, missing_group_named=False) is NONE
+    assert commit(driver, member_id, epoch + 1) is ILLEGAL
+    assert driver.coordinator.fetch_error("g", member_id, epoch) is NONE
+    assert driver.coordinator.fetch_error("g", member_id, epoch - 1) is ILLEGAL
+
+
+def test_anybody_commits_to_a_group_without_members_outside_of_any_epoch(driver):
+    for member_id in "ab":
+        driver.beat(member_id, member_epoch=-1)
+    assert commit(driver, "", -1) is NONE
+    assert commit(driver, "a", 3) is UNKNOWN
+    assert commit(driver, "a", 0) is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "error"),
+    [
+        (None, -1, NONE),
+        (None, 3, UNKNOWN),
+        (None, 0, UNKNOWN),
+        ("", -1, UNKNOWN),
+        ("stranger", -1, UNKNOWN),
+        ("a", 3, NONE),
+        ("a", 2, STALE),
+        ("a", 4, STALE),
+        ("a", -1, STALE),
+    ],
+)
+def test_offsets_are_read_by_whom_names_no_member_or_is_one_in_its_epoch(driver, member_id, epoch, error):
+    assert driver.coordinator.fetch_error("g", member_id, epoch) is error
+
+
+def test_offsets_of_a_group_that_is_not_there_are_read_by_anybody(driver):
+    assert driver.coordinator.fetch_error("other", "a", 3) is NONE

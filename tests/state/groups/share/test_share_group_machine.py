@@ -1,0 +1,201 @@
+"""Drawn lives of a share group: members come, beat, fall silent and go, topics come, grow and go, brokers crash.
+
+Checked throughout: what is shown after all is durable is what a start makes of the records; what members, targets and
+states of partitions hold is counted the same then; epochs never fall. After two heartbeats of all members each
+partition is read by somebody, and when all have gone nothing but the states of partitions is held.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from pipeline_broker.state.groups.coordinator import GroupCoordinator
+from pipeline_broker.state.groups.memory import GROUP_BYTES, SHARE_STATE_BYTES, sizes_of
+from pipeline_broker.state.groups.settings import GroupSettings
+from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings
+from pipeline_broker.wire.error import ErrorCode
+from tests.state.replaying import replay_group
+
+IDS = {"a": b"a" * 16, "b": b"b" * 16, "c": b"c" * 16}
+MEMBERS = st.sampled_from(["one", "two", "three", "four"])
+SIZE_MAX = 3
+
+
+class ShareGroupLives(RuleBasedStateMachine):
+    @initialize(interval_ms=st.sampled_from([0, 1_000]))
+    def begin(self, interval_ms):
+        self.settings = ShareGroupSettings(assignment_interval_ms=interval_ms, size_max=SIZE_MAX)
+        self.topics = {"a": FoundTopic(IDS["a"], 2)}
+        self.journal = []
+        self.now_ms = 1_000_000
+        self.epochs: dict[str, int] = {}
+        self.told: dict[str, dict] = {}
+        self.wanted: dict[str, list[str]] = {}
+        self.deadlines: dict[str, int] = {}
+        self.group_epoch = 0
+        self.coordinator = GroupCoordinator(GroupSettings())
+
+    def replayed(self):
+        other = GroupCoordinator(GroupSettings())
+        for record in self.journal:
+            replay_group(other, record)
+        other.loaded(self.now_ms)
+        return other
+
+    def keep(self, *writes):
+        for write in writes:
+            if write is not None:
+                self.journal += write.records
+                self.coordinator.durable(write, self.now_ms)
+
+    def beat(self, member_id, epoch, topics):
+        heartbeat = Heartbeat(
+            group_id="g", member_id=member_id, member_epoch=epoch, topics=topics, client_id="c", client_host="/h"
+        )
+        answer = self.coordinator.share.heartbeat(heartbeat, self.topics.get, self.settings, self.now_ms)
+        self.keep(answer.write)
+        if topics is not None:
+            self.wanted[member_id] = topics
+        assert answer.member_epoch >= self.epochs.get(member_id, 0)
+        self.epochs[member_id] = answer.member_epoch
+        self.deadlines[member_id] = self.now_ms + self.settings.session_timeout_ms
+        if answer.assignment is not None:
+            self.told[member_id] = answer.assignment
+        group = self.coordinator.share.existing("g")
+        assert len({(one.topic_id, one.partition) for one in answer.begins}) == len(answer.begins)
+        assert {one.state_epoch for one in answer.begins} <= {group.epoch}
+
+    def gone(self, member_id):
+        for known in (self.epochs, self.told, self.wanted, self.deadlines):
+            del known[member_id]
+
+    @rule(member_id=MEMBERS, topics=st.lists(st.sampled_from("abc"), max_size=2))
+    def join(self, member_id, topics):
+        if member_id not in self.epochs and len(self.epochs) == SIZE_MAX:
+            with pytest.raises(ShareGroupError) as refused:
+                self.beat(member_id, 0, topics)
+            assert refused.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
+            return
+        self.beat(member_id, 0, topics)
+        assert self.epochs[member_id] == self.coordinator.share.existing("g").assignment_epoch
+
+    @rule(member_id=MEMBERS, topics=st.none() | st.lists(st.sampled_from("abc"), max_size=2))
+    def stay(self, member_id, topics):
+        if member_id in self.epochs:
+            self.beat(member_id, self.epochs[member_id], topics)
+
+    @rule(member_id=MEMBERS)
+    def leave(self, member_id):
+        if member_id in self.epochs:
+            heartbeat = Heartbeat(group_id="g", member_id=member_id, member_epoch=-1)
+            self.keep(self.coordinator.share.heartbeat(heartbeat, self.topics.get, self.settings, self.now_ms).write)
+            self.gone(member_id)
+
+    @rule(passed_ms=st.sampled_from([1, 999, 20_000]))
+    def time_passes(self, passed_ms):
+        self.now_ms += passed_ms
+        silent = [member_id for member_id, due_ms in self.deadlines.items() if due_ms <= self.now_ms]
+        next_ms = self.coordinator.share.next_deadline_ms()
+        assert next_ms == min(self.deadlines.values(), default=None)
+        self.keep(*self.coordinator.advance(self.now_ms).writes)
+        for member_id in silent:
+            self.gone(member_id)
+
+    @rule(name=st.sampled_from("abc"), partitions=st.integers(0, 4))
+    def change_topic(self, name, partitions):
+        """A topic comes, grows or, with no partitions, goes; what goes is forgotten, as by its deletion."""
+        known = self.topics.get(name)
+        if not partitions:
+            self.topics.pop(name, None)
+            group = self.coordinator.share.find("g")
+            if group is not None:
+                share = self.coordinator.share
+                self.keep(share.write(group, share.forget(group, {IDS[name]})))
+        elif known is None or known.partitions < partitions:
+            self.topics[name] = FoundTopic(IDS[name], partitions)
+
+    @precondition(lambda self: not self.epochs)
+    @rule()
+    def delete(self):
+        """An empty group goes with all that it held."""
+        if self.coordinator.share.find("g") is None:
+            return
+        errors, outcome = self.coordinator.delete(["g"], self.now_ms)
+        self.keep(*outcome.writes)
+        assert errors["g"] is ErrorCode.NONE
+        assert self.coordinator.share.find("g") is None
+        assert self.coordinator.memory.bytes_held == 0
+        self.group_epoch = 0
+
+    @rule()
+    def crash(self):
+        """Sessions begin anew, of the length that the broker begins with."""
+        self.coordinator = self.replayed()
+        due_ms = self.now_ms + ShareGroupSettings().session_timeout_ms
+        self.deadlines = dict.fromkeys(self.deadlines, due_ms)
+
+    @precondition(lambda self: self.epochs)
+    @rule()
+    def converge(self):
+        """Each partition that somebody subscribes to is read, whatever happened before."""
+        for _ in range(2):
+            for member_id in list(self.epochs):
+                self.now_ms += self.settings.assignment_interval_ms
+                self.beat(member_id, self.epochs[member_id], None)
+        read = {
+            (topic_id, partition)
+            for told in self.told.values()
+            for topic_id, partitions in told.items()
+            for partition in partitions
+        }
+        wanted = {name for names in self.wanted.values() for name in names} & self.topics.keys()
+        assert read == {(IDS[name], each) for name in wanted for each in range(self.topics[name].partitions)}
+        lengths = len(self.journal)
+        for member_id in list(self.epochs):
+            self.beat(member_id, self.epochs[member_id], None)
+        assert len(self.journal) == lengths, "what stands is written once"
+
+    @invariant()
+    def a_start_makes_the_same_of_the_records(self):
+        if not hasattr(self, "journal"):
+            return
+        group, again = self.coordinator.share.find("g"), self.replayed()
+        found = again.share.find("g")
+        assert (group is None) == (found is None)
+        if group is not None:
+            assert group.shown == group.described() == found.described() == found.shown
+            assert found.target == group.target
+            assert found.metadata_hash == group.metadata_hash
+        assert again.memory.bytes_held == self.coordinator.memory.bytes_held
+
+    @invariant()
+    def members_are_those_that_were_heard_of(self):
+        if not hasattr(self, "journal"):
+            return
+        group = self.coordinator.share.find("g")
+        if group is None:
+            assert not self.epochs
+            return
+        assert {each.member_id: each.epoch for each in group.members.values()} == self.epochs
+        assert {each.member_id: list(each.topics) for each in group.members.values()} == {
+            member_id: sorted(set(topics)) for member_id, topics in self.wanted.items()
+        }
+        assert group.epoch >= max(self.group_epoch, group.assignment_epoch)
+        self.group_epoch = group.epoch
+        assert [each.state for each in self.coordinator.list_groups()] == ["Stable" if self.epochs else "Empty"]
+
+    @invariant()
+    def what_nobody_holds_is_not_counted(self):
+        if not hasattr(self, "journal") or self.epochs:
+            return
+        group = self.coordinator.share.find("g")
+        states = 0 if group is None else sum(len(known) for _, known in group.initialized.values())
+        held = 0 if group is None else GROUP_BYTES + sizes_of(("g",)) + SHARE_STATE_BYTES * states
+        assert self.coordinator.memory.bytes_held == held
+
+
+TestShareGroupLives = ShareGroupLives.TestCase
+TestShareGroupLives.settings = hypothesis_settings(max_examples=50, stateful_step_count=25, deadline=None)

@@ -1,0 +1,127 @@
+"""What somebody outside of a group does to its members: end their sessions, have them come to a new agreement."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.settings import GroupSettings
+from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupSettings
+from pipeline_broker.wire.error import ErrorCode
+from tests.state.groups.consumer.consumer_driver import ConsumerDriver
+from tests.state.groups.consumer.test_migration import protocols
+
+
+class Outsider(ConsumerDriver):
+    """A driver whose group `g` has two members of a kind."""
+
+    ids: list[str]
+
+    @classmethod
+    def of(cls, kind: str) -> Outsider:
+        driver = cls(GroupSettings(initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0))
+        driver.create("t")
+        if kind == "classic":
+            driver.ids = driver.stable(2)
+        else:
+            driver.ids = ["a", "b"]
+            for member_id in driver.ids:
+                driver.share_beat(member_id) if kind == "share" else driver.enter(member_id)
+        return driver
+
+    def share_beat(self, member_id: str) -> None:
+        beat = Heartbeat(group_id="g", member_id=member_id, member_epoch=0, topics=["t"])
+        found = FoundTopic(self.topics.get("t").topic_id, 4)
+        answer = self.coordinator.share.heartbeat(beat, {"t": found}.get, ShareGroupSettings(), self.now_ms)
+        self.pending.append(answer.write)
+        self.settle()
+
+    def expire(self, member_id: str | None) -> bool:
+        """Whether there was something to expire."""
+        outcome = self.coordinator.expire_members("g", member_id, self.now_ms)
+        if outcome is not None:
+            self.take(outcome)
+        return outcome is not None
+
+    def rebalance(self) -> bool:
+        outcome = self.coordinator.force_rebalance("g", self.now_ms)
+        if outcome is not None:
+            self.take(outcome)
+        return outcome is not None
+
+    @property
+    def left(self) -> list[str]:
+        return list(self.coordinator.registry.get("g").members)
+
+
+KINDS = pytest.mark.parametrize("kind", ["classic", "consumer", "share"])
+
+
+@KINDS
+def test_a_session_that_is_ended_takes_out_that_member_only_also_after_a_restart(kind):
+    driver = Outsider.of(kind)
+    assert driver.expire(driver.ids[0])
+    assert driver.left == driver.ids[1:]
+    if kind != "classic":  # whose members are stored when they agree
+        driver.restart()
+        assert driver.left == driver.ids[1:]
+
+
+@KINDS
+def test_all_sessions_of_a_group_end_together(kind):
+    driver = Outsider.of(kind)
+    assert driver.expire(None)
+    assert driver.left == []
+    assert [group.state for group in driver.coordinator.list_groups()] == ["Empty"]
+
+
+def test_all_sessions_end_also_of_members_whose_group_becomes_another_one_meanwhile():
+    """The last member of the consumer protocol goes, and the others are a classic group."""
+    driver = Outsider(GroupSettings(initial_rebalance_delay_ms=0))
+    driver.create("t")
+    driver.enter("new")
+    driver.join("join", protocols=protocols("t"))
+    assert driver.left[0] == "new"
+    assert driver.expire(None)
+    assert driver.left == []
+    assert driver.coordinator.registry.get("g").group_type is GroupType.CLASSIC
+
+
+@KINDS
+def test_no_session_ends_of_groups_and_members_that_are_not_there(kind):
+    driver = Outsider.of(kind)
+    assert driver.coordinator.expire_members("other", None, driver.now_ms) is None
+    assert driver.coordinator.expire_members("other", "a", driver.now_ms) is None
+    assert not driver.expire("stranger")
+    assert driver.left == driver.ids
+
+
+@KINDS
+def test_members_are_told_to_agree_anew_although_nothing_changed(kind):
+    driver = Outsider.of(kind)
+    group = driver.coordinator.registry.get("g")
+    if kind == "classic":
+        assert driver.heartbeat(driver.ids[0], 1) is ErrorCode.NONE
+        assert driver.rebalance()
+        assert driver.heartbeat(driver.ids[0], 1) is ErrorCode.REBALANCE_IN_PROGRESS
+        return
+    epoch = group.epoch
+    assert driver.rebalance()
+    assert group.epoch == epoch + 1
+    driver.restart()
+    assert driver.coordinator.registry.get("g").epoch == epoch + 1
+    shown = driver.coordinator.share if kind == "share" else driver.coordinator.consumer
+    described = shown.describe("g")
+    assert (described.group_epoch if kind == "share" else described.epoch) == epoch + 1
+
+
+@KINDS
+def test_a_group_without_members_has_nothing_to_agree_on(kind):
+    driver = Outsider.of(kind)
+    assert driver.coordinator.force_rebalance("other", driver.now_ms) is None
+    driver.expire(None)
+    assert not driver.rebalance()
+    driver.hold = True
+    assert driver.delete() is ErrorCode.NONE
+    assert not driver.rebalance()
+    assert not driver.expire(None)

@@ -1,0 +1,70 @@
+"""The id of the cluster and what is set for its resources: visible when durable, decided upon at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline_broker.state.cluster import ClusterState, read_cluster_id
+from pipeline_broker.state.errors import CorruptStateRecordError
+from pipeline_broker.state.metadata_records import RecordType, record_key, record_value
+
+ALL, ONE, TOPIC = ("broker", ""), ("broker", "1"), ("topic", "t")
+
+
+def keep(cluster, write):
+    for record in write.records:
+        cluster.replay(record.key, record.value)
+    return write.records
+
+
+def test_the_id_is_known_once_its_record_is_replayed():
+    cluster = ClusterState()
+    assert cluster.cluster_id is None
+    (record,) = keep(cluster, cluster.create("abc"))
+    assert cluster.cluster_id == "abc"
+    with pytest.raises(CorruptStateRecordError, match="goes on"):
+        read_cluster_id(record.key + b"x", record.value)
+    with pytest.raises(CorruptStateRecordError):
+        read_cluster_id(record.key, record_value('{"name": "abc"}'))
+
+
+def test_settings_are_shown_when_they_are_durable_and_the_next_change_builds_on_what_is_on_its_way():
+    cluster = ClusterState()
+    first = cluster.alter(ONE, {"log.retention.ms": "1"})
+    assert (cluster.settings(ONE), cluster.latest_settings(ONE)) == ({}, {"log.retention.ms": "1"})
+    second = cluster.alter(ONE, {"log.retention.ms": "2"})
+    keep(cluster, first)
+    assert cluster.settings(ONE) == {"log.retention.ms": "1"}
+    assert cluster.latest_settings(ONE) == {"log.retention.ms": "2"}
+    keep(cluster, second)
+    assert cluster.settings(ONE) == cluster.latest_settings(ONE) == {"log.retention.ms": "2"}
+    assert cluster.settings(ALL) == {}
+
+
+def test_settings_that_are_all_taken_back_leave_no_name_and_a_restart_knows_none():
+    cluster, again = ClusterState(), ClusterState()
+    records = [*keep(cluster, cluster.alter(ONE, {"log.retention.ms": "1"})), *keep(cluster, cluster.alter(ALL, {}))]
+    assert cluster.names("broker") == ["1"]
+    assert cluster.names("topic") == []
+    records += keep(cluster, cluster.alter(ONE, {}))
+    assert (cluster.names("broker"), cluster.latest_settings(ONE)) == ([], {})
+    assert records[-1].value is None
+    for record in records:
+        again.replay(record.key, record.value)
+    assert (again.names("broker"), again.settings(ONE)) == ([], {})
+
+
+def test_who_remembers_settings_sees_that_those_of_its_kind_changed():
+    cluster = ClusterState()
+    before = dict(cluster.generations)
+    keep(cluster, cluster.alter(TOPIC, {"retention.ms": "1"}))
+    assert cluster.generations["topic"] != before.get("topic", 0)
+    assert cluster.generations["broker"] == before.get("broker", 0)
+
+
+@pytest.mark.parametrize(
+    "subject", ['["broker"]', '["broker", 1]', '[1, "x"]', '"broker"', "{", '["broker", "1", "2"]']
+)
+def test_settings_are_of_a_resource_of_two_texts(subject):
+    with pytest.raises(CorruptStateRecordError):
+        ClusterState().replay(record_key(RecordType.SETTINGS, subject), record_value("{}"))
