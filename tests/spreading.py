@@ -1,8 +1,9 @@
 """In which order tests run, and which of them go to one worker together.
 
 Rules: workers take units of tests in the order of collection (--no-loadscope-reorder), so long units come first and
-none is left for the end; a session of Spark and Apache Kafka are started once; many tests of milliseconds go as one
-unit, because each unit is handed out by itself.
+none is left for the end; a session of Spark and Apache Kafka are started once, and so is what the tests of a module
+share (its fixtures of module scope): one worker has them all; many tests of milliseconds go as one unit, because each
+unit is handed out by itself.
 """
 
 from collections import Counter
@@ -40,6 +41,8 @@ def spread(items):
     for item in items:
         if item.get_closest_marker("spark") and not group_of(item):
             item.add_marker(pytest.mark.xdist_group("spark"))
+        elif not group_of(item) and (shared := shared_by_module(item)) is not None:
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}-{item.path.stem}-shared{shared}"))
     items.sort(key=rank)
     counts = Counter(item.path for item in items)
     places = Counter()
@@ -48,6 +51,15 @@ def spread(items):
             unit = f"{item.path.parent.name}-{item.path.stem}-{places[item.path] // TOGETHER}"
             item.add_marker(pytest.mark.xdist_group(unit))
             places[item.path] += 1
+
+
+def shared_by_module(item):
+    """Which parameters the fixtures of module scope have that a test takes, as text; None where it takes none."""
+    if (fixtures := getattr(item, "_fixtureinfo", None)) is None:  # pytest tells the scopes of fixtures nowhere else
+        return None
+    shared = [name for name, found in fixtures.name2fixturedefs.items() if found[-1].scope == "module"]
+    indices = item.callspec.indices if hasattr(item, "callspec") else {}
+    return "".join(f"-{name}-{indices[name]}" for name in sorted(shared) if name in indices) if shared else None
 
 
 def group_of(item):

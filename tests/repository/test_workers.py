@@ -17,6 +17,25 @@ def test_a_group_of_tests_is_known_to_the_scheduler(request):
     assert request.node.nodeid.endswith("@together"), "this pytest and this pytest-xdist do not fit together"
 
 
+@pytest.fixture(scope="module", params=["classic", "pipelined"])
+def shared(request):
+    return request.param_index
+
+
+@pytest.fixture
+def own():
+    """Of one test."""
+
+
+def test_tests_that_share_a_fixture_of_their_module_go_to_one_worker_for_each_of_its_parameters(shared, request):
+    assert group_of(request.node) == f"repository-test_workers-shared-shared-{shared}"
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_tests_that_share_nothing_go_to_any_worker(own, number, request):
+    assert group_of(request.node) is None
+
+
 def test_units_are_handed_out_in_the_order_of_collection():
     """Else pytest-xdist sorts them by the number of their tests, and the longest ones come last."""
     assert "--dist loadgroup --no-loadscope-reorder\n" in (ROOT / "Makefile").read_text(encoding="utf-8")
