@@ -54,6 +54,7 @@ class Bug:
         kinds: of scenarios that may show it; others are passed over to save time.
         draw: the scenario of a seed.
         faults: one of which a scenario must have to show it; empty for any.
+        clients: kinds of clients, likewise; the other scenarios count as tried.
     """
 
     invariant: int
@@ -63,11 +64,16 @@ class Bug:
     kinds: frozenset = frozenset({"traffic"})
     draw: object = draw
     faults: frozenset = frozenset()
+    clients: frozenset = frozenset()
 
     def may_show_in(self, scenario):
         """Whether it is worth while to simulate a scenario."""
         kinds = {fault.kind for fault in scenario.faults}
         return scenario.kind in self.kinds and (not self.faults or bool(kinds & self.faults))
+
+    def has_clients_in(self, scenario):
+        """Whether somebody is there whom it hits."""
+        return not self.clients or any(client.kind in self.clients for client in scenario.clients)
 
 
 class CorrelationOrder(ResponseOrder):
@@ -392,10 +398,14 @@ BUGS = {
     "authenticate again without draining": Bug(11, "authenticates with", sabotage.eager_conversation, kinds=ANY),
     "answer differently by mode": Bug(12, "got other answers", mode_dependent_answers, kinds=frozenset({"agreement"})),
     "show open transactions": Bug(13, "undecided-read", open_transactions_shown),
-    "wait for the latest transaction alone": Bug(13, "the last stable offset is", latest_transaction_counts),
+    "wait for the latest transaction alone": Bug(
+        13, "the last stable offset is", latest_transaction_counts, clients=frozenset({"transactional"})
+    ),
     "commit what was aborted": Bug(13, "aborted-seen", aborts_that_commit, kinds=ANY),
     "fence nobody": Bug(13, "fencing: ", nobody_fenced),
-    "give a partition away before it is given back": Bug(14, "belong to", partitions_given_twice),
+    "give a partition away before it is given back": Bug(
+        14, "belong to", partitions_given_twice, clients=frozenset({"modern member"})
+    ),
     "forget the epoch of a group": Bug(14, "the epoch of", forgotten_epochs, kinds=CRASH),
     "stop without draining": Bug(4, "have no answer", no_drain, kinds=frozenset({"shutdown"})),
     "acknowledge a slot before the one in front of it": on_store("is confirmed, and slot", store_bugs.out_of_order),
