@@ -24,6 +24,7 @@ from pipeline_broker.node.standby import wait_for_lease
 from pipeline_broker.node.upkeep import TakenOverError
 from pipeline_broker.objects.fenced_log import Boundary, Place, slot_name
 from pipeline_broker.objects.lease import LeaseTimes
+from pipeline_broker.objects.lease_keeper import CLOSE_SECONDS_MAX
 from pipeline_broker.objects.slot import FENCE_SIZE
 from pipeline_broker.objects.store_figures import StoreFigures
 from pipeline_broker.objects.watched_store import WatchedStore
@@ -41,8 +42,8 @@ OWNED_SECONDS_MAX = 15
 """Two sessions: after one that stands still the lease is claimed again."""
 STARTS_MAX = 4
 """Behind all faults one is enough, unless the newest process has ended just then."""
-STOP_SECONDS_MORE = 1.5
-"""What a stop may take beyond its deadline: the lease, and what is under way."""
+STOP_SECONDS_MORE = CLOSE_SECONDS_MAX + 0.1
+"""What a stop may take beyond its deadline: the lease; an upload that is under way is given up."""
 LEAVING_SECONDS = (0.0, 0.02, 0.5, 8.0, None)
 """After which a client leaves a broker that another one goes on for; None: it stays to the end."""
 REFUSALS = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
