@@ -23,6 +23,10 @@ class Obstacle(OSError):
     """What was asked for has not happened, for a reason that passes: a store far away does not answer."""
 
 
+class Ended(Obstacle):
+    """What was asked for will not happen any more in this process, which ends; the next one may do it."""
+
+
 class DirectoryLocked(Exception):
     """Another process uses the data directory."""
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 import trio
 
 from pipeline_broker.config.broker_config import BrokerConfig
-from pipeline_broker.files.errors import FencedError, is_passing, with_remedy
+from pipeline_broker.files.errors import Ended, FencedError, is_passing, with_remedy
 from pipeline_broker.log.archive.archive import Archive, DeletedSegment
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.archive.cleaning import clean
@@ -283,6 +283,8 @@ class Upkeep:
             while True:
                 try:
                     return bool(await work())  # type: ignore[misc]  # told by who calls
+                except Ended:
+                    await trio.sleep_forever()  # which is until the end has come here
                 except OSError as error:
                     if not is_passing(error):
                         raise UpkeepFailedError(f"the log cannot be archived: {error}; {NOTHING_LOST}") from error

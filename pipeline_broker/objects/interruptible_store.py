@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pipeline_broker.objects.store import ObjectStore, Unavailable, Unsure
+from pipeline_broker.objects.store import Interrupted, ObjectStore, Unsure
 from pipeline_broker.objects.store_around import Operation, StoreAround, StoreRequest
 
 __all__ = ["InterruptibleStore"]
@@ -71,7 +71,7 @@ class InterruptibleStore(StoreAround):
         waiting = _Waiting(send)
         with self._lock:
             if self._is_interrupted:
-                raise Unavailable("the broker ends, and asks the store no more")
+                raise Interrupted("the broker ends, and asks the store no more")
             self._under_way.add(waiting)
             if len(self._under_way) > self._threads:
                 self._threads += 1
@@ -81,7 +81,7 @@ class InterruptibleStore(StoreAround):
         with self._lock:
             self._under_way.discard(waiting)
         if not waiting.is_answered:
-            unknown = Unsure if request.operation in CONDITIONAL else Unavailable
+            unknown = Unsure if request.operation in CONDITIONAL else Interrupted
             raise unknown("the broker ended before the store answered")
         if waiting.error is not None:
             raise waiting.error

@@ -27,9 +27,9 @@ class LeaseState(NamedTuple):
     Attributes:
         is_held: it is the owner's own, as far as the owner knows.
         age_seconds: since it was asked for last, and granted.
-        is_current: it is held, and no standby can have claimed it yet; or the store does not answer, so that nobody can
-            be known to have done so: then an owner serves on with what it has, as a leader of Kafka's does that has
-            lost its controller.
+        is_current: it is held, and no standby can have claimed it yet; or the store has refused a request that was sent
+            less than a session ago, so that nobody can be known to have done so: then an owner serves on with what it
+            has, as a leader of Kafka's does that has lost its controller.
     """
 
     is_held: bool
@@ -90,8 +90,7 @@ class LeaseKeeper:
         self._log, self._lease, self._tag, self._times = log, lease, tag, times
         self._stopping = threading.Event()
         self._gives_back = True
-        self._asked_at = asked_at
-        self._is_waiting = False  # for a store that has just failed
+        self._asked_at = self._tried_at = self._refused_at = asked_at  # granted, sent last, refused
         self._unsettled = store
         self._pause_until_stopped = pause_until(self._stopping)
         self._store = SettledStore(store, self._pause)
@@ -100,9 +99,9 @@ class LeaseKeeper:
 
     def state(self) -> LeaseState:
         """How it stands; any thread may ask."""
-        is_held, age_seconds = self._tag is not None, time.monotonic() - self._asked_at
-        is_current = is_held and (self._is_waiting or age_seconds < self._times.session_seconds)
-        return LeaseState(is_held, age_seconds, is_current)
+        is_held, now = self._tag is not None, time.monotonic()
+        is_current = is_held and now - max(self._asked_at, self._refused_at) < self._times.session_seconds
+        return LeaseState(is_held, now - self._asked_at, is_current)
 
     def close(self, *, gives_back: bool) -> None:
         """End; waits a second at most.
@@ -115,13 +114,16 @@ class LeaseKeeper:
         self._thread.join(CLOSE_SECONDS_MAX)
 
     def _pause(self, seconds: float, error: ObjectStoreError) -> None:
-        self._is_waiting = True
-        self._pause_until_stopped(seconds, error)
+        """Also of a look at a lease that is another's, which makes nothing current."""
+        self._refused_at = self._tried_at
+        self._pause_until_stopped(min(seconds, self._times.renew_seconds), error)
+        self._tried_at = time.monotonic()
 
     def _claim(self, sight: Sight) -> None:
         self._lease, asked_at = self._lease.renewed(), time.monotonic()
+        self._tried_at = asked_at
         self._tag = claim_lease(self._store, self._log, self._lease, sight)
-        self._asked_at, self._is_waiting = asked_at, False
+        self._asked_at = asked_at  # an earlier try than the last one may be that which the store has done
 
     def _run(self) -> None:
         with suppress(ObjectStoreError):  # the store gives up only when this is closed
@@ -135,8 +137,11 @@ class LeaseKeeper:
                 claim_lease(self._unsettled, self._log, self._lease.given_back(), Sight(tag=self._tag))
 
     def _renew(self) -> None:
-        """Until another one has the lease."""
-        while self._tag is not None and not self._stopping.wait(self._times.renew_seconds):
+        """Until another one has the lease; at once behind an outage, because it counts from when it was asked for."""
+        while self._tag is not None:
+            due_in_seconds = self._asked_at + self._times.renew_seconds - time.monotonic()
+            if self._stopping.wait(max(0.0, due_in_seconds)):
+                return
             self._claim(Sight(tag=self._tag))
 
     def _claim_when_still(self) -> None:

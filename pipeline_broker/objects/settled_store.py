@@ -32,6 +32,7 @@ from pipeline_broker.files.file_system import Buffer
 from pipeline_broker.objects.store import (
     Changed,
     Exists,
+    Interrupted,
     Listed,
     Missing,
     ObjectStore,
@@ -68,8 +69,11 @@ def pause_until(stopping: threading.Event) -> Pause:
 
 
 def pause_briefly(seconds: float, error: ObjectStoreError) -> None:
-    """Give up after five tries, which is when a second and a half was waited; for those who can do without."""
-    if seconds > BRIEF_SECONDS_MAX:
+    """Give up after five tries, which is when a second and a half was waited; for those who can do without.
+
+    Where the broker ends they do without at once: a further try would not be sent.
+    """
+    if seconds > BRIEF_SECONDS_MAX or isinstance(error, Interrupted):
         raise error
     time.sleep(seconds)
 

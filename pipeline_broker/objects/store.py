@@ -50,6 +50,10 @@ class Unavailable(ObjectStoreError):
     """The store did not do it and will not do it later; the same request may succeed at another time."""
 
 
+class Interrupted(Unavailable):
+    """The store was not asked, or its answer is not waited for, because the broker ends: no further request is sent."""
+
+
 class Unsure(ObjectStoreError):
     """Whether the object was written is not known; it may also be written after this was raised."""
 

@@ -14,6 +14,7 @@ import pytest
 import trio
 import trio.testing
 
+from pipeline_broker.files.errors import Ended
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.segment_file import file_names
 from pipeline_broker.log.errors import DamagedSegment, OffsetOutOfRange
@@ -134,6 +135,29 @@ def test_a_full_disk_is_waited_for(monkeypatch, caplog):
     waits, goes_on = [record.getMessage() for record in caplog.records]
     assert waits.startswith("the archive waits: [Errno 28] No space left on device: delete other files")
     assert goes_on == "the archive goes on"
+
+
+def test_what_an_end_has_given_up_is_neither_waited_for_nor_told(caplog):
+    """An orderly end said that the archive waits, and goes on, when it let an upload go."""
+    bench = Bench()
+    given_up = []
+
+    def before(operation, path):
+        if operation in ("write", "create") and "archive" in path.parts:
+            given_up.append(path)
+            raise Ended("the broker ends")
+
+    async def main():
+        async with kept(bench):
+            bench.files.before = before
+            bench.produce(5)
+            await wait_until(lambda: given_up)
+            await trio.testing.wait_all_tasks_blocked()
+            bench.files.before = lambda _operation, _path: None
+
+    trio.run(main)
+    assert len(given_up) == 1
+    assert caplog.records == []
 
 
 def test_while_the_archive_has_no_room_a_writer_that_waits_for_it_says_why(monkeypatch):

@@ -6,19 +6,21 @@ import time
 
 import pytest
 
+from pipeline_broker.objects import settled_store
 from pipeline_broker.objects.interruptible_store import InterruptibleStore
 from pipeline_broker.objects.memory_store import MemoryStore
-from pipeline_broker.objects.store import Exists, Missing, Unavailable, Unsure
+from pipeline_broker.objects.settled_store import SettledStore, pause_briefly
+from pipeline_broker.objects.store import Exists, Interrupted, Missing, Unsure
 
 SECONDS_MAX = 10.0
 CALLS = {
     "create": (("a", [b"x"]), Unsure),
     "replace": (("a", [b"x"], "1"), Unsure),
-    "read": (("a", 0, 1), Unavailable),
-    "read_end": (("a", 1), Unavailable),
-    "list": (("",), Unavailable),
-    "delete": ((["a"],), Unavailable),
-    "upload": (("a", [b"x"]), Unavailable),
+    "read": (("a", 0, 1), Interrupted),
+    "read_end": (("a", 1), Interrupted),
+    "list": (("",), Interrupted),
+    "delete": ((["a"],), Interrupted),
+    "upload": (("a", [b"x"]), Interrupted),
 }
 
 
@@ -95,7 +97,31 @@ def test_who_waits_is_let_go_and_told_what_is_known(call):
     for each in asking:
         each.join(SECONDS_MAX)
     assert caught == [call] * 3
-    with pytest.raises(Unavailable):
+    with pytest.raises(Interrupted):
         getattr(store, call)(*arguments)
     hole.goes_on.set()
     wait_until_ended(before)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_nobody_waits_for_a_further_try_that_would_not_be_sent(call, monkeypatch):
+    """An upload that was under way when the broker ended kept it for the second and a half of all tries."""
+    paused = []
+    monkeypatch.setattr(settled_store.time, "sleep", paused.append)
+    hole = BlackHole()
+    store = InterruptibleStore(hole)
+    arguments, _ = CALLS[call]
+    ended = []
+
+    def ask():
+        with pytest.raises(Interrupted):
+            getattr(SettledStore(store, pause_briefly), call)(*arguments)
+        ended.append(call)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    hole.asked.acquire(timeout=SECONDS_MAX)
+    store.interrupt()
+    asking.join(SECONDS_MAX)
+    assert (ended, paused) == ([call], [])
+    hole.goes_on.set()

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.objects import lease_keeper
 from pipeline_broker.objects.lease import Lease, LeaseTimes, Sight, Watch, lease_name
 from pipeline_broker.objects.lease_keeper import LeaseKeeper, claim_lease, read_lease, take_lease
 from pipeline_broker.objects.memory_store import MemoryStore
@@ -59,7 +60,7 @@ def keep():
     kept = []
 
     def keep(store, lease, tag, times=TIMES):
-        kept.append(LeaseKeeper(store, LOG, lease, tag, times, time.monotonic()))
+        kept.append(LeaseKeeper(store, LOG, lease, tag, times, lease_keeper.time.monotonic()))
         return kept[-1]
 
     yield keep
@@ -166,11 +167,22 @@ def test_it_is_current_until_a_standby_may_claim_it_and_again_when_it_is_renewed
 
 
 def test_it_counts_from_the_moment_in_which_it_was_asked_for(keep):
-    store = MemoryStore()
+    asked, goes_on = threading.Event(), threading.Event()
+
+    class Hanging(MemoryStore):
+        def replace(self, name, parts, tag):
+            asked.set()
+            goes_on.wait(WAIT_SECONDS_MAX)
+            return super().replace(name, parts, tag)
+
+    store = Hanging()
     tag = take_lease(store, LOG, OWN)
     late = LeaseKeeper(store, LOG, OWN, tag, LONG, time.monotonic() - LONG.session_seconds)
     try:
+        assert asked.wait(WAIT_SECONDS_MAX), "it is renewed at once"
         assert not late.state().is_current
+        goes_on.set()
+        wait_until(lambda: late.state().is_current)
     finally:
         late.close(gives_back=False)
 
@@ -186,6 +198,66 @@ def test_it_is_current_while_the_store_refuses_because_nobody_is_known_to_have_i
     store.is_out = False
     wait_until(lambda: keeper.state().age_seconds < TIMES.session_seconds)
     assert keeper.state().is_current
+
+
+class Clock:
+    """Moves only when it is told to."""
+
+    def __init__(self):
+        self.seconds = 1000.0
+
+    def monotonic(self):
+        return self.seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(lease_keeper, "time", clock)
+    return clock
+
+
+def test_it_stays_current_while_it_is_renewed_again_behind_an_outage(keep, clock):
+    """The first grant behind one counts from its first try: readers were sent away until the next renewal was due."""
+    refusals, sessions_each = 4, 0.75
+    times = LeaseTimes(0.01, 60.0)
+    seen, renewed = [], threading.Event()
+
+    class Refusing(MemoryStore):
+        def replace(self, name, parts, tag):
+            seen.append(keeper.state().is_current)
+            if len(seen) <= refusals:
+                clock.seconds += sessions_each * times.session_seconds
+                raise Unavailable("503")
+            if len(seen) > refusals + 1:
+                renewed.set()
+            return super().replace(name, parts, tag)
+
+    store = Refusing()
+    tag = take_lease(store, LOG, OWN)
+    beginning = clock.seconds
+    keeper = keep(store, OWN, tag, times)
+    clock.seconds += times.renew_seconds
+    assert renewed.wait(WAIT_SECONDS_MAX)
+    assert all(seen)
+    assert clock.seconds > beginning + 2 * times.session_seconds
+
+
+def test_an_owner_that_stands_still_behind_a_refusal_does_not_know_it_to_be_current(keep, clock):
+    refused = threading.Event()
+
+    class Refusing(MemoryStore):
+        def replace(self, name, parts, tag):
+            refused.set()
+            raise Unavailable("503")
+
+    store = Refusing()
+    keeper = keep(store, OWN, take_lease(MemoryStore(), LOG, OWN), LeaseTimes(0.0, 3600.0))
+    assert refused.wait(WAIT_SECONDS_MAX)
+    assert keeper.state().is_current
+    clock.seconds += 2 * 3600.0
+    keeper.close(gives_back=False)
+    assert not keeper.state().is_current
 
 
 def test_an_end_does_not_wait_for_a_store_that_hangs(keep):

@@ -328,6 +328,9 @@ class RLock(Lock):
         return True
 
     def release(self):
+        thread = running()
+        if thread is not None and thread.process.is_dead and not self.is_mine():
+            return  # a thread that was ended where it waited for a condition has not taken it again
         assert self.is_mine(), "only the holder releases it"
         self._count -= 1
         if not self._count:

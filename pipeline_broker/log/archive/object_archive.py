@@ -1,11 +1,14 @@
 """The archive of a broker whose archive is in a bucket.
 
 Rules of this file: opened as one in a directory is, before the journal is read. To open it takes it over from any
-process that has it; objects of the node that no commit names are deleted then. Names in the store: `files/<node>/` the
-log, `bulk/<node>/` the objects. What can be done again is given up after a moment, and is an obstacle; a commit waits.
+process that has it; objects of the node that no commit names are deleted then, but for those of later generations: a
+start that stands still meanwhile may have a successor, whose commits it does not know. Names in the store:
+`files/<node>/` the log, `bulk/<node>/<generation>-...` the objects. What can be done again is given up after a moment,
+and is an obstacle; a commit waits.
 """
 
 import os
+from itertools import takewhile
 
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.archive_log import ArchiveLog
@@ -37,8 +40,8 @@ def open_object_archive(store: ObjectStore, node: int, pause: Pause) -> Archive:
     """
     brief = SettledStore(store, pause_briefly)
     log = ArchiveLog.take_over(brief, SettledStore(store, pause), node, lambda: os.urandom(16))
-    prefix = bulk_prefix(node)
-    counted = log.files.object_sizes
-    delete_all(brief, [each.name for each in list_all(brief, prefix) if each.name not in counted])
-    segments = ObjectSegmentStore(log, brief, BlockCache(brief), f"{prefix}{log.generation:020d}-")
+    own = f"{bulk_prefix(node)}{log.generation:020d}-"
+    earlier = takewhile(lambda name: name < own, (each.name for each in list_all(brief, bulk_prefix(node))))
+    delete_all(brief, [name for name in earlier if name not in log.files.object_sizes])
+    segments = ObjectSegmentStore(log, brief, BlockCache(brief), own)
     return Archive(segments, segments, log)

@@ -25,7 +25,7 @@ from contextlib import contextmanager, suppress
 from itertools import groupby
 from typing import NamedTuple, Protocol
 
-from pipeline_broker.files.errors import Obstacle
+from pipeline_broker.files.errors import Ended, Obstacle
 from pipeline_broker.files.parts import cut_parts
 from pipeline_broker.log.archive.file_map import GONE, Change, FileMap, Range, mergeable
 from pipeline_broker.log.archive.object_file import ObjectFile, Piece, is_pending, written_pieces
@@ -33,7 +33,14 @@ from pipeline_broker.log.archive.store import split_name
 from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import ShortFile
 from pipeline_broker.objects.block_cache import BlockCache
-from pipeline_broker.objects.store import UPLOAD_PART_BYTES, Missing, ObjectStore, ObjectStoreError, delete_all
+from pipeline_broker.objects.store import (
+    UPLOAD_PART_BYTES,
+    Interrupted,
+    Missing,
+    ObjectStore,
+    ObjectStoreError,
+    delete_all,
+)
 
 __all__ = ["FileLog", "ObjectSegmentStore"]
 
@@ -413,6 +420,8 @@ def _obstacles(what: str) -> Iterator[None]:
         yield
     except Missing as error:
         raise FileNotFoundError(errno.ENOENT, f"{what}: the object {error} is missing") from error
+    except Interrupted as error:
+        raise Ended(f"{what}: {error}") from error
     except ObjectStoreError as error:
         raise Obstacle(f"{what}: {error}") from error
 
