@@ -32,6 +32,8 @@ FIXED: Final = struct.Struct(">hhi")
 """API key, version and correlation id, with which every request begins."""
 PRODUCE: Final = int(ApiKey.PRODUCE)
 
+LEASE_RUN_OUT: Final = Close("the lease of the journal has run out, so another broker may have taken over")
+
 logger = logging.getLogger(__name__)
 
 
@@ -84,15 +86,18 @@ class Dispatcher:
             return Close(f"malformed header: {error}")
         key, version, correlation_id = header.api_key, header.api_version, header.correlation_id
         request.api, request.version, request.correlation_id = key, version, correlation_id
-        if key != PRODUCE and not self._is_owner():  # a write finds out; what is answered from memory may be old
-            return Close("the lease of the journal has run out, so another broker may have taken over")
+        if key != PRODUCE and not self._is_owner():  # what is answered from memory may be old; a write finds out
+            return LEASE_RUN_OUT
         call = Call(self._broker, request, session, key, version, correlation_id, header.client_id, now_ms)
         handler = self._handlers.get((key, version)) or self._load(call, key, version)
         if not isinstance(handler, Handler):
             return handler
         if self._quotas.is_active:
             call.quota = self._quotas.begin(session.principal.name, header.client_id)
-        return self._handle_body(call, handler, frame, position)
+        result = self._handle_body(call, handler, frame, position)
+        if key == PRODUCE and type(result) is Send and self._room.obstacle is None and not self._is_owner():
+            return LEASE_RUN_OUT  # a refusal, for a sequence number that is old, say
+        return result
 
     def _handle_body(self, call: Call, handler: Handler, frame: Any, position: int) -> Result:
         """Read the body and handle the request; large ones in steps."""

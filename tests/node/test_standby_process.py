@@ -11,8 +11,9 @@ import confluent_kafka as ck
 import pytest
 
 from pipeline_broker.objects.lease import lease_name
+from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
-from tests.bad_input.raw_client import RawClient, fetch_request, frame_of
+from tests.bad_input.raw_client import RawClient, fetch_request, frame_of, produce_answers, produce_request
 from tests.conftest import READY_LINE, ROOT, BrokerProcess, read_line
 from tests.node.test_archive_in_store import (
     RECORDS,
@@ -31,8 +32,17 @@ __all__ = ["moto", "place"]
 SESSION_SECONDS = 2
 SETTING = ("--set", f"broker.session.timeout.ms={SESSION_SECONDS * 1000}")
 TAKEOVER_SECONDS_MAX = SESSION_SECONDS + 3
+PRODUCE_VERSION = 9
 AT_ONCE_SECONDS_MAX = 2.5
 """A look each sixth of a second, and the start; with a margin for a machine that has other work."""
+
+
+def numbered_produce(sequence):
+    """A record of an idempotent producer."""
+    record = NewRecord(b"numbered", timestamp=time.time_ns() // 1_000_000)
+    return produce_request(
+        (0, build_batch([record], producer_id=0, producer_epoch=0, base_sequence=sequence)), topic="t"
+    )
 
 
 class Standby:
@@ -167,18 +177,27 @@ def test_an_owner_that_was_stopped_meanwhile_answers_nothing_that_its_successor_
     """Its own end of the log is an old one: a consumer that was further would be told to begin anew."""
     waiting = standby(url)
     request = fetch_request("t", 0, offset=2 * RECORDS)
-    with RawClient(owner.port) as beyond, RawClient(owner.port) as metadata:
+    with (
+        RawClient(owner.port) as beyond,
+        RawClient(owner.port) as metadata,
+        RawClient(owner.port) as writing,
+    ):
         metadata.ask(MetadataRequest(topics=[]), 12)
+        assert produce_answers(writing.ask(numbered_produce(0), PRODUCE_VERSION)) == [(0, 0)]
         owner.process.send_signal(signal.SIGSTOP)
         try:
             successor = waiting.broker()
             produce(successor, "t", first=RECORDS)
-            for client, message, version in ((beyond, request, 12), (metadata, MetadataRequest(topics=[]), 12)):
+            with RawClient(successor.port) as client:
+                assert produce_answers(client.ask(numbered_produce(1), PRODUCE_VERSION)) == [(0, 0)]
+            asked = (beyond, request, 12), (metadata, MetadataRequest(topics=[]), 12)
+            for client, message, version in (*asked, (writing, numbered_produce(2), PRODUCE_VERSION)):
                 client.send_frame(frame_of(message, version))  # handled before anything else when it goes on
         finally:
             owner.process.send_signal(signal.SIGCONT)
         assert beyond.is_closed()
         assert metadata.is_closed()
+        assert writing.is_closed()  # to the owner a number is missing
     assert owner.process.wait(WAIT_SECONDS) == 3
 
 
