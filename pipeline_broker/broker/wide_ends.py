@@ -2,7 +2,7 @@
 
 Rules of this file: the end of each was decided, and that is durable, before its first marker is appended, so a crash
 anywhere leaves one verdict. The next ones are appended while earlier ones are on their way to the disk; an end is over
-when all of them are there.
+when all of them are there. Ends take turns, so that one does not wait for all the markers of those that came before.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class AppendMarker(Protocol):
 
 
 class WideEnds:
-    """All of them, the earliest first.
+    """All of them, in the order of their turns.
 
     Args:
         append_marker: appends one.
@@ -84,17 +84,17 @@ class WideEnds:
             end.gone.add(topic)
 
     def advance(self, now_ms: int) -> None:
-        """Append the next markers of the earliest one."""
-        end = self._ends[0]
+        """Append the next markers of the one whose turn it is."""
+        end = self._ends.popleft()
         entries: list[JournalEntry] = []
         applies: list[Callable[[], None]] = []
         markers = list(islice(end.markers, MARKERS_AT_ONCE))
         for marker in markers:
             if marker.partition.topic not in end.gone:
                 self._append_marker(marker, now_ms, entries, applies)
-        if len(markers) < MARKERS_AT_ONCE:
-            end.is_marked = True
-            self._ends.popleft()
+        end.is_marked = len(markers) < MARKERS_AT_ONCE
+        if not end.is_marked:
+            self._ends.append(end)
         end.commits += 1
 
         def apply() -> None:

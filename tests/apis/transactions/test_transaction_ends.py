@@ -8,6 +8,7 @@ from pipeline_broker.broker import transactions, wide_ends
 from pipeline_broker.broker.transactions import MARKING_PAUSE_MS, PAUSE_MS
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
 from pipeline_broker.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
@@ -115,6 +116,20 @@ def test_wide_transactions_that_time_out_are_marked_in_turns(desk, wide):
     go_on(desk)
     assert state_of(desk).transaction_state == "CompleteAbort"
     assert codes(desk.ask(wide.produce(0), 12)) == {0: INVALID_EPOCH}
+
+
+@pytest.mark.usefixtures("_few_at_once")
+def test_a_wide_end_does_not_wait_for_all_the_markers_of_a_wider_one(desk, wide):
+    desk.ask(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("v", 8, 1)]), 7)
+    wider = Producer(desk, "y")
+    desk.ask(wider.add(*range(8), topic="v"), 3)
+    assert [wider.ended(), wide.ended()] == [0, 0]
+    for _ in range(4):
+        go_on(desk)
+    assert [state_of(desk, name).transaction_state for name in ("x", "y")] == ["CompleteCommit", "PrepareCommit"]
+    for _ in range(3):
+        go_on(desk)
+    assert state_of(desk, "y").transaction_state == "CompleteCommit"
 
 
 @pytest.mark.usefixtures("_few_at_once")
