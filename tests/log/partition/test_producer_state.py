@@ -1,5 +1,7 @@
 """The rules for idempotent producers, against a model that keeps everything and decides from the rules' text."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from pipeline_broker.log.partition import producer_state
 from pipeline_broker.log.partition.producer_state import GAPS_REMEMBERED, ProducedBatch, ProducerStates
 
 WRAP = 1 << 31
+PRODUCER_BYTES_MAX = 500
 
 
 class Model:
@@ -216,3 +219,18 @@ def test_of_too_many_producers_those_that_were_silent_longest_are_forgotten(monk
 def test_a_producer_that_is_not_known_has_epoch_minus_1(epoch, decision):
     """As in Apache Kafka: an epoch below that is of the past."""
     assert decide(ProducerStates(), 5, epoch, 0, 0) == decision
+
+
+def test_a_producer_takes_little_memory():
+    """A client may name one for each partition, as often as it likes."""
+    count = 2_000
+    tracemalloc.start()
+    try:
+        states = ProducerStates()
+        for producer_id in range(count):
+            states.record(producer_id, 0, ProducedBatch(0, 0, producer_id, producer_id, 1), producer_id)
+        memory_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(states) == count
+    assert memory_bytes <= count * PRODUCER_BYTES_MAX
