@@ -4,7 +4,8 @@ Rules of this room: one task reads, and only here. A frame that finds no room, o
 connection is muted and stands in line; the line calls it, and a connection that cannot use its turn then passes it on.
 So connections are served in turn, however fast some of them ask. A large frame takes room from the budget of the
 server before its buffer grows, and stands in line for it in the same way. A connection changes its queue only with
-nothing in flight.
+nothing in flight. Clients that use up the byte budget stop large requests and pipelining, but no small requests: of a
+connection with nothing unanswered one is always admitted.
 """
 
 from __future__ import annotations
@@ -166,7 +167,7 @@ class Admission:
             if (
                 len(queue.requests) >= queue.capacity
                 or (queue.waiters and not is_called)
-                or channel.bytes_held >= channel.bytes_max
+                or (channel.bytes_held >= channel.bytes_max and (depth or len(frame) > channel.small_bytes_max))
             ):
                 self.hold(frame, is_called=is_called)
                 return
@@ -193,6 +194,16 @@ class Admission:
         else:
             connection.muting.begin(MuteReason.QUEUED_BYTES)
             self._channel.wait_for_bytes(connection)
+
+    def admit_small(self) -> None:
+        """The connection has nothing unanswered any more: a small frame need not wait for the byte budget."""
+        frame = self._held_frame
+        if (
+            frame is not None
+            and len(frame) <= self._channel.small_bytes_max
+            and self._channel.leave_line(self._connection)
+        ):
+            self._connection.resume(MuteReason.QUEUED_BYTES)
 
     def change_queue(self) -> None:
         """Follow a change of the number of queues; those that wait at the old one must not wait for this one."""

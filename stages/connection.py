@@ -227,7 +227,9 @@ class Connection:
         return True
 
     def _expect(self, request: Request, parked: Parked) -> None:
-        """Count a response that is not there yet."""
+        """Count a response that is not there yet, and no longer a frame that is not needed."""
+        if not parked.needs_frame and not self.closed and request.result is None:
+            self._owner.channel.release_bytes(request.cut_frame())
         if parked.response_bytes and not self.closed and request.result is None:
             request.expected_bytes = parked.response_bytes
             self._waiting_bytes += parked.response_bytes
@@ -251,7 +253,7 @@ class Connection:
     def response_room_bytes(self) -> int:
         return self.unsent.room_bytes(self._owner.limits.unsent_bytes_max)
 
-    def _release(self, released: list[Request], released_ns: int) -> None:
+    def _release(self, released: list[Request], released_ns: int) -> None:  # noqa: C901 - every answer passes here
         """Move responses to the output, in order; nothing follows a close."""
         output, size_bytes, is_large = self._output, 0, False
         if self._waiting_bytes:
@@ -272,6 +274,8 @@ class Connection:
                 self._begin_closing()
         self.released += len(released)
         self._owner.channel.release_bytes(size_bytes)
+        if self.mute.reasons and not self.order:
+            self.admission.admit_small()
         if is_large:
             self._count_unsent()
         if not self._is_marked:

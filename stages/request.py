@@ -183,19 +183,24 @@ class Parked:
         then: called on the event loop with what the work returned, for work that is only a part of the answer: the
             result of this completes the slot. It is called even if the connection is closed by then, but not where
             the work has failed.
+        needs_frame: false where the application has read the frame and counts what it keeps of it: a long frame is cut
+            to its beginning, and what is cut holds nothing of the byte budget any more.
     """
 
-    __slots__ = ("response_bytes", "then", "work")
+    __slots__ = ("needs_frame", "response_bytes", "then", "work")
 
     def __init__(
         self,
         work: Callable[[], Any] | None = None,
         response_bytes: int = 0,
         then: Callable[[Any], Result] | None = None,
+        *,
+        needs_frame: bool = True,
     ) -> None:
         self.work = work
         self.response_bytes = response_bytes
         self.then = then
+        self.needs_frame = needs_frame
 
 
 class Waiting:
@@ -279,6 +284,8 @@ NO_QUEUE: typing.Final = -(2**31)
 """The same of 32 bits."""
 NO_OP: typing.Final = NoOp()
 PARKED: typing.Final = Parked()
+FRAME_KEPT_BYTES: typing.Final = 4096
+"""Of a request that is parked without its frame: for those who observe, its header and, mostly, all of it."""
 RESULTS: typing.Final = frozenset({Send, NoOp, Close, Pending, Parked, Unfinished})
 
 Final: TypeAlias = Send | NoOp | Close
@@ -300,6 +307,8 @@ class Request(Stamps):
         throttle_ms: the throttle that its answer tells, set by the application.
         has_callback: a callback waits for its turn.
         expected_bytes: of a response that counts as unsent before it is there.
+        size_bytes: that its frame holds of the byte budget.
+        is_cut: only the beginning of its frame is left.
         answer: what its response says, as the application's own message; set by the application, for observers only.
         before_answer: asked once, with the result that would end the slot: what it returns does so in its place. On
             None the slot stays open, and whoever set this completes the request later; the response that was held
@@ -320,6 +329,7 @@ class Request(Stamps):
     expected_bytes: int = 0
     throttle_ms: int = 0
     has_callback: bool = False
+    is_cut: bool = False
     answer: Any = None
     before_answer: Callable[[Request, Final], Final | None] | None = None
 
@@ -334,6 +344,16 @@ class Request(Stamps):
     def complete(self, result: Result | Any) -> None:
         """Give a parked request its `Result`; on the event loop, exactly once. What is none closes the connection."""
         self.connection.complete(self, result)
+
+    def cut_frame(self) -> int:
+        """Keep the first FRAME_KEPT_BYTES of the frame; returns how many bytes are free now."""
+        freed_bytes = self.size_bytes - FRAME_KEPT_BYTES
+        if freed_bytes <= 0:
+            return 0
+        self.frame = bytes(self.frame[:FRAME_KEPT_BYTES])
+        self.size_bytes = FRAME_KEPT_BYTES
+        self.is_cut = True
+        return freed_bytes
 
     def ask_before_answer(self, result: Final) -> Final | Parked:
         """What becomes of `result`, see `before_answer`: the result that ends the slot, or that it is held back."""

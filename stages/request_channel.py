@@ -26,7 +26,11 @@ __all__ = ["RequestChannel", "RequestQueue", "RequestQueueStatistics", "shard_of
 REQUESTS_MAX: Final = 500
 """Kafka's `queued.max.requests`; N queues get an N-th each."""
 BYTES_MAX: Final = 100 * 1024 * 1024
-"""Bytes of all requests that are not answered (AutoMQ's `queued.max.requests.size.bytes`)."""
+"""Bytes of all requests that are not answered (AutoMQ's `queued.max.requests.size.bytes`); what is parked without its
+frame, and one small request of each connection, need none."""
+
+SMALL_PART: Final = 1600
+"""A request of so small a part of the byte budget (64 KiB of 100 MiB) is small."""
 
 
 class Waiter(Protocol):
@@ -232,6 +236,7 @@ class RequestChannel:
     ) -> None:
         self.requests_max = requests_max
         self.bytes_max = bytes_max
+        self.small_bytes_max = bytes_max // SMALL_PART
         self.bytes_held = 0
         self.generation = 0
         self.queues: list[RequestQueue] = []
@@ -291,6 +296,7 @@ class RequestChannel:
     def set_bytes_max(self, bytes_max: int) -> None:
         """Change the byte budget; what it holds already stays."""
         self.bytes_max = bytes_max
+        self.small_bytes_max = bytes_max // SMALL_PART
         self._resume_for_bytes()
 
     def hold_bytes(self, count: int) -> None:
@@ -327,13 +333,18 @@ class RequestChannel:
         since_ns = self._depleted_since_ns
         return self._depleted_ns + (now_ns() - since_ns if since_ns else 0)
 
+    def leave_line(self, waiter: Waiter) -> bool:
+        """A connection waits for the byte budget no longer; whether it did."""
+        if waiter not in self._byte_waiters:
+            return False
+        self._byte_waiters.remove(waiter)
+        self._note_depletion()
+        return True
+
     def stop_waiting_for_bytes(self, waiter: Waiter) -> None:
         """A connection closes: forget it, or pass on the turn that it was given."""
-        try:
-            self._byte_waiters.remove(waiter)
-        except ValueError:
+        if not self.leave_line(waiter):
             self._resume_for_bytes()
-        self._note_depletion()
 
     def pass_turn_for_bytes(self, waiter: Waiter) -> None:
         """A connection cannot use the budget now: unless it waits for it, the next one has its turn."""

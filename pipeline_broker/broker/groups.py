@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -22,7 +22,7 @@ from pipeline_broker.records.control_batch import read_marker
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC
 from pipeline_broker.state.partition_for import partition_for
 from pipeline_broker.wire.error import ErrorCode
-from stages.request import PARKED, Close, Parked, Pending, Request, Send
+from stages.request import Close, Parked, Pending, Request, Send
 
 if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig
@@ -43,6 +43,8 @@ __all__ = ["OFFSETS_TOPIC", "Groups", "WaitingMember", "group_settings"]
 
 logger = logging.getLogger(__name__)
 
+PARKED_WITHOUT_FRAME: Final = Parked(needs_frame=False)
+"""What a group keeps of a request counts in `pipeline.group.bytes`."""
 ANSWERED_AT_ONCE_MAX = 64
 """Members of a group that are answered in one go: about 2 ms of work."""
 
@@ -319,7 +321,7 @@ class Groups:
 
     def _answer(self, outcome: Outcome, own: WaitingMember | None = None) -> Send | Close | Parked:
         """Answer those who waited: the first ones now, and of many the others in turns of their own."""
-        result: Send | Close | Parked = PARKED
+        result: Send | Close | Parked = PARKED_WITHOUT_FRAME
         for count, completion in enumerate(outcome.completions):
             waiting = completion.token
             assert isinstance(waiting, WaitingMember)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -21,6 +21,8 @@ __all__ = ["Waiting", "WaitingFetches"]
 logger = logging.getLogger(__name__)
 
 NEVER_MS = 2**63
+REQUEST_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Of all fetches that wait, whose frames hold room that others need; one beyond it is answered at once."""
 
 
 @attrs.frozen(eq=False)
@@ -44,6 +46,7 @@ class WaitingFetches:
         self._notify_parked = parked
         self._parked: ParkedFetches[Waiting, Hashable] = ParkedFetches()
         self._by_session: dict[object, set[Waiting]] = {}
+        self._request_bytes = 0
         self._is_ending = False
 
     def __len__(self) -> int:
@@ -69,18 +72,20 @@ class WaitingFetches:
         return self._parked.expired
 
     def park(self, waiting: Waiting, partitions: Mapping[Any, Readable], bytes_min: int, deadline_ms: int) -> bool:
-        """Let a fetch wait; False when it has enough already, or when nothing waits any more.
+        """Let a fetch wait; False when it has enough already, or nothing waits any more, or too much does.
 
         Args:
             partitions: logs, and whatever else somebody calls `wake` for.
             bytes_min: how much it waits for.
             deadline_ms: when it is answered at the latest.
         """
-        if self._is_ending:
+        size_bytes = waiting.request.size_bytes
+        if self._is_ending or self._request_bytes + size_bytes > REQUEST_BYTES_MAX:
             return False
         earliest = self._parked.next_deadline_ms()
         if not self._parked.park(waiting, partitions, bytes_min, deadline_ms):
             return False
+        self._request_bytes += size_bytes
         self._by_session.setdefault(waiting.request.connection.session, set()).add(waiting)
         if earliest is None or deadline_ms < earliest:
             self._wake_timer()
@@ -114,9 +119,11 @@ class WaitingFetches:
         """Forget what a connection parked."""
         for waiting in self._by_session.pop(session, ()):
             self._parked.cancel(waiting)
+            self._request_bytes -= waiting.request.size_bytes
 
     def _answer(self, fetches: list[Waiting]) -> None:
         for waiting in fetches:
+            self._request_bytes -= waiting.request.size_bytes
             session = waiting.request.connection.session
             parked = self._by_session.get(session)
             if parked is not None:

@@ -57,7 +57,7 @@ def line_of(request: Request, ended_ns: int, ended_at: float) -> dict[str, Any]:
         "requestApiKeyName": ApiKey(key).name,
     }
     asked: Any = ""
-    if body_version == version:
+    if body_version == version and not request.is_cut:
         message, _ = decoder(request_class, version)(request.frame, position)
         asked = json_form(message, version)
         if key in ALTERS_CONFIGS:

@@ -10,6 +10,8 @@ import time
 import zlib
 from functools import cache
 
+import attrs
+
 from pipeline_broker.apis.registry import DECIDED_AT_ONCE_MAX
 from pipeline_broker.broker.broker import LONG_BATCHES_MAX
 from pipeline_broker.config.broker_config import BrokerConfig
@@ -49,6 +51,11 @@ PRODUCE_VERSION = 9
 TINY_RECORDS = 1_000_000
 MEGABYTE = 1_000_000
 LARGE_METADATA_BYTES = 10 * MEGABYTE
+FORGOTTEN_TOPICS = 45_000
+DECODED_NAME_BYTES = 340
+"""A name of 249 characters, in its object."""
+WAITING_FETCHES = 10
+"""They are more bytes than all unanswered requests may have, as are MANY_CONNECTIONS with LARGE_METADATA_BYTES."""
 MANY_CONNECTIONS = 20
 CONNECTIONS_THAT_READ_NOTHING = 150
 """Their answers of 2 MB each are more than all may leave unread."""
@@ -160,6 +167,15 @@ def metadata(names, *, create=True):
 def join_group(name):
     protocol = JoinGroupRequest.JoinGroupRequestProtocol("range", bytes(LARGE_METADATA_BYTES))
     return frame_of(JoinGroupRequest(name, SESSION_MS, SESSION_MS, protocol_type="consumer", protocols=[protocol]), 3)
+
+
+def waiting_fetch(topic):
+    """A fetch of nothing that has forgotten much."""
+    partition = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
+    wanted = [FetchRequest.FetchTopic(topic=topic, partitions=[partition])]
+    forgotten = [FetchRequest.ForgottenTopic(topic="f" * 249, partitions=[])] * FORGOTTEN_TOPICS
+    request = FetchRequest(max_wait_ms=2**31 - 1, min_bytes=1, topics=wanted, forgotten_topics_data=forgotten)
+    return frame_of(attrs.evolve(request, session_id=0, session_epoch=-1), 7)
 
 
 def subscribe(name, topics, regex=None):
@@ -343,6 +359,14 @@ HANDMADE = [
         kept_bytes_max=SESSION_PARTITIONS_MAX * SESSION_PARTITION_BYTES,
     ),
     _row(
+        "large ones that wait for long",
+        FetchRequest,
+        7,
+        lambda world: [waiting_fetch(world.topics[-1])] * WAITING_FETCHES,
+        kept_bytes_max=WAITING_FETCHES * FORGOTTEN_TOPICS * DECODED_NAME_BYTES,
+        reads=False,
+    ),
+    _row(
         "20 wide transactions",
         EndTxnRequest,
         1,
@@ -392,6 +416,14 @@ HANDMADE = [
         3,
         lambda _: several(lambda n: join_group(f"j{n}"), 10),
         kept_bytes_max=GROUP_BYTES_MAX + 10 * LARGE_METADATA_BYTES,  # the answers repeat it
+    ),
+    _row(
+        "10 MB of metadata each, all waiting for the first rebalance",
+        JoinGroupRequest,
+        3,
+        lambda _: several(lambda n: join_group(f"w{n}")),
+        kept_bytes_max=GROUP_BYTES_MAX + MANY_CONNECTIONS * LARGE_METADATA_BYTES,
+        reads=False,
     ),
     _row(
         "a large group 1,000 times",

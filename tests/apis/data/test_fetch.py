@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from pipeline_broker.apis.data import fetch as fetching
+from pipeline_broker.broker import waiting_fetches
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
@@ -83,6 +84,18 @@ def test_a_fetch_of_less_than_it_wants_waits(desk):
     assert desk.decide(fetch(0, min_bytes=3 * SIZE + 1, max_wait_ms=500), VERSION) is PARKED
     assert isinstance(desk.decide(fetch(0, min_bytes=3 * SIZE, max_wait_ms=500), VERSION), Send)
     assert isinstance(desk.decide(fetch(0, min_bytes=3 * SIZE + 1), VERSION), Send)
+
+
+def test_fetches_that_wait_hold_so_many_bytes_at_most_and_one_beyond_is_answered_at_once(desk, monkeypatch):
+    waits = fetch(0, min_bytes=1 << 20, max_wait_ms=500)
+    assert desk.decide(waits, VERSION) is PARKED
+    monkeypatch.setattr(waiting_fetches, "REQUEST_BYTES_MAX", desk.broker.fetches._request_bytes)
+    assert isinstance(desk.decide(waits, VERSION), Send)
+    desk.now_ms += 500
+    desk.broker.advance(desk.now_ms)
+    assert desk.decide(waits, VERSION) is PARKED
+    desk.broker.fetches.connection_closed(desk.connection.session)
+    assert desk.decide(waits, VERSION) is PARKED
 
 
 def test_it_wants_no_more_than_it_may_get(desk):

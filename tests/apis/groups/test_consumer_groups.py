@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from pipeline_broker.broker.groups import PARKED_WITHOUT_FRAME
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.security.authorizer import Authorizer
 from pipeline_broker.wire.error import ErrorCode
@@ -18,7 +19,6 @@ from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
 from pipeline_broker.wire.messages.groups.offset_delete import OffsetDeleteRequest
 from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest
-from stages.request import PARKED
 from tests.apis.authorized_requests import rule
 from tests.apis.desk import Desk
 from tests.apis.groups.group_desk import GroupDesk
@@ -100,7 +100,7 @@ def test_an_answer_waits_until_it_is_durable(desk):
     request = ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="m", rebalance_timeout_ms=1, topic_partitions=[], subscribed_topic_names=["t"]
     )
-    assert desk.decide(request, 1) is PARKED
+    assert desk.decide(request, 1) is PARKED_WITHOUT_FRAME
     sequence = desk.asked
     assert desk.later(sequence) is None
     assert describe(desk, "g")[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND

@@ -1,9 +1,9 @@
 """A group of many members: what concerns all of them is told in turns, because all clients wait meanwhile."""
 
-from pipeline_broker.broker.groups import ANSWERED_AT_ONCE_MAX
+from pipeline_broker.broker.groups import ANSWERED_AT_ONCE_MAX, PARKED_WITHOUT_FRAME
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
-from stages.request import PARKED, Send
+from stages.request import Send
 from tests.apis.groups.group_desk import GroupDesk
 
 VERSION = 3
@@ -16,7 +16,7 @@ def test_the_members_of_a_generation_are_answered_in_turns():
     protocols = [JoinGroupRequest.JoinGroupRequestProtocol("range", b"subscription")]
     join = JoinGroupRequest("g", 60_000, 60_000, protocol_type="consumer", protocols=protocols)
     for _ in range(MEMBERS):
-        assert desk.decide(join, VERSION) is PARKED
+        assert desk.decide(join, VERSION) is PARKED_WITHOUT_FRAME
     desk.now_ms += 1
     desk.broker.advance(desk.now_ms)
 

@@ -1,0 +1,113 @@
+"""When clients use up the byte budget, small requests of others are served, and what is parked gives its bytes back."""
+
+import pytest
+
+from stages.mode import MODES
+from stages.mute import MuteReason
+from stages.request import FRAME_KEPT_BYTES, Parked, Send
+from stages.request_channel import SMALL_PART
+from tests.stages.listening_bench import SETTLED, ByFirstByte, run
+
+SMALL_BYTES = 10
+BYTES_MAX = SMALL_BYTES * SMALL_PART
+both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+
+
+async def deplete(serving):
+    """A client whose request holds more than the budget until it is answered."""
+    client = await serving.served()
+    client.send(b"p" + bytes(BYTES_MAX))
+    await SETTLED()
+    return serving.application.parked[-1]
+
+
+@both_modes
+def test_a_small_request_of_a_connection_with_nothing_unanswered_is_served_all_the_same(mode):
+    async def test(serving):
+        holding = await deplete(serving)
+        client = await serving.served()
+        for number in range(3):
+            await serving.ask(client, b"%d" % number)
+        holding.complete(Send(b""))
+
+    run(test, mode=mode, bytes_max=BYTES_MAX)
+
+
+def test_of_several_small_requests_each_is_admitted_when_the_one_before_is_answered():
+    async def test(serving):
+        holding = await deplete(serving)
+        client = await serving.served()
+        client.send(b"p1", b"p2", b"p3")
+        for number in (1, 2, 3):
+            await SETTLED()
+            assert len(serving.application.parked) == 1 + number
+            assert (MuteReason.QUEUED_BYTES in serving.connections()[1].mute) == (number < 3)
+            serving.application.parked[-1].complete(Send(b"%d" % number))
+            assert await client.receive() == b"%d" % number
+        holding.complete(Send(b""))
+
+    run(test, bytes_max=BYTES_MAX)
+
+
+def test_a_larger_request_waits_until_the_budget_has_room():
+    async def test(serving):
+        holding = await deplete(serving)
+        client = await serving.served()
+        larger = b"x" * (SMALL_BYTES + 1)
+        client.send(larger)
+        await SETTLED()
+        assert MuteReason.QUEUED_BYTES in serving.connections()[1].mute
+        holding.complete(Send(b""))
+        assert await client.receive() == larger
+
+    run(test, bytes_max=BYTES_MAX)
+
+
+def test_a_client_that_leaves_the_line_for_a_small_request_leaves_nothing_behind():
+    async def test(serving):
+        holding = await deplete(serving)
+        client = await serving.served()
+        client.send(b"p1", b"p2")
+        await SETTLED()
+        client.reset()
+        await SETTLED()
+        other = await serving.served()
+        other.send(b"x" * 100)
+        holding.complete(Send(b""))
+        assert await other.receive() == b"x" * 100
+
+    run(test, bytes_max=BYTES_MAX)
+
+
+class WithoutFrames(ByFirstByte):
+    def handle(self, request):
+        result = super().handle(request)
+        return Parked(needs_frame=False) if type(result) is Parked else result
+
+
+def test_what_is_parked_without_its_frame_gives_its_bytes_back(monkeypatch):
+    monkeypatch.setattr("tests.stages.listening_bench.ByFirstByte", WithoutFrames)
+
+    async def test(serving):
+        holding = await deplete(serving)
+        assert (holding.size_bytes, len(holding.frame), holding.is_cut) == (FRAME_KEPT_BYTES, FRAME_KEPT_BYTES, True)
+        assert serving.server.channel.bytes_held == FRAME_KEPT_BYTES
+        client = await serving.served()
+        await serving.ask(client, b"x" * 100)
+        holding.complete(Send(b"done"))
+
+    run(test, bytes_max=BYTES_MAX)
+
+
+def test_a_short_frame_of_what_is_parked_stays_whole(monkeypatch):
+    monkeypatch.setattr("tests.stages.listening_bench.ByFirstByte", WithoutFrames)
+
+    async def test(serving):
+        client = await serving.served()
+        client.send(b"p" + bytes(FRAME_KEPT_BYTES - 1))
+        await SETTLED()
+        (parked,) = serving.application.parked
+        assert (len(parked.frame), parked.is_cut) == (FRAME_KEPT_BYTES, False)
+        parked.complete(Send(b""))
+
+    run(test)
