@@ -384,6 +384,14 @@ def test_options_that_make_no_sense_are_refused_at_the_start(options):
         _dashboard(absent | options)
 
 
+def test_every_page_can_tell_what_stops_all_writes_and_what_to_do_about_it(board):
+    assert board.run(lambda board: board.get("/api/broker"))["obstacle"] is None
+    board.desk.journal.room.obstacle = OSError(28, "no space")
+    obstacle = board.run(lambda board: board.get("/api/broker"))["obstacle"]
+    assert "no space" in obstacle
+    assert "delete other files on the file system of the data directory" in obstacle
+
+
 def test_a_dashboard_knows_how_its_broker_was_started(board):
     about = board.run(lambda board: board.get("/api/broker"))
 
