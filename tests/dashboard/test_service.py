@@ -1,4 +1,7 @@
-"""The dashboard over loopback: every address, refusals on each of them, live streams, the second broker, the token."""
+"""The dashboard over loopback: every address, refusals on each of them, live streams, the second broker, the token.
+
+Longer than most files: all routes are asked of one board.
+"""
 
 import json
 import socket
