@@ -143,9 +143,9 @@ class Connection:
                 with suppress(InvalidFrameError):  # nothing behind it can be understood; what came before is answered
                     await self.admission.receive()
             await self._drain()
-        except HandshakeError as error:
+        except HandshakeError as failure:  # a name of its own: compiled, one has the type of its first use
             self._owner.counters.authentication_failed += 1
-            logger.info("%s has no connection on %s: %s", self.peer, self.listener, error)
+            logger.info("%s has no connection on %s: %s", self.peer, self.listener, failure)
         except Exception as error:  # noqa: BLE001 - see fail
             self.fail(error)
         finally:
