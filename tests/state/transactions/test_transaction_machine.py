@@ -315,12 +315,15 @@ class NeverFinishes(TransactionCoordinator):
 
 
 class ForgetsToMark(TransactionCoordinator):
-    """Completes a transaction without one of its markers."""
+    """Completes a transaction with the first of its markers only."""
 
-    def end(self, *arguments, **more):
-        decision = super().end(*arguments, **more)
+    def _end(self, *arguments):
+        decision = super()._end(*arguments)
         markers = [step for step in decision.steps if isinstance(step, Marker)]
-        return attrs.evolve(decision, steps=tuple(step for step in decision.steps if step not in markers[1:]))
+        later = None if decision.later is None else itertools.islice(decision.later, 1)
+        return attrs.evolve(
+            decision, steps=tuple(step for step in decision.steps if step not in markers[1:]), later=later
+        )
 
 
 class BelievesEveryEpoch(TransactionCoordinator):
