@@ -228,9 +228,11 @@ class Connection:
 
     def _expect(self, request: Request, parked: Parked) -> None:
         """Count a response that is not there yet, and no longer a frame that is not needed."""
-        if not parked.needs_frame and not self.closed and request.result is None:
+        if self.closed or request.result is not None:
+            return
+        if not parked.needs_frame:
             self._owner.channel.release_bytes(request.cut_frame())
-        if parked.response_bytes and not self.closed and request.result is None:
+        if parked.response_bytes:
             request.expected_bytes = parked.response_bytes
             self._waiting_bytes += parked.response_bytes
             self._count_unsent()

@@ -236,7 +236,6 @@ class RequestChannel:
     ) -> None:
         self.requests_max = requests_max
         self.bytes_max = bytes_max
-        self.small_bytes_max = bytes_max // SMALL_PART
         self.bytes_held = 0
         self.generation = 0
         self.queues: list[RequestQueue] = []
@@ -296,8 +295,12 @@ class RequestChannel:
     def set_bytes_max(self, bytes_max: int) -> None:
         """Change the byte budget; what it holds already stays."""
         self.bytes_max = bytes_max
-        self.small_bytes_max = bytes_max // SMALL_PART
         self._resume_for_bytes()
+
+    @property
+    def small_bytes_max(self) -> int:
+        """How large a request may be that is admitted though the budget is used up; asked only then."""
+        return self.bytes_max // SMALL_PART
 
     def hold_bytes(self, count: int) -> None:
         """A request of so many bytes was admitted."""
@@ -335,9 +338,10 @@ class RequestChannel:
 
     def leave_line(self, waiter: Waiter) -> bool:
         """A connection waits for the byte budget no longer; whether it did."""
-        if waiter not in self._byte_waiters:
+        try:
+            self._byte_waiters.remove(waiter)
+        except ValueError:
             return False
-        self._byte_waiters.remove(waiter)
         self._note_depletion()
         return True
 

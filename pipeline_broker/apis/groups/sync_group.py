@@ -20,10 +20,8 @@ def handle(call: Call, request: SyncGroupRequest) -> Result:
         return call.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not may_of_group(call, AclOperation.READ, request.group_id):
         return call.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    if request.assignments and not call.broker.can_write:
-        return call.refuse(
-            ErrorCode.NOT_COORDINATOR
-        )  # as Kafka while its log directory is offline: the leader joins again
+    if request.assignments and not call.broker.can_write:  # as Kafka while its log directory is offline
+        return call.refuse(ErrorCode.NOT_COORDINATOR)  # the leader joins again
     groups = call.broker.groups
     sync = SyncRequest(
         group_id=request.group_id,

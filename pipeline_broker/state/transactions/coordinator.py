@@ -142,7 +142,7 @@ class TransactionCoordinator:
 
     @property
     def has_open(self) -> bool:
-        """Whether any transaction is open, and could last too long."""
+        """Whether any transaction is not completed; one that is open could last too long."""
         return bool(self._partitions)
 
     def get(self, transactional_id: str) -> Transaction | None:

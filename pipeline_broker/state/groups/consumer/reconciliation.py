@@ -79,21 +79,16 @@ class Reconciliation:
         waits = False
         for topic_id in current.assigned.keys() | self.target.keys():
             wanted = self.target.get(topic_id, frozenset()) if topic_id in self.subscribed else frozenset()
-            epochs = current.assigned.get(topic_id)
-            if epochs is None:  # as all topics of a new member, which may be 10,000
-                takeable = {partition for partition in wanted if not self.is_taken(topic_id, partition)}
-                waits = waits or len(takeable) < len(wanted)
-                if takeable:
-                    free[topic_id] = takeable
-                continue
-            kept = {partition: since for partition, since in epochs.items() if partition in wanted}
-            given_back = {partition: since for partition, since in epochs.items() if partition not in wanted}
-            missing = wanted - kept.keys()
+            missing, epochs = wanted, current.assigned.get(topic_id)
+            if epochs:  # a new member has none of its topics, which may be 10,000
+                kept = {partition: since for partition, since in epochs.items() if partition in wanted}
+                given_back = {partition: since for partition, since in epochs.items() if partition not in wanted}
+                missing = wanted - kept.keys()
+                for found, into in ((kept, assigned), (given_back, revoking)):
+                    if found:
+                        into[topic_id] = found
             takeable = {partition for partition in missing if not self.is_taken(topic_id, partition)}
             waits = waits or len(takeable) < len(missing)
-            for found, into in ((kept, assigned), (given_back, revoking)):
-                if found:
-                    into[topic_id] = found
             if takeable:
                 free[topic_id] = takeable
         if revoking and self._still_owns(revoking):
