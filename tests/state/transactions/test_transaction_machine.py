@@ -4,6 +4,8 @@ Rules of this file: all that is appended stands in one journal, as in the broker
 holds at least what somebody was told; it may cut through a decision, which the broker's frames do not even allow.
 Clients write batches under tags of their own: what becomes of a transaction is read from where its tags and the
 markers behind them ended up, partition by partition, and never from the coordinator.
+
+Longer than most files: it is one machine, and the coordinators that it finds out.
 """
 
 from __future__ import annotations
