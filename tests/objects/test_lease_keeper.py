@@ -244,20 +244,24 @@ def test_it_stays_current_while_it_is_renewed_again_behind_an_outage(keep, clock
 
 
 def test_an_owner_that_stands_still_behind_a_refusal_does_not_know_it_to_be_current(keep, clock):
-    refused = threading.Event()
+    asked, refusals = threading.Semaphore(0), threading.Semaphore(0)
 
     class Refusing(MemoryStore):
         def replace(self, name, parts, tag):
-            refused.set()
+            asked.release()
+            assert refusals.acquire(timeout=WAIT_SECONDS_MAX)
             raise Unavailable("503")
 
-    store = Refusing()
-    keeper = keep(store, OWN, take_lease(MemoryStore(), LOG, OWN), LeaseTimes(0.0, 3600.0))
-    assert refused.wait(WAIT_SECONDS_MAX)
+    keeper = keep(Refusing(), OWN, take_lease(MemoryStore(), LOG, OWN), LeaseTimes(0.0, 3600.0))
+    assert asked.acquire(timeout=WAIT_SECONDS_MAX)
+    refusals.release()
+    assert asked.acquire(timeout=WAIT_SECONDS_MAX)  # it asks again, so it knows of the refusal
     assert keeper.state().is_current
     clock.seconds += 2 * 3600.0
-    keeper.close(gives_back=False)
+    refusals.release()
+    assert asked.acquire(timeout=WAIT_SECONDS_MAX)
     assert not keeper.state().is_current
+    refusals.release(1_000_000)  # until it is closed
 
 
 def test_an_end_does_not_wait_for_a_store_that_hangs(keep):

@@ -11,6 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
+from stages import committer
 from stages.connection_limits import ConnectionLimits
 from stages.response_order import ResponseOrder
 from stages.socket_server import ServerLimits
@@ -20,6 +21,7 @@ from stages.testing.memory_storage import MemoryStorage
 from stages.testing.order_checks import WatchedApplication
 from stages.testing.schedules import Schedule, ScheduleCount
 from stages.testing.scripted_commits import ScriptedCommits
+from tests.compiled import IS_COMPILED
 from tests.stages.request_scripts import APPENDING, MILLISECOND, Ask, ScriptedApplication
 from tests.stages.sabotage import replaced
 
@@ -113,9 +115,16 @@ def run_script(
     """
     if executor is None:
         executor = DrawnCommits if script.has_threads else ScriptedCommits
-    with sabotage(), replaced(trio.to_thread, "run_sync", _run_sync):
-        clock = MockClock(autojump_threshold=0)
+    clock = MockClock(autojump_threshold=0)
+    with sabotage(), replaced(trio.to_thread, "run_sync", _run_sync), _commits_timed_by(clock):
         return trio.run(_run, script, mode, order, executor, during, open_session, clock=clock)
+
+
+def _commits_timed_by(clock):
+    """Virtual time decides also when commits begin beside others; compiled ones read the machine's."""
+    if IS_COMPILED:
+        return nullcontext()
+    return replaced(committer, "now_ns", lambda: int(clock.current_time() * 1e9))
 
 
 async def _run_sync(work, *arguments, **_):
