@@ -1,20 +1,24 @@
-"""Whether the method can be trusted: how often an interval holds what is true by construction.
+"""Whether the method can be trusted: how often `compare` calls a mode different from itself.
 
-    python benchmarks/bench_noise.py [--repeats 20] [--rounds 5] [--run-s 0.25] [--mode pipelined]
+    python benchmarks/bench_noise.py [--repeats 20] [--rounds 5] [--mode pipelined] [--out DIRECTORY]
 
-Every repeat is an experiment of its own, of two brokers of the same mode, whose true ratio is 1. At 95 % some 19 of 20
-intervals hold it; where clearly fewer do, rounds are not independent on this machine, and intervals of `compare` are
-too narrow. At last one broker of mode classic with 5 and with 64 requests in flight, in turn: a connection that is
-muted until it is answered has one request in work either way, so that the ratio should be 1 too. It takes some two
-minutes and never much more than ten.
+Every repeat is an experiment of its own: a sweep over 20 loads with the same mode on both sides and a seed of its own.
+The true ratio of all its rates and latencies is 1. At 95 % some 19 of 20 intervals hold it; after the correction for 20
+loads at most one experiment in 20 may call any of them different. All experiments run first, then their reports are
+made. At last one broker of mode classic with 5 and with 64 requests in flight, in turn: a connection that is muted
+until it is answered has one request in work either way, so that the ratio should be 1 too. A repeat takes two minutes
+and one for its report. With `--out` the experiments stay there, and those that are there already are not run again.
 """
 
 import argparse
+import json
 import math
-import statistics
+import subprocess
+import sys
 import tempfile
-import time
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from pipeline_broker.measure.experiment.broker_process import BrokerSettings, RunningBroker, running
 from pipeline_broker.measure.experiment.intervals import Speedup, speedup
@@ -22,74 +26,105 @@ from pipeline_broker.measure.load.client import run_load
 from pipeline_broker.measure.load.options import LoadOptions
 from pipeline_broker.measure.load.statistics import figures
 
-SECONDS_MAX = 600.0
-LOADS = ((1, 64), (16, 16))  # connections, in flight
+REPEAT_SECONDS_MAX = 900.0
+SWEEP = """
+rounds = {rounds}
+seed = {seed}
+traced = 0
+[factors]
+mode = ["{mode}", "{mode}"]
+connections = [1, 2, 4, 8, 16]
+in_flight = [1, 4, 16, 64]
+"""
+QUANTITIES = ("rate", "p50", "p99", "p999")
+SIGNIFICANT = 0.05
 WARMUP_S = 0.05
+RUN_S = 0.25
 CLASSIC_IN_FLIGHT = (5, 64)
 CLASSIC_ROUNDS = 15
 
 
-def rate(broker: RunningBroker, connections: int, in_flight: int, run_s: float) -> float:
-    options = LoadOptions(broker.host, broker.port, connections, in_flight, seconds=run_s, warmup_s=WARMUP_S)
+def command(*arguments: str) -> None:
+    full = [sys.executable, "-m", "pipeline_broker", *arguments]
+    subprocess.run(full, check=True, stdout=subprocess.DEVNULL, timeout=REPEAT_SECONDS_MAX)
+
+
+def measure(folder: Path, seed: int, mode: str, rounds: int) -> None:
+    done = folder / "measured"
+    if not done.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        sweep = folder.with_suffix(".toml")
+        sweep.write_text(SWEEP.format(rounds=rounds, seed=seed, mode=mode))
+        command("compare", "--out", str(folder), "--sweep", str(sweep), "--no-report")
+        done.touch()
+
+
+def ratios_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The ratios of each quantity of an experiment, one for each load in which it has an interval."""
+    summary = folder / "summary.json"
+    if not summary.exists():
+        command("report", str(folder))
+    loads = json.loads(summary.read_text())["speedups"]
+    found: dict[str, list[dict[str, Any]]] = {"rate": [{**load, "ratio": load["speedup"]} for load in loads]}
+    found |= {name: [load[name] for load in loads if load[name]] for name in QUANTITIES[1:]}
+    return {name: [ratio for ratio in ratios if ratio["low"] is not None] for name, ratios in found.items()}
+
+
+def tell(experiments: list[dict[str, list[dict[str, Any]]]]) -> None:
+    different: Counter[int] = Counter()
+    for name in QUANTITIES:
+        ratios = [ratio for experiment in experiments for ratio in experiment[name]]
+        if not ratios:
+            continue
+        held = sum(ratio["low"] <= 1 <= ratio["high"] for ratio in ratios)
+        wrong = [
+            number
+            for number, experiment in enumerate(experiments)
+            if any(ratio["corrected_p"] < SIGNIFICANT for ratio in experiment[name])
+        ]
+        different.update(wrong)
+        middle = math.exp(sum(math.log(ratio["ratio"]) for ratio in ratios) / len(ratios))
+        print(f"  {name}: {held} of {len(ratios)} intervals hold 1 ({held / len(ratios):.1%}), mean ratio {middle:.3f}")
+        print(f"    {len(experiments) - len(wrong)} of {len(experiments)} experiments call no load different")
+    print(f"  of no quantity: {len(experiments) - len(different)} of {len(experiments)}")
+
+
+def rate(broker: RunningBroker, connections: int, in_flight: int) -> float:
+    options = LoadOptions(broker.host, broker.port, connections, in_flight, seconds=RUN_S, warmup_s=WARMUP_S)
     return figures(run_load(options).rows).requests_per_s
 
 
-def same_mode(folder: Path, mode: str, rounds: int, run_s: float) -> list[Speedup]:
-    """The ratios of two brokers that differ in nothing, one for each load."""
-    settings = [BrokerSettings(mode, folder / side) for side in ("a", "b")]
-    with running(settings) as brokers:
-        for broker in brokers:
-            rate(broker, *LOADS[-1], run_s)
-        pairs: dict[tuple[int, int], list[tuple[float, float]]] = {load: [] for load in LOADS}
-        for number in range(rounds):
-            for load in LOADS:
-                order = (0, 1) if number % 2 else (1, 0)
-                found = {side: rate(brokers[side], *load, run_s) for side in order}
-                pairs[load].append((found[0], found[1]))
-    return [it for it in map(speedup, pairs.values()) if it is not None]
-
-
-def windows_of_classic(folder: Path, run_s: float) -> Speedup | None:
+def windows_of_classic(folder: Path) -> Speedup | None:
     """64 requests in flight over 5, of one classic broker and one connection."""
     with running([BrokerSettings("classic", folder / "classic")]) as (broker,):
-        rate(broker, 1, CLASSIC_IN_FLIGHT[0], run_s)
+        rate(broker, 1, CLASSIC_IN_FLIGHT[0])
         pairs = []
         for number in range(CLASSIC_ROUNDS):
             order = CLASSIC_IN_FLIGHT if number % 2 else CLASSIC_IN_FLIGHT[::-1]
-            found = {in_flight: rate(broker, 1, in_flight, run_s) for in_flight in order}
+            found = {in_flight: rate(broker, 1, in_flight) for in_flight in order}
             pairs.append((found[CLASSIC_IN_FLIGHT[0]], found[CLASSIC_IN_FLIGHT[1]]))
     return speedup(pairs)
-
-
-def told(ratio: Speedup) -> str:
-    return f"{ratio.ratio:.3f} ({ratio.low or 0:.3f} to {ratio.high or math.inf:.3f}, {ratio.rounds} rounds)"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--run-s", type=float, default=0.25)
     parser.add_argument("--mode", choices=("classic", "pipelined"), default="pipelined")
+    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    began_s = time.monotonic()
-    ratios: list[Speedup] = []
-    repeats = 0
-    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
-        for repeat in range(options.repeats):
-            if time.monotonic() - began_s > SECONDS_MAX:
-                break
-            ratios += same_mode(Path(folder) / f"repeat-{repeat}", options.mode, options.rounds, options.run_s)
-            repeats += 1
-        held = sum(not ratio.is_above and not ratio.is_below for ratio in ratios)
-        width = statistics.median((ratio.high or math.inf) / (ratio.low or 1.0) for ratio in ratios)
-        farthest = max(ratios, key=lambda ratio: abs(math.log(ratio.ratio)))
-        print(f"{options.mode} with itself, {repeats} experiments of {len(LOADS)} loads and {options.rounds} rounds:")
-        print(f"  {held} of {len(ratios)} intervals hold 1 ({held / len(ratios):.0%}; 95% is what they promise)")
-        print(f"  an interval reaches from its low end to {width:.2f} times that; farthest ratio {told(farthest)}")
-        windows = windows_of_classic(Path(folder), options.run_s)
+    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as temporary:
+        out = options.out or Path(temporary)
+        folders = [out / f"repeat-{number}" for number in range(options.repeats)]
+        for number, folder in enumerate(folders):
+            measure(folder, number, options.mode, options.rounds)
+            print(f"experiment {number + 1} of {options.repeats} measured", file=sys.stderr, flush=True)
+        print(f"{options.mode} with itself, {options.repeats} experiments of 20 loads and {options.rounds} rounds:")
+        tell([ratios_of(folder) for folder in folders])
+        windows = windows_of_classic(Path(temporary))
         if windows is not None:
-            print(f"classic, 64 requests in flight over 5 on one connection: {told(windows)}")
+            print(f"classic, 64 requests in flight over 5 on one connection: {windows.ratio:.3f}", end=" ")
+            print(f"({windows.low or 0:.3f} to {windows.high or math.inf:.3f}, {windows.rounds} rounds)")
 
 
 if __name__ == "__main__":
