@@ -78,7 +78,8 @@ def fill(broker):
     """A topic with hostile records, and an empty group that is behind."""
     with WireClient(broker.host, broker.port) as client:
         wanted = CreateTopicsRequest.CreatableTopic("hostile", 1, 1)
-        wanted.configs = [CreateTopicsRequest.CreatableTopicConfig("max.message.bytes", "12000000")]
+        settings = {"max.message.bytes": "12000000", "retention.ms": "-1"}  # the records are those of 1970
+        wanted.configs = [CreateTopicsRequest.CreatableTopicConfig(*setting) for setting in settings.items()]
         client.ask(CreateTopicsRequest([wanted], 5000), CreateTopicsResponse, 7)
         for records in (HOSTILE, [NewRecord(b"A" * 10_000_000, b"large", 1_004)]):
             produce(client, records)
@@ -305,10 +306,11 @@ def test_requests_and_connections_say_who_asks_from_where_and_about_what(browser
 
 
 @pytest.fixture
-def secured(tmp_path):
+def secured(tmp_path, browser):
     """A broker with passwords and an authorizer."""
     broker = start_broker(tmp_path, arguments=["--dashboard", "0"], settings=SECURED)
     yield broker
+    browser.driver.get("about:blank")  # a page that is open would ask a broker that is gone
     broker.stop()
     broker.process.stdout.close()
 

@@ -13,6 +13,7 @@ const SECTIONS = [
   ["Quotas", "quotas", "No quota is set.", ["of", "quota", "value"]],
 ];
 
+const PLACES = ["from", "listener"];
 const REFUSED = [
   ["Failed logins", "logins", "Nobody has failed to log in.", [["listener", "mechanism"], ["from", "listener", "mechanism", ["user", "name"], "reason"]]],
   ["Denials", "denials", "Nobody was denied anything.", [["operation", "resource"], ["principal", "from", "operation", "resource", "name"]]],
@@ -35,7 +36,7 @@ function refusals([title, path, absent, [kinds, fields]], { reason, [path]: show
   const last = { title: "last", by: (each) => each.last_ms, cell: (each) => moment(each.last_ms) };
   const parts = (named) => named.map((field) => (Array.isArray(field) ? field : [field, field])).map(([head, field]) => {
     const text = (each) => (field === "name" && each.is_sum ? "older names together" : String(each[field]) || "–");
-    return { title: head, by: text, cell: (each) => name(text(each)) };
+    return { title: head, class: PLACES.includes(field) ? "place" : null, by: text, cell: (each) => name(text(each)) };
   });
   const content = shown?.kinds.length ? [
     table("Since the start of the broker.", [...parts(kinds), number], shown.kinds),
