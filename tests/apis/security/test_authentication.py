@@ -381,30 +381,6 @@ def test_the_same_expired_token_does_not_renew_a_session(tmp_path):
     assert (conversation, response.error_code, response.error_message) == (FAILED, 58, '{"status":"invalid_token"}')
 
 
-@pytest.mark.parametrize(
-    ("frames", "told"),
-    [
-        ((SaslHandshakeRequest("PLAIN"), SaslAuthenticateRequest(b"\0alice\0wrong")), ("alice", "PLAIN")),
-        ((SaslHandshakeRequest("PLAIN"), SaslAuthenticateRequest(b"")), ("", "PLAIN")),
-        ((SaslHandshakeRequest("PLAIN"), VERSIONS), ("", "PLAIN")),
-        ((SaslHandshakeRequest("<script>"),), ("", "")),
-        ((MetadataRequest([]),), ("", "")),
-    ],
-)
-def test_a_failure_is_told_once_with_the_user_and_the_mechanism_as_far_as_they_are_known(talk, frames, told):
-    for frame in frames:
-        conversation, _ = talk.ask(frame, 1)
-    assert conversation is FAILED
-    ((name, mechanism, reason),) = talk.failures
-    assert (name, mechanism) == told
-    assert reason
-
-
-def test_a_login_that_succeeds_is_told_to_nobody(talk):
-    talk.login()
-    assert talk.failures == []
-
-
 def test_nothing_of_a_token_is_logged(talk, caplog):
     caplog.set_level("DEBUG")
     talk.handshake()
