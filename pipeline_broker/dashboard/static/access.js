@@ -50,8 +50,10 @@ export async function show(main) {
   const refused = element("div");
   replace(main, element("h1", {}, "Access"),
     element("p", { class: "lead" }, "The commands acls, users and quotas change what is shown here."), sections, refused);
-  repeat(5, async () => {
+  async function look() {
     const shown = await ask("/api/refusals");
     replace(refused, REFUSED.map((each) => refusals(each, shown)));
-  });
+    return shown.reason;
+  }
+  if (!await look()) repeat(5, look); // who may not see them is asked once: each refusal counts as one more denial
 }
