@@ -108,5 +108,5 @@ class Refusals:
 
     def newest(self) -> list[Refusal]:
         """The rows, the newest first."""
-        rows = [row for source in reversed(self._sources.values()) for row in source]
+        rows = [row for source in self._sources.values() for row in source]
         return sorted(rows, key=lambda row: row.last_ms, reverse=True)
