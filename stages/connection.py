@@ -23,7 +23,7 @@ from stages.connection_limits import ConnectionLimits
 from stages.connection_resources import ConnectionResources
 from stages.deferred_requests import DeferredRequests
 from stages.frames import LENGTH_BYTES, InvalidFrameError
-from stages.listener import OpenSession
+from stages.listener import HandshakeFailed, OpenSession
 from stages.mute import MuteReason
 from stages.muting import Muting
 from stages.request import Buffer, Close, NoOp, Parked, Pending, Request, Result, Send, Unfinished
@@ -61,6 +61,8 @@ class ConnectionStatistics:
 
 class ConnectionOwner(ConnectionResources, Protocol):
     """What a connection asks of the processor it lives in, which calls public methods of the connection only."""
+
+    handshake_failed: HandshakeFailed | None
 
     def mark(self, connection: Connection) -> None:
         """Have `connection.flush` called soon."""
@@ -137,19 +139,25 @@ class Connection:
     async def run(self) -> None:
         """Read until the client ends, the transport breaks, or the connection is closed; then drain and close."""
         try:
-            with self._reading:
-                await self.transport.start()
-                self._begin_session()
-                with suppress(InvalidFrameError):  # nothing behind it can be understood; what came before is answered
-                    await self.admission.receive()
-            await self._drain()
-        except HandshakeError as failure:  # a name of its own: compiled, one has the type of its first use
-            self._owner.counters.authentication_failed += 1
-            logger.info("%s has no connection on %s: %s", self.peer, self.listener, failure)
+            try:
+                with self._reading:
+                    await self.transport.start()
+                    self._begin_session()
+                    with suppress(InvalidFrameError):  # what came before it is answered, nothing behind it understood
+                        await self.admission.receive()
+                await self._drain()
+            except HandshakeError as failure:  # a name of its own: compiled, one has the type of its first use
+                self._handshake_failed(failure)
         except Exception as error:  # noqa: BLE001 - see fail
             self.fail(error)
         finally:
             self.close()
+
+    def _handshake_failed(self, failure: HandshakeError) -> None:
+        self._owner.counters.authentication_failed += 1
+        logger.info("%s has no connection on %s: %s", self.peer, self.listener, failure)
+        if self._owner.handshake_failed is not None:
+            self._owner.handshake_failed(self.peer, str(failure))
 
     def _begin_session(self) -> None:
         if self._open_session is None or self.closed:

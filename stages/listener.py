@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from stages.request import ConnectionHandle
     from stages.transport_layer import TransportLayer
 
-__all__ = ["BACKLOG", "SYSTEM_DEFAULT", "AcceptSource", "Accepted", "Listener", "OpenSession", "open_listener"]
+__all__ = [
+    "BACKLOG",
+    "SYSTEM_DEFAULT",
+    "AcceptSource",
+    "Accepted",
+    "HandshakeFailed",
+    "Listener",
+    "OpenSession",
+    "open_listener",
+]
 
 BACKLOG = 50
 """Kafka's `socket.listen.backlog.size`."""
@@ -74,6 +83,8 @@ class AcceptSource(Protocol):
 OpenSession: TypeAlias = "Callable[[ConnectionHandle, TransportLayer], Authenticator | None]"
 """Begins the session of a connection: called once its transport is ready (after a TLS handshake) and before its first
 frame. It sets `connection.session` and returns the authenticator, or None where clients need not say who they are."""
+HandshakeFailed: TypeAlias = "Callable[[str, str], None]"
+"""Told, with the client's address and the reason, of each TLS handshake that failed."""
 
 
 @attrs.frozen
@@ -87,6 +98,7 @@ class Listener:
             connection on; None for plaintext.
         send_buffer_bytes: of each connection; -1 leaves it to the system.
         open_session: see OpenSession; None leaves the session to the application.
+        handshake_failed: see HandshakeFailed; None for nobody.
         processors: how many; None for the server's number.
         limits: bounds of each connection; None for the server's.
         is_control_plane: its requests have a queue and a handler of their own, and it has one processor, so that
@@ -100,6 +112,7 @@ class Listener:
     tls: Callable[[], ssl.SSLContext] | None = None
     send_buffer_bytes: int = BUFFER_BYTES
     open_session: OpenSession | None = None
+    handshake_failed: HandshakeFailed | None = attrs.field(default=None, kw_only=True)
     processors: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(attrs.validators.ge(1)), kw_only=True
     )

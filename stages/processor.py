@@ -19,7 +19,7 @@ import trio
 from stages.connection import Connection
 from stages.connection_limits import ConnectionLimits
 from stages.counted_warning import CountedWarning
-from stages.listener import OpenSession
+from stages.listener import HandshakeFailed, OpenSession
 from stages.network_counters import NetworkCounters
 from stages.partial_frames import PartialFrameBudget
 from stages.request import Parked, Pending, Request, Result, Unfinished
@@ -68,6 +68,7 @@ class Shared:
         timeline: observes, if anybody does.
         response_order: makes the response order of a connection.
         open_session: see `stages.listener.OpenSession`.
+        handshake_failed: see `stages.listener.HandshakeFailed`.
         response_budget: bounds the unsent responses of all connections.
         partial_frames: bounds the large frames of all connections that are still arriving.
     """
@@ -81,6 +82,7 @@ class Shared:
     timeline: Timeline | None
     response_order: Callable[[], ResponseOrder[Request]]
     open_session: OpenSession | None
+    handshake_failed: HandshakeFailed | None
     response_budget: ResponseBudget
     partial_frames: PartialFrameBudget
 
@@ -121,7 +123,7 @@ class Processor:
         self.channel = shared.channel
         self.limits = shared.limits
         self.timeline = shared.timeline
-        self.open_session = shared.open_session
+        self.open_session, self.handshake_failed = shared.open_session, shared.handshake_failed
         self.counters = NetworkCounters()
         self.response_budget = shared.response_budget
         self.partial_frames = shared.partial_frames

@@ -242,6 +242,7 @@ class SocketServer:
             timeline=self._timeline,
             response_order=self._response_order,
             open_session=listener.open_session,
+            handshake_failed=listener.handshake_failed,
             response_budget=self._response_budget,
             partial_frames=self._partial_frames,
         )

@@ -28,6 +28,7 @@ from pipeline_broker.log.log_manager import LogManager, LogTotals
 from pipeline_broker.log.partition.policies import LogPolicies
 from pipeline_broker.quotas.quotas import Quotas
 from pipeline_broker.records.check import Rules
+from pipeline_broker.security.refusals import Refusals
 from pipeline_broker.state.cluster import ClusterState
 from pipeline_broker.state.fetch_sessions import fetch_sessions_of
 from pipeline_broker.state.log_starts import LogStarts
@@ -83,6 +84,7 @@ class Broker:
     Attributes:
         internal_topics: reported to clients as internal, as Kafka does.
         reserved_topics: those that clients may not write; some of them are for reading (Spark reads no internal one).
+        failed_logins, denials: who was refused, see `Refusals`.
         authorizer: decides who may do what; None where everybody may do everything.
         topics_generation: changes with every change of a topic, for those who remember partitions.
         produce_templates: how many the connections remember together; counted by `apis.produce_template`.
@@ -115,6 +117,7 @@ class Broker:
         self.producer_ids = ProducerIds()
         self.log_starts = LogStarts()
         self.quotas = Quotas(config, ports.ip_rates_changed)
+        self.failed_logins, self.denials = Refusals(ports.clock_ms), Refusals(ports.clock_ms)
         self.authorizer = self._authorizer()
         submit, wake_timer = ports.submit, ports.wake_timer
         self.groups = Groups(config, logs, self.topics, self._configs_of_group, submit, wake_timer)
@@ -193,7 +196,7 @@ class Broker:
         from pipeline_broker.security.authorizer import Authorizer  # noqa: PLC0415 - for brokers that ask it
 
         everyone = self.config.allow_everyone_if_no_acl_found
-        return Authorizer(self.acls, self.config.super_users, allow_everyone=everyone)
+        return Authorizer(self.acls, self.config.super_users, allow_everyone=everyone, denials=self.denials)
 
     # What the handlers ask
 

@@ -25,8 +25,9 @@ from pipeline_broker.client.topology import TopicPartition, Topology, topology_o
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
+from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-__all__ = ["GROWTH_S", "Address", "Cluster", "connected"]
+__all__ = ["GROWTH_S", "INIT_PRODUCER_ID_VERSIONS", "Address", "Cluster", "connected"]
 
 Address = tuple[str, int]
 Response = TypeVar("Response")
@@ -40,9 +41,21 @@ CREATION_S_MAX = 5.0
 GROWTH_S = 10.0
 """Between looks for partitions that were added. Other clients look every five minutes (metadata.max.age.ms); who
 follows a topic on a terminal should not wait so long, and one small request is cheap."""
+WHY_S_MAX = 2.0
+"""How long a broker that has left a request unanswered may take to show what else it does."""
+INIT_PRODUCER_ID_VERSIONS = range(6)
 _NOT_YET = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
 _FOUND = -1
 """The place of the connection over which the cluster was found."""
+_NO_ANSWER = -2
+_SILENCES: dict[int, str] = {
+    _NO_ANSWER: ", nor anything else",
+    ErrorCode.KAFKA_STORAGE_ERROR: (
+        ": it cannot write now, as on a full disk, and may do later what was asked for; `cluster log-dirs` shows what"
+        " is free, its log what to do"
+    ),
+}
+"""What its answer to another request says about a broker that leaves one unanswered."""
 _GROUP = 0
 _KEY_TYPES = {_GROUP: "group", 1: "transaction"}
 """What FindCoordinator is asked for."""
@@ -178,7 +191,28 @@ class Cluster:
         link = await self.link(node)
         with trio.move_on_after(self.timeout_s + wait_s):
             return await link.ask(request, response_type, versions)
-        raise ClientError(f"{link.place} did not answer {type(request).__name__} within {self.timeout_s + wait_s:g} s")
+        silence = f"{link.place} did not answer {type(request).__name__} within {self.timeout_s + wait_s:g} s"
+        raise ClientError(silence + await self._why_silent(node))
+
+    async def _why_silent(self, node: int | None) -> str:
+        """What to add to the news that a broker leaves a request unanswered.
+
+        A write that it has begun waits while there is no room, and a later one is refused at once. So it is asked for
+        a small one, over another connection, because answers come in order.
+        """
+        link, code = None, _NO_ANSWER
+        with trio.move_on_after(WHY_S_MAX), contextlib.suppress(ClientError):
+            try:
+                link = await self._open(self._place(node))
+                code = (
+                    await link.ask(InitProducerIdRequest(None, 0), InitProducerIdResponse, INIT_PRODUCER_ID_VERSIONS)
+                ).error_code
+            finally:
+                if link is not None:
+                    link.fail("it was asked enough")
+        if link is None:
+            return ", and takes no other connection"
+        return _SILENCES.get(code, ", but others: it may wait for its disk")
 
     async def retrying(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
         """What an attempt gives, which is made again while that may help and there is time.

@@ -20,6 +20,7 @@ __all__ = [
     "error_name",
     "hinted",
     "missing_right",
+    "told",
 ]
 
 _NEEDS_RIGHT_ON: dict[int, str] = {
@@ -102,8 +103,18 @@ def check(code: int, what: str, message: str | None = None) -> None:
         BrokerRefused: the code is an error.
     """
     if code:
-        name, words = error_name(code), " ".join((missing_right(code) or message or _words(code)).split())
-        raise BrokerRefused(f"{what}: {words} ({name})" if words else f"{what}: {name}", code)
+        raise BrokerRefused(f"{what}: {told(code, message)}", code)
+
+
+def told(code: int, message: str | None = None) -> str:
+    """An error code in words, and its name.
+
+    Args:
+        code: of an answer.
+        message: the broker's own words, where the answer has any.
+    """
+    name, words = error_name(code), " ".join((missing_right(code) or message or _words(code)).split())
+    return f"{words} ({name})" if words else name
 
 
 def check_topic(code: int, name: str | None, what: str, message: str | None = None) -> None:

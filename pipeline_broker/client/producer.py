@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import attrs
 import trio
 
-from pipeline_broker.client.cluster import RETRY_S_MAX, RETRY_S_MIN, Cluster
-from pipeline_broker.client.errors import BrokerRefused, ClientError, NoSuchPartition, check, error_name
+from pipeline_broker.client.cluster import INIT_PRODUCER_ID_VERSIONS, RETRY_S_MAX, RETRY_S_MIN, Cluster
+from pipeline_broker.client.errors import BrokerRefused, ClientError, NoSuchPartition, check, told
 from pipeline_broker.client.link import HELLO
 from pipeline_broker.client.outbox import Batch, Outbox, size_of
 from pipeline_broker.client.partitioner import Partitioner
@@ -35,7 +35,6 @@ UNACKNOWLEDGED_BYTES_MAX = 16 << 20
 REQUEST_BYTES_MAX = 8 << 20
 """Of the batches of one request, unless the first one has more."""
 _PRODUCE_VERSIONS = range(3, 13)  # those that name topics
-_INIT_VERSIONS = range(6)
 
 Delivered = Callable[[Batch, int], None]
 """Is told of each batch that was acknowledged, with the offset of its first record; -1 where the broker tells none."""
@@ -105,8 +104,9 @@ class Producer:
         request = InitProducerIdRequest(None, 0)
 
         async def attempt() -> tuple[int, int]:
-            answer = await self._cluster.ask(request, InitProducerIdResponse, versions=_INIT_VERSIONS)
-            check(answer.error_code, "an id for an idempotent producer (--no-idempotent does without)")
+            answer = await self._cluster.ask(request, InitProducerIdResponse, versions=INIT_PRODUCER_ID_VERSIONS)
+            without = "" if answer.error_code in RETRIABLE else " (--no-idempotent does without)"
+            check(answer.error_code, f"an id for an idempotent producer{without}")
             return answer.producer_id, answer.producer_epoch
 
         self._producer = await self._cluster.retrying(attempt)
@@ -255,7 +255,7 @@ class Producer:
         elif code == ErrorCode.MESSAGE_TOO_LARGE and self._outbox.halved(batch):
             self._progress_at = trio.current_time()
         elif code in RETRIABLE and code != ErrorCode.CORRUPT_MESSAGE:
-            self._again([batch], error_name(code))
+            self._again([batch], told(code))
         else:
             numbers = f"{batch.numbers[0]}" + (f" to {batch.numbers[-1]}" if len(batch.numbers) > 1 else "")
             what = f"record {numbers} for {self._topic}-{batch.partition}"

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import trio
 
 from pipeline_broker.broker.broker import Broker
-from pipeline_broker.dashboard import groups_view
+from pipeline_broker.dashboard import groups_view, refusals_view
 from pipeline_broker.dashboard.administration import CHANGES, QUESTIONS, ROWS_MAX, refusal_in
 from pipeline_broker.dashboard.log_threads import find_offsets
 from pipeline_broker.dashboard.wishes import WishError
@@ -76,6 +76,14 @@ class Changes:
         return json_answer(
             {"rows": rows[:ROWS_MAX], "is_cut": len(rows) > ROWS_MAX, "reason": refusal_in([response]) or ""}
         )
+
+    async def refusals(self, request: HttpRequest, argument: str) -> Answer:
+        """Who was refused, for those who may see the users: no request of Kafka's tells it."""
+        del request, argument
+        await trio.lowlevel.checkpoint()
+        if not self._asker.may_of_cluster(AclOperation.DESCRIBE):
+            return json_answer({"reason": ErrorCode.CLUSTER_AUTHORIZATION_FAILED.name})
+        return json_answer({"reason": "", **refusals_view.refusals(self._broker)})
 
     async def reset_offsets(self, request: HttpRequest, argument: str) -> Answer:
         """Commit other offsets for a group without members."""

@@ -41,6 +41,7 @@ EXACT = {
     "/api/configuration": "configuration",
     "/api/connections": "connections",
     "/api/store": "store",
+    "/api/refusals": "refusals",
     "/api/faults": "faults",
     "/api/faults/choices": "fault_choices",
     "/events/pipeline": "pipeline_events",

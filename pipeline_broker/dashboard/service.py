@@ -133,6 +133,7 @@ class Dashboard:
             "change_faults": changes.faults,
             "change": changes.change,
             "question": changes.question,
+            "refusals": changes.refusals,
         }
 
     @contextlib.asynccontextmanager

@@ -156,7 +156,7 @@ def assemble(
     timeline: Timeline | None,
 ) -> AssembledBroker:
     """A recovered broker on its listeners, with the place where fault rules come in; it does not run yet."""
-    listeners.follow_at_start(broker.config, lambda: broker.scram_users)
+    listeners.follow_at_start(broker.config, lambda: broker.scram_users, broker.failed_logins)
     dispatcher = Dispatcher(broker)
     switch = FaultSwitch(dispatcher, broker)
     storage = JournalStorage(journal, surroundings.ports.fault_files)

@@ -34,6 +34,7 @@ from stages.transport_layer import HandshakeError
 if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.security.offer import SaslOffer
+    from pipeline_broker.security.refusals import Kind, Refusals
     from pipeline_broker.security.scram_users import ScramUsers
     from pipeline_broker.security.tls import TlsContexts
     from stages.authentication import Authenticator
@@ -44,10 +45,15 @@ __all__ = ["Bind", "BrokerListeners", "bind_listener"]
 
 logger = logging.getLogger(__name__)
 
+TLS = "TLS"
+"""Of a failed login: that of a handshake, before any mechanism."""
+
 Users: TypeAlias = "Callable[[], ScramUsers]"
 """The users that have records; asked only for listeners with SASL."""
 Bind: TypeAlias = "Callable[[ListenerConfig, BrokerConfig], Listener]"
 """Binds an address, as `bind_listener`."""
+LoginFailed: TypeAlias = "Callable[[Kind, tuple[str, ...], str, str], None]"
+"""Takes note of a failed login, as `Refusals.add`."""
 
 
 def _nobody() -> ScramUsers:
@@ -64,8 +70,11 @@ class _Served:
         ConfigError: its keys, certificates, mechanisms or users cannot be used.
     """
 
-    def __init__(self, config: ListenerConfig, all_of: BrokerConfig, users: Users, bind: Bind) -> None:
+    def __init__(
+        self, config: ListenerConfig, all_of: BrokerConfig, users: Users, bind: Bind, login_failed: LoginFailed
+    ) -> None:
         self.config = config
+        self._login_failed = login_failed
         self._users = users
         self._tls = _tls_of(config)
         self._warn_of_certificate()
@@ -74,6 +83,7 @@ class _Served:
             bind(config, all_of),
             tls=None if self._tls is None else self._tls.context,
             open_session=self._open_session,
+            handshake_failed=self._handshake_failed,
             processors=config.limit("num.network.threads"),
             is_control_plane=config.is_control_plane,
             is_privileged=config.is_privileged,
@@ -90,13 +100,19 @@ class _Served:
         if self.offer is not None:
             from pipeline_broker.apis.security.authentication import SaslAuthenticator  # noqa: PLC0415 - for SASL only
 
-            return SaslAuthenticator(session, self._current_offer)
+            def failed(name: str, mechanism: str, reason: str) -> None:
+                self._login_failed((config.name, mechanism), (session.host,), name, reason)
+
+            return SaslAuthenticator(session, self._current_offer, failed=failed)
         if self._tls is not None:
             principal = self._tls.principal(transport.peer_certificate)
             if principal is None:
                 raise HandshakeError("no mapping rule applies to the client's certificate")
             session.principal = principal
         return None
+
+    def _handshake_failed(self, peer: str, reason: str) -> None:
+        self._login_failed((self.config.name, TLS), (peer,), "", reason)
 
     def _current_offer(self) -> SaslOffer:
         assert self.offer is not None, "a listener keeps its protocol"
@@ -159,6 +175,7 @@ class BrokerListeners:
         self._bind = bind_listener if bind is None else bind
         self._served: dict[str, _Served] = {}
         self._users: Users = _nobody  # until the broker's records are read
+        self._failed_logins: Refusals | None = None  # until there is a broker
         try:
             for listener in config.listener_configs:
                 self.bind(listener, config)
@@ -242,13 +259,18 @@ class BrokerListeners:
         """The listeners that the configuration has and nobody bound yet."""
         return [listener for listener in config.listener_configs if listener.name not in self._served]
 
-    def follow_at_start(self, config: BrokerConfig, users: Users) -> None:
+    def follow_at_start(self, config: BrokerConfig, users: Users, failed_logins: Refusals | None = None) -> None:
         """What was changed while the broker ran the last time counts again, and its users are known.
+
+        Args:
+            config: that counts now.
+            users: that have records.
+            failed_logins: where they are counted, if anywhere.
 
         Raises:
             StartError: nothing is left to listen on.
         """
-        self._users = users
+        self._users, self._failed_logins = users, failed_logins
         for name in self.surplus(config):
             self.forget(name)
         for listener in config.listener_configs:
@@ -271,10 +293,16 @@ class BrokerListeners:
             StartError: its address cannot be had, or what is set for it cannot be used.
         """
         try:
-            served = self._served[listener.name] = _Served(listener, config, self._users, self._bind)
+            served = self._served[listener.name] = _Served(
+                listener, config, self._users, self._bind, self._login_failed
+            )
         except ConfigError as error:
             raise StartError(f"listener {listener.name}: {error}") from None
         return served.listener
+
+    def _login_failed(self, kind: Kind, source: tuple[str, ...], name: str, reason: str) -> None:
+        if self._failed_logins is not None:
+            self._failed_logins.add(kind, source, name, reason)
 
     def forget(self, name: str) -> None:
         """A listener is served no longer; its socket is closed."""

@@ -317,6 +317,8 @@ def run(
         trio.run(functools.partial(serve, options, on_ready=ready, on_standing_by=on_standing_by))
     except StartError:
         raise
+    except ObserversUnavailableError as error:
+        raise StartError(str(error)) from None
     except BaseExceptionGroup as errors:
         cause = first_cause(errors)
         if isinstance(cause, ObserversUnavailableError | StartError):

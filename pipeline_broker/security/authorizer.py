@@ -4,7 +4,7 @@ Rules of this file: super users may do everything. Otherwise a rule that denies 
 nobody mentions is decided by `allow.everyone.if.no.acl.found` when no rule at all is about the resource, and denied
 when there are rules that do not fit. To be allowed to read, write, delete or alter implies to describe, and to alter
 configs implies to describe them; to be denied implies nothing more. Principals and hosts are compared as they are.
-Every denial is told to a logger of its own, in Kafka's words; what is allowed costs nothing there.
+Every denial is counted and told to a logger of its own, in Kafka's words; what is allowed costs nothing there.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pipeline_broker.security.principal import USER
 if TYPE_CHECKING:
     from pipeline_broker.security.acls import Acls
     from pipeline_broker.security.principal import KafkaPrincipal
+    from pipeline_broker.security.refusals import Refusals
 
 __all__ = ["LOGGER", "Authorizer"]
 
@@ -85,10 +86,19 @@ class Authorizer:
     Args:
         super_users: principals in the form `User:name`.
         allow_everyone: `allow.everyone.if.no.acl.found`.
+        denials: where they are counted, if anywhere.
     """
 
-    def __init__(self, acls: Acls, super_users: Iterable[str] = (), *, allow_everyone: bool = False) -> None:
+    def __init__(
+        self,
+        acls: Acls,
+        super_users: Iterable[str] = (),
+        *,
+        allow_everyone: bool = False,
+        denials: Refusals | None = None,
+    ) -> None:
         self.acls = acls
+        self._denials = denials
         self._super_users = frozenset(super_users)
         self._allow_everyone = allow_everyone
 
@@ -109,8 +119,11 @@ class Authorizer:
         finding = self._find(asker, operation, self.acls.of_resource(resource_type, name))
         if finding is _Finding.ALLOWED or (finding is _Finding.NO_RULES and self._allow_everyone):
             return True
-        if is_logged and logger.isEnabledFor(logging.INFO):
-            resource = f"{RESOURCES[resource_type]}:LITERAL:{name}"
+        if is_logged:
+            kind_of_resource = RESOURCES[resource_type]
+            if self._denials is not None:
+                self._denials.add((operation.name, kind_of_resource), (asker.principal, asker.host), name)
+            resource = f"{kind_of_resource}:LITERAL:{name}"
             logger.info(DENIED, asker.principal, operation.name, asker.host, resource)
         return False
 

@@ -15,7 +15,7 @@ Handlers are not threads here, and N of them on a busy loop are still idle for (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from pipeline_broker.telemetry.exposition import Family, Sample, counter, gauge, render
@@ -34,6 +34,7 @@ __all__ = ["BrokerMetrics"]
 
 CHANNEL = "kafka_network_requestchannel_"
 POOL = "kafka_server_kafkarequesthandlerpool_"
+LOGIN_LABELS, DENIAL_LABELS = ("listener", "mechanism"), ("operation", "resource")
 
 
 class _RequestLog(Protocol):
@@ -61,7 +62,16 @@ class _SetAside(Protocol):
     def count(self) -> int: ...
 
 
+class _Refusals(Protocol):
+    @property
+    def by_kind(self) -> Mapping[tuple[str, str], int]: ...
+
+
 class _Broker(FetchStates, Protocol):
+    @property
+    def failed_logins(self) -> _Refusals: ...
+    @property
+    def denials(self) -> _Refusals: ...
     @property
     def set_aside(self) -> _SetAside: ...
     @property
@@ -134,6 +144,8 @@ class BrokerMetrics:
         )
         yield from self._request_log_families()
         yield from _held_families(self._held())
+        yield _refusal_family("failed_logins", "Logins that failed.", self._broker.failed_logins, LOGIN_LABELS)
+        yield _refusal_family("denials", "What clients were denied.", self._broker.denials, DENIAL_LABELS)
         yield from group_families(self._groups())
         yield from self._store()
         left_out = Sample(self._broker.set_aside.count)
@@ -181,6 +193,11 @@ def _held_families(states: Sequence[Held]) -> Iterator[Family]:
         "What they may hold of it.",
         *(Sample(state.limit, each) for state, each in zip(states, labels, strict=True)),
     )
+
+
+def _refusal_family(name: str, explanation: str, refusals: _Refusals, labels: tuple[str, str]) -> Family:
+    samples = [Sample(count, tuple(zip(labels, kind, strict=True))) for kind, count in sorted(refusals.by_kind.items())]
+    return counter(f"pipeline_broker_{name}_total", explanation, *samples)
 
 
 def _turn_families(statistics: ServerStatistics) -> Iterator[Family]:

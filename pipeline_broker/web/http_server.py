@@ -8,6 +8,7 @@ with the extra `dashboard` and is imported when it is used.
 
 from __future__ import annotations
 
+import errno
 import http
 import importlib
 import logging
@@ -109,7 +110,9 @@ async def open_listeners(what: str, host: str, port: int, limits: HttpLimits) ->
     try:
         return await trio.open_tcp_listeners(port, host=host or None, backlog=limits.connections_max)
     except OSError as error:
-        raise HttpUnavailableError(f"cannot serve {what} on {host}:{port}: {error.strerror or error}") from None
+        reason = error.strerror or str(error)
+        remedy = "; choose another port" if error.errno == errno.EADDRINUSE else ""
+        raise HttpUnavailableError(f"cannot serve {what} on {host}:{port}: {reason}{remedy}") from None
 
 
 async def serve_http(listeners: list[trio.SocketListener], handler: Handler, limits: HttpLimits) -> None:

@@ -225,7 +225,7 @@ TEXTS = {
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: "The transaction timeout is longer than the broker allows.",
     ErrorCode.CONCURRENT_TRANSACTIONS: "The previous transaction of this producer is still being completed.",
     ErrorCode.OPERATION_NOT_ATTEMPTED: "Nothing was tried, because another part of the request failed.",
-    ErrorCode.KAFKA_STORAGE_ERROR: "The broker cannot write to its disk now; its log says why.",
+    ErrorCode.KAFKA_STORAGE_ERROR: "The broker cannot write now, as on a full disk; its log says why and what to do.",
     ErrorCode.UNKNOWN_PRODUCER_ID: "The broker holds no state of this producer.",
     ErrorCode.REASSIGNMENT_IN_PROGRESS: "The partitions are being reassigned.",
     ErrorCode.NON_EMPTY_GROUP: "The group still has members.",

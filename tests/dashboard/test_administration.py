@@ -10,6 +10,7 @@ from pipeline_broker.broker.group_views import committed_offsets
 from pipeline_broker.dashboard import routes
 from pipeline_broker.dashboard.administration import CHANGES
 from pipeline_broker.dashboard.wishes import WishError
+from pipeline_broker.security.refusals import ROWS_OF_SOURCE_MAX
 from tests.dashboard.board import Board
 
 AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -164,6 +165,35 @@ def test_rules_users_and_quotas_are_shown():
         assert (await board.get("/api/quotas"))["rows"] == []
 
     Board(AUTHORIZER, SUPER_USER).run(test)
+
+
+def test_refusals_are_shown_by_kind_and_one_by_one():
+    async def test(board):
+        broker = board.desk.broker
+        broker.failed_logins.add(("SASL", "PLAIN"), ("10.0.0.1",), "eve", "wrong")
+        for number in range(ROWS_OF_SOURCE_MAX + 2):
+            broker.denials.add(("READ", "Topic"), ("User:alice", "10.0.0.2"), f"t-{number}")
+        now_ms, shown = broker.ports.clock_ms(), await board.get("/api/refusals")
+
+        login = {"listener": "SASL", "mechanism": "PLAIN"}
+        row = {**login, "from": "10.0.0.1", "name": "eve", "is_sum": False, "count": 1, "last_ms": now_ms}
+        kinds = [{**login, "count": 1}]
+        assert shown["logins"] == {"kinds": kinds, "rows": [{**row, "reason": "wrong"}], "left_out": 0}
+        denials = shown["denials"]
+        assert denials["kinds"] == [{"operation": "READ", "resource": "Topic", "count": ROWS_OF_SOURCE_MAX + 2}]
+        assert {(each["principal"], each["from"]) for each in denials["rows"]} == {("User:alice", "10.0.0.2")}
+        (older,) = [each for each in denials["rows"] if each["is_sum"]]
+        assert (older["count"], older["operation"], older["name"]) == (2, "", "")
+
+    Board(AUTHORIZER, SUPER_USER).run(test)
+
+
+def test_refusals_are_for_those_who_may_describe_the_cluster():
+    async def test(board):
+        board.desk.broker.failed_logins.add(("SASL", "PLAIN"), ("10.0.0.1",), "eve", "wrong")
+        assert await board.get("/api/refusals") == {"reason": "CLUSTER_AUTHORIZATION_FAILED"}
+
+    Board(AUTHORIZER, SUPER_USER, principal="alice").run(test)
 
 
 def test_a_broker_without_rules_says_why_none_are_shown():

@@ -3,6 +3,7 @@
 import http.client
 import json
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -83,6 +84,19 @@ def test_a_dashboard_that_cannot_be_had_is_one_line(tmp_path, arguments, complai
     assert result.stderr.startswith(f"Error: {complaint}")
     assert result.stderr.count("\n") == 1
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("option", ["--dashboard", "--metrics"])
+def test_a_port_that_somebody_has_is_one_line(tmp_path, option):
+    command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", "0", "--data", str(tmp_path / "data")]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        result = subprocess.run([*command, option, port], capture_output=True, text=True, check=False, timeout=60)
+
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("Error: cannot serve ")
+    assert result.stderr.endswith(f" on 127.0.0.1:{port}: Address already in use; choose another port\n")
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("wal", ["disk", "objects"])

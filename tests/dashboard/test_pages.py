@@ -15,11 +15,15 @@ import pytest
 from pipeline_broker.measure.load.client import run_load
 from pipeline_broker.measure.load.options import LoadOptions
 from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from pipeline_broker.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from pipeline_broker.wire.messages.security.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from tests.apis.wire_client import WireClient
 from tests.conftest import start_broker
 from tests.required import require_tool
@@ -49,6 +53,13 @@ HOSTILE = (
     NewRecord(None, b"tombstone", 1_003),
 )
 HOSTILE_CLIENT = "<script>document.title='owned'</script>\u202egnirts"
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SECURED = (
+    "listeners=SASL_PLAINTEXT://127.0.0.1:0",
+    "sasl.enabled.mechanisms=PLAIN",
+    f'listener.name.sasl_plaintext.plain.sasl.jaas.config={PLAIN_MODULE} required user_alice="secret";',
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+)
 DASHBOARD = re.compile(r"dashboard on (\S+)")
 
 
@@ -67,7 +78,8 @@ def fill(broker):
     """A topic with hostile records, and an empty group that is behind."""
     with WireClient(broker.host, broker.port) as client:
         wanted = CreateTopicsRequest.CreatableTopic("hostile", 1, 1)
-        wanted.configs = [CreateTopicsRequest.CreatableTopicConfig("max.message.bytes", "12000000")]
+        settings = {"max.message.bytes": "12000000", "retention.ms": "-1"}  # the records are those of 1970
+        wanted.configs = [CreateTopicsRequest.CreatableTopicConfig(*setting) for setting in settings.items()]
         client.ask(CreateTopicsRequest([wanted], 5000), CreateTopicsResponse, 7)
         for records in (HOSTILE, [NewRecord(b"A" * 10_000_000, b"large", 1_004)]):
             produce(client, records)
@@ -290,6 +302,56 @@ def test_requests_and_connections_say_who_asks_from_where_and_about_what(browser
         assert ("<script>" in row, "hostile" in row) == (True, True)
         browser.picture("connections-named")
     assert browser.run("return document.title") == "Connections · pipeline-broker"
+    assert browser.complaints() == []
+
+
+@pytest.fixture
+def secured(tmp_path, browser):
+    """A broker with passwords and an authorizer."""
+    broker = start_broker(tmp_path, arguments=["--dashboard", "0"], settings=SECURED)
+    yield broker
+    browser.driver.get("about:blank")  # a page that is open would ask a broker that is gone
+    broker.stop()
+    broker.process.stdout.close()
+
+
+def log_in(client, user, password):
+    client.ask(SaslHandshakeRequest("PLAIN"), SaslHandshakeResponse, 1)
+    token = f"\0{user}\0{password}".encode()
+    return client.ask(SaslAuthenticateRequest(token), SaslAuthenticateResponse, 2).error_code
+
+
+def test_who_was_refused_is_seen_on_the_page_of_access_as_text_while_it_is_open(browser, secured):
+    page = DASHBOARD.search(secured.stderr)[1].replace("/?", "/access?")
+    browser.look_like("light", 1280)
+    browser.open(page, "return document.body.innerText.includes('Nobody was denied anything.')")
+    assert "Nobody has failed to log in." in browser.text
+
+    for user in (HOSTILE_CLIENT, *map("guess-{}".format, range(10))):
+        with WireClient(secured.host, secured.port) as client:
+            assert log_in(client, user, "wrong") == ErrorCode.SASL_AUTHENTICATION_FAILED
+    with WireClient(secured.host, secured.port) as client:
+        assert log_in(client, "alice", "secret") == 0
+        topic = MetadataRequest.MetadataRequestTopic(name=HOSTILE_CLIENT)
+        client.ask(MetadataRequest([topic], allow_auto_topic_creation=False), MetadataResponse, 9)
+    with WireClient(secured.host, secured.port) as client:
+        log_in(client, HOSTILE_CLIENT, "wrong")
+
+    shown = "[...document.querySelectorAll('main tbody tr')].map((each) => each.innerText.replaceAll('\\t', ' '))"
+    browser.wait(f"return {shown}.some((row) => row.includes('User:alice')) && {shown}.some((row) => / 12$/.test(row))")
+    rows = browser.run(f"return {shown}")
+    seen = "<script>document.title='owned'</script>U+202Egnirts"
+    (denied,) = [row for row in rows if "User:alice" in row]
+    assert denied.startswith(f"User:alice 127.0.0.1 DESCRIBE Topic {seen} 1 ")
+    (failed,) = [row for row in rows if f"PLAIN {seen}" in row]
+    assert failed.startswith(f"127.0.0.1 SASL_PLAINTEXT PLAIN {seen} ")
+    (older,) = [row for row in rows if "older names together" in row]
+    assert " 7 " in older
+    assert browser.run("return document.title") == "Access · pipeline-broker"
+    assert browser.run("return document.documentElement.scrollWidth") <= 1280
+    browser.picture("access-refused")
+    browser.look_like("dark", 360)
+    assert browser.run("return document.documentElement.scrollWidth") <= 360
     assert browser.complaints() == []
 
 

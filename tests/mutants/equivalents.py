@@ -37,8 +37,6 @@ EQUIVALENT: dict[str, str] = {
     f"{SECURITY}/certificates.py _elements: position + count -> position - count": BEYOND,
     f"{SECURITY}/certificates.py _elements: without position + count > end in not 0 < count <= 4 or "
     "position + count > end": BEYOND,
-    f"{SECURITY}/authorizer.py Authorizer.is_allowed: without logger.isEnabledFor(logging.INFO) in is_logged and "
-    "logger.isEnabledFor(logging.INFO)": "the logger asks it, too, of a text that was made for nothing",
     f"{SECURITY}/authorizer.py Authorizer._find: return _Finding.DENIED -> return None": "neither allows anything",
     f"{SECURITY}/authorizer.py Authorizer.is_allowed_somewhere: without binding.permission is PermissionType.ALLOW in "
     "binding.permission is PermissionType.ALLOW and (not _is_covered(binding, denied))": "what denies covers itself",

@@ -9,6 +9,8 @@ ROOT = Path(__file__).parents[2]
 NAME_IN_KAFKA = r"[A-Z]\w+|[a-z]+(?:-[a-z]+)*"
 WITHOUT_VALUE = {
     "kafka_network_requestchannel_controlplanerequestqueuesize",  # no control plane
+    "pipeline_broker_failed_logins_total",  # nobody was refused
+    "pipeline_broker_denials_total",
 }
 """A metric without a value has no lines."""
 DOCUMENT = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")

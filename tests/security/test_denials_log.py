@@ -1,4 +1,4 @@
-"""What is denied is told to the log in Kafka's words, and nothing else is."""
+"""What is denied is counted and told to the log in Kafka's words, and nothing else is."""
 
 import logging
 
@@ -15,18 +15,24 @@ from pipeline_broker.security.acl import (
 from pipeline_broker.security.acls import Acls
 from pipeline_broker.security.authorizer import LOGGER, Authorizer
 from pipeline_broker.security.principal import KafkaPrincipal
+from pipeline_broker.security.refusals import Refusal, Refusals
 
 ALICE, ROOT = KafkaPrincipal("User", "alice"), KafkaPrincipal("User", "root")
 HOST = "10.0.0.1"
 
 
 @pytest.fixture
-def authorizer():
+def denials():
+    return Refusals(lambda: 7)
+
+
+@pytest.fixture
+def authorizer(denials):
     acls = Acls()
     read = AclOperation.READ
     rule = AclBinding(ResourceType.TOPIC, "t", PatternType.LITERAL, str(ALICE), "*", read, PermissionType.ALLOW)
     acls.durable(acls.add([rule]))
-    return Authorizer(acls, [str(ROOT)])
+    return Authorizer(acls, [str(ROOT)], denials=denials)
 
 
 @pytest.mark.parametrize(
@@ -48,9 +54,18 @@ def test_a_denial_is_told_with_who_what_and_from_where(authorizer, caplog, opera
     assert caplog.record_tuples == [(LOGGER, logging.INFO, f"Principal = User:alice is Denied operation = {told}")]
 
 
-def test_what_is_allowed_or_only_looked_at_is_not_told(authorizer, caplog):
+def test_a_denial_is_counted_whether_or_not_it_is_logged(authorizer, denials):
+    for _ in range(2):
+        assert not authorizer.is_allowed(ALICE, HOST, AclOperation.WRITE, ResourceType.TOPIC, "t")
+    kind = ("WRITE", "Topic")
+    assert denials.by_kind == {kind: 2}
+    assert denials.newest() == [Refusal(kind=kind, source=("User:alice", HOST), name="t", count=2, last_ms=7)]
+
+
+def test_what_is_allowed_or_only_looked_at_is_neither_told_nor_counted(authorizer, denials, caplog):
     with caplog.at_level(logging.DEBUG, LOGGER):
         assert authorizer.is_allowed(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC, "t")
         assert authorizer.is_allowed(ROOT, HOST, AclOperation.WRITE, ResourceType.TOPIC, "t")
         assert not authorizer.is_allowed(ALICE, HOST, AclOperation.WRITE, ResourceType.TOPIC, "t", is_logged=False)
     assert not caplog.record_tuples
+    assert not denials.by_kind

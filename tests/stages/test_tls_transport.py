@@ -3,6 +3,7 @@
 import logging
 import ssl
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
@@ -291,5 +292,38 @@ def test_a_listener_with_a_certificate_serves_tls_on_a_socket():
             server.stop()
             assert await stream.receive_some() == b""
             await trio.aclose_forcefully(stream)
+
+    trio.run(main)
+
+
+def test_a_failed_handshake_is_told_with_address_and_reason_and_who_is_told_may_fail():
+    """Whatever becomes of the telling, others are served."""
+
+    async def main():
+        told = []
+
+        def tell(*failure):
+            told.append(failure)
+            raise RuntimeError("who is told fails")
+
+        listener = open_listener("TLS", "127.0.0.1", 0, tls=server_context)
+        server = SocketServer(PIPELINED, Repeat(), MemoryStorage())
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run, [attrs.evolve(listener, handshake_failed=tell)])
+            stranger = await trio.open_tcp_stream("127.0.0.1", listener.port)
+            await stranger.send_all(b"no handshake at all")
+            with suppress(trio.BrokenResourceError):
+                async for _ in stranger:
+                    pass
+            await stranger.aclose()
+            stream = await trio.open_ssl_over_tcp_stream("127.0.0.1", listener.port, ssl_context=client_context())
+            await ask(stream, 100_000, 1)
+            assert await receive(stream, 100_009) == answer(100_000, 1)
+            server.stop()
+            assert await stream.receive_some() == b""
+            await trio.aclose_forcefully(stream)
+        ((peer, reason),) = told
+        assert peer == "127.0.0.1"
+        assert reason.startswith("TLS handshake: ")
 
     trio.run(main)

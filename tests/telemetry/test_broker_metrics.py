@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline_broker.apis.call import Session
 from pipeline_broker.broker.held_by_clients import HeldState
+from pipeline_broker.security.refusals import Refusals
 from pipeline_broker.state.set_aside import SetAside
 from pipeline_broker.telemetry.broker_metrics import BrokerMetrics
 from pipeline_broker.telemetry.exposition import Sample, counter, gauge, render
@@ -37,6 +38,7 @@ class Fetches(list):
 
 
 class Broker:
+    failed_logins, denials = Refusals(lambda: 0), Refusals(lambda: 0)
     fetches = fetch_sessions = Fetches()
     set_aside = SetAside()
     can_write = True
@@ -162,6 +164,14 @@ def test_the_servers_statistics_are_under_kafkas_names():
     assert samples["pipeline_broker_commit_failed",] == 0
     assert samples["pipeline_broker_writes_refused",] == 0
     assert samples["pipeline_broker_requests_failed_total",] == 2
+
+
+def test_refusals_are_counted_by_kind():
+    Broker.failed_logins.add(("SASL", "PLAIN"), ("10.0.0.1",), "alice")
+    Broker.denials.add(("READ", "Topic"), ("User:alice", "10.0.0.1"), "orders")
+    samples = samples_of(broker_metrics().render())
+    assert samples["pipeline_broker_failed_logins_total", ("listener", "SASL"), ("mechanism", "PLAIN")] == 1
+    assert samples["pipeline_broker_denials_total", ("operation", "READ"), ("resource", "Topic")] == 1
 
 
 def test_turns_that_kept_the_loop_are_told_by_api_or_by_what_they_were():

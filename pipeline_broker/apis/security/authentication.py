@@ -77,6 +77,8 @@ class SaslAuthenticator:
             was taken away, or a password that was changed, counts until then at most.
         clock_ms: wall clock, milliseconds since the epoch, in which tokens expire.
         clock_ns: a clock that only goes forward, in nanoseconds.
+        failed: told of a conversation that failed: who may have been meant, the mechanism, and why; each empty where
+            it is not known.
 
     Attributes:
         frame_bytes_max: largest frame while the conversation lasts.
@@ -88,6 +90,7 @@ class SaslAuthenticator:
         current_offer: Callable[[], SaslOffer],
         clock_ms: Callable[[], int] = lambda: time.time_ns() // NS_PER_MS,
         clock_ns: Callable[[], int] = time.monotonic_ns,
+        failed: Callable[[str, str, str], None] = lambda *_: None,
     ) -> None:
         self._session = session
         self._current_offer = current_offer
@@ -95,6 +98,7 @@ class SaslAuthenticator:
         self.frame_bytes_max = self._offer.frame_bytes_max
         self._clock_ms = clock_ms
         self._clock_ns = clock_ns
+        self._failed = failed
         self._state = State.VERSIONS_OR_HANDSHAKE
         self._server: SaslServer | None = None
         self._mechanism = ""
@@ -112,7 +116,7 @@ class SaslAuthenticator:
             parts = STEPS[state](self, frame)
         except (AuthenticationFailedError, DecodeError) as error:
             parts = ()
-            self._log(str(error))
+            self._tell(str(error))
         if self._state is State.FAILED:
             self._server = None
         return Reply(CONVERSATION.get(self._state, Conversation.CONTINUES), parts)
@@ -165,7 +169,7 @@ class SaslAuthenticator:
         names = list(self._offer.mechanisms)
         begin = self._offer.servers.get(request.mechanism)
         if begin is None:
-            self._log("a mechanism that is not offered")
+            self._tell("a mechanism that is not offered")
             refusal = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=names)
             return self._send(header, refusal)
         if self._before is not None and self._before[0] != request.mechanism:
@@ -189,7 +193,7 @@ class SaslAuthenticator:
         try:
             answer, lifetime_ms = self._answer(request.auth_bytes, State.TOKEN)
         except AuthenticationFailedError as error:
-            self._log(str(error))
+            self._tell(str(error))
             text = error.client_text or (
                 f"Authentication failed during {'re-authentication' if self._before else 'authentication'}"
                 f" due to invalid credentials with SASL mechanism {self._mechanism}"
@@ -202,7 +206,7 @@ class SaslAuthenticator:
         """What belongs elsewhere in the conversation is answered with an error; all else ends it without a word."""
         if header.api_key not in OUT_OF_TURN or header.api_version not in SERVED[header.api_key].versions:
             raise AuthenticationFailedError(f"a request of API {header.api_key} in place of a token")
-        self._log(f"a request of {SERVED[header.api_key].name} in place of a token")
+        self._tell(f"a request of {SERVED[header.api_key].name} in place of a token")
         return self._send(header, OUT_OF_TURN[header.api_key])
 
     def _other_mechanism(self, frame: Buffer) -> tuple[Buffer, ...]:
@@ -246,9 +250,10 @@ class SaslAuthenticator:
     def _send(self, header: RequestHeader, response: Any) -> tuple[Buffer, ...]:
         return self._call(header).send(response).parts
 
-    def _log(self, reason: str) -> None:
-        said = f" as {self._server.name!r} by {self._mechanism}" if self._server and self._server.name else ""
-        session = self._session
+    def _tell(self, reason: str) -> None:
+        name, session = self._server.name if self._server else "", self._session
+        self._failed(name, self._mechanism, reason)
+        said = f" as {name!r} by {self._mechanism}" if name else ""
         logger.info("%s has not authenticated on %s%s: %s", session.host, session.listener, said, reason)
 
 

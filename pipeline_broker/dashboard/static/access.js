@@ -1,7 +1,9 @@
-// Who may do what, and how much: rules of access, users with a password, quotas. They are shown, not changed.
+// Who may do what, and how much: rules of access, users with a password, quotas; and who was refused. They are shown,
+// not changed.
 
 import { element, name, none, replace, table } from "./dom.js";
-import { ask } from "./live.js";
+import { count, moment } from "./format.js";
+import { ask, repeat } from "./live.js";
 
 const column = (field) => ({ title: field, by: (each) => each[field], cell: (each) => name(String(each[field])) });
 
@@ -9,6 +11,12 @@ const SECTIONS = [
   ["Rules of access", "acls", "There is no rule.", ["principal", "permission", "operation", "resource", "name", "pattern", "host"]],
   ["Users", "users", "No user has a password for SCRAM.", ["user", "mechanism", "iterations"]],
   ["Quotas", "quotas", "No quota is set.", ["of", "quota", "value"]],
+];
+
+const PLACES = ["from", "listener"];
+const REFUSED = [
+  ["Failed logins", "logins", "Nobody has failed to log in.", [["listener", "mechanism"], ["from", "listener", "mechanism", ["user", "name"], "reason"]]],
+  ["Denials", "denials", "Nobody was denied anything.", [["operation", "resource"], ["principal", "from", "operation", "resource", "name"]]],
 ];
 
 function entity(found) {
@@ -22,8 +30,30 @@ async function section([title, path, absent, fields]) {
   return element("section", { class: "card" }, element("h2", {}, title), content);
 }
 
+// Those by kind are all that there were; of the others the newest are kept.
+function refusals([title, path, absent, [kinds, fields]], { reason, [path]: shown }) {
+  const number = { title: "count", number: true, by: (each) => each.count, cell: (each) => count(each.count) };
+  const last = { title: "last", by: (each) => each.last_ms, cell: (each) => moment(each.last_ms) };
+  const parts = (named) => named.map((field) => (Array.isArray(field) ? field : [field, field])).map(([head, field]) => {
+    const text = (each) => (field === "name" && each.is_sum ? "older names together" : String(each[field]) || "–");
+    return { title: head, class: PLACES.includes(field) ? "place" : null, by: text, cell: (each) => name(text(each)) };
+  });
+  const content = shown?.kinds.length ? [
+    table("Since the start of the broker.", [...parts(kinds), number], shown.kinds),
+    table(`The newest.${shown.left_out ? ` ${count(shown.left_out)} more have no row any more.` : ""}`, [...parts(fields), number, last], shown.rows),
+  ] : [none(reason || absent)];
+  return element("section", { class: "card" }, element("h2", {}, title), content);
+}
+
 export async function show(main) {
   const sections = await Promise.all(SECTIONS.map(section));
+  const refused = element("div");
   replace(main, element("h1", {}, "Access"),
-    element("p", { class: "lead" }, "The commands acls, users and quotas change what is shown here."), sections);
+    element("p", { class: "lead" }, "The commands acls, users and quotas change what is shown here."), sections, refused);
+  async function look() {
+    const shown = await ask("/api/refusals");
+    replace(refused, REFUSED.map((each) => refusals(each, shown)));
+    return shown.reason;
+  }
+  if (!await look()) repeat(5, look); // who may not see them is asked once: each refusal counts as one more denial
 }

@@ -58,6 +58,7 @@ class Talk:
     def __init__(self, **settings):
         self.session = Session(host="127.0.0.1", listener="SASL")
         self.now_ns = 10**15
+        self.failures = []
         self.begun_ns = self.now_ns
         self.offer = read_offer({**SETTINGS, **settings}, ScramUsers(), self.now_ms)
         self.authenticator = SaslAuthenticator(
@@ -65,6 +66,7 @@ class Talk:
             lambda: self.offer,
             self.now_ms,
             lambda: self.now_ns,
+            failed=lambda *told: self.failures.append(told),
         )
 
     def now_ms(self):

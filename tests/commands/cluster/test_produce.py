@@ -4,6 +4,10 @@ import time
 
 import pytest
 
+from pipeline_broker import EmbeddedBroker
+from pipeline_broker.client import cluster
+from tests.commands.cluster.conftest import CommandLine
+
 
 def stored(broker, topic):
     return [(it.partition, it.offset, it.key, it.value, it.headers) for it in broker.records(topic)]
@@ -125,6 +129,58 @@ def test_what_cannot_be_done_is_one_line(call, name, arguments, data, code, mess
 def test_a_record_that_is_too_large_is_named(call, name):
     call("topics", "create", name, "--partitions", 1, "--config", "max.message.bytes=1000")
     assert "record 2 for" in call("produce", name, code=1, data=b"a\n" + b"x" * 5000 + b"\n").err
+
+
+@pytest.mark.parametrize("mode", ["classic", "pipelined"])
+def test_a_full_disk_is_told_to_who_meets_it_first_and_to_who_comes_later(name, mode):
+    """The one waits for room and gets no answer, the other is refused at once; with room both are served."""
+    with EmbeddedBroker(mode=mode) as broker:
+        call = CommandLine(broker.bootstrap_servers)
+        call("produce", name, "--no-idempotent", data=b"before\n")
+        broker.faults.disk_when("write").error("ENOSPC")
+        options = ("--no-idempotent", "--timeout", "0.5")
+        first = call("produce", name, *options, code=1, data=b"first\n").err
+        later = call("produce", name, *options, code=1, data=b"later\n").err
+        idempotent = call("produce", name, "--timeout", "0.5", code=1, data=b"later\n").err
+        broker.faults.clear()
+        call("produce", name, data=b"after\n")
+        values = [record.value for record in broker.records(name)]
+
+    assert "did not answer ProduceRequest within 0.5 s: it cannot write now, as on a full disk" in first
+    assert f"nothing could be written to {name} for 0.5 s: The broker cannot write now, as on a full disk" in later
+    assert "an id for an idempotent producer: The broker cannot write now, as on a full disk" in idempotent
+    assert {told.count("\n") for told in (first, later, idempotent)} == {1}
+    assert values == [b"before", b"first", b"after"]
+
+
+def test_a_disk_that_hangs_is_told(name):
+    with EmbeddedBroker() as broker:
+        call = CommandLine(broker.bootstrap_servers)
+        call("produce", name, data=b"before\n")
+        broker.faults.disk_when("write").pause()
+        hung = call("produce", name, "--timeout", "0.5", code=1, data=b"first\n").err
+        broker.faults.clear()
+
+    assert "within 0.5 s, but others: it may wait for its disk\n" in hung
+
+
+@pytest.mark.parametrize(
+    ("also", "told"),
+    [
+        (("InitProducerId", {}), ", nor anything else"),
+        (("ApiVersions", {"nth": 2}), ", and takes no other connection"),
+    ],
+)
+def test_a_broker_that_answers_nothing_any_more_is_told(name, monkeypatch, also, told):
+    monkeypatch.setattr(cluster, "WHY_S_MAX", 0.3)
+    with EmbeddedBroker() as broker:
+        call = CommandLine(broker.bootstrap_servers)
+        call("topics", "create", name)
+        broker.faults.when("Produce").drop()
+        broker.faults.when(also[0], **also[1]).drop()
+        silent = call("produce", name, "--no-idempotent", "--timeout", "0.5", code=1, data=b"first\n").err
+
+    assert silent.endswith(f"did not answer ProduceRequest within 0.5 s{told}\n")
 
 
 def test_nothing_is_written_for_no_input(call, one_broker, name):
