@@ -147,9 +147,9 @@ class Transactions:
             settings = TransactionSettings(
                 timeout_ms_max=self._config.transaction_max_timeout_ms,
                 expiration_ms=self._config.transactional_id_expiration_ms,
+                markers_at_once=MARKERS_AT_ONCE,
                 ids_max=self._config.pipeline_transactional_ids,
                 partitions_max=self._config.pipeline_transaction_partitions,
-                markers_at_once=MARKERS_AT_ONCE,
             )
             self._coordinator = TransactionCoordinator(settings, self._new_producer_id)
         return self._coordinator
