@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import logging
 import os
 import shlex
@@ -29,6 +28,7 @@ from pipeline_broker.first_cause import first_cause
 from pipeline_broker.node.admin_socket import fault_commands, serve_admin
 from pipeline_broker.node.assembly import assemble
 from pipeline_broker.node.data_directory import open_broker, upkeep_of
+from pipeline_broker.node.garbage import shorten_collections
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.observers import Observers, ObserversUnavailableError
 from pipeline_broker.node.options import ServeOptions, StartBlockedError, StartError
@@ -311,7 +311,7 @@ def run(
 
     def ready(line: str) -> None:
         on_ready(line)
-        gc.freeze()
+        shorten_collections()
 
     try:
         trio.run(functools.partial(serve, options, on_ready=ready, on_standing_by=on_standing_by))
