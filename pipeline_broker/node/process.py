@@ -11,7 +11,6 @@ import contextlib
 import functools
 import logging
 import os
-import shlex
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -199,6 +198,8 @@ async def _start(
         )
         data = options.data
         if is_open_to_others(data):
+            import shlex  # noqa: PLC0415 - for this line only
+
             logger.warning("other users may read %s; to prevent that: chmod -R go-rwx %s", data, shlex.quote(str(data)))
         stack.callback(broker.logs.close)
         for rule in rules:
