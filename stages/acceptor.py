@@ -17,8 +17,8 @@ import os
 import resource
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
-import attrs
 import trio
 
 from stages.connection_quotas import ConnectionQuotas, Refuse, Throttle
@@ -112,8 +112,7 @@ class SocketSource:
         self._sock.close()
 
 
-@attrs.frozen
-class AcceptorStatistics:
+class AcceptorStatistics(NamedTuple):
     """One acceptor as it stands.
 
     Attributes:

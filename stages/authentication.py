@@ -8,9 +8,7 @@ order, and only when the connection has nothing in flight: so a change of who th
 from __future__ import annotations
 
 import enum
-from typing import Protocol
-
-import attrs
+from typing import NamedTuple, Protocol
 
 from stages.request import Buffer
 
@@ -27,8 +25,7 @@ class Conversation(enum.Enum):
     """The reply leaves after the listener's delay, then the connection is closed; nothing more is read."""
 
 
-@attrs.frozen
-class Reply:
+class Reply(NamedTuple):
     """The answer to one frame of the conversation.
 
     Attributes:

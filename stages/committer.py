@@ -20,9 +20,7 @@ import time
 import typing
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
-
-import attrs
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from stages.commit_pace import SLOW_GROUP_NS, SLOW_REQUEST_NS, CommitPace
 from stages.mode import Batching
@@ -97,8 +95,7 @@ class Commit:
         self.started_ns = self.written_ns = self.durable_ns = self.completed_ns = 0
 
 
-@attrs.frozen
-class CommitterStatistics:
+class CommitterStatistics(NamedTuple):
     """The committer as it stands.
 
     Attributes:

@@ -12,9 +12,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
-import attrs
 import trio
 
 from stages.admission import Admission
@@ -47,8 +46,7 @@ LARGE_RESPONSE_BYTES: Final = 4096
 logger = logging.getLogger(__name__)
 
 
-@attrs.frozen
-class ConnectionStatistics:
+class ConnectionStatistics(NamedTuple):
     """One connection as it stands; see Connection."""
 
     id: str

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import attrs
 
@@ -115,8 +115,7 @@ class ConnectionQuotaLimits:
         return self.connections_max_by_ip.get(ip, self.connections_max_per_ip)
 
 
-@attrs.frozen
-class ConnectionQuotaStatistics:
+class ConnectionQuotaStatistics(NamedTuple):
     """One listener, or the server, as the quotas see it.
 
     Attributes:

@@ -7,9 +7,7 @@ named.
 
 from __future__ import annotations
 
-from typing import Final
-
-import attrs
+from typing import Final, NamedTuple
 
 __all__ = ["COMMIT", "LONG_TURN_SECONDS", "NOTED_TURN_SECONDS", "LoopTurns", "TurnsOf"]
 
@@ -24,8 +22,7 @@ COMMIT: Final = "commit"
 """What follows a commit: entries become visible, and requests are answered."""
 
 
-@attrs.frozen
-class TurnsOf:
+class TurnsOf(NamedTuple):
     """The turns of one kind.
 
     Attributes:

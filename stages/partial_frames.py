@@ -10,7 +10,7 @@ BYTES_PER_SECOND_MIN or faster; a slower one has to give its room back.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import attrs
 
@@ -85,8 +85,7 @@ class PartialFrame:
         self._window_began = None
 
 
-@attrs.frozen
-class PartialFrameStatistics:
+class PartialFrameStatistics(NamedTuple):
     """The budget as it stands.
 
     Attributes:

@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 import attrs
 import trio
@@ -87,8 +87,7 @@ class Shared:
     partial_frames: PartialFrameBudget
 
 
-@attrs.frozen
-class ProcessorStatistics:
+class ProcessorStatistics(NamedTuple):
     """One processor as it stands.
 
     Attributes:

@@ -19,9 +19,8 @@ import functools
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-import attrs
 import trio
 from trio.lowlevel import current_clock
 
@@ -83,8 +82,7 @@ class Application(Protocol):
         """A connection with a session is closed: forget what it parked."""
 
 
-@attrs.frozen
-class RequestHandlerStatistics:
+class RequestHandlerStatistics(NamedTuple):
     """The pool as it stands.
 
     Attributes:

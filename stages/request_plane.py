@@ -7,6 +7,8 @@ both modes: one queue of CONTROL_REQUESTS_MAX requests, one handler.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import attrs
 import trio
 
@@ -26,8 +28,7 @@ CONTROL_QUEUE_INDEX = -1
 """Its number in statistics and traces, where the queues of the data plane count from 0."""
 
 
-@attrs.frozen
-class RequestPlaneStatistics:
+class RequestPlaneStatistics(NamedTuple):
     """One plane as it stands."""
 
     queues: tuple[RequestQueueStatistics, ...]

@@ -7,8 +7,8 @@ a processor or the listener itself, answers what is in flight, closes its connec
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
-import attrs
 import trio
 
 from stages.acceptor import Acceptor, SocketSource
@@ -23,16 +23,14 @@ from stages.timeline import Timeline
 __all__ = ["ListenerStatistics", "Numbers", "ServedListener"]
 
 
-@attrs.frozen
-class Numbers:
+class Numbers(NamedTuple):
     """Where the numbers of a server come from."""
 
     next_connection: Callable[[], int]
     next_processor: Callable[[], int]
 
 
-@attrs.frozen
-class ListenerStatistics:
+class ListenerStatistics(NamedTuple):
     """One listener as it stands.
 
     Attributes:

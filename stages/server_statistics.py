@@ -5,7 +5,7 @@ Rules of this room: it shows what the stages say of themselves and computes noth
 
 from __future__ import annotations
 
-import attrs
+from typing import NamedTuple
 
 from stages.acceptor import AcceptorStatistics
 from stages.committer import CommitterStatistics
@@ -21,8 +21,7 @@ from stages.unsent_responses import UnsentResponseStatistics
 __all__ = ["SocketServerStatistics"]
 
 
-@attrs.frozen
-class SocketServerStatistics:
+class SocketServerStatistics(NamedTuple):
     """Every stage as it stands, in the order in which a request passes them.
 
     Attributes:
@@ -45,6 +44,6 @@ class SocketServerStatistics:
     control_plane: RequestPlaneStatistics | None = None
     listeners: tuple[ListenerStatistics, ...] = ()
     connections_excess: int = 0
-    partial_frames: PartialFrameStatistics = attrs.field(factory=PartialFrameStatistics)
-    unsent_responses: UnsentResponseStatistics = attrs.field(factory=UnsentResponseStatistics)
+    partial_frames: PartialFrameStatistics = PartialFrameStatistics()
+    unsent_responses: UnsentResponseStatistics = UnsentResponseStatistics()
     turns: tuple[TurnsOf, ...] = ()

@@ -15,9 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol
-
-import attrs
+from typing import Final, NamedTuple, Protocol
 
 from stages.request import Request
 
@@ -27,8 +25,7 @@ UNSENT_BYTES_MAX: Final = 256 * 1024 * 1024
 """Bytes of the unsent responses of all connections."""
 
 
-@attrs.frozen
-class UnsentResponseStatistics:
+class UnsentResponseStatistics(NamedTuple):
     """What clients have not taken.
 
     Attributes:

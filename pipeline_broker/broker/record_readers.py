@@ -63,7 +63,9 @@ def is_known_of(topic: str) -> Callable[[bytes | None], bool]:
 
             types = share.RECORD_TYPES
         case _:
-            types = metadata_readers()
+            from pipeline_broker.state.metadata_records import RecordType  # noqa: PLC0415 - as above
+
+            types = RecordType  # their readers would bring users, rules of access and quotas into every start
     known = frozenset(number.to_bytes(_TYPE_BYTES, "big", signed=True) for number in types)
 
     def is_known(key: bytes | None) -> bool:

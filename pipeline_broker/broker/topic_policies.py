@@ -9,8 +9,7 @@ from collections.abc import Mapping
 
 from pipeline_broker.config.properties import Value
 from pipeline_broker.config.resolution import BrokerSettings, topic_value
-from pipeline_broker.log.compaction.schedule import CompactionRules
-from pipeline_broker.log.partition.policies import LogPolicies
+from pipeline_broker.log.partition.policies import CompactionRules, LogPolicies
 from pipeline_broker.log.partition.retention import RetentionRules, RollRules
 from pipeline_broker.records.check import Rules
 from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, LEVEL_DEFAULTS, Compression

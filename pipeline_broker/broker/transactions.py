@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import attrs
 
@@ -49,8 +49,7 @@ MARKING_PAUSE_MS = 10
 """Between some markers of a wide transaction and the next."""
 
 
-@attrs.frozen
-class GrantedId:
+class GrantedId(NamedTuple):
     """A producer id that nobody had.
 
     Attributes:
@@ -63,8 +62,7 @@ class GrantedId:
     apply: Callable[[], None] | None = None
 
 
-@attrs.frozen
-class Appending:
+class Appending(NamedTuple):
     """What was appended for one decision.
 
     Attributes:
@@ -147,9 +145,9 @@ class Transactions:
             settings = TransactionSettings(
                 timeout_ms_max=self._config.transaction_max_timeout_ms,
                 expiration_ms=self._config.transactional_id_expiration_ms,
+                markers_at_once=MARKERS_AT_ONCE,
                 ids_max=self._config.pipeline_transactional_ids,
                 partitions_max=self._config.pipeline_transaction_partitions,
-                markers_at_once=MARKERS_AT_ONCE,
             )
             self._coordinator = TransactionCoordinator(settings, self._new_producer_id)
         return self._coordinator

@@ -17,7 +17,7 @@ from pipeline_broker.commands.settings_options import (
     load_config,
     settings_options,
 )
-from pipeline_broker.node.garbage import shorten_collections
+from pipeline_broker.node.garbage import collect_only_new_objects
 
 __all__ = ["serve"]
 
@@ -184,7 +184,7 @@ def serve(**options: object) -> None:
       pipeline-broker serve --mode classic --flush os --set num.partitions=4
     """  # noqa: D301 - click's mark for "do not rewrap"
     end_signals = EndSignals()
-    shorten_collections()
+    collect_only_new_objects()
     try:
         _serve(options, end_signals)
     finally:

@@ -9,19 +9,29 @@ from __future__ import annotations
 
 import gc
 
-__all__ = ["shorten_collections"]
+__all__ = ["collect_only_new_objects", "shorten_collections"]
 
+NEW_OBJECTS_OF_A_START_MAX = 700
+"""The garbage of a start is young: for each class, attrs makes a second one and drops the first, which is a cycle. So
+few new objects are walked while they are in the processor's cache."""
+NEVER = 2**31 - 1
 NEW_OBJECTS_MAX = 20_000
-"""New objects before the youngest are looked at: some thousands of requests are in flight. The objects of a start are
-no garbage either, which is why a start calls this before its imports."""
+"""New objects before the youngest are looked at: some thousands of requests are in flight."""
 YOUNG_COLLECTIONS_MAX = 10
 MIDDLE_COLLECTIONS_MAX = 1
 """With those above: about 440,000 new objects that stay before a full collection, which walks them in about 40 ms."""
 FULL_GENERATION = 2
 
 
+def collect_only_new_objects() -> None:
+    """Have collections find the garbage of a start and walk nothing twice: what is imported stays."""
+    gc.freeze()
+    gc.set_threshold(NEW_OBJECTS_OF_A_START_MAX, NEVER, NEVER)
+
+
 def shorten_collections() -> None:
-    """Have each full collection of this process walk only the objects that came after the one before."""
+    """Have each full collection of this process walk only what comes from now on, or after the one before."""
+    gc.freeze()
     gc.set_threshold(NEW_OBJECTS_MAX, YOUNG_COLLECTIONS_MAX, MIDDLE_COLLECTIONS_MAX)
     gc.callbacks.append(_keep_survivors)
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from pipeline_broker import owner_only
-from pipeline_broker.broker.held_by_clients import held_by_clients
 from pipeline_broker.telemetry.broker_loggers import logs_requests
 from stages.mute import MuteReason
 
@@ -152,6 +151,7 @@ class Observers:
         self, server: SocketServer, broker: Broker, measurements: Measurements, host: str, port: int
     ) -> AsyncIterator[None]:
         from pipeline_broker.broker.group_views import offsets_of_groups  # noqa: PLC0415 - for those who asked
+        from pipeline_broker.broker.held_by_clients import held_by_clients  # noqa: PLC0415 - see above
         from pipeline_broker.node.metrics_endpoint import (  # noqa: PLC0415 - see above
             LoopIdleTime,
             drain_regularly,

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import logging
 import os
-import shlex
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -29,6 +27,7 @@ from pipeline_broker.first_cause import first_cause
 from pipeline_broker.node.admin_socket import fault_commands, serve_admin
 from pipeline_broker.node.assembly import assemble
 from pipeline_broker.node.data_directory import open_broker, upkeep_of
+from pipeline_broker.node.garbage import shorten_collections
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.observers import Observers, ObserversUnavailableError
 from pipeline_broker.node.options import ServeOptions, StartBlockedError, StartError
@@ -199,6 +198,8 @@ async def _start(
         )
         data = options.data
         if is_open_to_others(data):
+            import shlex  # noqa: PLC0415 - for this line only
+
             logger.warning("other users may read %s; to prevent that: chmod -R go-rwx %s", data, shlex.quote(str(data)))
         stack.callback(broker.logs.close)
         for rule in rules:
@@ -311,7 +312,7 @@ def run(
 
     def ready(line: str) -> None:
         on_ready(line)
-        gc.freeze()
+        shorten_collections()
 
     try:
         trio.run(functools.partial(serve, options, on_ready=ready, on_standing_by=on_standing_by))

@@ -12,28 +12,32 @@ from __future__ import annotations
 
 import functools
 import logging
+import sys
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import trio
 
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.files.errors import Ended, FencedError, is_passing, with_remedy
-from pipeline_broker.log.archive.archive import Archive, DeletedSegment
+from pipeline_broker.log.archive.archive import Archive, Cleaned, DeletedSegment
 from pipeline_broker.log.archive.archiver import Archiver
-from pipeline_broker.log.archive.cleaning import clean
 from pipeline_broker.log.errors import JournalCorrupt, LogError
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.log.partition.compaction_of_logs import Round, next_round
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.retention_of_logs import expiries, waits_for_archive
 from pipeline_broker.node.admin_socket import Command, CommandFailedError
 from pipeline_broker.node.thread_wakeup import ThreadWakeup
 from pipeline_broker.records.errors import RecordError
 
+if TYPE_CHECKING:
+    from pipeline_broker.log.partition.compaction_of_logs import Round
+
 __all__ = ["TakenOverError", "Upkeep", "UpkeepFailedError", "sealed_segments_max"]
 
 logger = logging.getLogger(__name__)
 
+COMPACTION = "pipeline_broker.log.partition.compaction_of_logs"
 RETRY_SECONDS = 1.0
 """After which a full disk is tried again."""
 WATCH_SECONDS = 1.0
@@ -47,6 +51,24 @@ def sealed_segments_max(at_once: int) -> int:
     They are those of a round of the archive, those of the next one, and one.
     """
     return 2 * at_once + 1
+
+
+def load_compaction() -> tuple[Callable[..., Round | None], Callable[..., Cleaned | None]]:
+    """What finds the next round of compaction, and what carries it out."""
+    from pipeline_broker.log.archive.cleaning import clean  # noqa: PLC0415 - see `compaction`
+    from pipeline_broker.log.partition.compaction_of_logs import next_round  # noqa: PLC0415 - see `compaction`
+
+    return next_round, clean
+
+
+async def compaction() -> tuple[Callable[..., Round | None], Callable[..., Cleaned | None]]:
+    """The same, imported once something archived could be compacted: many brokers end before.
+
+    The first time a thread does it, so that clients are answered meanwhile.
+    """
+    if COMPACTION not in sys.modules:
+        await trio.to_thread.run_sync(load_compaction)
+    return load_compaction()
 
 
 class UpkeepFailedError(Exception):
@@ -207,10 +229,13 @@ class Upkeep:
             ]
             if any(log.index.bases and (is_forced or waits_for_archive(log, now_ms)) for log in compacted):
                 await self.archive_all()
+            if all(log.archived is None for log in compacted):
+                return False
+            next_round, clean = await compaction()
             done = False
             while (cleaning := next_round(compacted, now_ms, is_forced=is_forced)) is not None:
                 try:
-                    if not await self._clean(cleaning, now_ms, config.log_cleaner_dedupe_buffer_size):
+                    if not await self._clean(clean, cleaning, now_ms, config.log_cleaner_dedupe_buffer_size):
                         break
                 except (LogError, RecordError) as error:
                     topic, partition = cleaning.plan.log.topic, cleaning.plan.log.partition
@@ -221,7 +246,9 @@ class Upkeep:
                     done = True
             return done
 
-    async def _clean(self, cleaning: Round, now_ms: int, dedupe_buffer_bytes: int) -> bool:
+    async def _clean(
+        self, clean: Callable[..., Cleaned | None], cleaning: Round, now_ms: int, dedupe_buffer_bytes: int
+    ) -> bool:
         cleaned = await trio.to_thread.run_sync(
             clean,
             self._archive,

@@ -5,7 +5,7 @@ Kafka writes: the same records, offsets, producer and time type; the first recor
 flags that only a broker sets are gone. The size is checked once more, because it is another one.
 """
 
-import attrs
+from typing import NamedTuple
 
 from pipeline_broker.records.batch import APPEND_TIME_BIT, HEADER_SIZE, TRANSACTIONAL_BIT, BatchHeader, assembled
 from pipeline_broker.records.compression import Compression, compress, decompress
@@ -17,8 +17,7 @@ Buffer = bytes | bytearray | memoryview
 _KEPT = APPEND_TIME_BIT | TRANSACTIONAL_BIT
 
 
-@attrs.frozen(slots=True)
-class Target:
+class Target(NamedTuple):
     """What `compression.type` and the level of its codec say; a topic that leaves batches as they come has none."""
 
     codec: Compression

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from random import Random
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import attrs
 
@@ -58,8 +58,7 @@ def next_epoch(epoch: int) -> int:
     return 1 if epoch == EPOCH_MAX else epoch + 1
 
 
-@attrs.frozen
-class PartitionAnswer(Generic[Key]):
+class PartitionAnswer(NamedTuple, Generic[Key]):
     """What a fetch found in a partition, as far as it decides whether to tell; `must_tell` for anything special.
 
     `is_unknown` says that there is no such partition.
@@ -74,8 +73,7 @@ class PartitionAnswer(Generic[Key]):
     is_unknown: bool = False
 
 
-@attrs.frozen
-class FetchAnswer(Generic[Key]):
+class FetchAnswer(NamedTuple, Generic[Key]):
     """What to tell: an error of the whole answer, the session's id, and which partitions to list."""
 
     error: ErrorCode

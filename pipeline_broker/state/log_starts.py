@@ -14,8 +14,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Collection
-
-import attrs
+from typing import NamedTuple
 
 from pipeline_broker.state.metadata_records import (
     INT64_MAX,
@@ -36,8 +35,7 @@ _PARTITION = struct.Struct(">16si")
 _TYPE_KEY = record_key(RecordType.LOG_START)
 
 
-@attrs.frozen
-class LogStart:
+class LogStart(NamedTuple):
     """A partition of a topic, and the first offset of it that is left."""
 
     topic_id: bytes

@@ -8,13 +8,14 @@ back, to `durable` or to `failed`. A commit that failed takes all later ones wit
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import attrs
 
 __all__ = ["Completion", "Outcome", "ReplayedWrites", "StateRecord", "Write"]
 
 
-@attrs.frozen
-class StateRecord:
+class StateRecord(NamedTuple):
     """One key and value to append to an internal partition; a value of None is a tombstone."""
 
     key: bytes
@@ -49,8 +50,7 @@ class ReplayedWrites:
         raise NotImplementedError
 
 
-@attrs.frozen
-class Completion:
+class Completion(NamedTuple):
     """The answer to a request that was parked under `token`."""
 
     token: object

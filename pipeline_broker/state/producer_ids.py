@@ -6,7 +6,7 @@ durable. Until then every allocation carries the record again, so that each call
 
 from __future__ import annotations
 
-import attrs
+from typing import NamedTuple
 
 from pipeline_broker.state.metadata_records import producer_ids_record, read_producer_ids
 from pipeline_broker.state.outcome import Write
@@ -16,8 +16,7 @@ __all__ = ["BLOCK_SIZE", "Allocation", "ProducerIds"]
 BLOCK_SIZE = 1_000
 
 
-@attrs.frozen
-class Allocation:
+class Allocation(NamedTuple):
     """A fresh id; with a write, it may be told only when that is durable."""
 
     producer_id: int

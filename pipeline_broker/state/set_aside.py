@@ -7,6 +7,7 @@ anybody and may be secret: of it the log has the reason only, in one line of bou
 from __future__ import annotations
 
 import logging
+from typing import NamedTuple
 
 import attrs
 
@@ -19,8 +20,7 @@ LINES_MAX = 100
 REASON_CHARACTERS_MAX = 200
 
 
-@attrs.frozen
-class SetAsideRecord:
+class SetAsideRecord(NamedTuple):
     """One record.
 
     Attributes:

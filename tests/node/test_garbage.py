@@ -20,3 +20,35 @@ def test_a_full_collection_walks_only_what_came_after_the_one_before():
     collections, walked = map(int, told.split())
     assert collections > 3
     assert walked < WALKED_MAX
+
+
+START = """
+import gc
+from pipeline_broker.node.garbage import collect_only_new_objects, shorten_collections
+collect_only_new_objects()
+walked, found = [], []
+def note(phase, about):
+    if phase == "start":
+        walked.append((about["generation"], len(gc.get_objects(about["generation"]))))
+    else:
+        found.append(about["collected"])
+gc.callbacks.append(note)
+kept = []
+for number in range(10_000):
+    kept.append([number])
+    cycle = []
+    cycle.append(cycle)
+    del cycle
+gc.callbacks.remove(note)
+shorten_collections()
+print({generation for generation, _ in walked}, max(count for _, count in walked), sum(found), len(gc.get_objects()))
+"""
+
+
+def test_a_start_walks_each_of_its_objects_once_and_keeps_no_garbage():
+    told = subprocess.run([sys.executable, "-c", START], capture_output=True, text=True, check=True).stdout
+    generations, walked, found, left = told.split()
+    assert generations == "{0}"
+    assert int(walked) < 1_000
+    assert int(found) > 9_000
+    assert int(left) < 1_000, "the first collection of a broker that serves does not walk what it started with"

@@ -1,5 +1,6 @@
 """Which room imports which: the contracts of pyproject.toml, and what an import really loads."""
 
+import importlib.util
 import pkgutil
 import subprocess
 import sys
@@ -65,15 +66,38 @@ def test_synchronous_rooms_run_without_trio():
     assert result.returncode == 0, result.stderr
 
 
-def test_a_broker_without_a_store_loads_nothing_of_objects(broker_process):
+UNUSED_BY_A_PLAIN_BROKER = (
+    *("click.shell_completion", "cryptography", "h11", "jwt", "obstore", "re2"),
+    *("pipeline_broker.client", "pipeline_broker.commands.cluster", "pipeline_broker.dashboard"),
+    *("pipeline_broker.embedded", "pipeline_broker.inspect", "pipeline_broker.measure", "pipeline_broker.web"),
+    *("pipeline_broker.objects", "pipeline_broker.log.object_journal", "pipeline_broker.log.archive.object_store"),
+    *("pipeline_broker.node.archive_store", "pipeline_broker.node.metrics_endpoint", "pipeline_broker.node.standby"),
+    *("pipeline_broker.schema_registry", "pipeline_broker.node.schema_registry"),
+    *("pipeline_broker.security.acl", "pipeline_broker.security.authorizer", "pipeline_broker.security.sasl"),
+    *("pipeline_broker.security.delegation_tokens", "pipeline_broker.security.scram", "pipeline_broker.security.tls"),
+    *("pipeline_broker.quotas.client_quotas", "pipeline_broker.quotas.entities", "pipeline_broker.state.features"),
+    *("pipeline_broker.state.groups", "pipeline_broker.state.transactions", "pipeline_broker.state.share_coordinator"),
+    *("pipeline_broker.log.compaction", "pipeline_broker.log.archive.cleaning"),
+    *("pipeline_broker.broker.held_by_clients", "pipeline_broker.telemetry.broker_metrics"),
+    *("pipeline_broker.telemetry.request_log", "pipeline_broker.telemetry.trace_files"),
+)
+"""Modules and rooms of what somebody has to ask for: no other start, the first or a later one, pays for them."""
+
+
+@pytest.mark.parametrize("starts", [1, 2])
+def test_a_plain_broker_loads_nothing_that_it_does_not_use(broker_process, starts):
     program = (
         "import atexit, sys\n"
         "atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr))\n"
         "from pipeline_broker.cli import main\n"
         "main()\n"
     )
-    broker = broker_process(program=("-c", program))
-    broker.stop()
+    for _ in range(starts):
+        broker = broker_process(program=("-c", program))
+        broker.stop()
     loaded = broker.stderr.split()
     assert "pipeline_broker.node.upkeep" in loaded
-    assert [name for name in loaded if name.startswith(("pipeline_broker.objects", "obstore"))] == []
+    ours = [name for name in UNUSED_BY_A_PLAIN_BROKER if name.startswith("pipeline_broker")]
+    assert [name for name in ours if importlib.util.find_spec(name) is None] == []
+    unused = tuple(f"{name}." for name in UNUSED_BY_A_PLAIN_BROKER)
+    assert [name for name in loaded if f"{name}.".startswith(unused)] == []

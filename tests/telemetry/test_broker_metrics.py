@@ -1,6 +1,5 @@
 """The text of a scrape is valid, whatever stands in it, and shows the server's statistics."""
 
-import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -277,7 +276,7 @@ def test_an_acceptors_blocked_share_is_of_the_time_between_scrapes():
 
     def statistics():
         acceptor = AcceptorStatistics("PLAINTEXT", accepted=0, rejected=0, blocked_seconds=blocked[0])
-        return attrs.evolve(default_statistics(), acceptors=(acceptor,))
+        return default_statistics()._replace(acceptors=(acceptor,))
 
     metrics = broker_metrics(time, statistics)
     for _ in range(2):
@@ -290,8 +289,7 @@ def test_an_acceptors_blocked_share_is_of_the_time_between_scrapes():
 
 def test_after_the_end_of_the_server_the_gauges_read_as_at_rest():
     """Behaviour 32: without acceptors, processors or handlers a collection succeeds, and what was idle is idle."""
-    empty = attrs.evolve(
-        default_statistics(),
+    empty = default_statistics()._replace(
         acceptors=(),
         processors=(),
         listeners=(),
@@ -316,7 +314,7 @@ def test_handlers_of_all_pools_share_one_idle_gauge(answered):
             RequestHandlerStatistics(count, idle=0, handled=0, failed=0, blocking_works=0) for count in pools
         )
         base = default_statistics()
-        return attrs.evolve(base, handlers=data, control_plane=attrs.evolve(base.control_plane, handlers=control))
+        return base._replace(handlers=data, control_plane=base.control_plane._replace(handlers=control))
 
     time = Time()
     measurements = Measurements({0: "Produce"}, PIPELINED)

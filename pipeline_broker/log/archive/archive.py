@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import attrs
 
@@ -36,16 +36,14 @@ __all__ = ["ARCHIVE_NAME", "Archive", "Cleaned", "DeletedSegment", "ManifestLog"
 ARCHIVE_NAME = "archive"
 
 
-@attrs.frozen
-class DeletedSegment:
+class DeletedSegment(NamedTuple):
     """A segment that does not count any more, whose files are still there."""
 
     folder: str
     segment: SegmentInfo
 
 
-@attrs.frozen
-class Cleaned:
+class Cleaned(NamedTuple):
     """What a round of compaction made.
 
     Attributes:

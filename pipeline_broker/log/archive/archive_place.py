@@ -7,9 +7,7 @@ archive or journal, or none, is refused, because it would take all that was writ
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
-
-import attrs
+from typing import Literal, NamedTuple
 
 from pipeline_broker.files.file_system import FileSystem, write_all
 from pipeline_broker.log.archive.archive import ARCHIVE_NAME
@@ -29,8 +27,7 @@ MEMORY = "memory:"
 ENDED = "its archive was in memory, and has ended with its process: start on a new directory"
 
 
-@attrs.frozen
-class ArchivePlace:
+class ArchivePlace(NamedTuple):
     """Where an archive is that is not in its data directory.
 
     Attributes:

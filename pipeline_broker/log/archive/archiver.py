@@ -46,8 +46,7 @@ FILES_SYNCED_AT_ONCE = 64
 """Files that are synced before the round looks again whether it is to end: a fraction of a second."""
 
 
-@attrs.frozen
-class ArchiveTarget:
+class ArchiveTarget(NamedTuple):
     """What the archive must know of a log that it takes over from.
 
     Attributes:

@@ -21,8 +21,6 @@ from itertools import islice
 from operator import lt
 from typing import NamedTuple
 
-import attrs
-
 from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import DamagedIndexError
 from pipeline_broker.records.checksum import crc32c
@@ -39,8 +37,7 @@ _INT32 = "i"
 assert array(_INT32).itemsize == 4
 
 
-@attrs.frozen
-class IndexState:
+class IndexState(NamedTuple):
     """How long the two files of a segment are, as far as they count, and the CRC-32C of so much of them.
 
     `skips` counts the batches that do not begin where their predecessor ended: without any, every batch must follow.

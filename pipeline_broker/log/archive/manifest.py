@@ -14,6 +14,7 @@ CRC-32C of that 4.
 
 import struct
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import attrs
 
@@ -34,7 +35,7 @@ _BODY = struct.Struct("<qI")
 _KEY = struct.Struct(f"<{KEY_SIZE}si")
 _FOLDER = struct.Struct("<H")
 _PARTITION = struct.Struct("<qqqI")
-_SEGMENT = struct.Struct("<qqqqqqBII" + "I" * len(attrs.fields(IndexState)))
+_SEGMENT = struct.Struct("<qqqqqqBII" + "I" * len(IndexState._fields))
 _SEALED, _INDEXED = 1, 2
 _PRODUCERS = struct.Struct("<I")
 _TRANSACTIONS = struct.Struct("<II")
@@ -73,8 +74,7 @@ class PartitionManifest:
         return sum(segment.size_bytes for segment in self.segments)
 
 
-@attrs.frozen
-class Edit:
+class Edit(NamedTuple):
     """One change of the manifest.
 
     Attributes:
@@ -144,7 +144,7 @@ def _encode_transactions(partition: PartitionManifest) -> bytes:
 def _encode_segment(segment: SegmentInfo) -> bytes:
     indexes = segment.indexes
     flags = _SEALED * segment.is_sealed + _INDEXED * (indexes is not None)
-    state = attrs.astuple(IndexState() if indexes is None else indexes)
+    state = IndexState() if indexes is None else indexes
     return _SEGMENT.pack(
         segment.base_offset,
         segment.last_offset,

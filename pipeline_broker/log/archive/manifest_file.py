@@ -10,8 +10,7 @@ Killed at any point, it does the same again.
 
 from collections.abc import Iterator
 from pathlib import Path
-
-import attrs
+from typing import NamedTuple
 
 from pipeline_broker.files.errors import is_passing
 from pipeline_broker.files.file_system import File, FileSystem, write_all
@@ -29,8 +28,7 @@ REWRITE_FACTOR = 4
 """The file is written anew when it is so many times as long as the sum of its edits was, and not short."""
 
 
-@attrs.frozen
-class StoredEdit:
+class StoredEdit(NamedTuple):
     """An edit, and where it lies in the file."""
 
     position: int

@@ -9,8 +9,7 @@ import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-
-import attrs
+from typing import NamedTuple
 
 from pipeline_broker.log.archive.damage import DamageRecord, SegmentKey, segment_key
 from pipeline_broker.log.archive.index_cache import INDEX_CACHE_BYTES_MAX, IndexCache
@@ -47,8 +46,7 @@ SEARCH_WINDOW_BYTES = 16 << 10  # the batch that a search by time ends at is sel
 SEARCH_BYTES_MAX = 1 << 20  # without waiting; a search that goes further is continued by a thread
 
 
-@attrs.frozen
-class _Wanted:
+class _Wanted(NamedTuple):
     """What a read is for."""
 
     folder: str

@@ -17,21 +17,7 @@ from collections.abc import Iterable
 import attrs
 
 from pipeline_broker.log.partition.log_segment import RELATIVE_OFFSET_MAX, LogSegment, segments_below, segments_from
-from pipeline_broker.log.partition.retention import LAG_MS_UNLIMITED, SEGMENT_BYTES_DEFAULT
-
-DIRTY_RATIO_DEFAULT = 0.5
-DELETE_RETENTION_MS_DEFAULT = 24 * 3600 * 1000
-
-
-@attrs.frozen(slots=True, kw_only=True)
-class CompactionRules:
-    """What a compacted topic's configuration says."""
-
-    min_cleanable_dirty_ratio: float = DIRTY_RATIO_DEFAULT
-    min_compaction_lag_ms: int = 0
-    max_compaction_lag_ms: int = LAG_MS_UNLIMITED
-    delete_retention_ms: int = DELETE_RETENTION_MS_DEFAULT
-    segment_bytes: int = SEGMENT_BYTES_DEFAULT
+from pipeline_broker.log.partition.policies import CompactionRules
 
 
 @attrs.frozen(slots=True, kw_only=True)

@@ -11,8 +11,7 @@ segment 8 + 8, position and LSN behind the last frame 8 + 8; of the archive's ma
 
 import struct
 from pathlib import Path
-
-import attrs
+from typing import NamedTuple
 
 from pipeline_broker.files.file_system import FileSystem, write_all
 from pipeline_broker.records.checksum import crc32c
@@ -27,16 +26,14 @@ _FIRST = struct.Struct("<8sI")
 _REST = struct.Struct("<QQQQQI")
 
 
-@attrs.frozen
-class ManifestEnd:
+class ManifestEnd(NamedTuple):
     """How long the manifest is, and the checksum of all of it; nothing is said of a manifest of no bytes."""
 
     size_bytes: int = 0
     crc: int = 0
 
 
-@attrs.frozen
-class CleanShutdown:
+class CleanShutdown(NamedTuple):
     """Where everything ends.
 
     Attributes:

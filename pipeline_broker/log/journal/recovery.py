@@ -12,8 +12,7 @@ Killed at any point, it does the same again.
 
 from collections.abc import Generator, Iterator
 from pathlib import Path
-
-import attrs
+from typing import NamedTuple
 
 from pipeline_broker.files.file_system import File, FileSystem, write_all
 from pipeline_broker.log.entry import Buffer
@@ -44,8 +43,7 @@ from pipeline_broker.log.journal.segment import (
 WINDOW_BYTES = 4 << 20  # read at once; a larger frame is read whole
 
 
-@attrs.frozen
-class JournalEnd:
+class JournalEnd(NamedTuple):
     """Where writing goes on.
 
     Attributes:
@@ -80,8 +78,7 @@ class _Window:
         return position - self.start
 
 
-@attrs.frozen
-class _Piece:
+class _Piece(NamedTuple):
     """Where frames lie one behind the other, and the LSN behind them."""
 
     number: int

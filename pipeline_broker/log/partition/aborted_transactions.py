@@ -10,8 +10,7 @@ offset 8.
 
 import struct
 from collections.abc import Iterable
-
-import attrs
+from typing import NamedTuple
 
 from pipeline_broker.log.errors import DamagedIndexError
 from pipeline_broker.records.batch import BatchHeader, Buffer
@@ -21,8 +20,7 @@ ENTRY = struct.Struct(">hqqqq")
 VERSION = 0
 
 
-@attrs.frozen(slots=True)
-class AbortedTransaction:
+class AbortedTransaction(NamedTuple):
     """One entry.
 
     Attributes:

@@ -5,13 +5,30 @@ Rules of this file: values only, made once per topic; what is accepted into a lo
 
 import attrs
 
-from pipeline_broker.log.compaction.schedule import CompactionRules
-from pipeline_broker.log.partition.retention import RetentionRules, RollRules
+from pipeline_broker.log.partition.retention import (
+    LAG_MS_UNLIMITED,
+    SEGMENT_BYTES_DEFAULT,
+    RetentionRules,
+    RollRules,
+)
 
-__all__ = ["DEFAULT_POLICIES", "LogPolicies"]
+__all__ = ["DEFAULT_POLICIES", "CompactionRules", "LogPolicies"]
 
+DIRTY_RATIO_DEFAULT = 0.5
+DELETE_RETENTION_MS_DEFAULT = 24 * 3600 * 1000
 FILE_DELETE_DELAY_MS = 60_000
 PRODUCER_EXPIRATION_MS = 86_400_000
+
+
+@attrs.frozen(kw_only=True)
+class CompactionRules:
+    """What a compacted topic's configuration says."""
+
+    min_cleanable_dirty_ratio: float = DIRTY_RATIO_DEFAULT
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = LAG_MS_UNLIMITED
+    delete_retention_ms: int = DELETE_RETENTION_MS_DEFAULT
+    segment_bytes: int = SEGMENT_BYTES_DEFAULT
 
 
 @attrs.frozen(kw_only=True)

@@ -84,8 +84,7 @@ def gathered(parts: list[Buffer], size_bytes: int) -> list[Buffer]:
     return parts
 
 
-@attrs.frozen
-class _Span:
+class _Span(NamedTuple):
     """Neighbouring batches in one segment, read by one system call, from what the journal says of the first one on."""
 
     place: int

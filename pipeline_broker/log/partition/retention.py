@@ -17,6 +17,7 @@ when all are to go, a new active one begins first. Without the policy `delete` o
 from collections.abc import Callable
 from enum import Enum
 from hashlib import blake2b
+from typing import NamedTuple
 
 import attrs
 
@@ -47,16 +48,14 @@ class RetentionRules:
     retention_bytes: int = UNLIMITED
 
 
-@attrs.frozen(slots=True)
-class Deletion:
+class Deletion(NamedTuple):
     """One segment to be deleted."""
 
     segment: LogSegment
     reason: DeletionReason
 
 
-@attrs.frozen(slots=True)
-class RetentionPlan:
+class RetentionPlan(NamedTuple):
     """What is to be done, in this order: roll, move the log start, delete."""
 
     deletions: tuple[Deletion, ...]

@@ -9,6 +9,7 @@ with by now, the journal must be archived first, so that segments end where Kafk
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import attrs
 
@@ -19,8 +20,7 @@ from pipeline_broker.log.partition.retention import retention_plan
 __all__ = ["Expiry", "expiries", "segments_of", "waits_for_archive"]
 
 
-@attrs.frozen
-class Expiry:
+class Expiry(NamedTuple):
     """What goes of one log.
 
     Attributes:

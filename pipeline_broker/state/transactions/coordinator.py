@@ -53,16 +53,16 @@ class TransactionSettings:
     Attributes:
         timeout_ms_max: the longest timeout that a client may ask for.
         expiration_ms: after how long at rest a transactional id is forgotten.
+        markers_at_once: how many markers one decision may have; more of them follow.
         ids_max: transactional ids that may be known; Kafka has no such bound.
         partitions_max: partitions that all open transactions together may write to; nor this.
-        markers_at_once: how many markers one decision may have; more of them follow.
     """
 
     timeout_ms_max: int
     expiration_ms: int
+    markers_at_once: int
     ids_max: int = 100_000
     partitions_max: int = 500_000
-    markers_at_once: int = 300
 
 
 @attrs.frozen

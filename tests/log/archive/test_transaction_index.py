@@ -15,7 +15,6 @@ from pipeline_broker.inspect.topic_names import TopicNames
 from pipeline_broker.log.archive.cleaning import clean
 from pipeline_broker.log.archive.segment_file import transaction_index_name
 from pipeline_broker.log.archive.transaction_index import aborted_in, rebuilt_entries
-from pipeline_broker.log.compaction.schedule import CompactionRules
 from pipeline_broker.log.entry import LEADER_EPOCH, JournalEntry
 from pipeline_broker.log.errors import DamagedIndexError
 from pipeline_broker.log.partition.aborted_transactions import (
@@ -26,7 +25,7 @@ from pipeline_broker.log.partition.aborted_transactions import (
     parse_entries,
 )
 from pipeline_broker.log.partition.compaction_of_logs import next_round
-from pipeline_broker.log.partition.policies import LogPolicies
+from pipeline_broker.log.partition.policies import CompactionRules, LogPolicies
 from pipeline_broker.log.partition.retention import RetentionRules, RollRules
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header, restamp
 from tests.archiving import archive_all

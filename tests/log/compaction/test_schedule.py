@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from pipeline_broker.log.compaction.schedule import (
     CompactedLog,
-    CompactionRules,
     cleaning_plan,
     group_segments,
     next_plan,
 )
 from pipeline_broker.log.partition.log_segment import RELATIVE_OFFSET_MAX, LogSegment
+from pipeline_broker.log.partition.policies import CompactionRules
 
 NOW_MS = 1_000_000
 

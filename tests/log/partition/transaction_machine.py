@@ -19,13 +19,12 @@ from hypothesis.stateful import (
 
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.cleaning import clean
-from pipeline_broker.log.compaction.schedule import CompactionRules
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.partition.committed_reads import end_of
 from pipeline_broker.log.partition.compaction_of_logs import next_round
-from pipeline_broker.log.partition.policies import LogPolicies
+from pipeline_broker.log.partition.policies import CompactionRules, LogPolicies
 from pipeline_broker.log.partition.reading import ColdRead
 from pipeline_broker.log.partition.retention import RetentionRules, RollRules
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header

@@ -26,10 +26,14 @@ T0, T1 = Partition("t", 0), Partition("t", 1)
 NONE, FENCED, COME_AGAIN = ErrorCode.NONE, ErrorCode.PRODUCER_FENCED, ErrorCode.CONCURRENT_TRANSACTIONS
 
 
+def coordinator_with(*, markers_at_once=100, **settings):
+    ids = itertools.count(100)
+    return TransactionCoordinator(TransactionSettings(900_000, 1_000, markers_at_once, **settings), ids.__next__)
+
+
 @pytest.fixture
 def coordinator():
-    ids = itertools.count(100)
-    return TransactionCoordinator(TransactionSettings(timeout_ms_max=900_000, expiration_ms=1_000), ids.__next__)
+    return coordinator_with()
 
 
 def init(coordinator, expected=None, timeout_ms=60_000, now_ms=0):
@@ -281,11 +285,6 @@ def begin_as(coordinator, name, partitions, timeout_ms=100):
     return coordinator.add_partitions(name, producer, wanted, 2, 0).error
 
 
-def coordinator_with(**settings):
-    ids = itertools.count(100)
-    return TransactionCoordinator(TransactionSettings(900_000, 1_000, **settings), ids.__next__)
-
-
 def test_of_many_that_last_too_long_some_are_aborted_at_a_time():
     """To abort all of them in one turn would take seconds."""
     coordinator = coordinator_with(markers_at_once=10)
@@ -306,8 +305,7 @@ def test_of_many_at_rest_some_are_forgotten_at_a_time(coordinator, monkeypatch):
 
 
 def test_open_transactions_write_to_so_many_partitions_at_most():
-    settings = TransactionSettings(timeout_ms_max=900_000, expiration_ms=1_000, partitions_max=10)
-    coordinator = TransactionCoordinator(settings, itertools.count(100).__next__)
+    coordinator = coordinator_with(partitions_max=10)
     assert begin_as(coordinator, "a", 6) is NONE
     assert begin_as(coordinator, "b", 5) is ErrorCode.POLICY_VIOLATION
     assert begin_as(coordinator, "b", 4) is NONE
@@ -360,8 +358,7 @@ def test_every_state_but_death_leads_on():
 
 
 def test_so_many_ids_are_known_at_a_time_and_those_that_are_go_on():
-    ids = itertools.count(100)
-    coordinator = TransactionCoordinator(TransactionSettings(900_000, 1_000, ids_max=1), ids.__next__)
+    coordinator = coordinator_with(ids_max=1)
     assert init(coordinator) == Producer(100, 0)
     assert coordinator.init_producer_id("another", 60_000, None, 0).error is ErrorCode.POLICY_VIOLATION
     assert init(coordinator) == Producer(100, 1)
