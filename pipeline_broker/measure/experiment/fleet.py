@@ -113,14 +113,14 @@ class Fleet:
         with self._others:
             self._ours.__exit__(*exception)
 
-    def start(self, group: Group) -> tuple[dict[Side, NumberedBroker], set[Side]]:
-        """The brokers of a group, ready, in place of those before; and the sides whose broker is new."""
+    def start(self, group: Group) -> tuple[dict[Side, NumberedBroker], list[Side]]:
+        """The brokers of a group, ready, in place of those before; and the sides whose broker is new, in its order."""
         ours = [side for side in group.sides if is_ours(side)]
         found = self._numbered(ours, self._ours.replace([self._start_of(side, group) for side in ours]))
         others = [side for side in group.sides if not is_ours(side)]
         fresh = [side for side in others if side not in self._living]
         self._living |= self._numbered(fresh, self._others.add([self._start_of(side, group) for side in fresh]))
-        return found | {side: self._living[side] for side in others}, {*ours, *fresh}
+        return found | {side: self._living[side] for side in others}, [*ours, *fresh]
 
     def _numbered(self, sides: list[Side], brokers: list[RunningBroker]) -> dict[Side, NumberedBroker]:
         return {side: NumberedBroker(it, next(self._numbers)) for side, it in zip(sides, brokers, strict=True)}

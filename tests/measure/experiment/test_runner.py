@@ -125,6 +125,14 @@ def test_what_is_measured_untraced_is_warmed_up_once_and_traced_brokers_serve_on
             assert (name, not name.startswith("kafka")) in driver.warm
 
 
+def test_brokers_are_warmed_up_in_the_drawn_order_of_their_sides(tmp_path):
+    request = Request(rounds=8)
+    driver, _, _ = carried_out(request, tmp_path)
+    drawn = [[side.mode for side in group.sides] for group in plan(request, 3) if not group.traced]
+    assert [name.rpartition("-")[0] for name, _ in driver.warm] == [mode for sides in drawn for mode in sides]
+    assert {("classic", "pipelined"), ("pipelined", "classic")} <= {tuple(sides) for sides in drawn}
+
+
 def test_both_sides_are_offered_a_share_of_the_rate_that_the_closed_loop_had(tmp_path):
     driver, described, _ = carried_out(Request(rounds=2), tmp_path)
     offered = {(run.cell.offer.share, run.cell.offer.of, per_s) for run, _, per_s in driver.runs if run.cell.offer}
