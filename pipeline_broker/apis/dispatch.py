@@ -86,7 +86,7 @@ class Dispatcher:
             return Close(f"malformed header: {error}")
         key, version, correlation_id = header.api_key, header.api_version, header.correlation_id
         request.api, request.version, request.correlation_id = key, version, correlation_id
-        if key != PRODUCE and not self._is_owner():  # what is answered from memory may be old; a write finds out
+        if key != PRODUCE and not self._is_owner():  # what is in memory may be old; of a write, its end tells
             return LEASE_RUN_OUT
         call = Call(self._broker, request, session, key, version, correlation_id, header.client_id, now_ms)
         handler = self._handlers.get((key, version)) or self._load(call, key, version)
@@ -94,10 +94,7 @@ class Dispatcher:
             return handler
         if self._quotas.is_active:
             call.quota = self._quotas.begin(session.principal.name, header.client_id)
-        result = self._handle_body(call, handler, frame, position)
-        if key == PRODUCE and type(result) is Send and self._room.obstacle is None and not self._is_owner():
-            return LEASE_RUN_OUT  # a refusal, for a sequence number that is old, say
-        return result
+        return self._handle_body(call, handler, frame, position)
 
     def _handle_body(self, call: Call, handler: Handler, frame: Any, position: int) -> Result:
         """Read the body and handle the request; large ones in steps."""
@@ -131,7 +128,11 @@ class Dispatcher:
         return (yield from self._finish(call, message, handler.handle(call, message)))
 
     def _finish(self, call: Call, message: Any, result: Result | Stepwise[Result]) -> Stepwise[Result]:
-        """Run a handler that works in steps; answer a request that costs too much with the API's own error."""
+        """Run a handler that works in steps; answer a request that costs too much with the API's own error.
+
+        An answer that waits for no commit is from memory, also the refusal of a write, for a sequence number, say. So
+        the lease counts at the end, in however many steps that comes; not for what is refused until the store answers.
+        """
         answer: Result
         if isinstance(result, Generator):
             try:
@@ -142,6 +143,12 @@ class Dispatcher:
             answer = result
         if call.quota is not None:
             call.quota.handled()
+        if (
+            type(answer) is Send
+            and not self._is_owner()
+            and (call.request.api != PRODUCE or self._room.obstacle is None)
+        ):
+            return LEASE_RUN_OUT
         return answer
 
     def _load(self, call: Call, key: int, version: int) -> Handler | Result:

@@ -22,7 +22,7 @@ LEASE_BYTES_MAX = 64
 LOOK_SECONDS = 0.5
 LOOKS_PER_SESSION = 12
 GAPS_PER_SESSION = 3
-"""A looker that was away for such a share of a session begins anew."""
+"""Between two looks such a share of a session counts at most, however long the looker was away."""
 RENEWALS_PER_SESSION_MIN = 3
 SESSION_SECONDS_MIN = 1.0
 RENEW_SECONDS_MIN = 0.1
@@ -111,22 +111,25 @@ class Sight(NamedTuple):
 
 
 class Watch(NamedTuple):
-    """How long the same content has been seen, by one who looks again and again.
+    """Life that has been looked for, by one who looks again and again.
 
     It counts from when the answer came that showed the content first, to when the last look was begun: so what takes
-    long on the way, or was asked for before the looker itself was stopped, counts for nobody's death. When looks fail
-    or the looker stands still itself, the next look begins anew, because the owner had no chance to show its life.
+    long on the way, or was asked for before the looker itself was stopped, counts for nobody's death. Of the time
+    between two looks only a share of a session counts: an owner that stood still with the looker has the rest to show
+    its life. A looker that is hardly let run goes on all the same, after as many looks as there are shares.
 
     Attributes:
         session_seconds: how long a content must stand still.
         sight: what was seen last; None in front of the first look.
         since: when its content was seen first.
+        away_seconds: what does not count of the time since then.
         asked_at, answered_at: of the last look.
     """
 
     session_seconds: float
     sight: Sight | None = None
     since: float = 0.0
+    away_seconds: float = 0.0
     asked_at: float = 0.0
     answered_at: float = 0.0
 
@@ -137,17 +140,33 @@ class Watch(NamedTuple):
             asked_at: when it was begun, on a monotonic clock, in seconds.
             answered_at: when it had ended.
         """
-        is_still = (
-            self.sight is not None
-            and sight.content == self.sight.content
-            and asked_at - self.answered_at < self.session_seconds / GAPS_PER_SESSION
-        )
-        since = self.since if is_still else answered_at
-        return self._replace(sight=sight, since=since, asked_at=asked_at, answered_at=answered_at)
+        since, away_seconds = answered_at, 0.0
+        if self.sight is not None and sight.content == self.sight.content:
+            since = self.since
+            away_seconds = self.away_seconds + max(0.0, asked_at - self.answered_at - self._counted_seconds_max)
+        return Watch(self.session_seconds, sight, since, away_seconds, asked_at, answered_at)
+
+    def miss(self, failed_at: float) -> "Watch":
+        """Take note of a look that the store did not answer.
+
+        Where that lasts the next look begins anew, because the owner had no chance to show its life.
+        """
+        is_brief = failed_at - self.answered_at < self._counted_seconds_max
+        return self if is_brief else Watch(self.session_seconds)
+
+    @property
+    def _counted_seconds_max(self) -> float:
+        return self.session_seconds / GAPS_PER_SESSION
+
+    @property
+    def still_seconds(self) -> float:
+        """For how long the same content has been seen, counted or not."""
+        return self.asked_at - self.since
 
     @property
     def claimable(self) -> Sight | None:
         """The sight of a lease that may be claimed now: given back, or not renewed for a whole session."""
-        if self.sight is None or not (self.sight.is_free or self.asked_at - self.since >= self.session_seconds):
+        if self.sight is None:
             return None
-        return self.sight
+        is_still = self.still_seconds - self.away_seconds >= self.session_seconds
+        return self.sight if is_still or self.sight.is_free else None

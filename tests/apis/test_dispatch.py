@@ -4,6 +4,7 @@ import errno
 
 import pytest
 
+from pipeline_broker.apis.dispatch import LEASE_RUN_OUT, Dispatcher
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import encode
@@ -23,7 +24,7 @@ from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsReque
 from pipeline_broker.wire.messages.topics.describe_topic_partitions import DescribeTopicPartitionsRequest
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
-from stages.request import Close, Request
+from stages.request import TURN_COST, Close, Request, Unfinished
 from tests.apis.configs.quota_requests import alteration
 from tests.apis.desk import Desk
 from tests.tables import each_row
@@ -156,9 +157,55 @@ def test_a_produce_request_without_an_answer_ends_its_connection_while_nothing_c
     assert isinstance(desk.decide(message, 9), Close)
 
 
-def produce_of(sequence):
+def produce_of(sequence, partitions=(0,)):
     batch = build_batch([NewRecord(b"v", timestamp=0)], producer_id=7, producer_epoch=0, base_sequence=sequence)
-    data = ProduceRequest.PartitionProduceData(0, batch)
-    return ProduceRequest(
-        acks=-1, timeout_ms=1, topic_data=[ProduceRequest.TopicProduceData("t", partition_data=[data])]
-    )
+    data = [ProduceRequest.PartitionProduceData(partition, batch) for partition in partitions]
+    return ProduceRequest(acks=-1, timeout_ms=1, topic_data=[ProduceRequest.TopicProduceData("t", partition_data=data)])
+
+
+class Leased(Desk):
+    """A broker whose lease may run out."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_owner = True
+        self.journal.is_owned = lambda: self.is_owner
+        self.dispatcher = Dispatcher(self.broker)
+        self.create_topic("t")
+
+
+LARGE = range(1, TURN_COST)
+"""Partitions that are named in more than one turn."""
+MANY_TOPICS = [DescribeTopicPartitionsRequest.TopicRequest(f"absent-{number}") for number in LARGE]
+
+
+@each_row(
+    "message, version, turns_min",
+    [
+        pytest.param(produce_of(5), 9, 1, id="a sequence number that is out of order"),
+        pytest.param(produce_of(0, LARGE), 9, 2, id="partitions that are not there, in several turns"),
+        pytest.param(DescribeClusterRequest(), 0, 1, id="what is read"),
+        pytest.param(DescribeTopicPartitionsRequest(topics=MANY_TOPICS), 0, 2, id="what is read in several turns"),
+    ],
+)
+def test_behind_the_end_of_a_lease_nothing_is_answered_from_memory_in_however_many_turns(message, version, turns_min):
+    """Whether it ran out before the request came, or while it was worked on."""
+    desk = Leased()
+    desk.ask(produce_of(0), 9)
+    desk.ask(message, version)
+    begun = desk.decide(message, version)
+    assert isinstance(begun, Unfinished) == (turns_min > 1)
+    desk.is_owner = False
+    if isinstance(begun, Unfinished):
+        assert desk.do_steps(begun) is LEASE_RUN_OUT
+    assert desk.do_steps(desk.decide(message, version)) is LEASE_RUN_OUT
+
+
+@pytest.mark.parametrize("partitions", [(0,), LARGE])
+def test_behind_the_end_of_a_lease_a_write_is_refused_as_before_while_nothing_can_be_written(partitions):
+    """Producers try that again, and what is true of the partition is told when the store answers."""
+    desk = Leased()
+    desk.is_owner = False
+    desk.journal.room.obstacle = FULL
+    (topic,) = desk.ask(produce_of(0, partitions), 9).responses
+    assert {each.error_code for each in topic.partition_responses} == {ErrorCode.KAFKA_STORAGE_ERROR}

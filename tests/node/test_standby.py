@@ -39,16 +39,22 @@ class Scene:
         lease = Lease(bytes(16), len(renewals), now >= self._given_back_at)
         return Sight(lease.encode(), str(now))
 
-    def run(self):
+    def run(self, times=TIMES):
         """When it is claimed; None for not at all."""
 
         async def main():
             self.began = trio.current_time()
             with contextlib.suppress(Over):
-                await wait_for_lease(self.look, TIMES)
+                await wait_for_lease(self.look, times)
                 return trio.current_time() - self.began
 
         return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+class HardlyLetRun(LeaseTimes):
+    """Those of a process that a machine lets run now and then."""
+
+    look_seconds = 7.0
 
 
 def test_it_waits_as_long_as_the_owner_lives():
@@ -62,6 +68,27 @@ def test_it_goes_on_a_session_after_the_last_sign_of_life(dies_at):
 
 def test_it_goes_on_at_once_when_the_owner_gave_the_lease_back():
     assert Scene(dies_at=1000, given_back_at=20.2).run() - 20.2 <= 1
+
+
+@pytest.mark.parametrize(
+    ("scene", "reason"),
+    [
+        (Scene(dies_at=9), "the owner has shown no life for 6.0 s"),
+        (Scene(dies_at=1000, given_back_at=20.2), "the owner has given its journal up"),
+    ],
+)
+def test_it_says_why_it_goes_on(scene, reason, caplog):
+    scene.run()
+    assert [record.message.partition(":")[0] for record in caplog.records] == [reason]
+
+
+def test_when_it_is_hardly_let_run_itself_it_waits_longer_and_says_so_and_goes_on(caplog):
+    assert Scene(dies_at=0.5).run(HardlyLetRun(*TIMES)) == 21
+    assert Scene(dies_at=1000).run(HardlyLetRun(*TIMES)) is None
+    assert [record.message.rpartition(":")[2] for record in caplog.records] == [
+        " it waits longer",
+        " this one takes over",
+    ]
 
 
 def test_while_the_store_does_not_answer_nothing_stands_still(caplog):

@@ -71,19 +71,48 @@ looks = st.lists(
 
 @given(looks, st.lists(st.floats(0, 100), max_size=12).map(sorted))
 def test_whatever_a_look_takes_an_owner_is_suspected_only_when_it_wrote_nothing_for_a_session(looks, writings):
-    """Also not by a looker that was away itself."""
-    watch, now = Watch(SESSION), 0.0
+    """Of the time of a looker that was away itself a third of a session counts."""
+    watch, now, counted = Watch(SESSION), 0.0, 0.0
     for pause, latency, part in looks:
         asked_at = now + pause
         seen_at = asked_at + latency * part
         counter = sum(written <= seen_at for written in writings)
         now = asked_at + latency
-        watch = watch.see(sight_of(Lease(bytes(16), counter)), asked_at, now)
-        if pause > SESSION / 3:
-            assert watch.claimable is None
+        before, watch = watch, watch.see(sight_of(Lease(bytes(16), counter)), asked_at, now)
+        is_new = before.sight != watch.sight
+        counted += min(pause, SESSION / 3)
         if watch.claimable is not None:
-            assert asked_at - watch.since >= SESSION
+            assert not is_new
+            assert counted >= SESSION - 1e-6
             assert not any(watch.since < written <= asked_at for written in writings)
+        counted = 0.0 if is_new else counted + latency
+
+
+@given(st.floats(0.1, 60))
+def test_a_looker_that_is_hardly_let_run_suspects_a_dead_owner_all_the_same(pause):
+    """Seen: one that was let run once in a second, of a session of 1.5 s, began anew for ever."""
+    watch, now = Watch(SESSION).see(Sight(), 0.0, 0.0), 0.0
+    while watch.claimable is None:
+        now += pause
+        watch = watch.see(Sight(), now, now)
+    assert SESSION <= now <= max(SESSION, 3 * pause) + pause
+
+
+def test_an_owner_that_stood_still_with_the_looker_has_time_left_to_show_its_life():
+    lease = Lease(bytes(16))
+    watch = Watch(SESSION).see(sight_of(lease), 0.0, 0.0).see(sight_of(lease), 1.9, 1.9)
+    watch = watch.see(sight_of(lease), 100.0, 100.0)
+    assert watch.claimable is None
+    watch = watch.see(sight_of(lease), 101.9, 101.9)
+    assert watch.claimable is None
+    assert watch.see(sight_of(lease.renewed()), 103.7, 103.7).claimable is None
+    assert watch.see(sight_of(lease), 103.7, 103.7).claimable == sight_of(lease)
+
+
+def test_what_the_store_does_not_answer_for_long_begins_anew():
+    watch = Watch(SESSION).see(Sight(), 0.0, 0.0)
+    assert watch.miss(1.9) is watch
+    assert watch.miss(2.0) == Watch(SESSION)
 
 
 @given(st.floats(0, 0.5), st.floats(0, 20))

@@ -126,12 +126,13 @@ class Idempotent:
         self.numbered = Counter()
         self.open = {}  # partition -> batches that are not acknowledged, in order
         self.must_wait = False  # the machine refuses what is written
+        self.gives_up = False  # what it was answered is wrong, and would be again, for ever
 
     async def go_on(self, client):
         if self.producer is None:
             await self._init(client)
         self._take_out()  # the round before may have ended in the middle
-        while self.acts or any(self.open.values()):
+        while (self.acts or any(self.open.values())) and not self.gives_up:
             self._number()
             self.must_wait = False
             exchanges = self._send(client)
@@ -206,6 +207,7 @@ class Idempotent:
             if answer.error_code not in explained | {asks.FAILED}:
                 name = ErrorCode(answer.error_code).name
                 world.complain(f"{client!r}: {one.batch.values[0]!r} was answered {name}, and no gap is before it")
+                self.gives_up = True
             if answer.error_code == ErrorCode.CORRUPT_MESSAGE:
                 one.is_bad = False  # the next time it arrives whole
 

@@ -413,6 +413,8 @@ BUGS = {
     "take data for the own fence": on_store("neither in", store_bugs.data_for_own, "takeover", "kill"),
     "take what exists for another's": on_store("nobody has taken over", store_bugs.existing_for_foreign),
     "take what is unsure for stored": on_store("is not stored", store_bugs.lost_late_slots),
+    "take what exists for stored": on_store("neither in", store_bugs.existing_for_stored, "takeover"),
+    "acknowledge by the lease": on_store("is not stored", store_bugs.acknowledged_by_the_lease, "takeover"),
     "delete before the boundary is raised": on_store("ends at slot", store_bugs.deleted_before_the_boundary, "kill"),
     "read the archive before its fence": on_store("neither in", store_bugs.archive_read_before_its_fence, "takeover"),
 }

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 
 from pipeline_broker.log import object_journal
 from pipeline_broker.log.archive import archive_log
+from pipeline_broker.log.errors import JournalFailed
 from pipeline_broker.objects import boundary, fencing
 from pipeline_broker.objects.fenced_log import Boundary
 from pipeline_broker.objects.settled_store import SettledStore
-from pipeline_broker.objects.store import Unsure
+from pipeline_broker.objects.store import Exists, Unsure
 from tests.objects import fenced_log_mistakes as mistakes
 from tests.simulation import threads
 from tests.stages.sabotage import replaced
@@ -29,6 +30,35 @@ def stop_for_fence():
 def data_for_own():
     """Who takes over takes the answer that something exists for its own fence."""
     return replaced(fencing, "Fencer", mistakes.TakesDataForOwn)
+
+
+@contextmanager
+def existing_for_stored():
+    """That something exists counts as the own object."""
+
+    def create(store, name, parts):
+        try:
+            return original(store, name, parts)
+        except Exists:
+            return store.read(name, 0, 1).tag
+
+    with replaced(SettledStore, "create", create) as original:
+        yield
+
+
+@contextmanager
+def acknowledged_by_the_lease():
+    """An owner that has its lease believes that nobody has taken over."""
+
+    def sync(journal, ticket):
+        try:
+            original(journal, ticket)
+        except JournalFailed:
+            if not journal.is_owned():
+                raise
+
+    with replaced(object_journal.ObjectJournal, "sync", sync) as original:
+        yield
 
 
 @contextmanager

@@ -4,6 +4,8 @@ Rules of this file: each life is a process on an empty machine of its own, whose
 newest one gets the connections. One that was fenced ends by itself. One that stands still runs no thread and sends its
 clients nothing; what its event loop decides meanwhile is as good as decided when it goes on. A start that the store
 does not let through ends, and is tried again, as a supervisor does.
+
+Longer than most files: what a process is and what becomes of it beside others are told together.
 """
 
 import itertools
@@ -21,9 +23,10 @@ from pipeline_broker.node.archive_store import ArchiveStore
 from pipeline_broker.node.data_directory import open_broker, upkeep_of
 from pipeline_broker.node.options import StartBlockedError
 from pipeline_broker.node.standby import wait_for_lease
-from pipeline_broker.node.upkeep import TakenOverError
+from pipeline_broker.node.upkeep import WATCH_SECONDS, TakenOverError
 from pipeline_broker.objects.fenced_log import Boundary, Place, slot_name
 from pipeline_broker.objects.lease import LeaseTimes
+from pipeline_broker.objects.lease_keeper import CLOSE_SECONDS_MAX
 from pipeline_broker.objects.slot import FENCE_SIZE
 from pipeline_broker.objects.store_figures import StoreFigures
 from pipeline_broker.objects.watched_store import WatchedStore
@@ -39,14 +42,20 @@ NODE = 1
 LOG = f"wal/{NODE}"
 OWNED_SECONDS_MAX = 15
 """Two sessions: after one that stands still the lease is claimed again."""
+LEARNS_SECONDS = 2 * WATCH_SECONDS + TIMEOUT_SECONDS
+"""A process that has a successor looks into the store so soon, perhaps with a request that was sent in vain before."""
+SETTLES_SECONDS_MAX = 30
+"""Within which a start is done and a process that was fenced ends, where the store is well."""
 STARTS_MAX = 4
 """Behind all faults one is enough, unless the newest process has ended just then."""
-STOP_SECONDS_MORE = 1.5
-"""What a stop may take beyond its deadline: the lease, and what is under way."""
+STOP_SECONDS_MORE = CLOSE_SECONDS_MAX + 0.1
+"""What a stop may take beyond its deadline: the lease; an upload that is under way is given up."""
 LEAVING_SECONDS = (0.0, 0.02, 0.5, 8.0, None)
 """After which a client leaves a broker that another one goes on for; None: it stays to the end."""
 REFUSALS = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 """What a broker answers that cannot write now; clients try again."""
+OLD_ANSWERS = frozenset({ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER})
+"""What one answers that knows less than the clients, because they were at its successor."""
 
 
 class StoreCommits:
@@ -230,7 +239,7 @@ class StoreLife(Life):
 
     async def _leave(self, client):
         """Have a client give up waiting for a broker that another one goes on for."""
-        while self.is_latest and not client.is_over:
+        while self.world.life is self and not client.is_over:
             await self.world.wait_for_change(client)
         seconds = self._leaving.choice(LEAVING_SECONDS)
         if seconds is None:
@@ -246,9 +255,17 @@ class StoreLife(Life):
 
     @property
     def is_latest(self):
-        return self.world.life is self
+        return self.world.life is self and not self._may_be_old
+
+    @property
+    def _may_be_old(self):
+        """A start beside it has taken over, no standby, so it may answer with what it had until it learns of it."""
+        journals = (life.journal for life in self.world.lives if not life.is_standby)
+        return any(one is not None and one.generation > self.journal.generation for one in journals)
 
     def explains(self, error_code):
+        if error_code in OLD_ANSWERS:
+            return self._may_be_old
         return self.was_refusing and error_code in REFUSALS
 
     # The truth about its commits
@@ -260,8 +277,9 @@ class StoreLife(Life):
             return
         objects = self.world.store.sound._objects
         for slot in range(self._stored_to(header), header.slot + 1):
-            name = slot_name(LOG, Place(header.generation, slot))
-            if name not in objects and not self.world.is_freed(Place(header.generation, slot)):
+            content, _ = objects.get(slot_name(LOG, Place(header.generation, slot)), (b"", None))
+            is_data = len(content) > FENCE_SIZE
+            if not is_data and not self.world.is_freed(Place(header.generation, slot)):
                 self.world.complain(f"slot {header.slot} is confirmed, and slot {slot} is not stored")
                 return
         self._stored = header.slot + 1
@@ -355,6 +373,17 @@ class StoreWorld(World):
         """Processes beside the newest, that have not ended."""
         return [life for life in self.lives if life is not self.life and not life.is_over]
 
+    async def _wait_until(self, condition, what, lives):
+        """Complain of processes that do not do what they do by themselves where the store is well, and end them."""
+        with trio.move_on_after(SETTLES_SECONDS_MAX):
+            while not condition():
+                await self.wait_for_change(None)
+            return
+        for life in lives():
+            self.complain(f"process {life.number} neither {what} nor ends")
+            life.kill(power=False)
+            await self.wait_until_ended(life)
+
     async def begin_last_life(self, nursery):
         self.end_faults()
         self.is_over = False
@@ -364,12 +393,14 @@ class StoreWorld(World):
         self.standby = None
         await self.store.all_landed()
         for _ in range(STARTS_MAX):
-            while not (self.life.is_over or self.life.is_serving):
-                await self.wait_for_change(None)
+            await self._wait_until(lambda: self.life.is_over or self.life.is_serving, "starts", lambda: [self.life])
             if self.life.is_over and not self.falls_to_another():
                 await self.begin_life(nursery)
-            while self.others and not self.life.is_over:
-                await self.wait_for_change(None)  # each of them finds out by itself that another one goes on
+            await self._wait_until(
+                lambda: self.life.is_over or not self.others, "finds out that another one goes on", lambda: self.others
+            )
+            if self.life.is_serving:
+                await trio.sleep(LEARNS_SECONDS)  # so does this one, where an older process was later, or was killed
             if self.life.is_serving:
                 break
         else:

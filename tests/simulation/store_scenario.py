@@ -17,6 +17,9 @@ SHORT_MS, LONG_MS = (50, 700, 2500, 8000), (20_000, 150_000)
 LONG_SHARE = 0.12
 """Of the scenarios, how many have an outage, a cut or a zombie of a long time."""
 
+OVERTAKEN_SHARE = 0.6
+"""Of those who take over and stand still, how many have another one take over meanwhile."""
+
 
 def draw_on_store(seed):
     """The scenario of a seed."""
@@ -97,11 +100,12 @@ def _zombie(dice, at, is_long):
 
 
 def _late_taker(dice, at, is_long):
-    """One that takes over stands still in the middle of it, while the owner goes on."""
-    return [
-        Fault("takeover", at),
-        Fault("freeze", at + dice.randint(1, 120) * MILLISECOND, dice.choice((700, 2500))),
-    ]
+    """One that takes over stands still in the middle of it, while the owner goes on, or another one is faster."""
+    still_at = at + dice.randint(1, 120) * MILLISECOND
+    faults = [Fault("takeover", at), Fault("freeze", still_at, dice.choice((700, 2500, 8000)))]
+    if dice.random() < OVERTAKEN_SHARE:
+        faults.append(Fault("takeover", still_at + dice.choice((1, 50)) * MILLISECOND))
+    return faults
 
 
 def _standby(dice, at, is_long):

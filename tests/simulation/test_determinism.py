@@ -22,12 +22,19 @@ def test_a_seed_gives_the_same_events_at_the_same_times_again():
         assert (first.answers, first.final, first.complaints) == (again.answers, again.final, again.complaints)
 
 
-def test_a_seed_gives_the_same_events_in_another_process():
-    """With other addresses in memory and another hash of texts, which decide the order in sets."""
-    command = [sys.executable, "-m", "tests.simulation.campaign", "--digests", "--seeds", str(SEEDS)]
+def of_another_process(seeds, *arguments):
+    """What tells runs of the first seeds apart, with other addresses in memory and another hash of texts.
+
+    These decide the order in sets.
+    """
+    command = [sys.executable, "-m", "tests.simulation.campaign", "--digests", "--seeds", str(seeds), *arguments]
     environment = {**os.environ, "PYTHONHASHSEED": "4711"}
     other = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True, timeout=120)
-    assert other.stdout.splitlines() == fingerprints(range(SEEDS))
+    return other.stdout.splitlines()
+
+
+def test_a_seed_gives_the_same_events_in_another_process():
+    assert of_another_process(SEEDS) == fingerprints(range(SEEDS))
 
 
 def test_seeds_that_share_a_script_differ_in_their_schedule():

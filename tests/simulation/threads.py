@@ -1,10 +1,11 @@
 """The threads of simulated processes, and what threads wait with: in virtual time, in an order that dice draw.
 
 Rules of this file: while `drawn` runs, the rooms below find these classes in place of those of `threading`, `queue`,
-`concurrent.futures` and `time`; nothing of what they do with them changes. A thread is a `DrawnThread`: one runs at a
-time, from one wait to the next, so a seed of the dice gives the same run. It belongs to a `Process`, which may stand
-still, or be killed: then its threads end where they are. The event loop must not wait for a thread that waits for time
-or for the loop: in the product it would stand still, so here that is an error.
+`concurrent.futures` and `time`, and no others, so that none waits or looks at a clock behind the back of the dice;
+nothing of what they do with them changes. A thread is a `DrawnThread`: one runs at a time, from one wait to the next,
+so a seed of the dice gives the same run. It belongs to a `Process`, which may stand still, or be killed: then its
+threads end where they are. The event loop must not wait for a thread that waits for time or for the loop: in the
+product it would stand still, so here that is an error.
 
 Longer than most files: all that threads wait with shares how they wait.
 """
@@ -21,6 +22,7 @@ from concurrent import futures
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pkgutil import walk_packages
+from types import SimpleNamespace
 
 import trio
 import trio._core._run as scheduler  # a thread that the loop waits for may do what the loop may
@@ -520,17 +522,6 @@ class ThreadPoolExecutor:
                 thread.join()
 
 
-class _Names:
-    """A module in which some names are others."""
-
-    def __init__(self, module, **names):
-        self._module = module
-        vars(self).update(names)
-
-    def __getattr__(self, name):
-        return getattr(self._module, name)
-
-
 def sleep(seconds):
     thread = running()
     if thread is None:
@@ -562,12 +553,12 @@ def check_cancelled():
 
 
 REPLACEMENTS = (
+    (threading, SimpleNamespace(Lock=Lock, RLock=RLock, Condition=Condition, Event=Event, Thread=Thread)),
     (
-        threading,
-        _Names(threading, Lock=Lock, RLock=RLock, Condition=Condition, Event=Event, Thread=Thread),
+        time,  # a thread works all the time: how long it really did, no seed says
+        SimpleNamespace(sleep=sleep, monotonic=monotonic, monotonic_ns=monotonic_ns, thread_time_ns=monotonic_ns),
     ),
-    (time, _Names(time, sleep=sleep, monotonic=monotonic, monotonic_ns=monotonic_ns)),
-    (queue, _Names(queue, SimpleQueue=SimpleQueue)),
+    (queue, SimpleNamespace(SimpleQueue=SimpleQueue, Empty=queue.Empty)),
     (futures.ThreadPoolExecutor, ThreadPoolExecutor),
     (futures.Future, Future),
 )
