@@ -252,8 +252,7 @@ class Recovery:
     def _run(self, window: _Window, number: int, identity: int, position: int) -> tuple[list[StoredEntry], int]:
         """Entries of valid frames that the window holds, and the position behind these; it may be none."""
         start, lsn = window.start, self._next_lsn
-        if position < start:
-            return [], position
+        assert position >= start, "a segment is read forwards"
         place = global_position(number, start)
         try:
             run = read_run(window.data, position - start, identity, lsn, self._archived_lsn, place)
