@@ -2,10 +2,10 @@
 
 import pytest
 
-from pipeline_broker.log.errors import JournalFailed
+from pipeline_broker.log.errors import JournalFailed, RecycledError
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD
 from pipeline_broker.log.object_journal import lsn_of
-from pipeline_broker.log.object_journal_state import JournalState
+from pipeline_broker.log.object_journal_state import JournalState, journal_name
 from pipeline_broker.objects.lease_keeper import LeaseState
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.slot_writer import FencedError
@@ -125,3 +125,42 @@ def test_after_a_failure_everything_says_what_it_was():
             machine.commit(b"late")
     with pytest.raises(JournalFailed, match="failed earlier: another broker"):
         machine.journal.sync(ticket)
+
+
+def test_a_place_has_a_name_for_who_reads_of_damage():
+    store = MemoryStore()
+    first = Machine(store)
+    first.commit(b"a", b"b")
+    machine = Machine(store)
+    machine.commit(b"c")
+    for number, generation in ((0, 1), (1, 1), (2, 2)):
+        place = machine.logs[0].index.places[number]
+        name, position = machine.journal.name_of(place)
+        size = machine.logs[0].index.size_of(number)
+        assert name.startswith(f"object wal/1/{generation:020d}/")
+        assert store.read(name.removeprefix("object "), position, size).data == machine.journal.read(place, size)
+
+
+def test_what_is_given_back_while_it_is_read_is_in_the_archive():
+    """The reader has looked where it is, and finds it gone: no damage."""
+    store = MemoryStore()
+    machine = Machine(store, segment_bytes=1)
+    machine.commit(b"a")
+    place, ((number, _),) = machine.logs[0].index.places[0], machine.journal.sealed()
+    look = machine.journal._reader.range
+
+    def late(*arguments):
+        machine.journal.recycle(number)
+        return look(*arguments)
+
+    machine.journal._reader.range = late
+    with pytest.raises(RecycledError):
+        machine.journal.read(place, 10)
+
+
+def test_it_says_where_its_directory_is_and_what_room_that_has():
+    journal = Machine(MemoryStore()).journal
+    assert str(journal.data_directory) == "/d"
+    total_bytes, free_bytes = journal.disk_space()
+    assert total_bytes >= free_bytes > 0
+    assert journal_name(7) == "wal/7"

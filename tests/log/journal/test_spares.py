@@ -20,12 +20,14 @@ class Owner:
 
 
 class Setting:
-    """A journal, and after which commits it asked for a spare."""
+    """A journal, after which commits it asked for a spare, and what it does at the file system."""
 
-    def __init__(self, segment_bytes=SEGMENT_BYTES):
-        self.asked, self.count = [], 0
+    def __init__(self, segment_bytes=SEGMENT_BYTES, **options):
+        self.asked, self.count, self.done = [], 0, []
+        files = MemoryFileSystem()
+        files.before = lambda operation, _path: self.done.append(operation)
         ports = JournalPorts(prepare_wanted=lambda: self.asked.append(self.count))
-        self.journal = Journal.open(Path("/d"), files=MemoryFileSystem(), segment_bytes=segment_bytes, ports=ports)
+        self.journal = Journal.open(Path("/d"), files=files, segment_bytes=segment_bytes, ports=ports, **options)
         assert list(self.journal.recover()) == []
 
     def commit(self, *frames, nowait=False):
@@ -111,6 +113,27 @@ def test_a_spare_is_used_as_soon_as_there_is_one(is_empty):
     it.journal.prepare_ahead()
     assert it.commit(100, nowait=True), "a segment that is filled with zeros is as good as another one"
     assert it.place[0] == (1 if is_empty else 2)
+
+
+def test_a_spare_that_is_ready_is_not_made_again():
+    it = Setting()
+    it.journal.prepare_ahead()
+    it.done.clear()
+    it.journal.prepare_ahead()
+    assert it.done == []
+    it.journal.close()
+    it.done.clear()
+    it.journal.prepare_ahead()
+    assert it.done == [], "nor for a journal that is closed"
+
+
+@pytest.mark.parametrize("flush", ["always", "os"])
+def test_commits_that_are_over_have_one_file_between_them(flush):
+    it = Setting(1 << 20, flush=flush)
+    it.commit(100)
+    it.done.clear()
+    it.commit(*[100] * 5)
+    assert "open" not in it.done
 
 
 def test_a_commit_of_nothing_is_written_by_nobody():
