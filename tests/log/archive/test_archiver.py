@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.log.archive import archiver as tested
+from pipeline_broker.log.archive import index_files
 from pipeline_broker.log.archive.archiver import Archiver, CompleteSegment
 from pipeline_broker.log.archive.manifest import Edit
+from pipeline_broker.log.archive.segment_file import log_name
 from pipeline_broker.log.partition.policies import LogPolicies
 from pipeline_broker.log.partition.producer_snapshot import decode_producers
 from pipeline_broker.log.partition.retention import RollRules
@@ -130,6 +132,43 @@ def test_producers_go_over_with_their_log_until_they_were_silent_for_long(silent
     archive_all(bench.journal, bench.logs, 1_000 + silent_ms)
     ids = [each.producer_id for each in decode_producers(bench.log.archived.manifest.producers)]
     assert ids == ([7, 8] if silent_ms < 100 else [8])
+
+
+def test_batches_of_deleted_topics_are_passed_over():
+    bench = Bench()
+    (other,) = bench.logs.create("other", bytes(16), 1)
+    kept = bench.log
+    for bench.log in (other, kept, other, kept):
+        append(bench)
+    bench.logs.delete("other")
+    archive_all(bench.journal, bench.logs)
+    assert kept.archived.manifest.end_offset == 2
+    assert set(bench.archive.known()) == {kept.entry_key}
+
+
+def test_behind_a_damaged_segment_the_log_goes_on_in_a_new_one():
+    bench = Bench()
+    append(bench)
+    append(bench)
+    archive_all(bench.journal, bench.logs)
+    (before,) = bench.log.archived.manifest.segments
+    bench.archive.store.write(log_name("topic-0", 0), [b"x"], before.size_bytes - 1)
+    append(bench)
+    archive_all(bench.journal, bench.logs)
+    first, second = bench.log.archived.manifest.segments
+    assert first == attrs.evolve(before, is_sealed=True)
+    assert (second.base_offset, second.last_offset, second.is_sealed, second.cleanings) == (2, 2, False, 0)
+    assert second.generation > first.generation
+
+
+def test_a_segment_ends_where_its_index_could_not_tell_a_place_any_more(monkeypatch):
+    bench = Bench()
+    size = append(bench)
+    monkeypatch.setattr(index_files, "POSITION_MAX", 2 * size)
+    for _ in range(4):
+        append(bench)
+    archive_all(bench.journal, bench.logs)
+    assert [it.base_offset for it in bench.log.archived.manifest.segments] == [0, 2, 4]
 
 
 class Noted:

@@ -14,7 +14,7 @@ from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.archiver import Archiver, CompleteSegment
 from pipeline_broker.log.archive.index_files import IndexState
 from pipeline_broker.log.archive.manifest import Edit, Manifest, PartitionManifest, decode_frame, encode_frame
-from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME, ManifestFile
+from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME, ManifestFile, is_edit_behind
 from pipeline_broker.log.archive.segment_file import SegmentInfo
 from pipeline_broker.log.errors import ManifestDamaged
 from tests.files.memory_file_system import MemoryFileSystem
@@ -248,3 +248,12 @@ def test_while_the_manifest_may_not_be_durable_nothing_is_given_up_for_it():
     files.before = lambda _operation, _path: None
     archive.remove_unknown(())
     assert archive.store.folders() == []
+
+
+def test_an_edit_behind_bytes_that_are_none_is_found_wherever_it_begins():
+    frame = encode_frame(Edit(7, {}))
+    for junk in (b"x", b"PBM", b"PBMF", b"PBMF" * 3, b"PPBMF" + bytes(30)):
+        assert is_edit_behind(junk + frame, 0)
+        assert is_edit_behind(frame + junk + frame, len(frame))
+        assert not is_edit_behind(junk + frame[:-1], 0)
+        assert not is_edit_behind(frame + junk, 0), "not the one that begins there"
