@@ -1,5 +1,6 @@
 """Mutants that no test can kill, each with the reason: what they do is what the original does."""
 
+LOG = "pipeline_broker/log"
 QUOTAS = "pipeline_broker/quotas"
 FETCH = "pipeline_broker/apis/data/fetch.py"
 SECURITY = "pipeline_broker/security"
@@ -9,6 +10,7 @@ BEYOND = "a length that goes beyond the end leaves less than nothing for what it
 WIDER = "one neighbour more is looked at, and those that are alike are one already"
 COME = "what was coming is then what is"
 NO_VICTIM = "where there is room nobody gives way, and what asks for it says so"
+LAST_DIGIT = "the last digit of a slot is left out of what a list of objects begins behind"
 READABLE = "what has no error has a log and what can be read of it, and an error is answered before"
 
 EQUIVALENT: dict[str, str] = {
@@ -67,6 +69,10 @@ EQUIVALENT: dict[str, str] = {
     f"{SECURITY}/signed_tokens.py _reason: without 'it cannot be read' in error.strerror or 'it cannot be read'": (
         "the system's errors have a text"
     ),
+    f"{LOG}/object_journal.py ObjectJournal.__init__: 0 -> 1 #2": LAST_DIGIT,
+    f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1 #3": LAST_DIGIT,
+    f"{LOG}/archive/manifest_file.py is_edit_behind: 1 -> 2 #2": "no magic begins one byte behind another",
+    f"{STATE}/log_starts.py LogStarts.raise_to: 0 -> 1": "an offset that is not 0 yet rises to 1 at least",
     f"{STATE}/share_partitions/runs.py Runs.join: 1 -> 2": WIDER,
     f"{STATE}/share_partitions/runs.py Runs.join: 1 -> 2 #2": WIDER,
     f"{SESSIONS}_evict: 1 -> 2": "what needs a slot needs one",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline_broker.state.groups.administration import DeletedOffset
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupSettings
@@ -55,6 +56,14 @@ class Outsider(ConsumerDriver):
 
 
 KINDS = pytest.mark.parametrize("kind", ["classic", "consumer", "share"])
+
+
+def test_offsets_of_a_consumer_group_are_deleted_but_of_what_it_consumes():
+    driver = Outsider.of("consumer")
+    wanted = [DeletedOffset("t", 0), DeletedOffset("other", 0)]
+    found = driver.coordinator.delete_offsets("g", wanted)
+    assert found.error is ErrorCode.NONE
+    assert found.errors == (ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE)
 
 
 @KINDS

@@ -6,7 +6,9 @@ import pytest
 
 from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
-from pipeline_broker.state.groups.memory import SHARE_STATE_BYTES, GroupMemory, HeldBytes
+from pipeline_broker.state.groups.consumer.group import ConsumerGroup
+from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject, Update
+from pipeline_broker.state.groups.memory import ENTRY_BYTES, SHARE_STATE_BYTES, GroupMemory, HeldBytes
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings
 from pipeline_broker.state.groups.share.share_group import ShareGroup
@@ -141,6 +143,16 @@ def test_what_consumers_hold_is_counted_alike_however_they_came_to_it():
     empty = held(driver)
     assert driver.delete() is ErrorCode.NONE
     assert empty > held(driver) == 0
+
+
+def test_an_expression_counts_with_what_it_matches():
+    group, counts = ConsumerGroup("g"), []
+    for count in (0, 1, 2, 1):
+        group.apply(Update(Subject.REGEX, "t.*", ResolvedRegex(frozenset("abc"[:count]), 0, 0)))
+        counts.append(group.memory.count)
+    assert [count - counts[0] for count in counts] == [0, ENTRY_BYTES, 2 * ENTRY_BYTES, ENTRY_BYTES]
+    group.apply(Update(Subject.REGEX, "t.*", None))
+    assert group.memory.count == 0
 
 
 def test_a_share_consumer_that_says_too_much_is_refused_and_gives_all_back():
