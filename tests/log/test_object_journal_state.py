@@ -164,3 +164,11 @@ def test_it_says_where_its_directory_is_and_what_room_that_has():
     total_bytes, free_bytes = journal.disk_space()
     assert total_bytes >= free_bytes > 0
     assert journal_name(7) == "wal/7"
+
+
+def test_who_writes_when_nobody_is_waited_for_any_more_is_told_so():
+    machine = Machine(MemoryStore())
+    machine.journal.wait_for_nobody()
+    for match in ("cannot be written", "failed earlier"):
+        with pytest.raises(JournalFailed, match=match):
+            machine.write(b"late")
