@@ -61,6 +61,14 @@ def test_a_search_by_time_finds_the_first_record_of_all_segments(shapes, is_cold
     assert log.max_timestamp == max((read_header(it).max_timestamp for it in batches), default=-1)
 
 
+def test_a_search_waits_for_nothing_but_the_disk_unless_the_log_starts_within_a_segment():
+    log, _ = made([[([1], False, 0)], [([5], False, 0), ([7], False, 0)]])
+    assert resolved(log.offset_for_timestamp(6, 1)) == (7, 2, 0)
+    assert log.offset_for_timestamp(6, 1) == log.offset_for_timestamp(6, 0) == (7, 2, 0)
+    found = log.offset_for_timestamp(6, 2)
+    assert (found(), found.size_bytes) == ((7, 2, 0), log.manifest.segments[1].size_bytes)
+
+
 @given(SHAPES, st.booleans())
 def test_a_read_begins_with_the_first_batch_that_ends_at_the_offset_or_behind_it(shapes, is_cold):
     log, batches = made(shapes, is_cold=is_cold)
