@@ -73,6 +73,8 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1 #3": LAST_DIGIT,
     f"{LOG}/archive/manifest_file.py is_edit_behind: 1 -> 2 #2": "no magic begins one byte behind another",
     f"{LOG}/archive/manifest_file.py is_edit_behind: behind >= 0 -> behind > 0": "it is behind a position",
+    f"{LOG}/partition/partition_log.py PartitionLog.append: attributes & TRANSACTIONAL_BIT -> attributes | "
+    "TRANSACTIONAL_BIT": "producers without transactions have a way of their own for speed only",
     f"{STATE}/log_starts.py LogStarts.raise_to: 0 -> 1": "an offset that is not 0 yet rises to 1 at least",
     f"{STATE}/share_partitions/runs.py Runs.join: 1 -> 2": WIDER,
     f"{STATE}/share_partitions/runs.py Runs.join: 1 -> 2 #2": WIDER,
