@@ -283,14 +283,15 @@ class Recovery:
         window = _Window(self._files.open(segment_path(self._directory, number)))
         identity = self._identity(window, number)
         first = None if identity is None else self._frame(window, identity, HEADER_SPACE, None)
-        self._next_lsn = end_lsn if first is None else first.first_lsn
-        if identity is not None and first is not None:
+        if identity is not None and first is not None:  # one without a frame was never complete
+            self._next_lsn = first.first_lsn
             yield from self._segment_batches(window, number, identity)
-        if identity is None or self._next_lsn != end_lsn:
-            raise JournalCorrupt(
-                f"{segment_path(self._directory, number)} is damaged: records {self._next_lsn} to {end_lsn - 1} "
-                "cannot be read"
-            )
+            if self._next_lsn == end_lsn:
+                return
+        raise JournalCorrupt(
+            f"{segment_path(self._directory, number)} is damaged: records {self._next_lsn} to {end_lsn - 1} "
+            "cannot be read"
+        )
 
     def _note(self, durable_lsn: int, piece: _Piece) -> None:
         """Keep in mind which frames are not proved durable; they are those that were in flight together."""
