@@ -1,5 +1,6 @@
 """What a round of compaction writes: one file for each group, or several, of what stays, known as it was written."""
 
+import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,10 +10,11 @@ from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.archive.cleaning import clean
 from pipeline_broker.log.archive.segment_file import file_names
 from pipeline_broker.log.archive.segment_reader import SegmentReader
-from pipeline_broker.log.compaction.schedule import CompactionRules
+from pipeline_broker.log.compaction.schedule import CompactionRules, cleaning_plan
 from pipeline_broker.log.partition.compaction_of_logs import next_round
 from pipeline_broker.log.partition.policies import LogPolicies
 from pipeline_broker.log.partition.retention import RetentionRules, RollRules
+from pipeline_broker.log.partition.retention_of_logs import segments_of
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.record import iterate_records
 from tests.archiving import archive_all
@@ -132,6 +134,15 @@ def test_a_round_whose_map_is_full_ends_at_the_segment_that_has_no_place_in_it()
     found, result = cleaned(bench, dedupe_buffer_bytes=1600)
     assert found.plan.first_dirty_offset == before
     assert result.first_dirty_offset == before + 57
+
+
+def test_a_log_of_which_all_is_clean_is_not_written_again():
+    bench = bench_of(*range(9))
+    found, _ = cleaned(bench)
+    manifest, names = bench.log.archived.manifest, bench.names()
+    log = attrs.evolve(found.plan.log, segments=segments_of(bench.log), checkpoint=manifest.first_dirty_offset)
+    assert clean(bench.archive, manifest, cleaning_plan(log, NOW_MS), {}, NOW_MS) is None
+    assert bench.names() == names
 
 
 def test_a_round_looks_whether_it_is_to_end(monkeypatch):
