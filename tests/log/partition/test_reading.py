@@ -28,7 +28,7 @@ class Journal:
 
     def __init__(self):
         self.data = bytearray()
-        self.is_cold = False
+        self.is_cold, self.cold_places = False, set()
         self.calls = []
 
     def read(self, place, size_bytes):
@@ -36,7 +36,7 @@ class Journal:
         return bytes(self.data[place : place + size_bytes])
 
     def read_cached(self, place, size_bytes):
-        return None if self.is_cold else self.read(place, size_bytes)
+        return None if self.is_cold or place in self.cold_places else self.read(place, size_bytes)
 
     def name_of(self, place):
         return "the journal", place
@@ -115,6 +115,17 @@ def test_what_must_wait_for_the_disk_says_how_many_bytes_of_batches_it_reads():
     assert b"".join(result.cold()) == b"".join(log.batches)
     log.journal.is_cold = False
     assert log.read().size_bytes == 4 * SMALL
+
+
+def test_a_read_ends_where_something_is_not_in_memory():
+    """What lies behind that may be: it comes with the next read, without a gap."""
+    log = Log(*[(GAP_BYTES_MAX, SMALL)] * 3)
+    places = [span(log, number, number)[0] for number in range(3)]
+    for cold, expected in ((0, []), (1, log.batches[:1]), (2, log.batches[:2])):
+        log.journal.cold_places = {places[cold]}
+        result = log.read()
+        assert b"".join(result.parts) == b"".join(expected)
+        assert (result.cold is None) == bool(expected)
 
 
 def test_many_small_batches_are_handed_on_as_one_buffer_and_large_ones_as_they_are():
