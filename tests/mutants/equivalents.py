@@ -75,6 +75,14 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/archive/manifest_file.py is_edit_behind: behind >= 0 -> behind > 0": "it is behind a position",
     f"{LOG}/partition/partition_log.py PartitionLog.append: attributes & TRANSACTIONAL_BIT -> attributes | "
     "TRANSACTIONAL_BIT": "producers without transactions have a way of their own for speed only",
+    f"{STATE}/groups/consumer/group.py ConsumerGroup._count: change > 0 -> change >= 0": "a change is 1 or -1",
+    f"{STATE}/groups/consumer/group.py ConsumerGroup.preferred_assignor: 1 -> 2": (
+        "of the most common ones the first is taken"
+    ),
+    f"{STATE}/groups/share/coordinator.py _check_epoch: epoch > member.epoch -> epoch >= member.epoch": (
+        "the epoch that the member has was accepted before"
+    ),
+    f"{STATE}/share_coordinator/share_states.py ShareStates._snapshot: 1 -> 2": "no record has an offset below 0",
     f"{STATE}/log_starts.py LogStarts.raise_to: 0 -> 1": "an offset that is not 0 yet rises to 1 at least",
     f"{STATE}/share_partitions/runs.py Runs.join: 1 -> 2": WIDER,
     f"{STATE}/share_partitions/runs.py Runs.join: 1 -> 2 #2": WIDER,
@@ -88,8 +96,6 @@ EQUIVALENT: dict[str, str] = {
     ),
     f"{STATE}/cluster.py ClusterState._show: 1 -> 2": "it is compared with what it was, only",
     f"{STATE}/features.py Features.replay: del self._coming[name] -> pass": COME,
-    f"{STATE}/groups/classic/joining.py _join_member: without error is ErrorCode.NONE in error is ErrorCode.NONE and "
-    "group.state is GroupState.EMPTY": "of an empty group every member is unknown already",
     f"{STATE}/groups/consumer/assigning.py refresh_epoch: group.topics_version = step.topics_version -> pass": (
         "topics that did not change have the hash that they had: it is not made again for speed only"
     ),

@@ -137,8 +137,6 @@ def _add(turn: Turn, group: ClassicGroup, request: JoinRequest, member_id: str, 
 
 def _join_member(turn: Turn, group: ClassicGroup, request: JoinRequest, token: object) -> None:
     error = group.member_error(request.member_id, request.group_instance_id)
-    if error is ErrorCode.NONE and group.state is GroupState.EMPTY:
-        error = ErrorCode.UNKNOWN_MEMBER_ID
     if error is not ErrorCode.NONE:
         turn.answer(token, JoinResult(error=error, member_id=request.member_id))
         return
