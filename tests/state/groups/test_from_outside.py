@@ -157,3 +157,12 @@ def test_a_share_group_moves_on_with_each_member_that_comes_also_with_one_that_r
         driver.pending.append(answer.write)
         driver.settle()
         assert group.epoch == epoch + 1
+
+
+def test_a_group_of_another_kind_that_is_being_deleted_is_in_nobodys_way():
+    driver = Outsider.of("consumer")
+    driver.expire(None)
+    driver.hold = True
+    assert driver.delete() is ErrorCode.NONE
+    driver.share_beat("m")
+    assert driver.left == ["m"]
