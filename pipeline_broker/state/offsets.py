@@ -136,10 +136,6 @@ class CommittedOffsets:
             for partition, committed in partitions.items():
                 yield OffsetKey(group_id, topic, partition), committed
 
-    def has_any(self, group_id: str) -> bool:
-        """Whether a group has offsets, or has some on their way or in a transaction."""
-        return group_id in self._groups or group_id in self._unsettled or any(self._pending.of_group(group_id))
-
     def deletable(self, group_id: str) -> list[OffsetKey]:
         """Everything that must be deleted for nothing to be left: also what is on its way or in a transaction."""
         keys = dict.fromkeys(key for key, _ in self.of_group(group_id))

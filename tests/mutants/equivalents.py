@@ -1,5 +1,6 @@
 """Mutants that no test can kill, each with the reason: what they do is what the original does."""
 
+LOG = "pipeline_broker/log"
 QUOTAS = "pipeline_broker/quotas"
 FETCH = "pipeline_broker/apis/data/fetch.py"
 SECURITY = "pipeline_broker/security"
@@ -9,6 +10,7 @@ BEYOND = "a length that goes beyond the end leaves less than nothing for what it
 WIDER = "one neighbour more is looked at, and those that are alike are one already"
 COME = "what was coming is then what is"
 NO_VICTIM = "where there is room nobody gives way, and what asks for it says so"
+LAST_DIGIT = "the last digit of a slot is left out of what a list of objects begins behind"
 READABLE = "what has no error has a log and what can be read of it, and an error is answered before"
 
 EQUIVALENT: dict[str, str] = {
@@ -65,6 +67,21 @@ EQUIVALENT: dict[str, str] = {
     f"{SECURITY}/signed_tokens.py _reason: without 'it cannot be read' in error.strerror or 'it cannot be read'": (
         "the system's errors have a text"
     ),
+    f"{LOG}/object_journal.py ObjectJournal.__init__: 0 -> 1 #2": LAST_DIGIT,
+    f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1 #3": LAST_DIGIT,
+    f"{LOG}/archive/manifest_file.py is_edit_behind: 1 -> 2 #2": "no magic begins one byte behind another",
+    f"{LOG}/archive/manifest_file.py is_edit_behind: behind >= 0 -> behind > 0": "it is behind a position",
+    f"{LOG}/partition/partition_log.py PartitionLog.append: attributes & TRANSACTIONAL_BIT -> attributes | "
+    "TRANSACTIONAL_BIT": "producers without transactions have a way of their own for speed only",
+    f"{STATE}/groups/consumer/group.py ConsumerGroup._count: change > 0 -> change >= 0": "a change is 1 or -1",
+    f"{STATE}/groups/consumer/group.py ConsumerGroup.preferred_assignor: 1 -> 2": (
+        "of the most common ones the first is taken"
+    ),
+    f"{STATE}/groups/share/coordinator.py _check_epoch: epoch > member.epoch -> epoch >= member.epoch": (
+        "the epoch that the member has was accepted before"
+    ),
+    f"{STATE}/share_coordinator/share_states.py ShareStates._snapshot: 1 -> 2": "no record has an offset below 0",
+    f"{STATE}/log_starts.py LogStarts.raise_to: 0 -> 1": "an offset that is not 0 yet rises to 1 at least",
     f"{STATE}/share_partitions/runs.py Runs.join: 1 -> 2": WIDER,
     f"{STATE}/share_partitions/runs.py Runs.join: 1 -> 2 #2": WIDER,
     f"{SESSIONS}_evict: 1 -> 2": "what needs a slot needs one",
@@ -77,8 +94,6 @@ EQUIVALENT: dict[str, str] = {
     ),
     f"{STATE}/cluster.py ClusterState._show: 1 -> 2": "it is compared with what it was, only",
     f"{STATE}/features.py Features.replay: del self._coming[name] -> pass": COME,
-    f"{STATE}/groups/classic/joining.py _join_member: without error is ErrorCode.NONE in error is ErrorCode.NONE and "
-    "group.state is GroupState.EMPTY": "of an empty group every member is unknown already",
     f"{STATE}/groups/consumer/assigning.py refresh_epoch: group.topics_version = step.topics_version -> pass": (
         "topics that did not change have the hash that they had: it is not made again for speed only"
     ),

@@ -140,3 +140,19 @@ def test_pushes_that_are_taken_are_an_interval_apart_unless_the_client_has_asked
     assert refused <= {ErrorCode.THROTTLING_QUOTA_EXCEEDED}
     for earlier, later in pairwise(taken):
         assert later - earlier >= 300_000 or any(earlier < each <= later for each in asked)
+
+
+def test_whoever_asks_anew_pushes_at_a_time_of_its_own_again(cluster):
+    subscribe(cluster, "a", metrics="m", interval_ms="1000")
+    metrics = ClientMetrics(cluster)
+
+    def push(now_ms):
+        metrics.check_push(ID, CLIENT, told.subscription_id, now_ms, is_last=False)
+
+    told = metrics.subscription(ID, CLIENT, NOW)
+    push(NOW)
+    assert refusal(push, NOW + 999) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    push(NOW + 1_000)
+    told = metrics.subscription(ID, CLIENT, NOW + 2_000)
+    push(NOW + 2_001)
+    assert refusal(push, NOW + 3_000) is ErrorCode.THROTTLING_QUOTA_EXCEEDED

@@ -119,3 +119,11 @@ def test_records_of_other_subjects_are_read_past():
     features = Features()
     features.replay(record_key(RecordType.TOPIC, "t"), None)
     assert features.epoch == 0
+
+
+@pytest.mark.parametrize("upgrade_type", [1, 2, 3])
+def test_the_level_that_there_is_may_be_asked_for_by_any_type_and_changes_nothing(upgrade_type):
+    features = Features()
+    before = finalized(features)
+    assert update(features, (LEADERS, before[LEADERS], upgrade_type)) is None
+    assert (finalized(features), features.epoch) == (before, 0)

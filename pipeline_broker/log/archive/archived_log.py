@@ -11,7 +11,7 @@ from itertools import accumulate
 
 from pipeline_broker.log.archive.manifest import PartitionManifest
 from pipeline_broker.log.archive.segment_file import SegmentInfo
-from pipeline_broker.log.archive.segment_reader import SegmentReader
+from pipeline_broker.log.archive.segment_reader import SEARCH_WINDOW_BYTES, SegmentReader
 from pipeline_broker.log.archive.transaction_index import aborted_in
 from pipeline_broker.log.entry import LEADER_EPOCH
 from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
@@ -48,7 +48,7 @@ class ArchivedLog:
         """The segment that holds the offset, or else the next one; their number when there is none."""
         segments = self.manifest.segments
         place = max(0, bisect_right(self._bases, offset) - 1)
-        while place < len(segments) and (segments[place].last_offset < offset or not segments[place].size_bytes):
+        while place < len(segments) and segments[place].last_offset < offset:
             place += 1
         return place
 
@@ -79,9 +79,18 @@ class ArchivedLog:
         if place == len(self._timestamps):
             return None
         segment = self.manifest.segments[place]
-        if segment.base_offset >= start_offset:
-            return self._reader.offset_for_timestamp(self.manifest.folder, segment, timestamp)
-        return ColdRead(lambda: self._scan(timestamp, start_offset), segment.size_bytes)
+        if segment.base_offset < start_offset:
+            return ColdRead(lambda: self._search_from(start_offset, timestamp), segment.size_bytes)
+        search = self._reader.offset_for_timestamp(self.manifest.folder, segment, timestamp)
+        if isinstance(search, TimestampedOffset):
+            return search
+
+        def work() -> TimestampedOffset | None:
+            found = None if search is None else search()
+            # Its largest time may be that of a batch which compaction has emptied: then a later one has the record.
+            return self._search_from(segment.last_offset + 1, timestamp) if found is None else found
+
+        return ColdRead(work, SEARCH_WINDOW_BYTES)
 
     def aborted_transactions(self, offset: int, end_offset: int) -> ColdRead[list[AbortedTransaction]] | None:
         """The aborted transactions with records in front of `end_offset` and a marker not in front of `offset`.
@@ -103,15 +112,24 @@ class ArchivedLog:
                     return found
         return found
 
-    def _scan(self, timestamp: int, start_offset: int) -> TimestampedOffset | None:
-        """The same where the segment that has such a record begins in front of the start."""
+    def _search_from(self, start_offset: int, timestamp: int) -> TimestampedOffset | None:
+        """The first record at or after the time and not in front of the offset; may block."""
         for segment in self.manifest.segments[self._place(start_offset) :]:
-            if segment.max_timestamp < timestamp:
+            if segment.base_offset < start_offset:
+                found = self._scan(segment, start_offset, timestamp)
+            else:
+                search = self._reader.offset_for_timestamp(self.manifest.folder, segment, timestamp)
+                found = search() if isinstance(search, ColdRead) else search
+            if found is not None:
+                return found
+        return None
+
+    def _scan(self, segment: SegmentInfo, start_offset: int, timestamp: int) -> TimestampedOffset | None:
+        """The same in the segment that the offset is within."""
+        for header, batch in self._reader.batches(self.manifest.folder, segment):
+            if header.max_timestamp < timestamp or header.last_offset < start_offset:
                 continue
-            for header, batch in self._reader.batches(self.manifest.folder, segment):
-                if header.max_timestamp < timestamp or header.last_offset < start_offset:
-                    continue
-                for record in iterate_records(batch, header):
-                    if record.timestamp >= timestamp and record.offset >= start_offset:
-                        return TimestampedOffset(record.timestamp, record.offset, LEADER_EPOCH)
+            for record in iterate_records(batch, header):
+                if record.timestamp >= timestamp and record.offset >= start_offset:
+                    return TimestampedOffset(record.timestamp, record.offset, LEADER_EPOCH)
         return None

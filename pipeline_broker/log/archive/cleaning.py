@@ -54,6 +54,8 @@ def clean(
         DamagedSegment, RecordError: a segment is not what was written, or its records do not make sense.
         OSError: the disk cannot.
     """
+    if not plan.dirty_segments:
+        return None
     offset_map, pace = OffsetMap(dedupe_buffer_bytes, keys_max=plan.dirty_offsets), Pace(check)
     by_base = {segment.base_offset: segment for segment in manifest.segments}
 
@@ -65,8 +67,6 @@ def clean(
 
     aborted = [entry for each in manifest.segments for entry in aborted_in(archive.reader, manifest, each)]
     end_offset = _map_keys(offset_map, plan, aborted, batches_of)
-    if end_offset <= plan.first_dirty_offset:
-        return None
     parameters = RoundParameters(
         now_ms=now_ms,
         delete_retention_ms=plan.log.rules.delete_retention_ms,

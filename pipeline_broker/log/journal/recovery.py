@@ -249,8 +249,7 @@ class Recovery:
     def _run(self, window: _Window, number: int, identity: int, position: int) -> tuple[list[StoredEntry], int]:
         """Entries of valid frames that the window holds, and the position behind these; it may be none."""
         start, lsn = window.start, self._next_lsn
-        if position < start:
-            return [], position
+        assert position >= start, "a segment is read forwards"
         place = global_position(number, start)
         try:
             run = read_run(window.data, position - start, identity, lsn, self._archived_lsn, place)
@@ -281,14 +280,15 @@ class Recovery:
         window = _Window(self._files.open(segment_path(self._directory, number)))
         identity = self._identity(window, number)
         first = None if identity is None else self._frame(window, identity, HEADER_SPACE, None)
-        self._next_lsn = end_lsn if first is None else first.first_lsn
-        if identity is not None and first is not None:
+        if identity is not None and first is not None:  # one without a frame was never complete
+            self._next_lsn = first.first_lsn
             yield from self._segment_batches(window, number, identity)
-        if identity is None or self._next_lsn != end_lsn:
-            raise JournalCorrupt(
-                f"{segment_path(self._directory, number)} is damaged: records {self._next_lsn} to {end_lsn - 1} "
-                "cannot be read"
-            )
+            if self._next_lsn == end_lsn:
+                return
+        raise JournalCorrupt(
+            f"{segment_path(self._directory, number)} is damaged: records {self._next_lsn} to {end_lsn - 1} "
+            "cannot be read"
+        )
 
     def _note(self, durable_lsn: int, piece: _Piece) -> None:
         """Keep in mind which frames are not proved durable; they are those that were in flight together."""

@@ -135,7 +135,7 @@ class _Acquiring:
                 return
             self._acquire(run, size)
             taken += size
-            if is_alone or taken >= most:
+            if is_alone:
                 return
 
     def _is_alone(self, run: Run) -> bool:

@@ -232,3 +232,17 @@ def test_a_start_whose_bucket_does_not_answer_gives_up_as_its_store_does():
     settled = SettledStore(Down(), give_up)
     with pytest.raises(Unavailable):
         ArchiveLog.take_over(settled, settled, 7, NONCES.__next__)
+
+
+def test_others_read_what_it_says_while_its_owner_goes_on():
+    store = MemoryStore()
+    settled = SettledStore(store, no_pause)
+    log = open_log(store)
+    log.commit_files([Change("t-0/a.log", 0, (Range("bulk/x", 0, 9),))], {"bulk/x": 9})
+    log.commit(edit(5))
+    state, slots = archive_log.read_state(settled, 7)
+    assert state_of(state) == state_of(log)
+    assert [slot.contents.header.kind for slot in slots] == [SlotKind.SNAPSHOT, SlotKind.DATA, SlotKind.DATA]
+    assert log.end.size_bytes == 0, "there is nothing that a clean shutdown would have to note"
+    log.commit(edit(6))
+    assert archive_log.read_state(settled, 7)[0].manifest.lsn == 6

@@ -10,11 +10,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from pipeline_broker.log.archive import manifest_file
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.archiver import Archiver, CompleteSegment
 from pipeline_broker.log.archive.index_files import IndexState
 from pipeline_broker.log.archive.manifest import Edit, Manifest, PartitionManifest, decode_frame, encode_frame
-from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME, ManifestFile
+from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME, ManifestFile, is_edit_behind
 from pipeline_broker.log.archive.segment_file import SegmentInfo
 from pipeline_broker.log.errors import ManifestDamaged
 from tests.files.memory_file_system import MemoryFileSystem
@@ -248,3 +249,34 @@ def test_while_the_manifest_may_not_be_durable_nothing_is_given_up_for_it():
     files.before = lambda _operation, _path: None
     archive.remove_unknown(())
     assert archive.store.folders() == []
+
+
+def test_an_edit_behind_bytes_that_are_none_is_found_wherever_it_begins():
+    frame = encode_frame(Edit(7, {}))
+    for junk in (b"x", b"PBM", b"PBMF", b"PBMF" * 3, b"PPBMF" + bytes(30)):
+        assert is_edit_behind(junk + frame, 0)
+        assert is_edit_behind(frame + junk + frame, len(frame))
+        assert not is_edit_behind(junk + frame[:-1], 0)
+        assert not is_edit_behind(frame + junk, 0), "not the one that begins there"
+
+
+@pytest.mark.parametrize("size_min", [0, 700])
+def test_a_file_is_written_anew_when_it_is_so_many_times_as_long_as_its_sum_was(monkeypatch, size_min):
+    """And not short; who goes on after a clean shutdown knows how long that was."""
+    monkeypatch.setattr(manifest_file, "REWRITE_BYTES_MIN", size_min)
+    files, directory = MemoryFileSystem(), Path("/d")
+    files.make_directory(directory)
+    tested, size, total = ManifestFile(files, directory), len(encode_frame(Edit(0, {}))), len(encode_frame(Edit(0, {})))
+    rewritten = 0
+    for lsn in range(1, 40):
+        edit = Edit(lsn, {b"k" * 20: PartitionManifest("t-0", end_offset=lsn)})
+        tested.commit(edit)
+        size += len(encode_frame(edit))
+        if size > max(size_min, manifest_file.REWRITE_FACTOR * total):
+            size = total = len(encode_frame(edit))
+            rewritten += 1
+        assert tested.end.size_bytes == size == files.open(directory / MANIFEST_NAME).size_bytes()
+        if lsn % 3 == 0:
+            tested = ManifestFile(files, directory, tested.end)
+        assert tested.manifest.lsn == lsn
+    assert rewritten > 2

@@ -133,6 +133,19 @@ def test_an_index_made_anew_from_a_segment_with_a_flipped_bit_goes_no_further_th
         assert damage.position <= bit // 8
 
 
+@pytest.mark.parametrize(("offsets", "believed"), [((0, 1, 2, 3), 3), ((0, 1, 5, 8), 2), ((2, 5, 6, 7), 0)])
+def test_without_a_recorded_state_damage_reaches_back_to_the_first_offset_that_was_skipped(offsets, believed):
+    store = ChunkStore()
+    batches = [make_batch(offset) for offset in offsets]
+    info = attrs.evolve(write_segment(store, batches, base_offset=0), indexes=None)
+    ends = [sum(map(len, batches[:count])) for count in range(5)]
+    assert rebuilt_index(store, FOLDER, info)[1] is None
+    overwrite(store, log_name(FOLDER, 0), flipped(b"".join(batches), 8 * (ends[4] - 1)))
+    _, damage = rebuilt_index(store, FOLDER, info)
+    assert damage.position == ends[believed]
+    assert damage.offset == (offsets[believed - 1] + 1 if believed else 0)
+
+
 def test_a_segment_that_is_cut_anywhere_gives_the_batches_before_the_cut():
     store = ChunkStore()
     info = write_segment(store, SMALL)

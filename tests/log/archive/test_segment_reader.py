@@ -185,6 +185,21 @@ def test_cold_reads_that_go_on_where_one_ended_are_read_ahead():
     assert store.read_aheads == [], "what is in the page cache needs none"
 
 
+def test_so_many_places_where_readers_stopped_are_known_and_the_oldest_go(monkeypatch):
+    monkeypatch.setattr(segment_reader, "SEQUENCES_MAX", 2)
+    batches = [make_batch(n, value_size=3000) for n in range(50)]
+    store = ChunkStore()
+    info = write_segment(store, batches)
+    reader = SegmentReader(store)
+    store.is_cold = True
+    for offset in (10, 20, 30):
+        read(reader, info, offset, 10_000)
+    for offset, is_known in ((23, True), (33, True), (13, False)):
+        store.read_aheads.clear()
+        read(reader, info, offset, 10_000)
+        assert bool(store.read_aheads) is is_known
+
+
 def test_an_index_follows_its_segment_while_that_grows():
     batches = [make_batch(n, (n,), 1000) for n in range(60)]
     store, info, reader = ChunkStore(), None, None

@@ -19,6 +19,7 @@ from pipeline_broker.log.journal.frame import (
     iterate_entries,
     read_frame_header,
     read_run,
+    seems_of_segment,
     split_key,
 )
 from pipeline_broker.records.checksum import crc32c
@@ -166,3 +167,17 @@ def test_an_intact_frame_with_another_number_of_entries_is_a_writers_mistake(cou
 
     with pytest.raises(ValueError, match=r"^(bytes are left|a frame has fewer)"):
         read_run(data, 0, IDENTITY, 5, 0, 0)
+
+
+def test_broken_bytes_were_a_frame_of_the_segment_when_they_began_as_one():
+    """Whole frames of other identities are what an earlier life left; a broken one of them was not there before."""
+    data = b"before" + b"".join(encode([b"one", b"three"])) + b"behind"
+    assert all(seems_of_segment(data[:size], 6, IDENTITY) for size in range(7, len(data)))
+    assert not seems_of_segment(data, 6, IDENTITY + 1), "it is whole"
+    assert all(seems_of_segment(data[:size], 6, IDENTITY + 1) for size in range(7, len(data) - 6))
+    assert not seems_of_segment(data[:6], 6, IDENTITY), "nothing is there"
+    torn = data[:6] + bytes(16) + data[22:]
+    assert seems_of_segment(torn, 6, IDENTITY), "its beginning is lost, and not its identity"
+    assert not seems_of_segment(torn, 6, IDENTITY + 1)
+    assert not seems_of_segment(bytes(200), 6, IDENTITY)
+    assert not seems_of_segment(data, 5, IDENTITY)

@@ -372,6 +372,15 @@ def test_threads_commit_side_by_side(tmp_path, flush):
     assert order == start(tmp_path)[2]
 
 
+def test_it_says_where_its_directory_is_and_what_room_the_disk_has(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    journal, *_ = start("data")
+    assert journal.data_directory == tmp_path / "data"
+    total_bytes, free_bytes = journal.disk_space()
+    assert total_bytes > free_bytes > 0
+    journal.close()
+
+
 def test_reads_of_many_segments_keep_few_files_open(tmp_path, monkeypatch):
     monkeypatch.setattr("pipeline_broker.log.journal.journal_files.OPEN_FILES_MAX", 2)
     journal, log, _ = start(tmp_path, segment_bytes=8 << 10)

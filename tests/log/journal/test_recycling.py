@@ -265,6 +265,23 @@ def test_a_damaged_segment_is_not_handed_out_as_if_it_were_whole():
         values_of(journal, 1, 2)
 
 
+def test_a_damaged_byte_of_any_frame_of_a_segment_is_noticed():
+    """Also of the first: nothing of a segment that nothing can be read of may be taken for archived."""
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    for value in (b"one", b"two"):
+        commit(journal, log, value)
+    journal.seal()
+    file = files.open(segment_path(DIRECTORY / "journal", 1))
+    written = bytes(file.read(SEGMENT_BYTES, HEADER_SPACE)).rstrip(b"\0")
+    assert values_of(journal, 1, 2) == [b"one", b"two"]
+    for place, byte in enumerate(written):
+        file.write([bytes([byte ^ 1])], HEADER_SPACE + place)
+        with pytest.raises(JournalCorrupt, match=r"records [01] to 1 cannot be read"):
+            values_of(journal, 1, 2)
+        file.write([bytes([byte])], HEADER_SPACE + place)
+
+
 def test_a_reader_holds_the_space_until_it_has_read():
     journal, log, _ = start(MemoryFileSystem())
     entry = commit(journal, log)

@@ -275,3 +275,24 @@ def test_a_segment_whose_recycling_was_refused_half_way_is_given_up_at_the_next_
     else:
         raise AssertionError("there is no end of operations")
     assert number >= (2 if has_spare else 6)
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_a_segment_that_cannot_be_sealed_goes_on_unless_the_disk_has_failed(error):
+    """To seal is a matter of the archive: it comes again."""
+    files = MemoryFileSystem()
+    journal, log = serving(files)
+    commit(journal, log, VALUE)
+    with refusing(files, error, {"create"}) as refused:
+        with pytest.raises(OSError if error == errno.ENOSPC else JournalFailed):
+            journal.seal()
+        assert len(refused) == 1
+    if error == errno.EIO:
+        with pytest.raises(JournalFailed, match="failed earlier"):
+            commit(journal, log, VALUE)
+    else:
+        assert journal.sealed() == []
+        commit(journal, log, VALUE)
+        journal.seal()
+        assert journal.sealed() == [(1, 2)]
+    journal.close()

@@ -15,7 +15,7 @@ from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.partition.reading import BATCHES_PER_READ, ColdRead
 from pipeline_broker.log.partition.time_search import SEARCHED_AT_ONCE_MAX
-from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
+from pipeline_broker.records.batch import NewRecord, assembled, build_batch, iterate_batches, read_header
 from pipeline_broker.records.check import BatchCheck, LongBatchError, Rules
 from pipeline_broker.records.compression import Compression
 from pipeline_broker.records.errors import BatchTooLarge, CorruptRecord, RecordError
@@ -298,6 +298,16 @@ class TestIdempotence:
         with pytest.raises(RecordError) as caught:
             it.log.produce(batch_of(1, producer_id=7, producer_epoch=0, base_sequence=0)[:size], NOW)
         assert caught.value.error_name in {"INVALID_RECORD", "CORRUPT_MESSAGE"}
+
+    def test_a_header_without_records_says_who_was_refused(self):
+        it = Setting()
+        header = read_header(batch_of(1, producer_id=7, producer_epoch=0, base_sequence=0))
+        _, batch = assembled(header._replace(record_count=0), b"")
+        with pytest.raises(RecordError):
+            it.log.produce(batch, NOW)
+        with pytest.raises(OutOfOrderSequence):
+            self.send(it, 1)
+        self.send(it, 0)
 
     def test_all_five_last_batches_survive_a_restart(self):
         it = Setting()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline_broker.state.groups.administration import DeletedOffset
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupSettings
@@ -55,6 +56,14 @@ class Outsider(ConsumerDriver):
 
 
 KINDS = pytest.mark.parametrize("kind", ["classic", "consumer", "share"])
+
+
+def test_offsets_of_a_consumer_group_are_deleted_but_of_what_it_consumes():
+    driver = Outsider.of("consumer")
+    wanted = [DeletedOffset("t", 0), DeletedOffset("other", 0)]
+    found = driver.coordinator.delete_offsets("g", wanted)
+    assert found.error is ErrorCode.NONE
+    assert found.errors == (ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE)
 
 
 @KINDS
@@ -125,3 +134,35 @@ def test_a_group_without_members_has_nothing_to_agree_on(kind):
     assert driver.delete() is ErrorCode.NONE
     assert not driver.rebalance()
     assert not driver.expire(None)
+
+
+@KINDS
+def test_a_group_on_its_way_to_be_deleted_is_not_there_any_more(kind):
+    driver = Outsider.of(kind)
+    driver.expire(None)
+    driver.hold = True
+    assert driver.delete() is ErrorCode.NONE
+    assert driver.delete() is ErrorCode.GROUP_ID_NOT_FOUND
+    driver.settle()
+    assert driver.coordinator.registry.get("g") is None
+
+
+def test_a_share_group_moves_on_with_each_member_that_comes_also_with_one_that_reads_nothing():
+    driver = Outsider.of("share")
+    group = driver.coordinator.registry.get("g")
+    for number in range(2):
+        epoch = group.epoch
+        beat = Heartbeat(group_id="g", member_id=f"new-{number}", member_epoch=0, topics=[])
+        answer = driver.coordinator.share.heartbeat(beat, lambda _: None, ShareGroupSettings(), driver.now_ms)
+        driver.pending.append(answer.write)
+        driver.settle()
+        assert group.epoch == epoch + 1
+
+
+def test_a_group_of_another_kind_that_is_being_deleted_is_in_nobodys_way():
+    driver = Outsider.of("consumer")
+    driver.expire(None)
+    driver.hold = True
+    assert driver.delete() is ErrorCode.NONE
+    driver.share_beat("m")
+    assert driver.left == ["m"]

@@ -6,10 +6,20 @@ import pytest
 
 from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
-from pipeline_broker.state.groups.memory import SHARE_STATE_BYTES, GroupMemory, HeldBytes
+from pipeline_broker.state.groups.consumer.group import ConsumerGroup
+from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject, Update
+from pipeline_broker.state.groups.memory import (
+    ENTRY_BYTES,
+    MEMBER_BYTES,
+    SHARE_STATE_BYTES,
+    GroupMemory,
+    HeldBytes,
+    size_of_names,
+    sizes_of,
+)
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings
-from pipeline_broker.state.groups.share.share_group import ShareGroup
+from pipeline_broker.state.groups.share.share_group import ShareGroup, ShareMember
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import Driver
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
@@ -141,6 +151,25 @@ def test_what_consumers_hold_is_counted_alike_however_they_came_to_it():
     empty = held(driver)
     assert driver.delete() is ErrorCode.NONE
     assert empty > held(driver) == 0
+
+
+def test_an_expression_counts_with_what_it_matches():
+    group, counts = ConsumerGroup("g"), []
+    for count in (0, 1, 2, 1):
+        group.apply(Update(Subject.REGEX, "t.*", ResolvedRegex(frozenset("abc"[:count]), 0, 0)))
+        counts.append(group.memory.count)
+    assert [count - counts[0] for count in counts] == [0, ENTRY_BYTES, 2 * ENTRY_BYTES, ENTRY_BYTES]
+    group.apply(Update(Subject.REGEX, "t.*", None))
+    assert group.memory.count == 0
+
+
+def test_what_is_kept_as_it_will_be_and_as_it_is_durable_counts_twice():
+    group = ConsumerGroup("g")
+    group.apply(Update(Subject.TARGET, "m", {bytes(16): frozenset({0, 1, 2})}))
+    assert group.memory.count == 2 * 3 * ENTRY_BYTES
+    texts = sizes_of(("m", "r", "client", "/host"))
+    member = ShareMember("m", "r", "client", "/host", ("t", "u"))
+    assert member.size_bytes == 2 * (MEMBER_BYTES + texts + size_of_names(("t", "u")))
 
 
 def test_a_share_consumer_that_says_too_much_is_refused_and_gives_all_back():

@@ -246,3 +246,15 @@ def test_of_two_accounts_of_a_record_the_later_delivery_counts(known, told, star
     for before, after in itertools.pairwise(found):
         assert before.last < after.first
         assert before.last + 1 < after.first or before[2:] != after[2:], "neighbours that agree are one"
+
+
+def test_an_update_of_another_snapshot_says_nothing():
+    """Its own was deleted with the records in front of it, or a share partition of the same name was begun anew."""
+    states = ShareStates(updates_max=2)
+    writes = [states.initialize(KEY, 1, 0, 0)]
+    writes += [states.write(KEY, StateWrite(1, 0, offset, 1), 0) for offset in range(1, 5)]
+    snapshot, update, _, later, late = writes
+    assert replayed([snapshot, update]).find(KEY).start_offset == 1
+    assert replayed([snapshot, late]).find(KEY).start_offset == 0
+    assert replayed([later, update]).find(KEY).start_offset == 3
+    assert replayed([later, late]).find(KEY).start_offset == 4

@@ -18,6 +18,7 @@ from pipeline_broker.state.share_partitions.messages import (
     Wanted,
 )
 from pipeline_broker.state.share_partitions.record_state import AFTER, TERMINAL, AcknowledgeType, RecordState
+from pipeline_broker.state.share_partitions.runs import Run, Span
 from pipeline_broker.state.share_partitions.share_partition import NEVER_MS, SharePartition
 from pipeline_broker.wire.error import ErrorCode
 
@@ -404,3 +405,8 @@ def test_neighbours_are_one_run():
     for offset in range(1, 1000):
         said(partition, offset, offset, ACCEPT)
     assert len(partition.runs) == 2
+
+
+def test_a_span_and_a_run_count_both_of_their_ends():
+    for first, last, size in ((0, 0, 1), (5, 5, 1), (5, 9, 5)):
+        assert Span(first, last).size == Run(first, last, AVAILABLE, 0).size == size

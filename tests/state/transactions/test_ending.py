@@ -79,3 +79,12 @@ def test_the_next_producer_of_an_end_that_used_up_the_epochs_comes_again(state, 
     prepared = known(state, epoch=EPOCH_MAX, next_producer_id=8)
     assert check_of_version(2)(prepared, 8, 0, committed=committed) is COME_AGAIN
     assert check_of_version(2)(prepared, 9, 0, committed=committed) is MAPPING
+
+
+@pytest.mark.parametrize(("version", "next_producer_id", "producer"), [(2, 8, (8, 0)), (2, -1, (7, 5)), (0, 8, (7, 5))])
+def test_a_producer_is_followed_by_another_id_only_where_each_transaction_has_an_epoch_of_its_own(
+    version, next_producer_id, producer
+):
+    completed = known(S.PREPARE_COMMIT, next_producer_id=next_producer_id, version=version).completed(9)
+    assert (completed.producer_id, completed.producer_epoch) == producer
+    assert (completed.state, completed.next_producer_id, completed.updated_ms) == (S.COMPLETE_COMMIT, -1, 9)

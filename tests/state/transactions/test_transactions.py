@@ -400,3 +400,12 @@ def test_a_wide_transaction_that_lasts_too_long_is_aborted_likewise():
     (decision,) = coordinator.timed_out(100)
     assert (states(decision), marked(decision)) == ([S.PREPARE_ABORT], [(T0, False), (T1, False)])
     assert states(coordinator.complete("x", 100)) == [S.COMPLETE_ABORT]
+
+
+@pytest.mark.parametrize(("partitions", "is_wide"), [(9, False), (10, False), (11, True)])
+def test_an_end_is_wide_when_it_has_more_markers_than_one_decision_may_have(partitions, is_wide):
+    coordinator = coordinator_with(markers_at_once=10)
+    assert begin_as(coordinator, "x", partitions) is NONE
+    decision = coordinator.end("x", Producer(100, 0), 2, 0, committed=True)
+    assert len(list(decision.later or ())) == (partitions if is_wide else 0)
+    assert len(decision.steps) == (1 if is_wide else partitions + 2)

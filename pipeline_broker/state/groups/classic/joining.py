@@ -30,7 +30,6 @@ class StaticMemberStored:
     """A static member came back under a new id into a stable group: true once the group's record is durable."""
 
     group: ClassicGroup
-    generation_id: int
     old_id: str
     new_id: str
     old_leader: str
@@ -138,8 +137,6 @@ def _add(turn: Turn, group: ClassicGroup, request: JoinRequest, member_id: str, 
 
 def _join_member(turn: Turn, group: ClassicGroup, request: JoinRequest, token: object) -> None:
     error = group.member_error(request.member_id, request.group_instance_id)
-    if error is ErrorCode.NONE and group.state is GroupState.EMPTY:
-        error = ErrorCode.UNKNOWN_MEMBER_ID
     if error is not ErrorCode.NONE:
         turn.answer(token, JoinResult(error=error, member_id=request.member_id))
         return
@@ -176,7 +173,6 @@ def _replace_static(
     member = group.replace_static(old_id, new_id)
     change = StaticMemberStored(
         group,
-        group.generation_id,
         old_id,
         new_id,
         old_leader,
@@ -199,11 +195,7 @@ def _replace_static(
 def _still_waits(change: StaticMemberStored) -> bool:
     """Whether the join that was parked for the record still waits for it, not for a rebalance begun meanwhile."""
     group = change.group
-    return (
-        group.parked_joins.get(change.new_id) is change.token
-        and group.state is GroupState.STABLE
-        and group.generation_id == change.generation_id
-    )
+    return group.parked_joins.get(change.new_id) is change.token and group.state is GroupState.STABLE
 
 
 def static_member_stored(turn: Turn, change: StaticMemberStored) -> None:

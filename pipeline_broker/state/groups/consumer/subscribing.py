@@ -44,15 +44,11 @@ def change_regex(step: Step, before: str, after: str, may_describe: Callable[[st
     if before == after:
         return False
     group = step.group
-    matched: frozenset[str] = frozenset()
-    if before and not group.regex_members(before):
-        resolved = group.regexes.get(before)
-        if resolved is not None:
-            matched = resolved.topics
-            step.emit(Subject.REGEX, before, None)
+    if before and not group.regex_members(before) and before in group.regexes:
+        step.emit(Subject.REGEX, before, None)
     if after and after not in group.regexes:
         _resolve(step, [after], _names(step), may_describe)
-    return bool(matched or before or (after and group.regexes[after].topics))
+    return bool(before or (after and group.regexes[after].topics))
 
 
 def refresh_regexes(step: Step, may_describe: Callable[[str], bool]) -> bool:

@@ -95,7 +95,6 @@ class ShareGroups:
         if not memory.admits(held, member.size_bytes):
             raise ShareGroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, memory.refusal)
         self._registry.put(group)
-        group.is_deleted = False
         group.members[member.member_id] = member
         group.memory.add(member.size_bytes - held)
         written: list[StateRecord] = []

@@ -12,12 +12,14 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from pipeline_broker.state.groups.classic.classic_group import GroupState
 from pipeline_broker.state.groups.classic.messages import (
     JoinResult,
     LeavingMember,
     MemberProtocol,
     SyncResult,
 )
+from pipeline_broker.state.groups.classic.turn import Timer, TimerKind
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.memory import GROUP_BYTES, MEMBER_BYTES, OFFSET_BYTES, size_of_names, sizes_of
@@ -321,6 +323,24 @@ class GroupLives(RuleBasedStateMachine):
             if group.parked_syncs:
                 assert group.state.value == "CompletingRebalance"
             assert len(group.parked_joins) <= SETTINGS.group_size_max
+
+    @invariant()
+    def timers_are_those_of_the_state(self) -> None:
+        """Of members, of ids that were given out, and of the phase that a group is in; of nothing else."""
+        timers = set(self.driver.coordinator.classic._deadlines._due_ms)
+        expected = set()
+        for group in self.driver.coordinator.registry.all():
+            sessions = {timer.member_id for timer in timers if timer[:2] == (TimerKind.SESSION, group.group_id)}
+            waiting = set(group.parked_joins) | set(group.parked_syncs)
+            assert (set(group.members) | group.pending_joins) - waiting <= sessions
+            assert sessions <= set(group.members) | group.pending_joins
+            expected |= {Timer(TimerKind.SESSION, group.group_id, member_id) for member_id in sessions}
+            phases = {kind for kind in TimerKind if Timer(kind, group.group_id) in timers}
+            joining = phases & {TimerKind.JOIN, TimerKind.INITIAL_DELAY}
+            assert len(joining) == (group.state is GroupState.PREPARING_REBALANCE)
+            assert (TimerKind.SYNC in phases) == bool(group.pending_syncs)
+            expected |= {Timer(kind, group.group_id) for kind in phases}
+        assert timers == expected
 
     @invariant()
     def what_is_held_is_counted(self) -> None:

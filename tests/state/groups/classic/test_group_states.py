@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
+from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.pending_offsets import Holder
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import OTHER, RANGE, Driver, in_state
@@ -149,3 +150,14 @@ def test_commit_with_a_generation_to_a_missing_group() -> None:
     assert driver.coordinator.commit(request, driver.now_ms).errors == (ErrorCode.GROUP_ID_NOT_FOUND,)
     older = attrs.evolve(request, missing_group_named=False)
     assert driver.coordinator.commit(older, driver.now_ms).errors == (ErrorCode.ILLEGAL_GENERATION,)
+
+
+@pytest.mark.parametrize(("waited_ms", "is_member"), [(9_999, True), (10_000, False)])
+def test_a_session_begins_anew_when_all_have_joined(waited_ms, is_member):
+    """However long its member waited for the others."""
+    driver = Driver(GroupSettings(initial_rebalance_delay_ms=8_000))
+    driver.join("join", session_timeout_ms=10_000, rebalance_timeout_ms=60_000)
+    driver.tick(8_000)
+    member_id = driver.answers["join"].member_id
+    driver.tick(waited_ms)
+    assert [each.member_id for each in driver.coordinator.describe("g").members] == [member_id] * is_member

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
+from pipeline_broker.state.groups.consumer.member import MemberState
+from pipeline_broker.state.groups.consumer.step import TimerKind
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import StateRecord
@@ -258,6 +260,18 @@ class ConsumerGroupLives(RuleBasedStateMachine):
         members = [client for client in self.clients if client.member_id in group.members and client.epoch >= 0]
         owned = self.owned_by(members)
         assert len(owned) == len(set(owned))
+
+    @invariant()
+    def timers_are_those_of_the_members(self) -> None:
+        """Each is to be heard of, and has so long to give back what it was asked for; and of nobody else."""
+        timers = set(self.driver.coordinator.consumer._deadlines._due_ms)
+        group = self.live()
+        members = {} if group is None else group.members
+        gives_back = {
+            member_id for member_id, it in members.items() if it.current.state is MemberState.UNREVOKED_PARTITIONS
+        }
+        expected = {(TimerKind.SESSION, "g", each) for each in members}
+        assert timers == expected | {(TimerKind.REBALANCE, "g", each) for each in gives_back}
 
     @invariant()
     def the_epoch_never_falls(self) -> None:

@@ -147,3 +147,29 @@ def test_sessions_and_revocations_are_timed_again_after_a_restart():
     assert list(driver.group().members) == ["b"], "a gave nothing back in time"
     driver.tick(35_000)
     assert driver.group().is_empty, "b was not heard of"
+
+
+def test_with_a_group_what_former_brokers_wrote_of_it_is_forgotten():
+    driver = ConsumerDriver()
+    driver.create("t")
+    driver.enter("m")
+    driver.beat("m", member_epoch=-1)
+    former = record_of("g", Update(Subject.PARTITION_METADATA, "", value=True))
+    for is_there in (False, True):
+        driver.journal += [former] * is_there
+        driver.restart()
+        length = len(driver.journal)
+        driver.hold = True
+        driver.delete()
+        records = [record for write in driver.pending for record in write.records]
+        assert [record.value for record in records if record.key == former.key] == [None] * is_there
+        driver.hold = False
+        assert len(driver.journal) == length
+
+
+@pytest.mark.parametrize("protocols", [(), (("range", b""),), (("range", b"\0"),)])
+def test_a_classic_member_whose_subscription_cannot_be_read_is_refused(protocols):
+    metadata = MemberMetadata(rebalance_timeout_ms=1, classic=ClassicMetadata(1, protocols))
+    record = record_of("g", Update(Subject.MEMBER, "m", metadata))
+    with pytest.raises(CorruptStateRecordError, match="subscription of a classic member"):
+        read_update(Subject.MEMBER, record.key, record.value)

@@ -219,6 +219,19 @@ def test_who_gives_back_in_time_stays(driver):
     assert driver.beat("a", member_epoch=3).error is ErrorCode.NONE
 
 
+def test_assignments_are_described_by_the_names_of_their_topics(driver):
+    for name in ("u", "a"):  # "u" has the id in front of that of "a", and fewer partitions
+        driver.create(name, 1 if name == "u" else 3)
+    driver.enter("m", topic_names=frozenset("tua"))
+    (member,) = driver.coordinator.consumer.describe("g").members
+    for told in (member.assignment, member.target):
+        assert [(name, partitions) for _, name, partitions in told] == [
+            ("a", (0, 1, 2)),
+            ("t", (0, 1, 2, 3)),
+            ("u", (0,)),
+        ]
+
+
 def test_leaving_makes_an_empty_group_that_keeps_its_epochs(driver):
     driver.enter("m")
     answer = driver.beat("m", member_epoch=-1)

@@ -424,3 +424,30 @@ def test_members_of_both_protocols_leave_as_those_of_the_classic_one_do(driver):
     group = driver.coordinator.registry.get("g")
     assert isinstance(group, ConsumerGroup)
     assert group.is_empty
+
+
+def test_a_classic_member_that_speaks_the_other_protocol_now_is_not_waited_for_in_its_former_one(driver):
+    """It was told to join again, and had so long for that."""
+    member_id = classic(driver, rebalance_timeout_ms=20_000)
+    driver.enter("new")
+    driver.tick(1_000)
+    driver.beat("new", member_epoch=driver.group().members["new"].current.member_epoch)
+    assert driver.heartbeat(member_id, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert driver.enter(member_id).error is ErrorCode.NONE
+    for _ in range(3):
+        driver.tick(10_000)
+        for each in (member_id, "new"):
+            current = driver.group().members[each].current
+            owned = {topic_id: frozenset(epochs) for topic_id, epochs in current.assigned.items()}
+            driver.beat(each, member_epoch=current.member_epoch, owned=owned)
+    assert set(driver.group().members) == {member_id, "new"}
+
+
+def test_a_classic_member_without_a_rack_has_none(driver):
+    """Its protocol has an empty one for that."""
+    for rack_id, expected in (("", None), ("r", "r"), (None, None)):
+        driver.enter("new")
+        message = ConsumerProtocolSubscription(["t"], None, [], -1, rack_id)
+        metadata = struct.pack(">h", 3) + b"".join(map(bytes, encode(message, 3)))
+        joined = driver.join(f"join-{rack_id}", protocols=(MemberProtocol("range", metadata),))
+        assert driver.group().members[joined.member_id].metadata.rack_id == expected

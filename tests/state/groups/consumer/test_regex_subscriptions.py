@@ -182,6 +182,38 @@ def test_of_expressions_that_match_anew_one_that_does_is_enough(driver):
     assert driver.group().epoch == epoch + 1
 
 
+@pytest.mark.parametrize("other", ["[l]ogs", "p?logs"])
+def test_a_group_moves_on_when_one_expression_matches_a_topic_that_others_have_already(driver, other):
+    """Whether it is the first that is looked at or the last; its topics are the same then."""
+    hidden = {"orders.us"}
+    enter(driver, "m", "orders\\..*", may_describe=lambda name: name not in hidden)
+    enter(driver, "k", other)
+    driver.enter("n", topic_names=frozenset({"orders.us"}))
+
+    def beat(member_id):
+        epoch = driver.group().members[member_id].current.member_epoch
+        driver.beat(member_id, member_epoch=epoch, may_describe=lambda name: name not in hidden)
+
+    for _ in range(30):
+        driver.tick(20_000)
+        for member_id in "mkn":
+            beat(member_id)
+    hidden.clear()
+    epoch = driver.group().epoch
+    driver.tick(1)
+    beat("m")
+    assert driver.group().epoch == epoch + 1
+
+
+def test_partitions_that_come_are_assigned_though_the_topic_is_only_matched(driver):
+    epoch = enter(driver, "m", "orders\\..*").member_epoch
+    driver.grow("orders.us", 3)
+    driver.tick(1_000)
+    assigned = driver.beat("m", member_epoch=epoch).assignment
+    assert sorted(map(len, assigned.values())) == [1, 3]
+    assert driver.group().subscribed_topics == {"orders.eu", "orders.us"}
+
+
 def test_an_expression_that_matches_nothing_moves_nobody_but_giving_one_up_does(driver):
     """As in Kafka also where that one matched nothing either."""
 

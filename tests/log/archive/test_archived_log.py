@@ -1,0 +1,105 @@
+"""What the archive has of a log, over all of its segments: always what a scan over its records would give."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.log.archive.archived_log import ArchivedLog
+from pipeline_broker.log.archive.manifest import PartitionManifest
+from pipeline_broker.log.archive.segment_reader import SegmentReader
+from pipeline_broker.log.compaction.rebuild import empty_batch
+from pipeline_broker.log.partition.reading import ColdRead
+from pipeline_broker.records.batch import iterate_batches, read_header
+from pipeline_broker.records.record import iterate_records
+from tests.drawn import drawn, measured
+from tests.log.archive.chunk_store import ChunkStore
+from tests.log.archive.segments import FOLDER, make_batch, write_segment
+
+TIMES = st.lists(st.integers(0, 9), min_size=1, max_size=3)
+SHAPES = st.lists(st.lists(st.tuples(TIMES, st.booleans(), st.integers(0, 2)), min_size=1, max_size=4), max_size=4)
+"""Of each batch of each segment: its times, whether compaction has emptied it, the offsets that are gone in front."""
+
+
+def made(shapes, *, is_cold=False):
+    """The log, and its batches."""
+    store, infos, batches, offset = ChunkStore(), [], [], 0
+    for shape in shapes:
+        segment = []
+        for times, is_empty, gap in shape:
+            batch = make_batch(offset + gap, times)
+            segment.append(empty_batch(read_header(batch))[1] if is_empty else batch)
+            offset += gap + len(times)
+        infos.append(write_segment(store, segment))
+        batches += segment
+    store.is_cold = is_cold
+    manifest = PartitionManifest(FOLDER, end_offset=offset, segments=tuple(infos))
+    return ArchivedLog(SegmentReader(store), manifest), batches
+
+
+def resolved(found):
+    return found() if isinstance(found, ColdRead) else found
+
+
+def records_of(batches):
+    return [record for header, batch in iterate_batches(b"".join(batches)) for record in iterate_records(batch, header)]
+
+
+@measured(beyond_an_emptied_batch=0.2)
+@given(SHAPES, st.booleans())
+def test_a_search_by_time_finds_the_first_record_of_all_segments(shapes, is_cold):
+    """Also where the batch that makes a segment reach the time has no record any more."""
+    log, batches = made(shapes, is_cold=is_cold)
+    records, is_beyond = records_of(batches), False
+    for start in range(log.end_offset + 1):
+        for timestamp in range(11):
+            late = (it for it in records if it.timestamp >= timestamp and it.offset >= start)
+            expected = next(((it.timestamp, it.offset, 0) for it in late), None)
+            assert resolved(log.offset_for_timestamp(timestamp, start)) == expected
+            reaching = next((it for it in log.manifest.segments if it.max_timestamp >= timestamp), None)
+            is_beyond |= not start and expected is not None and reaching.last_offset < expected[1]
+    drawn("beyond_an_emptied_batch", is_beyond)
+    assert log.max_timestamp == max((read_header(it).max_timestamp for it in batches), default=-1)
+
+
+def test_a_search_waits_for_nothing_but_the_disk_unless_the_log_starts_within_a_segment():
+    log, _ = made([[([1], False, 0)], [([5], False, 0), ([7], False, 0)]])
+    assert resolved(log.offset_for_timestamp(6, 1)) == (7, 2, 0)
+    assert log.offset_for_timestamp(6, 1) == log.offset_for_timestamp(6, 0) == (7, 2, 0)
+    found = log.offset_for_timestamp(6, 2)
+    assert (found(), found.size_bytes) == ((7, 2, 0), log.manifest.segments[1].size_bytes)
+
+
+@given(SHAPES, st.booleans())
+def test_a_read_begins_with_the_first_batch_that_ends_at_the_offset_or_behind_it(shapes, is_cold):
+    log, batches = made(shapes, is_cold=is_cold)
+    for offset in range(log.end_offset + 2):
+        rest = [batch for batch in batches if read_header(batch).last_offset >= offset]
+        result = log.read(offset, 1 << 20, at_least_one=False)
+        assert (result is None) == (not rest)
+        if result is not None:
+            found = b"".join(result.cold() if result.cold else result.parts)
+            assert found
+            assert b"".join(rest).startswith(found)
+    assert log.size_bytes == sum(map(len, batches))
+
+
+def test_of_the_segment_that_a_reader_begins_in_its_share_by_offsets_is_counted():
+    """And all of it in front of its first offset, and nothing of it in a gap behind."""
+    log, _ = made([[([1], False, 0)] * 4, [([1], False, 6)] + [([1], False, 0)] * 4])
+    first, second = (segment.size_bytes for segment in log.manifest.segments)
+    assert [log.bytes_from(offset) - second for offset in range(4)] == [first * left // 4 for left in (4, 3, 2, 1)]
+    assert [log.bytes_from(offset) for offset in (4, 9, 10)] == [second] * 3
+    assert [log.bytes_from(offset) for offset in (11, 14, 15)] == [second * 4 // 5, second // 5, 0]
+
+
+def test_where_records_are_few_in_many_offsets_there_is_still_something_to_read():
+    log, _ = made([[([1], False, 0), ([1], False, 1_000)]])
+    assert log.bytes_from(1_001) == 1
+
+
+@pytest.mark.parametrize("is_cold", [False, True])
+def test_an_archive_of_nothing_has_nothing_to_find(is_cold):
+    log, _ = made([], is_cold=is_cold)
+    assert (log.size_bytes, log.max_timestamp, log.bytes_from(0)) == (0, -1, 0)
+    assert log.read(0, 100, at_least_one=True) is None
+    assert log.offset_for_timestamp(0, 0) is None

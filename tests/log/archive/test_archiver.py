@@ -1,0 +1,228 @@
+"""What the archive makes of a journal: where segments end, what of a log goes over, and how much is held at a time."""
+
+from types import SimpleNamespace
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.log.archive import archiver as tested
+from pipeline_broker.log.archive import index_files
+from pipeline_broker.log.archive.archiver import Archiver, CompleteSegment
+from pipeline_broker.log.archive.manifest import Edit
+from pipeline_broker.log.archive.segment_file import log_name
+from pipeline_broker.log.partition.policies import LogPolicies
+from pipeline_broker.log.partition.producer_snapshot import decode_producers
+from pipeline_broker.log.partition.retention import RollRules
+from pipeline_broker.records.batch import NewRecord, build_batch, read_header
+from tests.archiving import archive_all, archive_some
+from tests.node.upkeep_bench import Bench
+
+ROUNDS = st.lists(
+    st.lists(st.tuples(st.integers(-1, 9), st.sampled_from([0, 1, 200]), st.integers(1, 2)), min_size=1, max_size=5),
+    max_size=4,
+)
+"""Of each batch of each round: its time, the bytes of each record, how many there are."""
+
+
+def append(bench, timestamp=5, size=0, count=1, **producer):
+    batch = build_batch([NewRecord(bytes(size), timestamp=timestamp)] * count, **producer)
+    entry = bench.log.append(read_header(batch), batch, 0).entry
+    bench.journal.sync(bench.journal.write([entry]))
+    bench.logs.on_durable([entry])
+    return len(batch)
+
+
+@attrs.define
+class Segment:
+    """As the rules say that it is."""
+
+    base_offset: int
+    first_timestamp: int
+    created_ms: int
+    last_offset: int = -1
+    size_bytes: int = 0
+    max_timestamp: int = -1
+
+
+def goes_on(segment, size_bytes, timestamp, now_ms, rules, seed):
+    """Whether a batch goes to the segment at hand."""
+    if segment.size_bytes + size_bytes > rules.segment_bytes:
+        return False
+    since = segment.first_timestamp
+    waited_ms = timestamp - since if since >= 0 else now_ms - segment.created_ms
+    return waited_ms <= rules.segment_ms - rules.jitter_ms(seed, segment.base_offset)
+
+
+@given(
+    ROUNDS,
+    st.builds(
+        RollRules,
+        segment_bytes=st.sampled_from([1, 137, 138, 400, 10_000]),
+        segment_ms=st.sampled_from([1, 4, 1_000]),
+        segment_jitter_ms=st.sampled_from([0, 4]),
+    ),
+)
+def test_segments_end_where_the_rules_say_whatever_comes_in_one_round(rounds, rules):
+    bench = Bench(policies=LogPolicies(roll=rules))
+    expected, offset = [], 0
+    for number, batches in enumerate(rounds):
+        now_ms = 10 + 3 * number
+        for timestamp, size, count in batches:
+            size_bytes = append(bench, timestamp, size, count)
+            if not expected or not goes_on(expected[-1], size_bytes, timestamp, now_ms, rules, bench.log.roll_seed):
+                expected.append(Segment(offset, timestamp, now_ms))
+            active = expected[-1]
+            offset += count
+            active.last_offset, active.size_bytes = offset - 1, active.size_bytes + size_bytes
+            active.max_timestamp = max(active.max_timestamp, timestamp)
+        archive_all(bench.journal, bench.logs, now_ms)
+        if expected:
+            expected[-1].created_ms = now_ms  # of one that goes on it is known when it was last written to
+        manifest = bench.log.archived.manifest
+        assert manifest.end_offset == offset
+        assert [
+            (it.base_offset, it.last_offset, it.size_bytes, it.first_timestamp, it.max_timestamp)
+            for it in manifest.segments
+        ] == [(it.base_offset, it.last_offset, it.size_bytes, it.first_timestamp, it.max_timestamp) for it in expected]
+        assert [it.is_sealed for it in manifest.segments] == [True] * (len(expected) - 1) + [False]
+        assert manifest.segments[-1].modified_ms == now_ms
+        generations = [it.generation for it in manifest.segments]
+        assert generations == sorted(set(generations)), "each has one of its own"
+
+
+@pytest.mark.parametrize(
+    ("segment_bytes", "count"), [(1, 3), (21 << 20, 3), (22 << 20, 2), (32 << 20, 2), (33 << 20, 1), (1 << 30, 1)]
+)
+def test_a_round_takes_over_a_few_segments_and_not_too_many_bytes(segment_bytes, count):
+    sealed = [(number, 10 * number) for number in range(1, 6)]
+    archiver = Archiver(None, SimpleNamespace(segment_bytes=segment_bytes, sealed=lambda: sealed))
+    assert archiver.next_round() == [CompleteSegment(*each) for each in sealed[:count]]
+
+
+@pytest.mark.parametrize(("start", "bases"), [(0, [0]), (1, [0]), (2, [2]), (3, [2]), (4, [4]), (6, [])])
+def test_batches_that_end_in_front_of_the_start_of_the_log_do_not_go_over(start, bases):
+    bench = Bench()
+    for _ in range(3):
+        append(bench, count=2)
+    bench.log.raise_log_start(start)
+    archive_all(bench.journal, bench.logs)
+    manifest = bench.log.archived.manifest
+    assert (manifest.log_start_offset, manifest.end_offset) == (start, 6)
+    assert [it.base_offset for it in manifest.segments] == bases
+    append(bench, count=1)
+    archive_all(bench.journal, bench.logs)
+    manifest = bench.log.archived.manifest
+    assert (manifest.log_start_offset, manifest.end_offset) == (start, 7)
+    assert [it.base_offset for it in manifest.segments] == (bases or [6])
+
+
+@pytest.mark.parametrize("silent_ms", [99, 100])
+def test_producers_go_over_with_their_log_until_they_were_silent_for_long(silent_ms):
+    bench = Bench(policies=LogPolicies(producer_expiration_ms=100))
+    append(bench, producer_id=7, producer_epoch=3, base_sequence=11, count=2)
+    archive_all(bench.journal, bench.logs, 1_000)
+    (stored,) = decode_producers(bench.log.archived.manifest.producers)
+    assert (stored.producer_id, stored.epoch, stored.expected_sequence, stored.last_append_ms) == (7, 3, 13, 1_000)
+    append(bench)
+    archive_all(bench.journal, bench.logs, 5_000)
+    assert list(decode_producers(bench.log.archived.manifest.producers)) == [stored], "nobody asked for producers"
+    append(bench, producer_id=8, producer_epoch=0, base_sequence=0)
+    archive_all(bench.journal, bench.logs, 1_000 + silent_ms)
+    ids = [each.producer_id for each in decode_producers(bench.log.archived.manifest.producers)]
+    assert ids == ([7, 8] if silent_ms < 100 else [8])
+
+
+def test_batches_of_deleted_topics_are_passed_over():
+    bench = Bench()
+    (other,) = bench.logs.create("other", bytes(16), 1)
+    kept = bench.log
+    for bench.log in (other, kept, other, kept):
+        append(bench)
+    bench.logs.delete("other")
+    archive_all(bench.journal, bench.logs)
+    assert kept.archived.manifest.end_offset == 2
+    assert set(bench.archive.known()) == {kept.entry_key}
+
+
+def test_behind_a_damaged_segment_the_log_goes_on_in_a_new_one():
+    bench = Bench()
+    append(bench)
+    append(bench)
+    archive_all(bench.journal, bench.logs)
+    (before,) = bench.log.archived.manifest.segments
+    bench.archive.store.write(log_name("topic-0", 0), [b"x"], before.size_bytes - 1)
+    append(bench)
+    archive_all(bench.journal, bench.logs)
+    first, second = bench.log.archived.manifest.segments
+    assert first == attrs.evolve(before, is_sealed=True)
+    assert (second.base_offset, second.last_offset, second.is_sealed, second.cleanings) == (2, 2, False, 0)
+    assert second.generation > first.generation
+
+
+def test_a_segment_ends_where_its_index_could_not_tell_a_place_any_more(monkeypatch):
+    bench = Bench()
+    size = append(bench)
+    monkeypatch.setattr(index_files, "POSITION_MAX", 2 * size)
+    for _ in range(4):
+        append(bench)
+    archive_all(bench.journal, bench.logs)
+    assert [it.base_offset for it in bench.log.archived.manifest.segments] == [0, 2, 4]
+
+
+class Noted:
+    """A store that says what is written to it, in how many parts, and what is synced together."""
+
+    def __init__(self, store):
+        self._store = store
+        self.written, self.synced = [], []
+
+    def write(self, name, parts, position):
+        self.written.append((name[-4:], sum(map(len, parts)), position))
+        self._store.write(name, parts, position)
+
+    def sync(self, names):
+        self.synced.append(len(names))
+        self._store.sync(names)
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+def test_what_is_held_in_memory_is_written_when_it_is_enough(monkeypatch):
+    bench = Bench()
+    sizes = [append(bench, size=100) for _ in range(7)]
+    monkeypatch.setattr(tested, "BUFFERED_BYTES_MAX", sum(sizes[:3]))
+    bench.archive.store = store = Noted(bench.archive.store)
+    archive_all(bench.journal, bench.logs)
+    logs = [(size, position) for kind, size, position in store.written if kind == ".log"]
+    assert logs == [(sum(sizes[:3]), 0), (sum(sizes[:3]), sum(sizes[:3])), (sizes[6], sum(sizes[:6]))]
+
+
+def test_files_are_synced_some_at_a_time_and_each_once(monkeypatch):
+    monkeypatch.setattr(tested, "FILES_SYNCED_AT_ONCE", 2)
+    bench = Bench(policies=LogPolicies(roll=RollRules(segment_bytes=1)))
+    for _ in range(5):
+        append(bench)
+    bench.archive.store = store = Noted(bench.archive.store)
+    archive_all(bench.journal, bench.logs)
+    assert store.synced[:3] == [2, 2, 1]
+
+
+def test_what_a_start_finds_in_the_archive_already_is_not_taken_over_again():
+    bench = Bench()
+    append(bench)
+    bench.journal.seal()
+    archiver = Archiver(bench.archive, bench.journal)
+    number, edit = archive_some(archiver, bench.logs)
+    assert edit.lsn == 1
+    again = archive_some(archiver, bench.logs)
+    assert again == (number, Edit(1, {}))
+    append(bench)
+    bench.journal.seal()
+    number, edit = archive_some(archiver, bench.logs)
+    assert edit.lsn == 2
+    (manifest,) = edit.partitions.values()
+    assert manifest.end_offset == 2
+    assert [it.last_offset for it in manifest.segments] == [1]

@@ -1,0 +1,58 @@
+"""Indexes in memory: those used last, as many bytes of them as are allowed, each counted once."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.log.archive.damage import DamageRecord, segment_key
+from pipeline_broker.log.archive.index_cache import IndexCache
+from pipeline_broker.log.archive.index_files import IndexBuilder
+from tests.log.archive.chunk_store import ChunkStore
+from tests.log.archive.segments import append_batches, make_batch
+
+FOLDERS = ("a-0", "b-0", "c-0")
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(FOLDERS), st.sampled_from(["grow", "load", "find", "forget"])), max_size=25),
+    st.sampled_from([0, 1, 600, 1300, 1 << 20]),
+)
+def test_the_cache_holds_what_was_used_last_and_counts_each_index_once(steps, bytes_max):
+    store = ChunkStore()
+    cache = IndexCache(store, DamageRecord(), bytes_max)
+    builders = {folder: IndexBuilder(0) for folder in FOLDERS}
+    segments, kept = {}, {}
+
+    def grow(folder):
+        builder = builders[folder]
+        batch = make_batch(builder.last_offset + 1, (5,), 5000)
+        segments[folder] = append_batches(store, folder, builder, [batch], segments.get(folder))
+
+    for folder in FOLDERS:
+        grow(folder)
+    for folder, action in steps:
+        segment = segments[folder]
+        if action == "grow":
+            grow(folder)
+            continue
+        if action == "forget":
+            cache.forget(segment_key(folder, segment))
+            kept.pop(folder, None)
+        elif action == "find":
+            found = cache.find(folder, segment)
+            known = kept.get(folder)
+            assert (found is not None) == (known is not None and known.size_bytes == segment.size_bytes)
+            if known is not None:
+                kept[folder] = kept.pop(folder)
+        else:
+            index = cache.load(folder, segment)
+            assert (index.size_bytes, index.last_offset) == (segment.size_bytes, segment.last_offset)
+            kept.pop(folder, None)
+            kept[folder] = index
+            while sum(it.memory_bytes for it in kept.values()) > bytes_max:
+                del kept[next(iter(kept))]
+        assert len(cache) == len(kept)
+        assert cache.size_bytes == sum(it.memory_bytes for it in kept.values()) <= bytes_max
+    for each in FOLDERS:
+        found = cache.find(each, segments[each])
+        known = kept.get(each)
+        assert (found is not None) == (known is not None and known.size_bytes == segments[each].size_bytes)

@@ -1,0 +1,103 @@
+"""A start reads what was written through a window of any size, from any LSN on, and refuses what no writer wrote."""
+
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.log.entry import JournalEntry
+from pipeline_broker.log.errors import JournalCorrupt
+from pipeline_broker.log.journal import recovery
+from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE, MAGIC, entry_key
+from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.journal.segment import HEADER_SPACE, SPARE_NAME, segment_path, split_position
+from pipeline_broker.records.checksum import crc32c
+from tests.files.memory_file_system import MemoryFileSystem
+
+DATA = Path("/d")
+SEGMENT_BYTES = 9000
+
+
+class Owner:
+    entry_key = entry_key(bytes(16), 0)
+
+
+def opened(files):
+    return Journal.open(DATA, files=files, segment_bytes=SEGMENT_BYTES)
+
+
+def write(journal, *commits):
+    """Each is the bytes of its entries, one behind the other."""
+    for sizes in commits:
+        entries = [JournalEntry(Owner, 0, 0, 0, (bytes([size % 251]) * size,), size) for size in sizes]
+        journal.sync(journal.write(entries))
+
+
+COMMITS = st.lists(st.lists(st.sampled_from([0, 1, 90, 700, 5000]), min_size=1, max_size=4), max_size=8)
+
+
+@given(COMMITS, st.sampled_from([HEADER_SPACE, HEADER_SPACE + 1, 4800, 1 << 20]), st.data())
+def test_a_window_of_any_size_shows_the_same(commits, window_bytes, data):
+    files = MemoryFileSystem()
+    journal = opened(files)
+    assert list(journal.recover()) == []
+    write(journal, *commits)
+    ends = [0, *(end for _, end in journal.sealed())]
+    if data.draw(st.booleans()):
+        files.kill()
+    else:
+        journal.close()
+    archived_lsn = data.draw(st.sampled_from(ends))
+    sizes = [size for sizes in commits for size in sizes]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recovery, "WINDOW_BYTES", window_bytes)
+        journal, found = opened(files), []
+        for key, place, batch in journal.recover(archived_lsn):
+            assert key == Owner.entry_key
+            number, position = split_position(place)
+            stored = files.open(segment_path(DATA / "journal", number)).read(len(batch), position)
+            assert bytes(stored) == bytes(batch)
+            found.append(len(batch))
+        assert found == sizes[archived_lsn:]
+        assert journal.next_lsn == len(sizes)
+        write(journal, [7], [8])
+        journal.close()
+        assert [len(batch) for _, _, batch in opened(files).recover(archived_lsn)] == [*sizes[archived_lsn:], 7, 8]
+
+
+@pytest.mark.parametrize("size_bytes", [300, 4500])
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_frame_with_another_number_of_entries_than_it_says_refuses_the_start(monkeypatch, count, size_bytes):
+    """The window holds all of a small one, and is made larger for the other."""
+    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    write(journal, [size_bytes])
+    path = segment_path(journal.directory, 1)
+    identity = journal._active.identity
+    files.kill()
+    file = files.open(path)
+    body = bytes(file.read(ENTRY_OVERHEAD + size_bytes, HEADER_SPACE + FRAME_HEADER_SIZE))
+    checked = struct.pack("<IIQQQ", len(body), count, identity, 0, 0)
+    file.write([struct.pack("<II", MAGIC, crc32c(checked + body)), checked], HEADER_SPACE)
+    before = bytes(file.read(1 << 20, 0))
+    with pytest.raises(JournalCorrupt, match=rf"{path.name} at {HEADER_SPACE}: "):
+        list(opened(files).recover())
+    assert bytes(file.read(1 << 20, 0)) == before
+
+
+def test_a_spare_without_a_header_is_none():
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    journal.prepare_ahead()
+    assert journal.has_spare
+    files.kill()
+    files.open(journal.directory / SPARE_NAME).write([b"x"], 0)
+    journal = opened(files)
+    list(journal.recover())
+    assert not journal.has_spare
+    assert SPARE_NAME not in files.list_directory(journal.directory)

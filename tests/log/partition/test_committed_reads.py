@@ -1,0 +1,63 @@
+"""Where reads for those who want committed records end, however their batches lie in parts."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
+from pipeline_broker.log.partition.committed_reads import AbortedView, end_of, in_front_of
+from pipeline_broker.log.partition.reading import ColdRead, ReadResult
+from pipeline_broker.records.batch import HEADER_SIZE, read_header
+from tests.log.archive.segments import make_batch
+
+COUNTS = st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["joined", "alone", "split"])), max_size=6)
+"""Of each batch its records, and how it lies: behind the one before, in a part of its own, or in two."""
+
+
+def laid_out(counts):
+    """The batches, and the parts that they are in."""
+    batches, parts, offset = [], [], 0
+    for count, how in counts:
+        batch = make_batch(offset, (1,) * count)
+        batches.append(batch)
+        offset += count
+        if how == "joined" and parts:
+            parts[-1] += batch
+        elif how == "split":
+            parts += [batch[:HEADER_SIZE], batch[HEADER_SIZE:]]
+        else:
+            parts.append(batch)
+    return batches, parts
+
+
+@given(COUNTS, st.booleans())
+def test_a_read_ends_with_the_last_batch_that_begins_in_front_of_an_offset(counts, is_cold):
+    batches, parts = laid_out(counts)
+    ends = [read_header(batch).last_offset + 1 for batch in batches]
+    assert end_of(parts) == (ends[-1] if ends else 0)
+    for end_offset in range((ends[-1] if ends else 0) + 2):
+        expected = b"".join(batch for batch in batches if read_header(batch).base_offset < end_offset)
+        if is_cold:
+            cut = in_front_of(ReadResult(cold=ColdRead(lambda: list(parts), 77)), end_offset)
+            assert (cut.parts, cut.cold.size_bytes) == ([], 77)
+            assert b"".join(cut.cold()) == expected
+        else:
+            cut = in_front_of(ReadResult(list(parts)), end_offset)
+            assert cut.cold is None
+            assert b"".join(cut.parts) == expected
+
+
+def test_aborted_transactions_concern_readers_of_what_lies_between_their_offsets():
+    """And of what lies between: from the marker back to the first batch."""
+    recent = [AbortedTransaction(7, 2, 5), AbortedTransaction(8, 4, 9)]
+    view = AbortedView(None, recent)
+    for offset, end_offset, expected in (
+        (0, 2, []),
+        (0, 3, [7]),
+        (0, 4, [7]),
+        (0, 5, [7, 8]),
+        (5, 6, [7, 8]),
+        (6, 9, [8]),
+        (9, 10, [8]),
+        (10, 20, []),
+    ):
+        assert [it.producer_id for it in view.find(offset, end_offset)] == expected

@@ -1,0 +1,143 @@
+"""From what a member owns to what it is to own: each step, by where it is, what it says, and what others have."""
+
+import pytest
+
+from pipeline_broker.state.groups.consumer.member import CurrentAssignment, MemberState
+from pipeline_broker.state.groups.consumer.reconciliation import Reconciliation
+
+A, B = b"a", b"b"
+STABLE, UNREVOKED, UNRELEASED, _ = MemberState
+OLD, NEW = 5, 7
+"""Epochs of the member and of its target."""
+
+
+def at(state, assigned, revoking=(), epoch=OLD, previous=3):
+    """Topic by topic the partitions, all since epoch 2."""
+    return CurrentAssignment(
+        member_epoch=epoch,
+        previous_epoch=previous,
+        state=state,
+        assigned={topic: dict.fromkeys(partitions, 2) for topic, partitions in dict(assigned).items()},
+        revoking={topic: dict.fromkeys(partitions, 2) for topic, partitions in dict(revoking).items()},
+    )
+
+
+def step(current, target, *, owned=None, taken=(), subscribed=(A, B), changed=False, epoch=NEW):
+    return Reconciliation(
+        current=current,
+        target_epoch=epoch,
+        target={topic: frozenset(partitions) for topic, partitions in target.items()},
+        subscribed=frozenset(subscribed),
+        subscription_changed=changed,
+        owned=None if owned is None else {topic: frozenset(partitions) for topic, partitions in owned.items()},
+        is_taken=lambda topic, partition: (topic, partition) in taken,
+    ).next()
+
+
+def shown(found):
+    """Epochs, state, what is assigned with the epochs since, what is to be given back."""
+    assigned = {topic: dict(sorted(epochs.items())) for topic, epochs in found.assigned.items()}
+    revoking = {topic: sorted(epochs) for topic, epochs in found.revoking.items()}
+    return found.member_epoch, found.previous_epoch, found.state, assigned, revoking
+
+
+ROWS = {
+    "is where it is to be": (at(STABLE, {A: [0]}, epoch=NEW), {A: [0, 1]}, {}, None),
+    "gets what is free": (at(STABLE, {}), {A: [0, 1]}, {}, (NEW, OLD, STABLE, {A: {0: NEW, 1: NEW}}, {})),
+    "keeps what it has since then": (
+        at(STABLE, {A: [0]}),
+        {A: [0, 1]},
+        {},
+        (NEW, OLD, STABLE, {A: {0: 2, 1: NEW}}, {}),
+    ),
+    "waits for what others have": (
+        at(STABLE, {A: [0]}),
+        {A: [0, 1], B: [0, 1]},
+        {"taken": {(A, 1), (B, 0)}},
+        (NEW, OLD, UNRELEASED, {A: {0: 2}, B: {1: NEW}}, {}),
+    ),
+    "still waits": (
+        at(UNRELEASED, {A: [0]}, epoch=NEW),
+        {A: [0, 1]},
+        {"taken": {(A, 1)}},
+        (NEW, NEW, UNRELEASED, {A: {0: 2}}, {}),
+    ),
+    "waits no more": (
+        at(UNRELEASED, {A: [0]}, epoch=NEW),
+        {A: [0, 1]},
+        {},
+        (NEW, NEW, STABLE, {A: {0: 2, 1: NEW}}, {}),
+    ),
+    "gives back first": (
+        at(STABLE, {A: [0, 1], B: [0]}),
+        {A: [0, 2]},
+        {},
+        (OLD, OLD, UNREVOKED, {A: {0: 2}}, {A: [1], B: [0]}),
+    ),
+    "has given back already": (
+        at(STABLE, {A: [0, 1]}),
+        {A: [0, 2]},
+        {"owned": {A: [0], B: [9]}},
+        (NEW, OLD, STABLE, {A: {0: 2, 2: NEW}}, {}),
+    ),
+    "still owns what it is to give back": (at(UNREVOKED, {A: [0]}, {A: [1]}), {A: [0]}, {"owned": {A: [1]}}, None),
+    "says nothing of what it owns": (at(UNREVOKED, {A: [0]}, {A: [1]}), {A: [0]}, {}, None),
+    "says that it has given back": (
+        at(UNREVOKED, {A: [0]}, {A: [1], B: [3]}),
+        {A: [0]},
+        {"owned": {A: [0]}},
+        (NEW, OLD, STABLE, {A: {0: 2}}, {}),
+    ),
+    "owns nothing": (at(UNREVOKED, {A: [0]}, {A: [1]}), {A: [0]}, {"owned": {}}, (NEW, OLD, STABLE, {A: {0: 2}}, {})),
+    "is to own nothing of what it does not subscribe to": (
+        at(STABLE, {A: [0]}),
+        {A: [0], B: [0]},
+        {"subscribed": [B]},
+        (OLD, OLD, UNREVOKED, {}, {A: [0]}),
+    ),
+    "gives a topic back at once when it leaves it": (
+        at(STABLE, {A: [0], B: [1]}, epoch=NEW),
+        {A: [0], B: [1]},
+        {"subscribed": [B], "changed": True},
+        (NEW, NEW, UNREVOKED, {B: {1: 2}}, {A: [0]}),
+    ),
+    "gives it back beside what it was asked for": (
+        at(UNREVOKED, {A: [0], B: [1]}, {A: [7], B: [8]}),
+        {A: [0], B: [1]},
+        {"subscribed": [B], "changed": True},
+        (OLD, OLD, UNREVOKED, {B: {1: 2}}, {A: [0, 7], B: [8]}),
+    ),
+    "has given it back already": (
+        at(STABLE, {A: [0], B: [1]}, epoch=NEW),
+        {A: [0], B: [1]},
+        {"subscribed": [B], "changed": True, "owned": {B: [1]}},
+        (NEW, NEW, STABLE, {B: {1: 2}}, {}),
+    ),
+    "leaves a topic that it has nothing of": (
+        at(STABLE, {B: [1]}, epoch=NEW),
+        {B: [1]},
+        {"subscribed": [B], "changed": True},
+        None,
+    ),
+    "left a topic before, and is asked with the next target": (
+        at(STABLE, {A: [0]}, epoch=NEW),
+        {A: [0]},
+        {"subscribed": [B]},
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("current", "target", "more", "expected"), ROWS.values(), ids=ROWS)
+def test_a_member_that(current, target, more, expected):
+    found = step(current, target, **more)
+    if expected is None:
+        assert found is current
+    else:
+        assert shown(found) == expected
+
+
+def test_where_epochs_are_the_same_a_member_that_is_stable_asks_for_nothing():
+    current = at(STABLE, {A: [0]}, epoch=NEW)
+    assert step(current, {A: [0, 1]}, epoch=NEW) is current
+    assert step(current, {A: [0, 1]}, epoch=NEW + 1).member_epoch == NEW + 1
