@@ -160,7 +160,7 @@ def test_a_share_group_moves_on_with_each_member_that_comes_also_with_one_that_r
 
 
 def test_a_group_of_another_kind_that_is_being_deleted_is_in_nobodys_way():
-    driver = Outsider.of("consumer")
+    driver = Outsider.of("classic")
     driver.expire(None)
     driver.hold = True
     assert driver.delete() is ErrorCode.NONE
