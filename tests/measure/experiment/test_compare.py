@@ -176,7 +176,7 @@ def test_a_comparison_tells_its_runs_seed_and_time_before_it_starts(profile, run
     monkeypatch.setattr(compare_module, "has_confluent", lambda: True)
     run_compare(CompareOptions(tmp_path / "out", Request(profile=profile)))
     missing, announced = capsys.readouterr().err.splitlines()
-    assert missing.endswith("none.csv.gz is missing, which comes with the repository only: the replay is left out")
+    assert missing == "the replay of departures is left out: its events come with the repository, not with the package"
     assert re.fullmatch(rf"{runs} runs, seed \d+, about \d+ min, then the report", announced)
     run_compare(CompareOptions(tmp_path / "out", Request(profile=profile), seed=77), with_report=False)
     assert re.fullmatch(rf"{runs} runs, seed 77, about \d+ min", capsys.readouterr().err.splitlines()[1])
