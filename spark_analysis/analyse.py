@@ -16,6 +16,7 @@ from spark_analysis.figures import gather
 from spark_analysis.location import Location, local_path
 from spark_analysis.report.page import render
 from spark_analysis.run import RAW_FOLDER, TRACES_FOLDER, load_run
+from spark_analysis.run_quality import run_quality
 from spark_analysis.session import spark_session
 from spark_analysis.summary import Comparison
 from spark_analysis.summary_json import summary as summary_of
@@ -40,7 +41,7 @@ def analyse(
     parquet: bool = True,
     prices: Prices = Prices(),  # noqa: B008 - frozen
 ) -> str:
-    """Do it all; returns the verdict.
+    """Do it all; returns the verdict and how far it can be trusted.
 
     Args:
         directory: what `compare --out` was given: a path of this machine, or an address that Spark reads.
@@ -82,7 +83,7 @@ def report(
     progress: Callable[[int, int], None] = lambda _done, _total: None,
     prices: Prices = Prices(),  # noqa: B008 - frozen
 ) -> str:
-    """Write the derived tables, `summary.json` and `report.html` from the Parquet traces; returns the verdict."""
+    """Write the derived tables, `summary.json` and `report.html` from the Parquet traces; returns what `write` does."""
     place = directory if isinstance(directory, Location) else Location(spark, directory)
     run = load_run(place)
     comparison = Comparison(gather(run, progress), prices)
@@ -91,9 +92,9 @@ def report(
 
 
 def write(place: Location, comparison: Comparison) -> str:
-    """Write `summary.json` and `report.html` from what Spark found out; returns the verdict."""
+    """Write `summary.json` and `report.html` from what Spark found out; returns what a terminal is told."""
     found = summary_of(comparison)
     summary = json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False)
     (place / SUMMARY_FILE).write_text(summary + "\n")
     (place / REPORT_FILE).write_text(render(comparison, str(place)))
-    return str(found["verdict"])
+    return f"{found['verdict']}\n{run_quality(comparison).sentence}"

@@ -31,6 +31,11 @@ class Light(enum.IntEnum):
     POOR = 2
 
 
+WORDS: Final = {
+    Light.GOOD: "Good run",
+    Light.FAIR: "Fair run",
+    Light.POOR: "Poor run: do not decide by it",
+}
 _WIDTHS: Final = (1.5, 2.0)
 _LOADS_A_CORE: Final = (0.25, 0.75)
 _STEAL_SHARES: Final = (0.01, 0.05)
@@ -61,6 +66,12 @@ class RunQuality:
     def reasons(self) -> list[str]:
         """What is said of the measures that are as bad as the light."""
         return [measure.said for measure in self.measures if measure.light is self.light]
+
+    @property
+    def sentence(self) -> str:
+        """The light in words, and why, for a terminal."""
+        why = "; ".join(self.reasons)
+        return f"{WORDS[self.light]}. {why[0].upper()}{why[1:]}."
 
 
 def run_quality(comparison: Comparison) -> RunQuality:

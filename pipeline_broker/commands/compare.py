@@ -173,6 +173,7 @@ def compare(
     from pipeline_broker.measure.experiment.compare import (  # noqa: PLC0415 - Trio
         ClientError,
         CompareOptions,
+        alone_in,
         ensure_report,
         run_compare,
         run_report,
@@ -183,16 +184,17 @@ def compare(
     try:
         if not no_report:
             ensure_report()
-        if sweep_file is not None:
-            results = _run_sweep(sweep_file, out, how)
-        else:
-            others = (*(KAFKA_MODES if with_kafka else ()), *((OTHER_BROKER,) if how.against else ()))
-            asked = Request(**given, others=others, on_store=how.store is not None)
-            results = run_compare(CompareOptions(out, asked, how, seed), with_report=not no_report)
+        with alone_in(out):
+            if sweep_file is not None:
+                results = _run_sweep(sweep_file, out, how)
+            else:
+                others = (*(KAFKA_MODES if with_kafka else ()), *((OTHER_BROKER,) if how.against else ()))
+                asked = Request(**given, others=others, on_store=how.store is not None)
+                results = run_compare(CompareOptions(out, asked, how, seed), with_report=not no_report)
+            if not no_report:
+                raise click.exceptions.Exit(run_report(out, put_price, get_price))
     except (ExperimentError, ClientError) as error:
         raise click.ClickException(str(error)) from None
-    if not no_report:
-        raise click.exceptions.Exit(run_report(out, put_price, get_price))
     click.echo(f"\n{sentence(results)}")  # the analysis would have said its own
 
 

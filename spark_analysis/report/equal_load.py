@@ -136,7 +136,9 @@ def _ratio_table(comparison: Comparison, found: Sequence[EqualLoad]) -> Markup:
         ratio = each.ratios.get("p99")
         broken = [side for side in each.sides if side.mode in (zero, one) and not side.kept_pace]
         finding = (
-            f"{broken[0].mode} did not keep the pace"
+            "neither kept the pace"
+            if len(broken) > 1
+            else f"{broken[0].mode} did not keep the pace"
             if broken
             else "too few samples"
             if ratio is None

@@ -26,7 +26,7 @@ from spark_analysis.report.common import (
 )
 from spark_analysis.report.markup import NOTHING, Markup, details, element, paragraph, section, table, text
 from spark_analysis.report.method import command
-from spark_analysis.run_quality import Light, run_quality
+from spark_analysis.run_quality import WORDS, Light, run_quality
 from spark_analysis.words import OTHER_NAMES, full_name, milliseconds, ordinary, persecond
 
 if TYPE_CHECKING:
@@ -37,11 +37,6 @@ if TYPE_CHECKING:
 
 LOADS_SHOWN_MAX: Final = 24
 """A sweep of more loads has them folded: what somebody reads who has a minute is no list of hundreds."""
-_LIGHT_WORDS: Final = {
-    Light.GOOD: "Good run",
-    Light.FAIR: "Fair run",
-    Light.POOR: "Poor run: do not decide by it",
-}
 
 
 def summary(comparison: Comparison) -> Markup:
@@ -65,13 +60,17 @@ def _question(comparison: Comparison) -> str:
 
 def _light(comparison: Comparison) -> Markup:
     quality = run_quality(comparison)
-    head = element("b", text(_LIGHT_WORDS[quality.light]))
+    head = element("b", text(WORDS[quality.light]))
     why = "; ".join(quality.reasons)
     parts = [element("p", head, text(f" \N{EN DASH} {why}."))]
     if quality.light is Light.POOR:
         again = element("code", text(command(comparison)))
         parts.append(
-            element("p", text("Repeat it while nothing else runs on this machine, or with a higher --rounds: "), again)
+            element(
+                "p",
+                text("Repeat it while nothing else runs on this machine, or with a higher --rounds than this one: "),
+                again,
+            )
         )
     noise = noise_sentence(comparison)
     if not any(noise.rstrip(".") in reason for reason in quality.reasons):

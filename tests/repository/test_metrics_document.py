@@ -29,3 +29,11 @@ def test_the_metrics_of_a_broker_in_use_are_those_of_the_document(broker_process
     assert kinds == {name: kind for name, kind in documented.items() if name not in WITHOUT_VALUE}
     assert names_in_kafka == {name: in_kafka[name] for name in in_kafka if name not in WITHOUT_VALUE}
     assert documented.keys() >= WITHOUT_VALUE
+
+
+def test_what_an_operator_watches_is_a_metric_of_the_document():
+    watched = set(
+        re.findall(r"\b(?:kafka|pipeline_broker)_\w+", (ROOT / "docs/operating.md").read_text(encoding="utf-8"))
+    )
+    assert len(watched) > 5
+    assert watched <= set(re.findall(r"^\| `(\w+)` \|", DOCUMENT, re.MULTILINE))

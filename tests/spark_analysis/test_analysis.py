@@ -280,6 +280,7 @@ def test_a_mode_compared_with_itself_has_one_cell_over_both_sides(synthetic, spa
     assert verdict.startswith("pipelined against itself on this machine: 1.24x (1.24x to 1.24x)")
     assert "0 of 1 intervals hold 1 (19 of 20 should), 1 would be called different" in verdict
     assert "the ratio farthest from 1 is 1.24x" in verdict
+    assert verdict.splitlines()[-1].startswith("Poor run: do not decide by it. ")
     assert "against itself" in (tmp_path / "report.html").read_text()
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from spark_analysis.interval import Ratio, ratio_interval
 from spark_analysis.multiplicity import corrected, holm
+from spark_analysis.report.common import forest
 from tests.spark_analysis import made
 
 LOADS = 20
@@ -73,6 +74,19 @@ def test_a_load_that_is_beyond_chance_alone_is_not_called_among_many():
     assert (among.value, among.low) == (alone.value, alone.low)
     assert among.low > 1
     assert not among.above
+
+
+@pytest.mark.parametrize(
+    ("low", "chance", "said"),
+    [
+        (0.9, 0.2, "not beyond chance: 0.90x to 2.2x"),
+        (1.1, 0.2, "beyond chance alone, not among so many: 1.10x to 2.2x"),
+        (1.1, 0.01, "1.50x (1.10x to 2.2x)"),
+    ],
+)
+def test_a_drawing_says_which_ratio_is_beyond_chance_alone(low, chance, said):
+    drawn = forest("p99", [("a load", Ratio(1.5, low, 2.2, 5, chance=0.01, corrected=chance))], "")
+    assert f">{said}<" in drawn
 
 
 def test_experiments_are_families_of_their_own():

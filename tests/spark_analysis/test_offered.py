@@ -11,6 +11,7 @@ from spark_analysis.convert import convert
 from spark_analysis.decision import UNDECIDED, decisions
 from spark_analysis.figures import gather
 from spark_analysis.offered import ANSWERED_SHARE_MIN, LATE_MS_MAX
+from spark_analysis.report.page import render
 from spark_analysis.summary import Comparison
 from tests.spark_analysis import made
 
@@ -125,3 +126,16 @@ def test_a_side_that_kept_no_pace_at_all_is_one_sentence():
     (decision,) = [each for each in decisions(comparison) if each.subject == "Latency at equal load"]
     assert decision.answer == UNDECIDED
     assert decision.lines == ("classic did not keep the pace of any of the 2 loads, so its latency is not quoted.",)
+
+
+@pytest.mark.parametrize(
+    ("zero", "one", "said"),
+    [
+        (9000.0, 0.0, "classic did not keep the pace"),
+        (0.0, 9000.0, "pipelined did not keep the pace"),
+        (9000.0, 9000.0, "neither kept the pace"),
+    ],
+)
+def test_the_table_of_ratios_names_who_did_not_keep_the_pace(zero, one, said):
+    page = render(made.comparison(ladder(zero={"late_us": zero}, one={"late_us": one})), "out")
+    assert f"<td>{said}</td>" in page

@@ -73,6 +73,11 @@ def test_nothing_sticks_out_and_all_text_can_be_read(driver, path, width, scheme
     show(driver, path, width, scheme)
     sizes = driver.execute_script("const d = document.documentElement; return [d.scrollWidth, d.clientWidth]")
     assert sizes == [width, width] or sizes[0] <= sizes[1] <= width
+    cut = driver.execute_script(
+        "return [...document.querySelectorAll('.scroll caption')].filter(caption =>"
+        "caption.getBoundingClientRect().width > caption.closest('.scroll').clientWidth + 1).map(c => c.textContent)"
+    )
+    assert cut == [], "captions that end where only a scrolled table shows them"
     texts = driver.execute_script(COLOURS)
     assert len(texts) > 200
     weak = {(front, back, text) for front, back, text in texts if contrast(front, back) < CONTRAST_MIN}

@@ -49,6 +49,12 @@ def test_the_light_is_the_worst_measure_and_says_why(changed, light, reason):
     assert any(said.startswith(reason) for said in found.reasons)
 
 
+def test_a_terminal_is_told_not_to_decide_by_a_poor_run():
+    assert quality(machine={**QUIET, "load_average_before": 5.0}).sentence == (
+        "Poor run: do not decide by it. Load average 5.0 on 2 cores before the first run."
+    )
+
+
 def test_only_the_load_before_the_experiment_counts():
     """Later runs have the load that the experiment makes itself."""
     runs = made.pairs(made.load(1), [3.0, 3.1, 3.0])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipeline_broker.commands.cluster.arguments import Command, as_json_option, with_options
-from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
+from pipeline_broker.commands.cluster.reach import ClientCommand, ClientCommands, Reach, reaching
 from pipeline_broker.commands.cluster.shown import print_json, print_table
 
 if TYPE_CHECKING:
@@ -103,11 +103,12 @@ def _selecting(function: Command) -> Command:
 
 
 @click.group(
+    cls=ClientCommands,
     epilog="""\b
 Examples:
   pipeline-broker acls list --topic orders
   pipeline-broker acls add --allow-principal User:ada --producer --topic orders
-  pipeline-broker acls delete --principal User:ada"""
+  pipeline-broker acls delete --principal User:ada""",
 )
 def acls() -> None:
     """List, add and delete access rules of any Kafka cluster (kafka-acls)."""

@@ -12,7 +12,7 @@ import click
 
 from pipeline_broker.commands.cluster.arguments import as_json_option
 from pipeline_broker.commands.cluster.completing import complete_topics
-from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
+from pipeline_broker.commands.cluster.reach import ClientCommand, ClientCommands, Reach, reaching
 from pipeline_broker.commands.cluster.shown import print_json, print_table
 
 if TYPE_CHECKING:
@@ -22,10 +22,11 @@ __all__ = ["cluster"]
 
 
 @click.group(
+    cls=ClientCommands,
     epilog="""\b
 Examples:
   pipeline-broker cluster describe
-  pipeline-broker cluster log-dirs --topic orders"""
+  pipeline-broker cluster log-dirs --topic orders""",
 )
 def cluster() -> None:
     """Show the brokers of any Kafka cluster and their disks (kafka-cluster, kafka-log-dirs)."""

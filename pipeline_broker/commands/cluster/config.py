@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pipeline_broker.commands.cluster.arguments import as_json_option
-from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
+from pipeline_broker.commands.cluster.reach import ClientCommand, ClientCommands, Reach, reaching
 from pipeline_broker.commands.cluster.shown import print_json, print_table
 from pipeline_broker.commands.load import Setting as SettingType
 
@@ -30,6 +30,7 @@ _default = click.option(
 
 
 @click.group(
+    cls=ClientCommands,
     epilog="""\b
 Examples:
   pipeline-broker config get topic orders
@@ -37,7 +38,7 @@ Examples:
   pipeline-broker config delete topic orders retention.ms
   pipeline-broker config get broker 1 num.io.threads
   pipeline-broker config set broker --default log.retention.hours=24
-  pipeline-broker config set client billing producer_byte_rate=1048576"""
+  pipeline-broker config set client billing producer_byte_rate=1048576""",
 )
 def config() -> None:
     """Read and change settings of topics, brokers and groups, and quotas, of any Kafka cluster.

@@ -13,7 +13,7 @@ import click
 
 from pipeline_broker.commands.cluster.arguments import as_json_option, is_wanted, partitions_of, place_of
 from pipeline_broker.commands.cluster.completing import complete_groups
-from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
+from pipeline_broker.commands.cluster.reach import ClientCommand, ClientCommands, Reach, reaching
 from pipeline_broker.commands.cluster.shown import print_json, print_table
 
 if TYPE_CHECKING:
@@ -37,13 +37,14 @@ _groups = click.argument("groups", nargs=-1, required=True, metavar="GROUP...", 
 
 
 @click.group(
+    cls=ClientCommands,
     epilog="""\b
 Examples:
   pipeline-broker groups list --state Stable
   pipeline-broker groups describe billing
   pipeline-broker groups reset-offsets billing --topic orders --to @2026-08-01T00:00
   pipeline-broker groups reset-offsets billing --to earliest --execute
-  pipeline-broker groups delete billing"""
+  pipeline-broker groups delete billing""",
 )
 def groups() -> None:
     """List, describe and delete groups of any Kafka cluster, and reset their offsets."""

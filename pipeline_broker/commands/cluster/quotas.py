@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipeline_broker.commands.cluster.arguments import Command, as_json_option, with_options
-from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
+from pipeline_broker.commands.cluster.reach import ClientCommand, ClientCommands, Reach, reaching
 from pipeline_broker.commands.cluster.shown import print_json, print_table
 from pipeline_broker.commands.load import Setting as SettingType
 
@@ -56,12 +56,13 @@ def _of_entity(function: Command) -> Command:
 
 
 @click.group(
+    cls=ClientCommands,
     epilog="""\b
 Examples:
   pipeline-broker quotas list
   pipeline-broker quotas set --client billing producer_byte_rate=1048576
   pipeline-broker quotas set --user ada --client-defaults request_percentage=50
-  pipeline-broker quotas delete --client billing"""
+  pipeline-broker quotas delete --client billing""",
 )
 def quotas() -> None:
     """List, set and delete quotas of users, clients and addresses of any Kafka cluster (kafka-configs)."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pipeline_broker.client.cluster import Cluster
     from pipeline_broker.client.security import ClientSecurity
 
-__all__ = ["BOOTSTRAP_DEFAULT", "EXIT_INTERRUPTED", "Addresses", "ClientCommand", "Reach", "reaching"]
+__all__ = ["BOOTSTRAP_DEFAULT", "EXIT_INTERRUPTED", "Addresses", "ClientCommand", "ClientCommands", "Reach", "reaching"]
 
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 BOOTSTRAP_PROPERTY = "bootstrap.servers"
@@ -34,6 +34,7 @@ PORT_DEFAULT = 9092
 TIMEOUT_S_DEFAULT = 30.0
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
+_SENTENCE_MAX = 1000
 _ENVIRONMENT = "PIPELINE_BROKER_"
 
 Result = TypeVar("Result")
@@ -189,6 +190,17 @@ class ClientCommand(click.Command):
             raise click.exceptions.Exit(0) from None
         else:
             return result
+
+
+class ClientCommands(click.Group):
+    """Commands about one subject; their group's help has the whole sentence about each, which click would cut off."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        """List the commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, command.get_short_help_str(_SENTENCE_MAX)) for name, command in sorted(self.commands.items())]
+            )
 
 
 def _forget_output() -> None:

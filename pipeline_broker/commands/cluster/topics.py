@@ -13,7 +13,7 @@ import click
 
 from pipeline_broker.commands.cluster.arguments import as_json_option, is_wanted
 from pipeline_broker.commands.cluster.completing import complete_topics
-from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
+from pipeline_broker.commands.cluster.reach import ClientCommand, ClientCommands, Reach, reaching
 from pipeline_broker.commands.cluster.shown import print_json, print_table
 from pipeline_broker.commands.load import Setting
 
@@ -30,13 +30,14 @@ _config = click.option(
 
 
 @click.group(
+    cls=ClientCommands,
     epilog="""\b
 Examples:
   pipeline-broker topics list 'orders*' --long
   pipeline-broker topics create orders --partitions 6 --config cleanup.policy=compact
   pipeline-broker topics describe orders --json
   pipeline-broker topics alter orders --partitions 12 --config retention.ms=86400000
-  pipeline-broker topics delete orders"""
+  pipeline-broker topics delete orders""",
 )
 def topics() -> None:
     """List, describe, create, alter and delete topics of any Kafka cluster."""

@@ -14,7 +14,7 @@ import click
 
 from pipeline_broker.commands.cluster.arguments import PARTITION_MAX, as_json_option
 from pipeline_broker.commands.cluster.completing import complete_topics
-from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
+from pipeline_broker.commands.cluster.reach import ClientCommand, ClientCommands, Reach, reaching
 from pipeline_broker.commands.cluster.shown import print_json, print_table
 
 if TYPE_CHECKING:
@@ -34,12 +34,13 @@ _partition = click.IntRange(0, PARTITION_MAX)
 
 
 @click.group(
+    cls=ClientCommands,
     epilog="""\b
 Examples:
   pipeline-broker transactions list --state Ongoing
   pipeline-broker transactions describe transfers-1
   pipeline-broker transactions find-hanging
-  pipeline-broker transactions abort orders 0 --start-offset 1200"""
+  pipeline-broker transactions abort orders 0 --start-offset 1200""",
 )
 def transactions() -> None:
     """List and describe transactions of any Kafka cluster, find and end those that hang (kafka-transactions)."""

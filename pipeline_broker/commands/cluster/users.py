@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pipeline_broker.commands.cluster.arguments import as_json_option
-from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
+from pipeline_broker.commands.cluster.reach import ClientCommand, ClientCommands, Reach, reaching
 from pipeline_broker.commands.cluster.shown import print_json, print_table
 
 if TYPE_CHECKING:
@@ -36,12 +36,13 @@ _mechanisms = click.option(
 
 
 @click.group(
+    cls=ClientCommands,
     epilog="""\b
 Examples:
   pipeline-broker users list
   pipeline-broker users set ada
   pipeline-broker users set ada --mechanism SCRAM-SHA-512 --password-file /run/secrets/ada
-  pipeline-broker users delete ada"""
+  pipeline-broker users delete ada""",
 )
 def users() -> None:
     """List users of any Kafka cluster who log in with SCRAM, set their passwords, delete them (kafka-configs)."""

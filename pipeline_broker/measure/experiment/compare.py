@@ -4,11 +4,14 @@ Rules of this file: what an earlier experiment left in the same folder is remove
 verdict and page to stdout.
 """
 
+import contextlib
+import fcntl
 import importlib.util
+import os
 import random
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -73,7 +76,7 @@ def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results
             found = read_departures(DEFAULT_DATA, busiest_week_only=not profile.replay_whole_year)
             departures = stretches(found, request.replay_rounds)
         else:
-            say(f"{DEFAULT_DATA} is missing, which comes with the repository only: the replay is left out")
+            say("the replay of departures is left out: its events come with the repository, not with the package")
             request = attrs.evolve(request, with_replay=False)
     if set(request.others) & set(KAFKA_MODES):
         fetch_jars()  # before anything else: it may take minutes, or fail
@@ -125,6 +128,25 @@ def run_report(out: Path, put_price: float, get_price: float) -> int:
     return subprocess.call(python_module("spark_analysis", str(out), *prices), env=python_environment())  # noqa: S603 - our own module
 
 
+@contextlib.contextmanager
+def alone_in(out: Path) -> Iterator[None]:
+    """Keep other experiments out of the folder, each of which would replace what the other has measured.
+
+    Raises:
+        ExperimentError: one is at work there.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ExperimentError(f"another experiment is at work in {out}: choose another --out") from None
+        yield
+    finally:
+        os.close(descriptor)  # and with it the lock
+
+
 def empty_output(out: Path) -> RawFolder:
     """The raw folder of this experiment, without what an earlier one has left."""
     out.mkdir(parents=True, exist_ok=True)
@@ -141,6 +163,7 @@ __all__ = [
     "ClientError",
     "CompareOptions",
     "ExperimentError",
+    "alone_in",
     "empty_output",
     "ensure_report",
     "run_compare",

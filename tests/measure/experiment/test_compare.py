@@ -20,7 +20,7 @@ from pipeline_broker.measure.experiment.broker_process import (
     python_module,
     running,
 )
-from pipeline_broker.measure.experiment.compare import CompareOptions, run_compare
+from pipeline_broker.measure.experiment.compare import CompareOptions, alone_in, run_compare
 from pipeline_broker.measure.experiment.fleet import HowBrokersStart
 from pipeline_broker.measure.experiment.plan import PROFILES, Profile, Request
 from pipeline_broker.measure.experiment.raw import RawFolder
@@ -176,7 +176,7 @@ def test_a_comparison_tells_its_runs_seed_and_time_before_it_starts(profile, run
     monkeypatch.setattr(compare_module, "has_confluent", lambda: True)
     run_compare(CompareOptions(tmp_path / "out", Request(profile=profile)))
     missing, announced = capsys.readouterr().err.splitlines()
-    assert missing.endswith("none.csv.gz is missing, which comes with the repository only: the replay is left out")
+    assert missing == "the replay of departures is left out: its events come with the repository, not with the package"
     assert re.fullmatch(rf"{runs} runs, seed \d+, about \d+ min, then the report", announced)
     run_compare(CompareOptions(tmp_path / "out", Request(profile=profile), seed=77), with_report=False)
     assert re.fullmatch(rf"{runs} runs, seed 77, about \d+ min", capsys.readouterr().err.splitlines()[1])
@@ -247,3 +247,18 @@ def test_a_comparison_whose_report_cannot_be_made_says_so_before_it_runs(tmp_pat
         "Error: the report needs no_such_spark: pip install 'pipeline-broker[spark]', or --no-report\n",
     )
     assert not (tmp_path / "out").exists()
+
+
+def test_two_experiments_are_not_at_work_in_one_folder(tmp_path):
+    kept = tmp_path / "raw" / "run-00001"
+    kept.mkdir(parents=True)
+    arguments = ["--out", str(tmp_path), "--no-report", "--in-flight", "1"]
+    with alone_in(tmp_path):
+        result = CliRunner().invoke(compare, arguments)
+    assert (result.exit_code, result.stderr) == (
+        1,
+        f"Error: another experiment is at work in {tmp_path}: choose another --out\n",
+    )
+    assert kept.exists()
+    with alone_in(tmp_path):
+        pass  # the one before has left it
