@@ -20,8 +20,12 @@ __all__ = ["TookTooLongError", "run_bounded"]
 
 Result = TypeVar("Result")
 
-MEET_SECONDS_MAX = 5.0
-"""How long a thread waits for an exception that is on its way to it."""
+MEETINGS, MEETING_SECONDS = 5, 0.001
+"""How often a thread at the end of its work looks for an exception that is on its way: it is met where the thread gets
+the interpreter again."""
+AGAIN_SECONDS = 0.1
+"""Between two exceptions for the same work: one that is met in a finalizer is printed there, and lost."""
+AGAIN_SECONDS_MAX = 600.0
 
 
 class TookTooLongError(Exception):
@@ -33,7 +37,7 @@ class _EndWork(BaseException):
 
 
 class _Work:
-    """One piece of work, ended at most once."""
+    """One piece of work, and its end before its time."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self._work = work
@@ -43,42 +47,47 @@ class _Work:
 
     def run(self) -> Any:
         """In the thread."""
-        try:
-            return self._run()
-        except _EndWork:
-            raise TookTooLongError from None
-
-    def _run(self) -> Any:
         with self._lock:
             if self._is_ended:
                 raise TookTooLongError
             self._thread_id = threading.get_ident()
         try:
-            result = self._work()
+            try:
+                return self._work()
+            finally:
+                self._leave()
         except _EndWork:
-            raise
-        except BaseException:
             self._leave()
-            raise
-        self._leave()
-        return result
+            raise TookTooLongError from None
 
     def _leave(self) -> None:
         """Let an exception that is on its way come here, and not into what this thread does next."""
-        with self._lock:
-            is_on_its_way = self._is_ended
-            self._thread_id = None
-        deadline = time.monotonic() + MEET_SECONDS_MAX
-        while is_on_its_way and time.monotonic() < deadline:
-            time.sleep(0.001)
+        while True:
+            try:
+                with self._lock:
+                    self._thread_id = None
+                for _ in range(MEETINGS if self._is_ended else 0):
+                    time.sleep(MEETING_SECONDS)
+            except _EndWork:
+                continue
+            return
 
-    def end(self) -> None:
-        """From another thread, once."""
+    def end(self) -> bool:
+        """From another thread; whether the work is going on, and has to be ended again if it does not notice."""
         with self._lock:
             self._is_ended = True
-            if self._thread_id is not None:
-                thread_id = ctypes.c_ulong(self._thread_id)
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread_id, ctypes.py_object(_EndWork))
+            if self._thread_id is None:
+                return False
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread_id), ctypes.py_object(_EndWork))
+            return True
+
+    def end_at_last(self) -> None:
+        """The same again until it is over, in a thread: the loop may end before the work does."""
+        deadline = time.monotonic() + AGAIN_SECONDS_MAX
+        while time.monotonic() < deadline:
+            time.sleep(AGAIN_SECONDS)
+            if not self.end():
+                return
 
 
 async def run_bounded(work: Callable[[], Result], seconds_max: float, threads: trio.CapacityLimiter) -> Result:
@@ -96,7 +105,8 @@ async def run_bounded(work: Callable[[], Result], seconds_max: float, threads: t
         try:
             result: Result = await trio.to_thread.run_sync(piece.run, abandon_on_cancel=True, limiter=threads)
         except trio.Cancelled:
-            piece.end()
+            if piece.end():
+                threading.Thread(target=piece.end_at_last, name="end of work", daemon=True).start()
             raise
         return result
     raise TookTooLongError

@@ -48,6 +48,30 @@ def test_work_that_takes_too_long_is_ended_and_gives_its_thread_back():
     run(main)
 
 
+def test_work_that_loses_the_first_exception_is_ended_by_a_further_one():
+    """As a finalizer does that runs at that moment; also behind the end of the loop."""
+    lost, ended = [], threading.Event()
+
+    def work():
+        try:
+            while len(lost) < 2:
+                try:
+                    busy()
+                except BaseException as error:  # noqa: BLE001 - as a finalizer
+                    lost.append(error)
+            busy()
+        finally:
+            ended.set()
+
+    async def main():
+        with pytest.raises(TookTooLongError):
+            await run_bounded(work, 0.05, trio.CapacityLimiter(1))
+
+    run(main)
+    assert ended.wait(FOREVER_SECONDS / 2)
+    assert len(lost) == 2
+
+
 def test_work_whose_client_is_gone_is_ended_too():
     async def main():
         threads = trio.CapacityLimiter(1)
