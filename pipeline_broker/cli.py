@@ -52,6 +52,10 @@ COMMANDS = {
 """Command name: the module that defines it under that name, and its line in the help."""
 
 
+_NO_ARGUMENTS: type[Exception] | tuple[()] = getattr(click.exceptions, "NoArgsIsHelpError", ())
+"""Older versions of click than 8.2 do not have it: they show the help themselves."""
+
+
 class Refused(click.ClickException):
     """What the user asked for cannot be done; one line says why."""
 
@@ -93,6 +97,8 @@ class LazyGroup(click.Group):
         except ConfigError as error:
             raise Refused(str(error)) from None
         except click.UsageError as error:
+            if isinstance(error, _NO_ARGUMENTS):  # it shows the help of a subject
+                raise
             raise Refused(error.format_message()) from None
 
     def resolve_command(

@@ -193,14 +193,24 @@ class ClientCommand(click.Command):
 
 
 class ClientCommands(click.Group):
-    """Commands about one subject; their group's help has the whole sentence about each, which click would cut off."""
+    """Commands about one subject, whose help and errors say more than click's own."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        """List the commands."""
+        """List the commands with a whole sentence about each, which click would cut off."""
         with formatter.section("Commands"):
             formatter.write_dl(
                 [(name, command.get_short_help_str(_SENTENCE_MAX)) for name, command in sorted(self.commands.items())]
             )
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; where there is none, name all, which are few."""
+        if args[0] not in self.commands:
+            ctx.fail(
+                f"there is no command {args[0]!r} for {ctx.info_name}; there are {', '.join(sorted(self.commands))}"
+            )
+        return super().resolve_command(ctx, args)
 
 
 def _forget_output() -> None:

@@ -27,3 +27,14 @@ def test_a_subject_tells_of_each_command_in_a_whole_sentence(subject):
     for name, command in SUBJECTS[subject].commands.items():
         sentence = " ".join(command.help.split("\n\n")[0].split()).split(". ")[0]
         assert without_blanks(f"{name}{sentence.removesuffix('.')}.") in told
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_a_subject_names_its_commands_where_one_is_not_there_or_none_is_given(subject):
+    names = sorted(SUBJECTS[subject].commands)
+    wrong = CliRunner().invoke(main, [subject, "absent"])
+    assert wrong.exit_code == 2
+    assert wrong.output == f"Error: there is no command 'absent' for {subject}; there are {', '.join(names)}\n"
+    none = CliRunner().invoke(main, [subject])
+    assert none.output.startswith("Usage: ")
+    assert all(f"\n  {name} " in none.output for name in names)
