@@ -80,7 +80,7 @@ def test_what_is_there_or_not_is_no_error_when_it_may_be_so(call, name):
         (["create", "x", "--config", "nope=1"], 1, "nope (INVALID_CONFIG)"),
         (["create", "x", "--config", "nope"], 2, "expected NAME=VALUE"),
         (["create", "x", "--replication-factor", "2"], 1, "(INVALID_REPLICATION_FACTOR)"),
-        (["creat", "x"], 2, "No such command 'creat'"),
+        (["creat", "x"], 2, "there is no command 'creat' for topics"),
         (["create"], 2, "Missing argument 'TOPIC'"),
     ],
 )
