@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from spark_analysis.__main__ import main
+from spark_analysis.run_quality import WORDS, Light
 from spark_analysis.words import times
 from tests.spark_analysis.standalone_cluster import SHORT_LIFE
 
@@ -167,9 +168,15 @@ def test_every_speedup_and_rate_of_the_summary_is_on_the_page_but_rates_of_sides
         assert sentence.rstrip(".") in html.unescape(text)
 
 
-def test_main_prints_the_verdict_and_the_path_of_the_page_and_nothing_else(directory, reported):
-    verdict = json.loads((directory / "summary.json").read_text())["verdict"]
-    assert reported.printed == (f"{verdict}\nreport: {directory}/report.html\n", "")
+def test_main_prints_verdict_and_light_and_the_path_of_the_page_and_nothing_else(directory, reported):
+    summary = json.loads((directory / "summary.json").read_text())
+    words = WORDS[Light[summary["quality"]["light"].upper()]]
+    out, err = reported.printed
+    (light,) = (
+        out.removeprefix(f"{summary['verdict']}\n").removesuffix(f"report: {directory}/report.html\n").splitlines()
+    )
+    assert light.startswith(f"{words}. ")
+    assert err == ""
 
 
 def test_hostile_names_are_text(synthetic, spark, tmp_path):
