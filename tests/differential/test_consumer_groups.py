@@ -42,6 +42,32 @@ HEARS_SECONDS_MAX = 10.0
 numbers = itertools.count()
 
 
+def coordinators_hear_of(name: str, sides: Any) -> None:
+    """Wait until a member gets a new topic: Kafka's coordinators hear of it later than clients, each for itself.
+
+    There is one for each of the two partitions of `__consumer_offsets`, and these two groups are not in the same one.
+    """
+    for side, group in itertools.product(sides.all, (f"hears-of-{name}", f"hears-of-{name}a")):
+        becomes(side, FindCoordinatorRequest(key=group), 0)
+        deadline = time.monotonic() + HEARS_SECONDS_MAX
+        epoch, assigned = 0, False
+        while not assigned:
+            assert time.monotonic() < deadline, side.name
+            request = ConsumerGroupHeartbeatRequest(
+                group_id=group,
+                member_id="a",
+                member_epoch=epoch,
+                rebalance_timeout_ms=60_000,
+                subscribed_topic_names=[name],
+                topic_partitions=[],
+            )
+            answer = side.ask(request, 1)
+            epoch = answer["member_epoch"] if answer["error_code"] == 0 else 0
+            assigned = bool(answer["assignment"] and answer["assignment"]["topic_partitions"])
+        side.ask(ConsumerGroupHeartbeatRequest(group_id=group, member_id="a", member_epoch=-1), 1)
+        side.ask(DeleteGroupsRequest([group]), 2)
+
+
 class Story:
     """One group, asked about on all sides; what a side told of a classic member is kept in `told`."""
 
@@ -52,6 +78,7 @@ class Story:
         if "shared" not in sides.ours[0].topics():
             wanted = [CreateTopicsRequest.CreatableTopic("shared", 4, 1)]
             self.tell(ask(5, CreateTopicsRequest(wanted, 20_000), changes_topics=True), compared=False)
+            coordinators_hear_of("shared", sides)
         for side in sides.all:
             becomes(side, FindCoordinatorRequest(key=self.group), 0)
             side.told["member"] = ""
@@ -246,6 +273,7 @@ def test_a_topic_that_grows_moves_a_group_as_in_kafka(story, sides):
         ask(5, CreateTopicsRequest([CreateTopicsRequest.CreatableTopic(name, 1, 1)], 20_000), changes_topics=True),
         compared=False,
     )
+    coordinators_hear_of(name, sides)
     story.beat("a", **{**NEW, "topics": [name]})
     grown = CreatePartitionsRequest([CreatePartitionsRequest.CreatePartitionsTopic(name, 3, None)], 20_000, False)
     story.tell(ask(3, grown, changes_topics=True))
