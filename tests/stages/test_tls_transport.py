@@ -280,18 +280,23 @@ def test_both_ends_tell_the_other_that_they_close():
     run(test)
 
 
+async def is_served_to_the_end(server, listener):
+    """A client of TLS, until the server stops."""
+    stream = await trio.open_ssl_over_tcp_stream("127.0.0.1", listener.port, ssl_context=client_context())
+    await ask(stream, 100_000, 1)
+    assert await receive(stream, 100_009) == answer(100_000, 1)
+    server.stop()
+    assert await stream.receive_some() == b""
+    await trio.aclose_forcefully(stream)
+
+
 def test_a_listener_with_a_certificate_serves_tls_on_a_socket():
     async def main():
         listener = open_listener("TLS", "127.0.0.1", 0, tls=server_context)
         server = SocketServer(PIPELINED, Repeat(), MemoryStorage())
         async with trio.open_nursery() as nursery:
             await nursery.start(server.run, [listener])
-            stream = await trio.open_ssl_over_tcp_stream("127.0.0.1", listener.port, ssl_context=client_context())
-            await ask(stream, 100_000, 1)
-            assert await receive(stream, 100_009) == answer(100_000, 1)
-            server.stop()
-            assert await stream.receive_some() == b""
-            await trio.aclose_forcefully(stream)
+            await is_served_to_the_end(server, listener)
 
     trio.run(main)
 
@@ -316,12 +321,7 @@ def test_a_failed_handshake_is_told_with_address_and_reason_and_who_is_told_may_
                 async for _ in stranger:
                     pass
             await stranger.aclose()
-            stream = await trio.open_ssl_over_tcp_stream("127.0.0.1", listener.port, ssl_context=client_context())
-            await ask(stream, 100_000, 1)
-            assert await receive(stream, 100_009) == answer(100_000, 1)
-            server.stop()
-            assert await stream.receive_some() == b""
-            await trio.aclose_forcefully(stream)
+            await is_served_to_the_end(server, listener)
         ((peer, reason),) = told
         assert peer == "127.0.0.1"
         assert reason.startswith("TLS handshake: ")

@@ -126,6 +126,8 @@ class ArchivedLog:
 
     def _scan(self, segment: SegmentInfo, start_offset: int, timestamp: int) -> TimestampedOffset | None:
         """The same in the segment that the offset is within."""
+        if segment.max_timestamp < timestamp:
+            return None
         for header, batch in self._reader.batches(self.manifest.folder, segment):
             if header.max_timestamp < timestamp or header.last_offset < start_offset:
                 continue

@@ -69,6 +69,13 @@ def test_a_search_waits_for_nothing_but_the_disk_unless_the_log_starts_within_a_
     assert (found(), found.size_bytes) == ((7, 2, 0), log.manifest.segments[1].size_bytes)
 
 
+def test_a_search_reads_no_segment_that_does_not_reach_the_time(monkeypatch):
+    """Not even the one that the log starts within."""
+    log, _ = made([[([9], False, 0)], [([1], False, 0), ([2], False, 0)], [([7], False, 0)]])
+    monkeypatch.setattr(SegmentReader, "batches", lambda *_: pytest.fail("read from its beginning"))
+    assert resolved(log.offset_for_timestamp(5, 2)) == (7, 3, 0)
+
+
 @given(SHAPES, st.booleans())
 def test_a_read_begins_with_the_first_batch_that_ends_at_the_offset_or_behind_it(shapes, is_cold):
     log, batches = made(shapes, is_cold=is_cold)
