@@ -67,7 +67,14 @@ class _Refusals(Protocol):
     def by_kind(self) -> Mapping[tuple[str, str], int]: ...
 
 
+class _Logs(Protocol):
+    @property
+    def disk_space(self) -> tuple[int, int] | None: ...
+
+
 class _Broker(FetchStates, Protocol):
+    @property
+    def logs(self) -> _Logs: ...
     @property
     def failed_logins(self) -> _Refusals: ...
     @property
@@ -142,6 +149,7 @@ class BrokerMetrics:
             "1 while nothing can be written, as on a full disk.",
             Sample(int(not self._broker.can_write)),
         )
+        yield from _disk_families(self._broker.logs.disk_space)
         yield from self._request_log_families()
         yield from _held_families(self._held())
         yield _refusal_family("failed_logins", "Logins that failed.", self._broker.failed_logins, LOGIN_LABELS)
@@ -179,6 +187,12 @@ class BrokerMetrics:
             "Requests without a line: no room to wait, or the disk failed.",
             Sample(dropped),
         )
+
+
+def _disk_families(space: tuple[int, int] | None) -> Iterator[Family]:
+    size, free = ((), ()) if space is None else ((Sample(each),) for each in space)
+    yield gauge("pipeline_broker_disk_size_bytes", "The size of the disk with the data directory.", *size)
+    yield gauge("pipeline_broker_disk_free_bytes", "How many more bytes can be written to it.", *free)
 
 
 def _held_families(states: Sequence[Held]) -> Iterator[Family]:
