@@ -255,18 +255,19 @@ def refused(request: HttpRequest, host: str) -> Answer | None:
 
 
 @contextlib.asynccontextmanager
-async def serving(registry: Answering, host: str, port: int) -> AsyncIterator[str]:
+async def serving(registry: Answering, host: str, port: int, option: str | None = None) -> AsyncIterator[str]:
     """Serve while the body runs; gives the URL.
 
     Args:
         registry: a SchemaRegistry, or what finds one for each request.
         host: an address.
         port: 0 takes a free one.
+        option: where the port came from, for the error.
 
     Raises:
         HttpUnavailableError: the port cannot be had.
     """
-    listeners = await open_listeners(WHAT, host, port, LIMITS)
+    listeners = await open_listeners(WHAT, host, port, LIMITS, option)
 
     async def answer(request: HttpRequest) -> Answer:
         return refused(request, host) or await registry.answer(request)
