@@ -1,7 +1,7 @@
 """The experiment from start to end: what it consists of, and what is told of it.
 
-Rules of this file: what an earlier experiment left in the same folder is removed first; notes go to stderr, table,
-verdict and page to stdout.
+Rules of this file: what an earlier experiment left in the same folder is removed first; notes go to stderr, table and
+page to stdout. What may be concluded is said by the analysis alone: of many loads some differ by chance.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from pipeline_broker.measure.experiment.progress import say
 from pipeline_broker.measure.experiment.raw import RawFolder
 from pipeline_broker.measure.experiment.results import Results
 from pipeline_broker.measure.experiment.runner import Setting, run_groups
-from pipeline_broker.measure.experiment.verdict import report_text
+from pipeline_broker.measure.experiment.table import report_text
 from pipeline_broker.measure.load.departures import WEEK_S, Departure, read_departures, stretches
 from pipeline_broker.measure.load.replay import DEFAULT_DATA, REPLAY_WEEK_S
 
