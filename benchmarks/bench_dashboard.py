@@ -56,7 +56,7 @@ class Watched(Comparison):
 
     def started(self, folder: Path) -> contextlib.AbstractContextManager[Broker]:
         """One of the two."""
-        return broker(folder, self.mode, "--flush", self.flush, *self.observed)
+        return broker(folder, self.mode, self.flush, *self.observed)
 
     @contextlib.contextmanager
     def pair(self) -> Iterator[tuple[Broker, Broker]]:
@@ -64,7 +64,7 @@ class Watched(Comparison):
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=self.folder)))
             off, on = (stack.enter_context(self.started(folder / name)) for name in ("off", "on"))
-            link = LINK.search((folder / "on/stderr").read_text(encoding="utf-8"))
+            link = LINK.search((folder / "on.stderr").read_text(encoding="utf-8"))
             assert link is not None
             stack.enter_context(viewer(link[1]))
             yield off, on
