@@ -165,7 +165,6 @@ class Dashboard:
         )
 
     async def answer(self, request: HttpRequest) -> Answer | EventStream:
-        """The answer to a request."""
         try:
             answer = await self._answer(request)
         except BadRequestError as error:

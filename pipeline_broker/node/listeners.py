@@ -187,7 +187,6 @@ class BrokerListeners:
         return iter([served.listener for served in self._served.values()])
 
     def close(self) -> None:
-        """Close all of them."""
         for served in self._served.values():
             served.close()
 

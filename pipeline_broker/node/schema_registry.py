@@ -106,7 +106,6 @@ class SchemaRegistry:
         self._threads = trio.CapacityLimiter(THREADS_MAX)
 
     async def answer(self, request: HttpRequest) -> Answer:
-        """The answer to a request."""
         try:
             if is_change(request):
                 async with self._turn:

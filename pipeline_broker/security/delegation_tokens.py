@@ -128,7 +128,6 @@ class DelegationTokens(ReplayedWrites):
     # What mechanisms and handlers ask
 
     def secret(self, token_id: str) -> bytes:
-        """The secret of a token."""
         return hmac.digest(self._key, token_id.encode(), _MAC)
 
     def login(self, mechanism: ScramMechanism, token_id: str, now_ms: int) -> TokenLogin | None:

@@ -115,7 +115,6 @@ class BrokerProcess:
 
     @property
     def pid(self) -> int:
-        """Its process."""
         return self._process.pid
 
     def wait_ready(self) -> None:

@@ -77,7 +77,6 @@ class ShareSessions:
         return len(self._sessions)
 
     def has_members(self, group_id: str) -> bool:
-        """Whether a group has sessions."""
         return group_id in self._members
 
     def open(self, group_id: str, member_id: str, connection: object, places: Iterable[Place]) -> ShareSession:

@@ -65,7 +65,6 @@ def results_of(*cells, modes=("classic", "pipelined"), others=()):
 
 
 RAW_CELL = Cell(RAW, 64, 1)
-CONFLUENT_CELL = Cell("confluent-kafka linger=0", 5, 16, linger_ms=0)
 
 
 def test_rates_are_requests_over_the_sum_of_the_runs_times():
