@@ -22,7 +22,7 @@ from pipeline_broker.telemetry.exposition import Family, Sample, counter, gauge,
 from pipeline_broker.telemetry.fetch_metrics import FetchStates, fetch_families
 from pipeline_broker.telemetry.group_metrics import GroupOffsets, group_families
 from pipeline_broker.telemetry.network_metrics import NetworkMetrics
-from pipeline_broker.wire.registry import API_KEYS, ApiKey
+from pipeline_broker.wire.registry import api_name
 from stages.timeline import now_ns
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _refusal_family(name: str, explanation: str, refusals: _Refusals, labels: tu
 
 
 def _turn_families(statistics: ServerStatistics) -> Iterator[Family]:
-    labels = [(("turn", _turn_name(turns.name)),) for turns in statistics.turns]
+    labels = [(("turn", api_name(turns.name)),) for turns in statistics.turns]
     yield gauge(
         "pipeline_broker_loop_turn_seconds_max",
         "The longest time that it kept the event loop, since the start.",
@@ -226,11 +226,6 @@ def _turn_families(statistics: ServerStatistics) -> Iterator[Family]:
         "How often it kept the event loop for more than 5 ms.",
         *(Sample(turns.long_count, each) for turns, each in zip(statistics.turns, labels, strict=True)),
     )
-
-
-def _turn_name(name: int | str) -> str:
-    """The name of an API, or what else it was."""
-    return API_KEYS[ApiKey(name)].name if name in API_KEYS else str(name)
 
 
 def _queue_families(statistics: ServerStatistics) -> Iterator[Family]:
