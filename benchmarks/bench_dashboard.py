@@ -8,7 +8,6 @@ viewer that reads the live request path. The bound is a cost of 5 % at 16 connec
 own processor time, which is not the broker's.
 """
 
-import argparse
 import contextlib
 import re
 import socket
@@ -18,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
-from bench_metrics import ROUNDS_MIN, Broker, Cell, Comparison, broker, measure
+from bench_metrics import ROUNDS_MIN, Broker, Cell, Comparison, arguments, broker, measure
 
 LINK = re.compile(r"dashboard on http://([^/]+)/")
 CELLS = (Cell(16, 16, 0.05), Cell(1, 1, 0.05))
@@ -71,13 +70,7 @@ class Watched(Comparison):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--rounds-max", type=int, default=80)
-    parser.add_argument("--seconds", type=float, default=0.5)
-    parser.add_argument("--mode", choices=("classic", "pipelined"), default="pipelined")
-    parser.add_argument("--flush", choices=("always", "os"), default="always")
-    options = parser.parse_args()
+    options = arguments(__doc__).parse_args()
     rounds = max(options.rounds, ROUNDS_MIN)
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
         comparison = Watched(Path(folder), options.mode, options.flush, ("--dashboard", "0"))

@@ -157,13 +157,19 @@ def measure(cell: Cell, comparison: Comparison, *, rounds: int, rounds_max: int,
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """What every comparison of two kinds of brokers is told."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--rounds-max", type=int, default=80)
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--mode", choices=("classic", "pipelined"), default="pipelined")
     parser.add_argument("--flush", choices=("always", "os"), default="always")
+    return parser
+
+
+def main() -> None:
+    parser = arguments(__doc__)
     for name in ("--request-log", "--timelines", "--faults"):
         parser.add_argument(name, action="store_true")
     options = parser.parse_args()
