@@ -29,14 +29,10 @@ from pathlib import Path
 import attrs
 import trio
 
-from pipeline_broker.client.control import CLIENT_ID
 from pipeline_broker.measure.experiment.broker_process import BrokerSettings, running
 from pipeline_broker.measure.load.client import prepared
-from pipeline_broker.measure.load.template import produce_frame
+from pipeline_broker.measure.load.template import fetch_frame, produce_frame
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.codec import encode
-from pipeline_broker.wire.header import RequestHeader, encode_request_header
-from pipeline_broker.wire.messages.data.fetch import FetchRequest
 
 HELLO = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 STORM_THREADS = 4
@@ -190,12 +186,7 @@ def fill_topic(port: int) -> bytes:
         for _ in range(FETCH_BYTES // RECORD_BYTES + 1):
             writer.sendall(produce_frame(target, 0, batch))
             receive(writer)
-    partition = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=FETCH_BYTES)
-    topic = FetchRequest.FetchTopic(topic=target.topic, partitions=[partition])
-    request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=FETCH_BYTES, topics=[topic])
-    body = encode_request_header(RequestHeader(FetchRequest.SCHEMA.key, FETCH_VERSION, 0, CLIENT_ID))
-    body += b"".join(encode(request, FETCH_VERSION))
-    return len(body).to_bytes(4, "big") + body
+    return fetch_frame(target.topic, 0, FETCH_BYTES, FETCH_VERSION)
 
 
 def measure_slow_readers(broker: Process, count: int, seconds: float) -> None:

@@ -8,7 +8,6 @@ viewer that reads the live request path. The bound is a cost of 5 % at 16 connec
 own processor time, which is not the broker's.
 """
 
-import argparse
 import contextlib
 import re
 import socket
@@ -18,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
-from bench_metrics import ROUNDS_MIN, Broker, Cell, Comparison, broker, measure
+from bench_metrics import ROUNDS_MIN, Broker, Cell, Comparison, arguments, broker, measure
 
 LINK = re.compile(r"dashboard on http://([^/]+)/")
 CELLS = (Cell(16, 16, 0.05), Cell(1, 1, 0.05))
@@ -56,7 +55,7 @@ class Watched(Comparison):
 
     def started(self, folder: Path) -> contextlib.AbstractContextManager[Broker]:
         """One of the two."""
-        return broker(folder, self.mode, "--flush", self.flush, *self.observed)
+        return broker(folder, self.mode, self.flush, *self.observed)
 
     @contextlib.contextmanager
     def pair(self) -> Iterator[tuple[Broker, Broker]]:
@@ -64,20 +63,14 @@ class Watched(Comparison):
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=self.folder)))
             off, on = (stack.enter_context(self.started(folder / name)) for name in ("off", "on"))
-            link = LINK.search((folder / "on/stderr").read_text(encoding="utf-8"))
+            link = LINK.search((folder / "on.stderr").read_text(encoding="utf-8"))
             assert link is not None
             stack.enter_context(viewer(link[1]))
             yield off, on
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--rounds-max", type=int, default=80)
-    parser.add_argument("--seconds", type=float, default=0.5)
-    parser.add_argument("--mode", choices=("classic", "pipelined"), default="pipelined")
-    parser.add_argument("--flush", choices=("always", "os"), default="always")
-    options = parser.parse_args()
+    options = arguments(__doc__).parse_args()
     rounds = max(options.rounds, ROUNDS_MIN)
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
         comparison = Watched(Path(folder), options.mode, options.flush, ("--dashboard", "0"))

@@ -49,7 +49,6 @@ class Echo:
         return Send(request.frame)
 
     def failed(self, request: Request, error: Exception) -> Close:  # noqa: ARG002 - the interface is given
-        """Close."""
         return Close(str(error))
 
     def connection_closed(self, session: object) -> None:

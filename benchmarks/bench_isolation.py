@@ -33,15 +33,12 @@ import trio
 from closed_loop import RECEIVE_BYTES, Client, drive
 
 from pipeline_broker.cli import main as command_line
-from pipeline_broker.client.control import CLIENT_ID, Target
+from pipeline_broker.client.control import Target
 from pipeline_broker.measure.experiment.broker_process import python_environment
 from pipeline_broker.measure.experiment.intervals import speedup
 from pipeline_broker.measure.load.client import prepared
-from pipeline_broker.measure.load.template import produce_frame
+from pipeline_broker.measure.load.template import fetch_frame, produce_frame
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.codec import encode
-from pipeline_broker.wire.header import RequestHeader, encode_request_header
-from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from stages.request import Pending, Request
 from stages.request_channel import RequestQueue
 from stages.request_handler import RequestHandlerPool
@@ -60,6 +57,7 @@ DEPTH = 16
 LARGE_RECORD_BYTES = 900_000
 LARGE_RECORDS = 8
 LARGE_FETCHES = 32
+LARGE_FETCH_BYTES = 1 << 24
 FETCH_VERSION = 12
 # The broker's process
 
@@ -177,7 +175,6 @@ class Bound:
     is_largest: bool = True
 
     def holds(self, ratio: float) -> bool:
-        """Whether a ratio does."""
         return ratio <= self.value if self.is_largest else ratio >= self.value
 
     def __str__(self) -> str:
@@ -250,19 +247,11 @@ def beside(mode: str, what: str, options: Options, measured: Sequence[Client], d
     return report_pairs(mode, what, "p99 {:.2f} ms alone, {:.2f} beside", pairs, P99_RATIO)
 
 
-def fetch_frame(target: Target) -> bytes:
-    partition = FetchRequest.FetchPartition(partition=SLOW_PARTITION, fetch_offset=0, partition_max_bytes=1 << 24)
-    topic = FetchRequest.FetchTopic(topic=target.topic, partitions=[partition])
-    request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 26, topics=[topic])
-    body = encode_request_header(RequestHeader(FetchRequest.SCHEMA.key, FETCH_VERSION, 0, CLIENT_ID))
-    body += b"".join(encode(request, FETCH_VERSION))
-    return len(body).to_bytes(4, "big") + body
-
-
 def slow_reader(mode: str, options: Options) -> bool:
     """A new one for each round, so that it is answered within the round."""
     with broker(mode) as (port, _):
         target = ready_topic(port)
+        fetch = fetch_frame(target.topic, SLOW_PARTITION, LARGE_FETCH_BYTES, FETCH_VERSION)
         with contextlib.closing(socket.create_connection(("127.0.0.1", port))) as writer:
             for _ in range(LARGE_RECORDS):
                 writer.sendall(produce_frame(target, SLOW_PARTITION, batch_of(LARGE_RECORD_BYTES)))
@@ -271,7 +260,7 @@ def slow_reader(mode: str, options: Options) -> bool:
 
             def disturbed() -> None:
                 with contextlib.closing(socket.create_connection(("127.0.0.1", port))) as reader:
-                    reader.sendall(fetch_frame(target) * LARGE_FETCHES)
+                    reader.sendall(fetch * LARGE_FETCHES)
                     drive(measured, options.seconds, one_each)
 
             return beside(mode, "a reader that takes nothing", options, measured, disturbed)

@@ -1,6 +1,7 @@
 """What measuring costs: requests/s with `--metrics` over requests/s without, in paired, interleaved rounds.
 
-    python benchmarks/bench_metrics.py [--rounds 15] [--seconds 0.5] [--rounds-max 80] [--request-log | --timelines]
+    python benchmarks/bench_metrics.py [--rounds 15] [--seconds 0.5] [--rounds-max 80]
+                                       [--request-log | --timelines | --faults]
 
 A round starts two brokers, one measured and one not, and drives them in turn, TURNS times each; what counts is the
 median of each. New ones every time, because two processes of the same kind differ by some percent as long as they live,
@@ -9,7 +10,8 @@ which no number of turns would show. The bounds are a cost of 8 % at 16 connecti
 Rounds are added, up to `--rounds-max`, until the interval is as narrow as the bound: by its width and not by what it
 shows, or the last look would not be worth its 95 %. Then a line says whether the bound holds, is broken, or cannot be
 told from the cost; and when the interval stayed too wide, which on a busy machine it may, that and nothing else.
-`--request-log` measures the request log instead, `--timelines` published timelines, in `--rounds` rounds.
+`--request-log` measures the request log instead, `--timelines` published timelines, `--faults` a fault rule about
+another API, which each request is held against, in `--rounds` rounds.
 
 Behind it stands the same ratio of processor time per request, of all threads of a broker: it is what is left to look at
 on a busy machine, where requests per second say little.
@@ -18,23 +20,19 @@ on a busy machine, where requests per second say little.
 import argparse
 import contextlib
 import os
-import re
-import signal
 import statistics
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
 
-from pipeline_broker.measure.experiment.broker_process import READY_S_MAX, python_environment, python_module, read_line
+from pipeline_broker.measure.experiment.broker_process import BrokerSettings, running
 from pipeline_broker.measure.experiment.intervals import Speedup, speedup
 from pipeline_broker.measure.load.client import run_load
 from pipeline_broker.measure.load.options import LoadOptions
 from pipeline_broker.measure.load.statistics import figures
 
-READY = re.compile(r"listening on (?P<host>.+):(?P<port>\d+) mode=")
 ROUNDS_MIN = 7
 WARMUP_SECONDS = 0.2
 
@@ -66,6 +64,7 @@ class Cell:
 
 
 TURNS = 4
+RULE = '[[rule]]\napi = "DescribeCluster"\ndrop = true\n'
 CELLS = (Cell(16, 16, 0.08), Cell(1, 1, 0.02))
 
 
@@ -84,28 +83,10 @@ class Broker:
 
 
 @contextlib.contextmanager
-def broker(folder: Path, mode: str, *options: str) -> Iterator[Broker]:
+def broker(data: Path, mode: str, flush: str, *options: str) -> Iterator[Broker]:
     """A broker in a process of its own."""
-    folder.mkdir()
-    command = python_module("pipeline_broker", "serve", "--mode", mode, "--port", "0", "--data", str(folder / "data"))
-    with (folder / "stderr").open("wb") as stderr:
-        process = subprocess.Popen(
-            [*command, *options],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env=python_environment(),
-        )
-    try:
-        assert process.stdout is not None
-        ready = READY.match(read_line(process.stdout, READY_S_MAX))
-        assert ready, (folder / "stderr").read_text(encoding="utf-8")
-        yield Broker(ready["host"], int(ready["port"]), process.pid)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+    with running([BrokerSettings(mode, data, flush=flush, options=options)]) as (started,):
+        yield Broker(started.host, started.port, started.pid)
 
 
 def drive(broker: Broker, cell: Cell, seconds: float) -> tuple[float, float]:
@@ -134,9 +115,8 @@ class Comparison:
         """A broker that is not measured and one that is, new ones each time."""
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=self.folder)))
-            flush = ("--flush", self.flush)
-            off = stack.enter_context(broker(folder / "off", self.mode, *flush))
-            yield off, stack.enter_context(broker(folder / "on", self.mode, *flush, *self.observed))
+            off = stack.enter_context(broker(folder / "off", self.mode, self.flush))
+            yield off, stack.enter_context(broker(folder / "on", self.mode, self.flush, *self.observed))
 
 
 def one_round(cell: Cell, comparison: Comparison, number: int, seconds: float) -> dict[str, tuple[float, float]]:
@@ -177,15 +157,21 @@ def measure(cell: Cell, comparison: Comparison, *, rounds: int, rounds_max: int,
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """What every comparison of two kinds of brokers is told."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--rounds-max", type=int, default=80)
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--mode", choices=("classic", "pipelined"), default="pipelined")
     parser.add_argument("--flush", choices=("always", "os"), default="always")
-    parser.add_argument("--request-log", action="store_true")
-    parser.add_argument("--timelines", action="store_true")
+    return parser
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    for name in ("--request-log", "--timelines", "--faults"):
+        parser.add_argument(name, action="store_true")
     options = parser.parse_args()
     rounds = max(options.rounds, ROUNDS_MIN)
     with contextlib.ExitStack() as stack:
@@ -193,9 +179,13 @@ def main() -> None:
         observed = ("--request-log", str(folder / "requests.jsonl")) if options.request_log else ("--metrics", "0")
         if options.timelines:
             observed = ("--set", "pipeline.timelines=true")
+        if options.faults:
+            observed = ("--faults", str(folder / "faults.toml"))
+            (folder / "faults.toml").write_text(RULE, encoding="utf-8")
         comparison = Comparison(folder, options.mode, options.flush, observed)
         for cell in CELLS:
-            rounds_max = rounds if options.request_log or options.timelines else max(rounds, options.rounds_max)
+            has_bound = not (options.request_log or options.timelines or options.faults)
+            rounds_max = max(rounds, options.rounds_max) if has_bound else rounds
             measure(cell, comparison, rounds=rounds, rounds_max=rounds_max, seconds=options.seconds)
 
 

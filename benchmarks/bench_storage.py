@@ -32,18 +32,15 @@ import attrs
 import trio
 from archiving_broker import ARCHIVING, HOARDING, broker
 
-from pipeline_broker.client.control import CLIENT_ID, Target, prepare
+from pipeline_broker.client.control import Target, prepare
 from pipeline_broker.files.file_system import BLOCK_BYTES
 from pipeline_broker.log.journal.journal import SEGMENT_BYTES
 from pipeline_broker.measure.experiment.intervals import speedup
 from pipeline_broker.measure.load.client import run_load
 from pipeline_broker.measure.load.options import LoadOptions
 from pipeline_broker.measure.load.statistics import figures
-from pipeline_broker.measure.load.template import produce_frame
+from pipeline_broker.measure.load.template import fetch_frame, produce_frame
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.codec import encode
-from pipeline_broker.wire.header import RequestHeader, encode_request_header
-from pipeline_broker.wire.messages.data.fetch import FetchRequest
 
 MEGABYTE = 1_000_000
 CONNECTIONS = 4
@@ -182,20 +179,6 @@ def measure_disk(folder: Path, seconds: float) -> None:
         )
 
 
-def fetch_frame(topic: str, partition: int) -> bytes:
-    """One framed request for a megabyte from the beginning of a partition."""
-    wanted = FetchRequest.FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=MEGABYTE)
-    request = FetchRequest(
-        max_wait_ms=500,
-        min_bytes=1,
-        max_bytes=MEGABYTE,
-        topics=[FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
-    )
-    header = encode_request_header(RequestHeader(1, FETCH_VERSION, 0, CLIENT_ID))
-    body = b"".join((header, *encode(request, FETCH_VERSION)))
-    return len(body).to_bytes(4, "big") + body
-
-
 @contextlib.contextmanager
 def filled(folder: Path) -> Iterator[tuple[int, Target]]:
     """A broker whose partitions have more than a client will ask for."""
@@ -211,7 +194,8 @@ def filled(folder: Path) -> Iterator[tuple[int, Target]]:
 def measure_fetch(folder: Path) -> None:
     """One line."""
     with tempfile.TemporaryDirectory(dir=folder) as data, filled(Path(data)) as (port, target):
-        exchanges = [Exchange(port, fetch_frame(target.topic, number)) for number in range(FETCH_CONNECTIONS)]
+        frames = [fetch_frame(target.topic, it, MEGABYTE, FETCH_VERSION) for it in range(FETCH_CONNECTIONS)]
+        exchanges = [Exchange(port, frame) for frame in frames]
         rate = exchange(exchanges, 2, FETCH_SECONDS)
         size = exchanges[0].response_bytes
         if size < MEGABYTE // 2:

@@ -1,7 +1,7 @@
 """`python -m spark_analysis DIR`: the report of one experiment.
 
-Rules: standard output carries the verdict and the path of the page; progress goes to standard error on a terminal; what
-is wrong is one line there, and exit code 2.
+Rules: standard output carries the verdict and the path of the page; progress goes to standard error; what is wrong is
+one line there, and exit code 2.
 """
 
 from __future__ import annotations

@@ -93,8 +93,9 @@ def report(
 
 def write(place: Location, comparison: Comparison) -> str:
     """Write `summary.json` and `report.html` from what Spark found out; returns what a terminal is told."""
-    found = summary_of(comparison)
+    quality = run_quality(comparison)
+    found = summary_of(comparison, quality)
     summary = json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False)
     (place / SUMMARY_FILE).write_text(summary + "\n")
-    (place / REPORT_FILE).write_text(render(comparison, str(place)))
-    return f"{found['verdict']}\n{run_quality(comparison).sentence}"
+    (place / REPORT_FILE).write_text(render(comparison, quality, str(place)))
+    return f"{found['verdict']}\n{quality.sentence}"

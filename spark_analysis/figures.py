@@ -89,7 +89,6 @@ class Commits:
 
     @property
     def entries_mean(self) -> float:
-        """Entries a commit."""
         return sum(size * times for size, times in self.sizes.items()) / max(1, self.count)
 
     def entries_quantile(self, quantile: float) -> int:

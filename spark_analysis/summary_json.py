@@ -13,7 +13,6 @@ from spark_analysis.breakdown import Breakdown, beyond_chance
 from spark_analysis.cells import PERCENTILES, Load, number
 from spark_analysis.decision import decisions
 from spark_analysis.findings import verdict
-from spark_analysis.run_quality import run_quality
 from spark_analysis.tables import ABLATION_MODES, SUMMARY_SCHEMA
 
 if TYPE_CHECKING:
@@ -22,16 +21,17 @@ if TYPE_CHECKING:
     from spark_analysis.effects import Effect
     from spark_analysis.interval import Estimate, Ratio
     from spark_analysis.offered import EqualLoad, PacedSide
+    from spark_analysis.run_quality import RunQuality
     from spark_analysis.summary import CellFigures, Comparison
 
 
-def summary(comparison: Comparison) -> dict[str, Any]:
+def summary(comparison: Comparison, quality: RunQuality) -> dict[str, Any]:
     """The object of `summary.json`."""
     cells = comparison.cells.items()
     return {
         "schema": SUMMARY_SCHEMA,
         "machine": comparison.machine,
-        "quality": _quality(comparison),
+        "quality": _quality(quality),
         "decisions": [
             {"subject": each.subject, "answer": each.answer, "lines": list(each.lines)}
             for each in decisions(comparison)
@@ -53,8 +53,7 @@ def summary(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _quality(comparison: Comparison) -> dict[str, Any]:
-    quality = run_quality(comparison)
+def _quality(quality: RunQuality) -> dict[str, Any]:
     measures = [
         {"name": measure.name, "light": measure.light.name.lower(), "said": measure.said}
         for measure in quality.measures

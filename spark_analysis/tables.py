@@ -159,7 +159,6 @@ RING_TABLES: Final = tuple(name for name in TABLES if name != "runs")
 BROKER_TABLES: Final = ("requests", "appends", "commits", "mutes", "queues", "store")
 """What the broker writes; only traced runs have them."""
 
-EXPERIMENTS: Final = ("grid", "ablation", "replay", "clients", "sweep", "ladder", "self")
 ABLATION_MODES: Final = ("mute-off", "group-commit", "own-queues", "both")
 SELF_EXPERIMENT: Final = "self"
 """The experiment that compares a mode with itself (A/A)."""

@@ -40,7 +40,6 @@ class Appended:
         self._steps.append(step)
 
     def durable(self) -> None:
-        """They are durable."""
         for step in self._steps:
             step()
 

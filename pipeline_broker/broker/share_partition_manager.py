@@ -191,7 +191,6 @@ class SharePartitionManager:
     def append_change(
         self, active: ActivePartition, change: StateChange | None, appended: Appended, now_ms: int
     ) -> None:
-        """Append what has changed in a share partition."""
         state = self.states.find(active.key)
         if change is None or state is None:
             return

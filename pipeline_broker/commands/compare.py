@@ -20,7 +20,6 @@ from pipeline_broker.measure.experiment.plan import PROFILES, Request
 if TYPE_CHECKING:
     from pipeline_broker.measure.experiment.compared_store import ComparedStore
     from pipeline_broker.measure.experiment.fleet import HowBrokersStart
-    from pipeline_broker.measure.experiment.results import Results
 
 __all__ = ["compare", "report"]
 
@@ -178,7 +177,6 @@ def compare(
         run_compare,
         run_report,
     )
-    from pipeline_broker.measure.experiment.verdict import sentence  # noqa: PLC0415 - see above
 
     how = _how(given, with_kafka=with_kafka)
     try:
@@ -186,16 +184,15 @@ def compare(
             ensure_report()
         with alone_in(out):
             if sweep_file is not None:
-                results = _run_sweep(sweep_file, out, how)
+                _run_sweep(sweep_file, out, how)
             else:
                 others = (*(KAFKA_MODES if with_kafka else ()), *((OTHER_BROKER,) if how.against else ()))
                 asked = Request(**given, others=others, on_store=how.store is not None)
-                results = run_compare(CompareOptions(out, asked, how, seed), with_report=not no_report)
+                run_compare(CompareOptions(out, asked, how, seed), with_report=not no_report)
             if not no_report:
                 raise click.exceptions.Exit(run_report(out, put_price, get_price))
     except (ExperimentError, ClientError) as error:
         raise click.ClickException(str(error)) from None
-    click.echo(f"\n{sentence(results)}")  # the analysis would have said its own
 
 
 def _how(given: dict[str, Any], *, with_kafka: bool) -> "HowBrokersStart":
@@ -221,7 +218,7 @@ def _store(url: str | None, delay_seconds: float, *, beside: bool) -> "ComparedS
     return ComparedStore(url, delay_seconds * 1000)
 
 
-def _run_sweep(path: Path, out: Path, how: "HowBrokersStart") -> "Results":
+def _run_sweep(path: Path, out: Path, how: "HowBrokersStart") -> None:
     from pipeline_broker.measure.experiment.sweep import read_sweep  # noqa: PLC0415 - paid for when used
     from pipeline_broker.measure.experiment.sweep_run import SweepOptions, run_sweep  # noqa: PLC0415 - Trio
 
@@ -234,7 +231,7 @@ def _run_sweep(path: Path, out: Path, how: "HowBrokersStart") -> "Results":
         sweep = read_sweep(path)
     except ExperimentError as error:
         raise click.UsageError(str(error)) from None
-    return run_sweep(sweep, SweepOptions(out, how))
+    run_sweep(sweep, SweepOptions(out, how))
 
 
 @click.command()

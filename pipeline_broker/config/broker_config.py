@@ -139,6 +139,8 @@ class BrokerConfig:
     """What was set, by Kafka's name, in Kafka's form: the static settings that DescribeConfigs shows."""
     changed: Mapping[str, str] = attrs.field(factory=dict)
     """What was set while the broker runs and counts for this one."""
+    listener_of_options: str | None = None
+    """The listener that --host or --port moved, whatever `listeners` said."""
 
     @property
     def texts(self) -> Mapping[str, str]:
@@ -155,7 +157,8 @@ class BrokerConfig:
         first = self.listener_configs[0]
         endpoints = read_endpoints("listeners", self.listeners)
         moved = {first.name: (first.host if host is None else host, first.port if port is None else port)}
-        return self.with_addresses({endpoint.name: (endpoint.host, endpoint.port) for endpoint in endpoints} | moved)
+        found = self.with_addresses({endpoint.name: (endpoint.host, endpoint.port) for endpoint in endpoints} | moved)
+        return attrs.evolve(found, listener_of_options=first.name)
 
     def with_addresses(self, addresses: Mapping[str, tuple[str, int]]) -> BrokerConfig:
         """The configuration with the addresses of listeners changed, as they are shown to clients too."""

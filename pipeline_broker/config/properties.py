@@ -196,6 +196,11 @@ def of_broker(column: str) -> dict[str, str | None]:
     return {"broker_property": None if column == "-" else column}
 
 
+def property_text(value: object) -> str:
+    """A value as Kafka writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def read_table(path: Path, fifth: Callable[[str], dict[str, str | None]]) -> dict[str, Property]:
     """The properties of a table by their names; `fifth` says what the fifth column stands for."""
     table = {}

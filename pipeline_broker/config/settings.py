@@ -54,7 +54,11 @@ AUTHORIZER_PROPERTIES: Mapping[str, Callable[[str], Any]] = {
 """What Kafka's own authorizer reads, a plug-in too: in no list of broker properties, yet in every guide to ACLs."""
 
 
-FIELDS = frozenset(field.name.replace("_", ".") for field in attrs.fields(BrokerConfig)) - {"properties", "changed"}
+FIELDS = frozenset(field.name.replace("_", ".") for field in attrs.fields(BrokerConfig)) - {
+    "properties",
+    "changed",
+    "listener.of.options",
+}
 ACTED_ON = (FIELDS - AUTHORIZER_PROPERTIES.keys()) | LISTENER_PROPERTIES | SHARE_PROPERTIES | INHERITED_BY_TOPICS
 COPIES = re.compile(r".*\.(?:replication\.factor|min\.isr)|min\.insync\.replicas")
 """Properties that count copies of records."""

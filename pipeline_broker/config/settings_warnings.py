@@ -31,7 +31,6 @@ class SettingsWarnings:
         self._tell({name: line for name, line in lines.items() if line is not None})
 
     def tell_of_topic(self, names: Iterable[str]) -> None:
-        """Of settings of a topic."""
         self._tell({name: warning_of(f"the topic setting {name}") for name in names if name not in TOPIC_ACTED_ON})
 
     def _tell(self, lines: Mapping[str, str]) -> None:

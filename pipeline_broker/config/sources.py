@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.config.properties import ConfigError, property_text
 
 ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 SEPARATOR = re.compile(r"(?<!\\)(?:\s*[=:]\s*|\s+)")
@@ -85,12 +85,8 @@ def _flatten(path: Path, prefix: str, table: dict[str, object]) -> Iterator[tupl
         if isinstance(value, dict):
             yield from _flatten(path, name + ".", value)
         elif isinstance(value, list) and not any(isinstance(item, dict | list) for item in value):
-            yield name, ",".join(_plain(item) for item in value)
+            yield name, ",".join(property_text(item) for item in value)
         elif isinstance(value, str | bool | int | float):
-            yield name, _plain(value)
+            yield name, property_text(value)
         else:
             raise ConfigError(f"cannot read {path}: {name} is neither a text, a number, true, false nor a list of them")
-
-
-def _plain(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

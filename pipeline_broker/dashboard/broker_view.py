@@ -15,7 +15,7 @@ from pipeline_broker.broker.broker import Broker
 from pipeline_broker.broker.held_by_clients import held_by_clients
 from pipeline_broker.dashboard.origins import address_of, cut, some_of
 from pipeline_broker.telemetry.server_shapes import TurnsOf
-from pipeline_broker.wire.registry import API_KEYS, ApiKey
+from pipeline_broker.wire.registry import api_name
 
 __all__ = ["BrokerIdentity", "ConnectionShape", "ServerShape", "connections", "identity_of", "standing"]
 
@@ -97,9 +97,8 @@ def connections(server: ServerShape, broker: Broker) -> dict[str, Any]:
 
 
 def _turns(turns: TurnsOf) -> dict[str, Any]:
-    name = turns.name
     return {
-        "turn": API_KEYS[ApiKey(name)].name if name in API_KEYS else str(name),
+        "turn": api_name(turns.name),
         "longest_us": round(turns.longest_seconds * 1e6),
         "long_count": turns.long_count,
     }

@@ -35,7 +35,6 @@ GROUPS_KEPT_MAX = 200
 TOPICS_KEPT_MAX = 1000
 """Topics whose rates are known, by name."""
 ALL_GROUPS = None
-NANOSECONDS = 1e9
 AGE_DIGITS = 1
 VALUE_DIGITS = 2
 

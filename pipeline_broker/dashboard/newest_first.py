@@ -16,16 +16,7 @@ from typing import Any
 import attrs
 
 from pipeline_broker.dashboard.record_filter import RecordFilter
-from pipeline_broker.dashboard.record_reader import (
-    PAGE_BYTES_MAX,
-    READ_BYTES_MAX,
-    RECORDS_EXAMINED_MAX,
-    RECORDS_PER_PAGE_MAX,
-    SHOWN_BYTES_MAX,
-    Chunk,
-    Page,
-    chunk_of,
-)
+from pipeline_broker.dashboard.record_reader import SHOWN_BYTES_MAX, Chunk, Reader
 from pipeline_broker.dashboard.record_view import Show, record_view
 from pipeline_broker.log.partition.partition_log import PartitionLog
 
@@ -57,18 +48,15 @@ class _Window:
     passed_over: int = 0
 
 
-class NewestFirstReader:
+class NewestFirstReader(Reader):
     """Reads one page; see `PageReader`, which has the same methods.
 
     `Page.positions` are where the next page ends in each partition, and `Page.is_at_end` says that all partitions were
     read back to their starts.
 
     Args:
-        logs: by partition.
-        ends: in front of which offset to read in each; of others from their ends.
-        wanted: which records.
-        limit: how many, at most RECORDS_PER_PAGE_MAX.
-        show: how they are shown.
+        logs, wanted, limit, show: see Reader.
+        ends: in front of which offset to read in each partition; of others from their ends.
     """
 
     def __init__(
@@ -79,15 +67,11 @@ class NewestFirstReader:
         limit: int,
         show: Show = record_view,
     ) -> None:
-        self._logs, self._view = logs, show
-        self._wanted = wanted
-        self._limit = max(1, min(limit, RECORDS_PER_PAGE_MAX))
+        ends = {number: min(ends.get(number, log.high_watermark), log.high_watermark) for number, log in logs.items()}
+        super().__init__(logs, ends, wanted, limit, show)
         self._reach = dict.fromkeys(logs, WINDOW_OFFSETS_MIN)
-        self._turn = self._windows = self._read_bytes = 0
+        self._windows = 0
         self._window: _Window | None = None
-        self.page = Page(
-            {number: min(ends.get(number, log.high_watermark), log.high_watermark) for number, log in logs.items()}
-        )
 
     def next_work(self) -> tuple[int, Callable[[], Chunk]] | None:
         """The partition that is read next, and the work; None when the page is complete."""
@@ -106,16 +90,9 @@ class NewestFirstReader:
 
     def _next_window(self) -> _Window | None:
         page = self.page
-        is_enough = (
-            len(page.records) >= self._limit
-            or page.examined >= RECORDS_EXAMINED_MAX
-            or self._read_bytes >= PAGE_BYTES_MAX
-            or page.size_bytes >= SHOWN_BYTES_MAX
-            or self._windows >= WINDOWS_MAX
-        )
         partitions = [number for number, log in self._logs.items() if page.positions[number] > log.log_start_offset]
         page.is_at_end = not partitions
-        if is_enough or not partitions:
+        if self._is_enough or self._windows >= WINDOWS_MAX or not partitions:
             return None
         partition = partitions[self._turn % len(partitions)]
         self._turn += 1
@@ -132,17 +109,8 @@ class NewestFirstReader:
         offset = max(window.next_offset, log.log_start_offset)
         if offset >= min(window.end, log.high_watermark):
             return None
-        result = log.read(offset, READ_BYTES_MAX, at_least_one=True)
-        if not result.parts and result.cold is None:
-            return None
-        wanted, end = self._wanted, window.end
         all_of_it = (WINDOW_OFFSETS_MAX, WINDOW_OFFSETS_MAX, SHOWN_BYTES_MAX)
-
-        def work() -> Chunk:
-            parts = result.parts if result.cold is None else result.cold()
-            return chunk_of(window.partition, parts, offset, wanted, all_of_it, end, show=self._view)
-
-        return work
+        return self._step(window.partition, offset, all_of_it, window.end)
 
     def take(self, partition: int, chunk: Chunk) -> None:
         """Take in what the work has found."""

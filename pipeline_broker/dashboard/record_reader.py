@@ -31,6 +31,7 @@ __all__ = [
     "Chunk",
     "Page",
     "PageReader",
+    "Reader",
     "chunk_of",
 ]
 
@@ -88,12 +89,12 @@ class Chunk:
     read_bytes: int
 
 
-class PageReader:
-    """Reads one page; call `next_work` on the event loop, what it gives in a thread, and `take` with the result.
+class Reader:
+    """What readers of both directions have: what they look for, what is enough, and a step in one log.
 
     Args:
         logs: by partition.
-        positions: where to begin in each; one in front of a log's start begins there.
+        positions: of the page as it begins.
         wanted: which records.
         limit: how many, at most RECORDS_PER_PAGE_MAX.
         show: how they are shown.
@@ -102,18 +103,31 @@ class PageReader:
     def __init__(
         self,
         logs: Mapping[int, PartitionLog],
-        positions: Mapping[int, int],
+        positions: dict[int, int],
         wanted: RecordFilter,
         limit: int,
-        show: Show = record_view,
+        show: Show,
     ) -> None:
         self._logs, self._view = logs, show
         self._wanted = wanted
         self._limit = max(1, min(limit, RECORDS_PER_PAGE_MAX))
         self._turn = 0
         self._read_bytes = 0
-        self._ended: set[int] = set()
-        self.page = Page({partition: max(0, positions.get(partition, 0)) for partition in logs})
+        self.page = Page(positions)
+
+    def _step(
+        self, partition: int, offset: int, bounds: tuple[int, int, int], end: int = OFFSET_MAX
+    ) -> Callable[[], Chunk] | None:
+        """The work of one step, see `chunk_of`; None where nothing is there. Raises LogError, as the log does."""
+        result = self._logs[partition].read(offset, READ_BYTES_MAX, at_least_one=True)
+        if not result.parts and result.cold is None:
+            return None
+
+        def work() -> Chunk:
+            parts = result.parts if result.cold is None else result.cold()
+            return chunk_of(partition, parts, offset, self._wanted, bounds, end, show=self._view)
+
+        return work
 
     @property
     def _is_enough(self) -> bool:
@@ -124,6 +138,26 @@ class PageReader:
             or self._read_bytes >= PAGE_BYTES_MAX
             or page.size_bytes >= SHOWN_BYTES_MAX
         )
+
+
+class PageReader(Reader):
+    """Reads one page; call `next_work` on the event loop, what it gives in a thread, and `take` with the result.
+
+    Args:
+        logs, wanted, limit, show: see Reader.
+        positions: where to begin in each partition; one in front of a log's start begins there.
+    """
+
+    def __init__(
+        self,
+        logs: Mapping[int, PartitionLog],
+        positions: Mapping[int, int],
+        wanted: RecordFilter,
+        limit: int,
+        show: Show = record_view,
+    ) -> None:
+        super().__init__(logs, {number: max(0, positions.get(number, 0)) for number in logs}, wanted, limit, show)
+        self._ended: set[int] = set()
 
     def next_work(self) -> tuple[int, Callable[[], Chunk]] | None:
         """The partition that is read next, and the work; None when the page is complete."""
@@ -149,18 +183,9 @@ class PageReader:
         self.page.positions[partition] = offset
         if offset >= log.high_watermark:
             return None
-        result = log.read(offset, READ_BYTES_MAX, at_least_one=True)
-        if not result.parts and result.cold is None:
-            return None
-        wanted, count = self._wanted, self._limit - len(self.page.records)
-        examined_max = RECORDS_EXAMINED_MAX - self.page.examined
-        shown_max = SHOWN_BYTES_MAX - self.page.size_bytes
-
-        def work() -> Chunk:
-            parts = result.parts if result.cold is None else result.cold()
-            return chunk_of(partition, parts, offset, wanted, (count, examined_max, shown_max), show=self._view)
-
-        return work
+        page = self.page
+        left = self._limit - len(page.records), RECORDS_EXAMINED_MAX - page.examined, SHOWN_BYTES_MAX - page.size_bytes
+        return self._step(partition, offset, left)
 
     def take(self, partition: int, chunk: Chunk) -> None:
         """Take in what the work has found."""

@@ -143,7 +143,7 @@ class Dashboard:
         Raises:
             HttpUnavailableError: the port cannot be had.
         """
-        listeners = await open_listeners(WHAT, options.host, options.port, LIMITS)
+        listeners = await open_listeners(WHAT, options.host, options.port, LIMITS, "--dashboard")
         port = listeners[0].socket.getsockname()[1]
         token = secrets.token_urlsafe(TOKEN_BYTES) if self._asks_for_token(options.host) else None
         self._access = Access(host=options.host, port=port, token=token, is_read_only=self._is_read_only)
@@ -165,7 +165,6 @@ class Dashboard:
         )
 
     async def answer(self, request: HttpRequest) -> Answer | EventStream:
-        """The answer to a request."""
         try:
             answer = await self._answer(request)
         except BadRequestError as error:

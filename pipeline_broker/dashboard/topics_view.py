@@ -34,9 +34,13 @@ RatesOf: TypeAlias = Callable[[bytes], _Rates | None]
 
 
 def topics(broker: Broker, rates_of: RatesOf) -> dict[str, Any]:
-    """Every topic with what its partitions hold together."""
+    """Every topic with what its partitions hold together, and the disk that all are on."""
     every = sorted(broker.topics.all(), key=lambda each: each.name)
-    return {"count": len(every), "topics": [_topic_row(broker, each, rates_of) for each in every[:TOPICS_SHOWN_MAX]]}
+    return {
+        "count": len(every),
+        "topics": [_topic_row(broker, each, rates_of) for each in every[:TOPICS_SHOWN_MAX]],
+        "disk": broker.logs.disk_space and dict(zip(("size_bytes", "free_bytes"), broker.logs.disk_space, strict=True)),
+    }
 
 
 def _topic_row(broker: Broker, found: Topic, rates_of: RatesOf) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import contextlib
 import functools
 from collections.abc import Iterable, Iterator, Mapping
 
+from pipeline_broker.config.properties import property_text
 from pipeline_broker.embedded import groups, topics
 from pipeline_broker.embedded.contents import Headers, encoded, encoded_headers
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError, WaitTimeoutError
@@ -19,7 +20,7 @@ from pipeline_broker.embedded.life import Running
 from pipeline_broker.embedded.lifecycle import Lifecycle
 from pipeline_broker.embedded.record_assertion import Expected, difference
 from pipeline_broker.embedded.record_reader import RecordReader
-from pipeline_broker.embedded.settings import SettingValue, setting_text
+from pipeline_broker.embedded.settings import SettingValue
 from pipeline_broker.embedded.shown import Group, Record, Snapshot, decoded
 from pipeline_broker.faults.names import api_keys
 from pipeline_broker.records.batch import NewRecord
@@ -66,7 +67,7 @@ class EmbeddedBroker(Lifecycle):
         Raises:
             RefusedError: it is there already, or what is asked for is not possible.
         """
-        texts = {key: setting_text(value) for key, value in (configs or {}).items()}
+        texts = {key: property_text(value) for key, value in (configs or {}).items()}
         core = self._of_core
 
         async def create() -> None:

@@ -15,16 +15,12 @@ import attrs
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.faults.effects import Effect
 from pipeline_broker.faults.faults import RULES_MAX, Faults
-from pipeline_broker.faults.rule import Choice, Condition, DiskCondition, RequestCondition, Rule, StoreCondition
-from pipeline_broker.faults.rule_makers import DiskRuleMaker, RuleMaker, StoreRuleMaker
+from pipeline_broker.faults.rule import Choice, Condition, Rule
+from pipeline_broker.faults.rule_makers import Kind, RuleBeginner
 
 __all__ = ["BegunRule", "EmbeddedFaults"]
 
 __tracebackhide__ = True  # see lifecycle.py
-CHOICES = frozenset(field.name for field in attrs.fields(Choice))
-"""Conditions that say how often a rule strikes; the others say what it is about."""
-
-Kind = TypeVar("Kind", RequestCondition, DiskCondition, StoreCondition)
 Result = TypeVar("Result")
 
 
@@ -52,7 +48,7 @@ class BegunRule:
         return " ".join([str(self.condition), *(f"{name}={value}" for name, value in numbers if value is not None)])
 
 
-class EmbeddedFaults:
+class EmbeddedFaults(RuleBeginner):
     """See the rules of the file; a `restore` or `reset` of the broker takes its fault rules away.
 
     Args:
@@ -73,50 +69,9 @@ class EmbeddedFaults:
 
     # Making rules
 
-    def when(self, api: str, **conditions: Any) -> RuleMaker:
-        """Begin a rule about requests; the effect that is named next makes it.
-
-        Args:
-            api: Kafka's name of the request, "GroupCoordinator" or "TransactionCoordinator".
-            conditions: `topic`, `partition`, `client_id`, `group`; `nth`, `times`, `every`, `p`, `seed`; see
-                `pipeline_broker.faults.faults.Faults.when`.
-
-        Raises:
-            FaultError: there is no such API, or numbers make no sense.
-            TypeError: there is no such condition.
-        """
-        return RuleMaker(self, *self._begin(RequestCondition, api, conditions))
-
-    def disk_when(self, operation: str, **conditions: Any) -> DiskRuleMaker:
-        """Begin a rule about operations on files, "sync" or "write"; `path` and the numbers of `when` are conditions.
-
-        Raises:
-            FaultError: there is no such operation, or numbers make no sense.
-            TypeError: there is no such condition.
-        """
-        return DiskRuleMaker(self, *self._begin(DiskCondition, operation, conditions))
-
-    def when_store(self, operation: str, **conditions: Any) -> StoreRuleMaker:
-        """Begin a rule about requests to the store: "put", "get", "list", "delete", or a kind of a put.
-
-        Args:
-            operation: see `pipeline_broker.faults.rule.STORE_OPERATIONS`.
-            conditions: `name`, a pattern of names of objects, and the numbers of `when`.
-
-        Raises:
-            FaultError: there is no such request, or numbers make no sense.
-            TypeError: there is no such condition.
-        """
-        return StoreRuleMaker(self, *self._begin(StoreCondition, operation, conditions))
-
     def _begin(self, kind: type[Kind], subject: str, conditions: Mapping[str, Any]) -> tuple[Kind, Choice]:
-        """Remember a rule that lacks its effect: what it is about, and how often it strikes."""
-        about_what, *others = (field.name for field in attrs.fields(kind) if field.init)
-        known = {*others, *CHOICES}
-        for name in sorted(conditions.keys() - known):
-            raise TypeError(f"there is no condition {name!r}; there are {', '.join(sorted(known))}")
-        condition = kind(**{about_what: subject, **{name: conditions[name] for name in others if name in conditions}})
-        choice = Choice(**{name: conditions[name] for name in CHOICES if name in conditions})
+        """Remember a rule that lacks its effect."""
+        condition, choice = super()._begin(kind, subject, conditions)
         self._begun.append(BegunRule(condition, choice))
         return condition, choice
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline_broker.config.broker_config import BrokerConfig
-from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.config.properties import ConfigError, property_text
 from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from pipeline_broker.log.archive.archive_place import Wal
@@ -18,7 +18,7 @@ from pipeline_broker.log.journal_port import Flush
 from pipeline_broker.node.options import ServeOptions, mode_of
 from stages.mode import MODES
 
-__all__ = ["DEFAULTS", "FLUSHES", "SettingValue", "serve_options", "setting_text"]
+__all__ = ["DEFAULTS", "FLUSHES", "SettingValue", "serve_options"]
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ def serve_options(
 
 
 def _config(settings: Mapping[str, SettingValue]) -> BrokerConfig:
-    texts = {**DEFAULTS, **{name: setting_text(value) for name, value in settings.items()}}
+    texts = {**DEFAULTS, **{name: property_text(value) for name, value in settings.items()}}
     try:
         config, warnings = parse_settings(texts.items())
         _ = config.listener_configs  # what is wrong with them is said now
@@ -77,8 +77,3 @@ def _config(settings: Mapping[str, SettingValue]) -> BrokerConfig:
     for warning in warnings:
         logger.warning("%s", warning)
     return config
-
-
-def setting_text(value: SettingValue) -> str:
-    """A value as Kafka's text."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

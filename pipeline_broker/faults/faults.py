@@ -27,7 +27,7 @@ from pipeline_broker.faults.effects import (
 from pipeline_broker.faults.held import Held
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.faults.rule import Choice, Condition, DiskCondition, RequestCondition, Rule, StoreCondition
-from pipeline_broker.faults.rule_makers import DiskRuleMaker, RuleMaker, StoreRuleMaker
+from pipeline_broker.faults.rule_makers import RuleBeginner
 from pipeline_broker.wire.registry import ApiKey
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class GroupControls(Protocol):
         """Have the members of a group join again, or move to its next epoch."""
 
 
-class Faults:
+class Faults(RuleBeginner):
     """All rules of one broker; empty until somebody makes one.
 
     Args:
@@ -89,83 +89,6 @@ class Faults:
         self._groups = groups
         self._clock_ms = clock_ms
         self._numbers = itertools.count(1)
-
-    # Making rules
-
-    def when(
-        self,
-        api: str,
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-        client_id: str | None = None,
-        group: str | None = None,
-        nth: int | None = None,
-        times: int | None = None,
-        every: int | None = None,
-        p: float | None = None,
-        seed: int | None = None,
-    ) -> RuleMaker:
-        """Begin a rule about requests; the effect that is named next makes it.
-
-        Args:
-            api: Kafka's name of the request, "GroupCoordinator" or "TransactionCoordinator".
-            topic, partition, client_id, group: see RequestCondition.
-            nth, times, every, p, seed: see Choice.
-
-        Raises:
-            FaultError: there is no such API, or numbers make no sense.
-        """
-        condition = RequestCondition(api=api, topic=topic, partition=partition, client_id=client_id, group=group)
-        return RuleMaker(self, condition, Choice(nth=nth, times=times, every=every, p=p, seed=seed))
-
-    def disk_when(
-        self,
-        operation: str,
-        *,
-        path: str | None = None,
-        nth: int | None = None,
-        times: int | None = None,
-        every: int | None = None,
-        p: float | None = None,
-        seed: int | None = None,
-    ) -> DiskRuleMaker:
-        """Begin a rule about operations on files.
-
-        Args:
-            operation: "sync" or "write".
-            path: see DiskCondition.
-            nth, times, every, p, seed: see Choice.
-
-        Raises:
-            FaultError: there is no such operation, or numbers make no sense.
-        """
-        condition = DiskCondition(disk=operation) if path is None else DiskCondition(disk=operation, path=path)
-        return DiskRuleMaker(self, condition, Choice(nth=nth, times=times, every=every, p=p, seed=seed))
-
-    def when_store(
-        self,
-        operation: str,
-        *,
-        name: str | None = None,
-        nth: int | None = None,
-        times: int | None = None,
-        every: int | None = None,
-        p: float | None = None,
-        seed: int | None = None,
-    ) -> StoreRuleMaker:
-        """Begin a rule about requests to the store of objects.
-
-        Args:
-            operation: "put", "get", "list", "delete", or one of the kinds of a put.
-            name: see StoreCondition.
-            nth, times, every, p, seed: see Choice.
-
-        Raises:
-            FaultError: there is no such request, or numbers make no sense.
-        """
-        condition = StoreCondition(store=operation) if name is None else StoreCondition(store=operation, name=name)
-        return StoreRuleMaker(self, condition, Choice(nth=nth, times=times, every=every, p=p, seed=seed))
 
     def add(
         self,

@@ -5,8 +5,10 @@ Rules of this file: as of `names.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import attrs
 
 from pipeline_broker.faults import effects
 from pipeline_broker.faults.effects import (
@@ -21,12 +23,17 @@ from pipeline_broker.faults.effects import (
     Unsure,
     When,
 )
-from pipeline_broker.faults.rule import Choice, Condition, DiskCondition, Rule, StoreCondition
+from pipeline_broker.faults.rule import Choice, Condition, DiskCondition, RequestCondition, Rule, StoreCondition
 
 if TYPE_CHECKING:
     from pipeline_broker.faults.subject import Subject
 
-__all__ = ["DiskRuleMaker", "RuleKeeper", "RuleMaker", "StoreRuleMaker"]
+__all__ = ["DiskRuleMaker", "RuleBeginner", "RuleMaker", "StoreRuleMaker"]
+
+CHOICES = frozenset(field.name for field in attrs.fields(Choice))
+"""Conditions that say how often a rule strikes; the others say what it is about."""
+
+Kind = TypeVar("Kind", RequestCondition, DiskCondition, StoreCondition)
 
 
 class RuleKeeper(Protocol):
@@ -35,9 +42,7 @@ class RuleKeeper(Protocol):
     def add(self, condition: Condition, choice: Choice, effect: Effect) -> Rule: ...
 
 
-class RuleMaker:
-    """A rule about requests that lacks its effect; each method makes it, and says with which effect."""
-
+class _Maker:
     def __init__(self, faults: RuleKeeper, condition: Condition, choice: Choice) -> None:
         self._faults = faults
         self._condition = condition
@@ -46,11 +51,15 @@ class RuleMaker:
     def _with(self, effect: Effect) -> Rule:
         return self._faults.add(self._condition, self._choice, effect)
 
-    def error(self, code: str, when: When = effects.BEFORE) -> Rule:
-        return self._with(effects.Error(code, when))
-
     def delay(self, seconds: float) -> Rule:
         return self._with(Delay(seconds))
+
+
+class RuleMaker(_Maker):
+    """A rule about requests that lacks its effect; each method makes it, and says with which effect."""
+
+    def error(self, code: str, when: When = effects.BEFORE) -> Rule:
+        return self._with(effects.Error(code, when))
 
     def drop(self) -> Rule:
         return self._with(effects.Drop())
@@ -81,38 +90,22 @@ class RuleMaker:
         return self._with(effects.Call(function))
 
 
-class DiskRuleMaker:
+class DiskRuleMaker(_Maker):
     """The same of a rule about files."""
 
-    def __init__(self, faults: RuleKeeper, condition: DiskCondition, choice: Choice) -> None:
-        self._faults = faults
-        self._condition = condition
-        self._choice = choice
-
     def error(self, name: str = "EIO") -> Rule:
-        return self._faults.add(self._condition, self._choice, DiskError(name))
-
-    def delay(self, seconds: float) -> Rule:
-        return self._faults.add(self._condition, self._choice, Delay(seconds))
+        return self._with(DiskError(name))
 
     def pause(self) -> Rule:
         """Hold the operation until the rule is released."""
-        return self._faults.add(self._condition, self._choice, Pause(effects.COMMIT))
+        return self._with(Pause(effects.COMMIT))
 
     def crash(self) -> Rule:
-        return self._faults.add(self._condition, self._choice, Crash())
+        return self._with(Crash())
 
 
-class StoreRuleMaker:
+class StoreRuleMaker(_Maker):
     """The same of a rule about the store of objects."""
-
-    def __init__(self, faults: RuleKeeper, condition: StoreCondition, choice: Choice) -> None:
-        self._faults = faults
-        self._condition = condition
-        self._choice = choice
-
-    def _with(self, effect: Effect) -> Rule:
-        return self._faults.add(self._condition, self._choice, effect)
 
     def error(self, name: str = "unavailable") -> Rule:
         return self._with(StoreError(name))
@@ -125,9 +118,55 @@ class StoreRuleMaker:
         """Have the store answer nothing for so long, from the request on that is struck."""
         return self._with(Outage(seconds))
 
-    def delay(self, seconds: float) -> Rule:
-        return self._with(Delay(seconds))
-
     def pause(self) -> Rule:
         """Hold the request until the rule is released."""
         return self._with(Pause(effects.COMMIT))
+
+
+class RuleBeginner(RuleKeeper):
+    """Begins rules in Python; whoever keeps rules can."""
+
+    def when(self, api: str, **conditions: Any) -> RuleMaker:
+        """Begin a rule about requests; the effect that is named next makes it.
+
+        Args:
+            api: Kafka's name of the request, "GroupCoordinator" or "TransactionCoordinator".
+            conditions: `topic`, `partition`, `client_id`, `group`, see RequestCondition; `nth`, `times`, `every`, `p`,
+                `seed`, see Choice.
+
+        Raises:
+            FaultError: there is no such API, or numbers make no sense.
+            TypeError: there is no such condition.
+        """
+        return RuleMaker(self, *self._begin(RequestCondition, api, conditions))
+
+    def disk_when(self, operation: str, **conditions: Any) -> DiskRuleMaker:
+        """Begin a rule about operations on files, "sync" or "write"; `path` and the numbers of `when` are conditions.
+
+        Raises:
+            FaultError: there is no such operation, or numbers make no sense.
+            TypeError: there is no such condition.
+        """
+        return DiskRuleMaker(self, *self._begin(DiskCondition, operation, conditions))
+
+    def when_store(self, operation: str, **conditions: Any) -> StoreRuleMaker:
+        """Begin a rule about requests to the store: "put", "get", "list", "delete", or a kind of a put.
+
+        Args:
+            operation: see `pipeline_broker.faults.rule.STORE_OPERATIONS`.
+            conditions: `name`, a pattern of names of objects, and the numbers of `when`.
+
+        Raises:
+            FaultError: there is no such request, or numbers make no sense.
+            TypeError: there is no such condition.
+        """
+        return StoreRuleMaker(self, *self._begin(StoreCondition, operation, conditions))
+
+    def _begin(self, kind: type[Kind], subject: str, conditions: Mapping[str, Any]) -> tuple[Kind, Choice]:
+        """What a rule is about that lacks its effect, and how often it strikes."""
+        about_what, *others = (field.name for field in attrs.fields(kind) if field.init)
+        known = {*others, *CHOICES}
+        for name in sorted(conditions.keys() - known):
+            raise TypeError(f"there is no condition {name!r}; there are {', '.join(sorted(known))}")
+        condition = kind(**{about_what: subject, **{name: conditions[name] for name in others if name in conditions}})
+        return condition, Choice(**{name: conditions[name] for name in CHOICES if name in conditions})

@@ -67,6 +67,8 @@ class LogManager:
     Attributes:
         knows_all_topics: whether every record of a topic was taken over at the start; else what the archive holds of
             unknown partitions may be a topic's, and is kept.
+        disk_space: as the journal said at the latest look of the upkeep; None before the first one, and where the disk
+            does not tell.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class LogManager:
         self.archive = archive
         self.cache = TailCache(cache_bytes_max)
         self.knows_all_topics = True
+        self.disk_space: tuple[int, int] | None = None
         self.batches_replayed = 0
         self.batches_skipped = 0
         self._sources: tuple[BatchSource, ...] = (self.cache, JournalSource(journal))

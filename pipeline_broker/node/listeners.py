@@ -187,7 +187,6 @@ class BrokerListeners:
         return iter([served.listener for served in self._served.values()])
 
     def close(self) -> None:
-        """Close all of them."""
         for served in self._served.values():
             served.close()
 
@@ -356,7 +355,10 @@ def bind_listener(listener: ListenerConfig, config: BrokerConfig) -> Listener:
         )
     except OSError as error:
         address = f"{format_host(listener.host)}:{listener.port}"
-        of_one = "--host" if isinstance(error, socket.gaierror) else "--port"
-        remedy = of_one if len(config.listener_configs) == 1 else f"address for {listener.name} in listeners"
+        if listener.name == config.listener_of_options or "listeners" not in config.texts:
+            is_of_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+            remedy = "--host" if is_of_host else "--port"
+        else:
+            remedy = f"address for {listener.name} in listeners"
         refused = StartBlockedError if error.errno == errno.EADDRINUSE else StartError
         raise refused(f"cannot listen on {address}: {error.strerror or error}; choose another {remedy}") from None

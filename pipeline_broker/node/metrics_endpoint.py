@@ -125,7 +125,7 @@ async def serve_metrics(
     Raises:
         HttpUnavailableError: h11 is missing, or the port cannot be bound.
     """
-    listeners = await open_listeners("metrics", host, port, LIMITS)
+    listeners = await open_listeners("metrics", host, port, LIMITS, "--metrics")
     own_names = frozenset(map(str.lower, names))
 
     async def answer(request: HttpRequest) -> Answer:

@@ -106,7 +106,6 @@ class SchemaRegistry:
         self._threads = trio.CapacityLimiter(THREADS_MAX)
 
     async def answer(self, request: HttpRequest) -> Answer:
-        """The answer to a request."""
         try:
             if is_change(request):
                 async with self._turn:
@@ -255,18 +254,19 @@ def refused(request: HttpRequest, host: str) -> Answer | None:
 
 
 @contextlib.asynccontextmanager
-async def serving(registry: Answering, host: str, port: int) -> AsyncIterator[str]:
+async def serving(registry: Answering, host: str, port: int, option: str | None = None) -> AsyncIterator[str]:
     """Serve while the body runs; gives the URL.
 
     Args:
         registry: a SchemaRegistry, or what finds one for each request.
         host: an address.
         port: 0 takes a free one.
+        option: where the port came from, for the error.
 
     Raises:
         HttpUnavailableError: the port cannot be had.
     """
-    listeners = await open_listeners(WHAT, host, port, LIMITS)
+    listeners = await open_listeners(WHAT, host, port, LIMITS, option)
 
     async def answer(request: HttpRequest) -> Answer:
         return refused(request, host) or await registry.answer(request)

@@ -41,7 +41,7 @@ COMPACTION = "pipeline_broker.log.partition.compaction_of_logs"
 RETRY_SECONDS = 1.0
 """After which a full disk is tried again."""
 WATCH_SECONDS = 1.0
-"""How often the data directory is looked for."""
+"""How often the data directory is looked for, and how much room its disk has."""
 NOTHING_LOST = "nothing that was acknowledged is lost"
 
 
@@ -157,13 +157,21 @@ class Upkeep:
     async def _watch_directory(self) -> None:
         while True:
             try:
-                is_in_place = await trio.to_thread.run_sync(self._journal.is_in_place)
+                is_in_place = await trio.to_thread.run_sync(self._look_at_disk)
             except FencedError as error:
                 raise TakenOverError(f"{error}; this one ends") from error
             if not is_in_place:
                 directory = self._journal.data_directory
                 raise UpkeepFailedError(f"the data directory {directory} was removed or replaced while it was in use")
             await trio.sleep(WATCH_SECONDS)
+
+    def _look_at_disk(self) -> bool:
+        """Take note of how much room there is; whether the data directory is in place."""
+        try:
+            self._logs.disk_space = self._journal.disk_space()
+        except OSError:
+            self._logs.disk_space = None
+        return self._journal.is_in_place()
 
     async def _remove_unknown(self) -> bool:
         async with self._writing:

@@ -71,7 +71,6 @@ class Rate:
         return max(elapsed_ms + max(missing, 0) * self._windows.size_ms, 1)
 
     def per_second(self, now_ms: int) -> float:
-        """The rate."""
         span_ms = self.span_ms(now_ms)
         return self.total(now_ms) * 1000 / span_ms
 

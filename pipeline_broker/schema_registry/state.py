@@ -129,11 +129,9 @@ class RegistryState:
         return max(self._subjects.get(subject, {}), default=0) + 1
 
     def schema(self, schema_id: int) -> Schema | None:
-        """Of an id."""
         return self._schemas.get(schema_id)
 
     def id_of(self, schema: Schema) -> int | None:
-        """That a schema has."""
         return self._ids.get(schema)
 
     @property
@@ -159,7 +157,6 @@ class RegistryState:
     # Configurations and modes
 
     def config(self, subject: str | None) -> Mapping[str, Any] | None:
-        """Of a subject, or of all."""
         return self._configs.get(subject)
 
     def config_in_scope(self, subject: str | None) -> Mapping[str, Any]:
@@ -175,7 +172,6 @@ class RegistryState:
         return Level(self.config_in_scope(subject)["compatibilityLevel"])
 
     def mode(self, subject: str | None) -> Mode | None:
-        """Of a subject, or of all."""
         return self._modes.get(subject)
 
     def mode_in_scope(self, subject: str | None) -> Mode:

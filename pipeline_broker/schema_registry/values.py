@@ -93,7 +93,6 @@ class Reference:
         raise invalid_schema(f"A reference needs name, subject and version, unlike {str(given)[:200]}")
 
     def as_json(self) -> dict[str, Any]:
-        """As JSON has it."""
         return {"name": self.name, "subject": self.subject, "version": self.version}
 
 

@@ -31,7 +31,7 @@ KEYWORDS = {
 TEXTS = {0x0C: "utf-8", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1B: "ascii", 0x1E: "utf-16-be"}
 """Tags of values that are texts: UTF8String, PrintableString, T61String, IA5String, GeneralString, BMPString."""
 ESCAPED = frozenset(',=+<>#;"\\')
-SEQUENCE, SET, OBJECT_ID, OCTETS, BOOLEAN = 0x30, 0x31, 0x06, 0x04, 0x01
+SEQUENCE, SET, OBJECT_ID = 0x30, 0x31, 0x06
 VERSION, EXTENSIONS = 0xA0, 0xA3
 ALTERNATIVE_NAMES = "2.5.29.17"
 UTC_TIME = 0x17

@@ -36,7 +36,7 @@ from pipeline_broker.state.metadata_records import (
     text_subject_of,
 )
 from pipeline_broker.state.outcome import ReplayedWrites, StateRecord, Write
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.error import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig
@@ -58,11 +58,8 @@ RENEWERS_MAX = 100
 """Of one token."""
 
 
-@attrs.frozen
-class TokenError(Exception):
+class TokenError(KafkaError):
     """Why something about a token is refused."""
-
-    code: ErrorCode
 
 
 @attrs.frozen
@@ -131,7 +128,6 @@ class DelegationTokens(ReplayedWrites):
     # What mechanisms and handlers ask
 
     def secret(self, token_id: str) -> bytes:
-        """The secret of a token."""
         return hmac.digest(self._key, token_id.encode(), _MAC)
 
     def login(self, mechanism: ScramMechanism, token_id: str, now_ms: int) -> TokenLogin | None:

@@ -17,7 +17,7 @@ import attrs
 from pipeline_broker.config.resolution import BrokerSettings
 from pipeline_broker.config.resources import CLIENT_METRICS, RESOURCE_KINDS, matches_of
 from pipeline_broker.state.cluster import ClusterState
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.error import ErrorCode, KafkaError
 
 __all__ = ["CLIENTS_MAX", "ClientMetrics", "Subscription", "TelemetryError"]
 
@@ -28,11 +28,8 @@ _KIND = RESOURCE_KINDS[CLIENT_METRICS]
 _NO_SETTINGS = BrokerSettings()
 
 
-@attrs.frozen
-class TelemetryError(Exception):
+class TelemetryError(KafkaError):
     """Why a client is refused."""
-
-    code: ErrorCode
 
 
 @attrs.frozen

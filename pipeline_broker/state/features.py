@@ -28,7 +28,7 @@ from pipeline_broker.state.metadata_records import (
     text_subject_of,
 )
 from pipeline_broker.state.outcome import ReplayedWrites, StateRecord, Write
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.error import ErrorCode, KafkaError
 from pipeline_broker.wire.registry import ApiKey
 
 __all__ = [
@@ -100,12 +100,8 @@ class FeatureUpdate:
     upgrade_type: int = UpgradeType.UPGRADE
 
 
-@attrs.frozen
-class FeatureError(Exception):
+class FeatureError(KafkaError):
     """Why an update is refused."""
-
-    code: ErrorCode
-    message: str
 
 
 def read_feature(key: bytes, value: bytes | None) -> tuple[str, int, int]:

@@ -123,7 +123,6 @@ class CommittedOffsets:
         return self.memory.has_room(added)
 
     def get(self, key: OffsetKey) -> CommittedOffset | None:
-        """One committed offset."""
         return self._groups.get(key.group_id, {}).get(key.topic, {}).get(key.partition)
 
     def count(self, group_id: str) -> int:

@@ -100,5 +100,4 @@ class PendingOffsets:
         return iter(self._unstable.get(group_id, ()))
 
     def groups(self) -> Iterator[str]:
-        """The groups that have any."""
         return iter(self._unstable)

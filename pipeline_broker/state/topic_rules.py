@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-import attrs
-
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.error import ErrorCode, KafkaError
 
 __all__ = [
     "PARTITIONS_MAX",
@@ -31,12 +29,8 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 UNSET = -1
 
 
-@attrs.frozen
-class TopicError(Exception):
-    """Why something about a topic is refused; message None leaves it to the code."""
-
-    code: ErrorCode
-    message: str | None = None
+class TopicError(KafkaError):
+    """Why something about a topic is refused."""
 
 
 def check_name(name: str) -> None:

@@ -137,11 +137,9 @@ class TopicCatalogue:
             )
 
     def create(self, new: NewTopic) -> Write:
-        """Create a topic."""
         return self._change(new.name, self.check_create(new))
 
     def delete(self, name: str) -> Write:
-        """Delete a topic."""
         self._existing(name)
         return self._change(name, None)
 

@@ -22,7 +22,7 @@ from pipeline_broker.telemetry.exposition import Family, Sample, counter, gauge,
 from pipeline_broker.telemetry.fetch_metrics import FetchStates, fetch_families
 from pipeline_broker.telemetry.group_metrics import GroupOffsets, group_families
 from pipeline_broker.telemetry.network_metrics import NetworkMetrics
-from pipeline_broker.wire.registry import API_KEYS, ApiKey
+from pipeline_broker.wire.registry import api_name
 from stages.timeline import now_ns
 
 if TYPE_CHECKING:
@@ -67,7 +67,14 @@ class _Refusals(Protocol):
     def by_kind(self) -> Mapping[tuple[str, str], int]: ...
 
 
+class _Logs(Protocol):
+    @property
+    def disk_space(self) -> tuple[int, int] | None: ...
+
+
 class _Broker(FetchStates, Protocol):
+    @property
+    def logs(self) -> _Logs: ...
     @property
     def failed_logins(self) -> _Refusals: ...
     @property
@@ -142,6 +149,7 @@ class BrokerMetrics:
             "1 while nothing can be written, as on a full disk.",
             Sample(int(not self._broker.can_write)),
         )
+        yield from _disk_families(self._broker.logs.disk_space)
         yield from self._request_log_families()
         yield from _held_families(self._held())
         yield _refusal_family("failed_logins", "Logins that failed.", self._broker.failed_logins, LOGIN_LABELS)
@@ -181,6 +189,12 @@ class BrokerMetrics:
         )
 
 
+def _disk_families(space: tuple[int, int] | None) -> Iterator[Family]:
+    size, free = ((), ()) if space is None else ((Sample(each),) for each in space)
+    yield gauge("pipeline_broker_disk_size_bytes", "The size of the disk with the data directory.", *size)
+    yield gauge("pipeline_broker_disk_free_bytes", "How many more bytes can be written to it.", *free)
+
+
 def _held_families(states: Sequence[Held]) -> Iterator[Family]:
     labels = [(("state", state.name), ("unit", state.unit)) for state in states]
     yield gauge(
@@ -201,7 +215,7 @@ def _refusal_family(name: str, explanation: str, refusals: _Refusals, labels: tu
 
 
 def _turn_families(statistics: ServerStatistics) -> Iterator[Family]:
-    labels = [(("turn", _turn_name(turns.name)),) for turns in statistics.turns]
+    labels = [(("turn", api_name(turns.name)),) for turns in statistics.turns]
     yield gauge(
         "pipeline_broker_loop_turn_seconds_max",
         "The longest time that it kept the event loop, since the start.",
@@ -212,11 +226,6 @@ def _turn_families(statistics: ServerStatistics) -> Iterator[Family]:
         "How often it kept the event loop for more than 5 ms.",
         *(Sample(turns.long_count, each) for turns, each in zip(statistics.turns, labels, strict=True)),
     )
-
-
-def _turn_name(name: int | str) -> str:
-    """The name of an API, or what else it was."""
-    return API_KEYS[ApiKey(name)].name if name in API_KEYS else str(name)
 
 
 def _queue_families(statistics: ServerStatistics) -> Iterator[Family]:

@@ -19,7 +19,7 @@ from pipeline_broker.telemetry.answer_errors import error_name, errors_of
 from pipeline_broker.traces.broker_tables import REQUESTS, Outcome, TracedRequest
 from pipeline_broker.traces.request_rows import dropped_values, ended_values
 from pipeline_broker.traces.stage_durations import StageDurations, stage_durations
-from pipeline_broker.wire.registry import API_KEYS, ApiKey
+from pipeline_broker.wire.registry import api_name
 from stages.request import NOT_SET, Request
 from stages.stamps import now_ns
 from stages.timeline import STAMPS, Stamps, Timeline
@@ -170,7 +170,7 @@ def _shown(
 ) -> AnsweredRequest:
     row = TracedRequest(_ROW.unpack(packed))
     return AnsweredRequest(
-        api=API_KEYS[ApiKey(row.api)].name if row.api in API_KEYS else str(row.api),
+        api=api_name(row.api),
         version=row.version,
         client_id=client_id,
         connection=row.connection,

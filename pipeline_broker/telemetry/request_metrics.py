@@ -54,7 +54,6 @@ ALIASES = {"Fetch": ("Fetch", "FetchConsumer")}
 UNSUPPORTED = -1
 """Stands for all versions of ApiVersions that do not exist, which are answered and could be any number."""
 FETCH = int(ApiKey.FETCH)
-OTHER_SOFTWARE = ("other", "other")
 
 _STAGES = tuple((f"{stage.lower()}timems", PLACES[began], PLACES[ended]) for stage, (began, ended) in STAGES.items())
 _DEQUEUED, _DECIDED, _SUBMITTED, _COMPLETED = (

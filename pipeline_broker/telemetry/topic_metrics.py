@@ -148,7 +148,6 @@ class TopicMetrics:
             counts.fetches_failed += 1
 
     def fetch_sent(self, response: Any) -> None:
-        """A fetch response was sent."""
         for topic in response.responses:
             size_bytes = sum(
                 sum(map(len, partition.records)) if isinstance(partition.records, list) else len(partition.records)

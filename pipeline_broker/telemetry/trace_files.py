@@ -119,7 +119,6 @@ class _File:
 
     @property
     def size_bytes(self) -> int:
-        """What is in it."""
         return self._size
 
     def close(self) -> None:

@@ -8,7 +8,6 @@ with the extra `dashboard` and is imported when it is used.
 
 from __future__ import annotations
 
-import errno
 import http
 import importlib
 import logging
@@ -95,13 +94,16 @@ def _h11() -> Any:
     return importlib.import_module("h11")
 
 
-async def open_listeners(what: str, host: str, port: int, limits: HttpLimits) -> list[trio.SocketListener]:
+async def open_listeners(
+    what: str, host: str, port: int, limits: HttpLimits, option: str | None = None
+) -> list[trio.SocketListener]:
     """Bind a port; 0 lets the system choose.
 
     Args:
         what: is to be served, for the error.
         host: an address or a name; empty for all interfaces, as of a listener of Kafka's.
         limits: of the server.
+        option: where the port came from, for the error; None where nobody gave one.
 
     Raises:
         HttpUnavailableError: h11 is missing, or the port cannot be had.
@@ -111,7 +113,7 @@ async def open_listeners(what: str, host: str, port: int, limits: HttpLimits) ->
         return await trio.open_tcp_listeners(port, host=host or None, backlog=limits.connections_max)
     except OSError as error:
         reason = error.strerror or str(error)
-        remedy = "; choose another port" if error.errno == errno.EADDRINUSE else ""
+        remedy = "" if option is None else f"; choose another {option}"
         raise HttpUnavailableError(f"cannot serve {what} on {host}:{port}: {reason}{remedy}") from None
 
 

@@ -253,3 +253,17 @@ def text_of(code: int) -> str | None:
     """Return the text to send with an error; None for no error, and the code's name where there is no text."""
     error = ErrorCode(code)
     return None if error is ErrorCode.NONE else TEXTS.get(error, error.name)
+
+
+class KafkaError(Exception):
+    """Something that a client asks for is refused; nothing was changed.
+
+    Attributes:
+        code: what the client is told.
+        message: the same in words; None leaves it to the code.
+    """
+
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(code.name if message is None else message)
+        self.code = code
+        self.message = message

@@ -245,6 +245,11 @@ def is_flexible(api_key: int, version: int) -> bool:
     return version >= FLEXIBLE_FROM[api_key]
 
 
+def api_name(key: int | str) -> str:
+    """Kafka's name of an API; what is none is called as it is."""
+    return API_KEYS[ApiKey(key)].name if key in API_KEYS else str(key)
+
+
 def schema_of(api_key: ApiKey) -> Schema:
     """What the request and the response of an API say of themselves."""
     api = API_KEYS[api_key]

@@ -21,6 +21,7 @@ Content = Markup | str
 
 NOTHING = Markup("")
 _FILE_WORDS_MAX = 8
+_WIDE_COLUMNS_MIN = 7  # a table of so many columns is set closer
 _LONG_TEXT = 40  # a sentence in a cell keeps a readable width on a phone; the table scrolls
 
 
@@ -80,6 +81,7 @@ def table(
         element("caption", text(caption)),
         element("thead", element("tr", *heads)),
         element("tbody", *body),
+        class_="wide" if len(head) >= _WIDE_COLUMNS_MIN else None,
     )
     scrolled = element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
     return element("div", scrolled, csv_link(caption, head, rows, texts), class_="table")

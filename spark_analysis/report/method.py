@@ -6,9 +6,11 @@ Rules: nothing here is fixed text where the traces know it: rounds, seconds, sid
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_analysis.location import local_path
 from spark_analysis.report.common import loads_of, native_closed
 from spark_analysis.report.markup import Markup, element, paragraph, section, text
 from spark_analysis.words import describe, plural
@@ -121,20 +123,23 @@ def reproduce(comparison: Comparison, directory: str) -> Markup:
     return section(
         "reproduce",
         "Reproduce",
-        paragraph("The experiment, and this page from the traces that are there:"),
-        element("pre", element("code", text(f"{command(comparison)}\n{again}"))),
+        paragraph("The experiment once more, beside this one, and this page from the traces that are there:"),
+        element("pre", element("code", text(f"{command(comparison, directory)}\n{again}"))),
         paragraph("Any Spark runs the same analysis on the same files:"),
         element("pre", element("code", text(f"spark-submit spark_analysis/job.py {shlex.quote(directory)}"))),
     )
 
 
-def command(comparison: Comparison) -> str:
-    """The command of the experiment: as recorded with the runs, else put together from their loads."""
+def command(comparison: Comparison, directory: str) -> str:
+    """The command of the experiment: as recorded with the runs, else put together from their loads.
+
+    Its results go beside the directory of this one, which they would replace.
+    """
     for run in comparison.figures.runs:
         recorded = run.settings.get("command") or run.machine.get("command")
         if isinstance(recorded, str):
             return recorded
-    parts = ["pipeline-broker compare --out DIR"]
+    parts = [f"pipeline-broker compare --out {shlex.quote(_beside(directory))}"]
     if comparison.sides != ("classic", "pipelined"):
         parts.append(f"--modes {','.join(comparison.sides)}")
     experiments = {run.settings.get("experiment") for run in comparison.figures.runs}
@@ -152,6 +157,12 @@ def command(comparison: Comparison) -> str:
     if rounds:
         parts.append(f"--rounds {rounds}")
     return " ".join(parts)
+
+
+def _beside(directory: str) -> str:
+    """A folder of this machine for another experiment; of traces elsewhere one in the reader's folder."""
+    here = local_path(directory) or Path(Path(directory).name)
+    return str(here.parent / f"{here.name or 'compare'}-again")
 
 
 def _listed(values: list[int]) -> str:

@@ -2,7 +2,8 @@
 
 Rules: each section is a function of the comparison that returns a section, or nothing where the experiment has no such
 part; a section without data says so in one sentence only where its absence would surprise. The first screen has the
-decisions and, directly below, the intervals that they rest on. No figure is in large type whose interval holds 1.
+decisions and, directly below, the intervals that they rest on. No figure is in large type whose interval holds 1, and
+none of what a poor run decided has a colour; the order of responses is audited, whatever the machine did meanwhile.
 """
 
 from __future__ import annotations
@@ -26,29 +27,31 @@ from spark_analysis.report.common import (
 )
 from spark_analysis.report.markup import NOTHING, Markup, details, element, paragraph, section, table, text
 from spark_analysis.report.method import command
-from spark_analysis.run_quality import WORDS, Light, run_quality
+from spark_analysis.run_quality import WORDS, Light
 from spark_analysis.words import OTHER_NAMES, full_name, milliseconds, ordinary, persecond
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spark_analysis.interval import Ratio
+    from spark_analysis.run_quality import RunQuality
     from spark_analysis.summary import Comparison
 
 LOADS_SHOWN_MAX: Final = 24
 """A sweep of more loads has them folded: what somebody reads who has a minute is no list of hundreds."""
 
 
-def summary(comparison: Comparison) -> Markup:
+def summary(comparison: Comparison, quality: RunQuality, directory: str) -> Markup:
     """What somebody reads who has ten seconds, and below it what they read in a minute."""
-    boxes = [*(_box(each) for each in decisions(comparison)), _order_box(comparison)]
+    is_poor = quality.light is Light.POOR
+    boxes = [*(_box(each, is_poor=is_poor) for each in decisions(comparison)), _order_box(comparison)]
     sentences = [paragraph(sentence) for sentence in verdict_sentences(comparison)]
     return section(
         "summary",
         _question(comparison),
-        _light(comparison),
+        _light(comparison, quality, directory),
         element("div", *boxes, class_="tiles"),
-        _forest(comparison),
+        element("div", _forest(comparison), class_="doubtful" if is_poor else None),
         details("The verdict in sentences, as in summary.json", *sentences),
     )
 
@@ -58,13 +61,12 @@ def _question(comparison: Comparison) -> str:
     return f"Does {one} pay, instead of {zero}?" if zero != one else f"{one} against itself: how much is noise?"
 
 
-def _light(comparison: Comparison) -> Markup:
-    quality = run_quality(comparison)
+def _light(comparison: Comparison, quality: RunQuality, directory: str) -> Markup:
     head = element("b", text(WORDS[quality.light]))
     why = "; ".join(quality.reasons)
     parts = [element("p", head, text(f" \N{EN DASH} {why}."))]
     if quality.light is Light.POOR:
-        again = element("code", text(command(comparison)))
+        again = element("code", text(command(comparison, directory)))
         parts.append(
             element(
                 "p",
@@ -79,12 +81,15 @@ def _light(comparison: Comparison) -> Markup:
     return element("div", *parts, class_=f"light {kind}", role="note")
 
 
-def _box(decision: Decision) -> Markup:
-    parts = [element("h3", text(decision.subject)), element("p", text(decision.answer), class_="answer")]
+def _box(decision: Decision, *, is_poor: bool) -> Markup:
+    """A decision; that of a poor run says so itself, and has no colour."""
+    doubt = [element("small", text(" in a poor run"))] if is_poor and decision.tone != "open" else []
+    answer = element("p", text(decision.answer), *doubt, class_="answer")
+    parts = [element("h3", text(decision.subject)), answer]
     if decision.headline:
         parts.append(element("b", text(decision.headline)))
     parts += [element("span", text(line), class_="line") for line in decision.lines]
-    return element("div", *parts, class_=f"tile {decision.tone}")
+    return element("div", *parts, class_=f"tile {decision.tone}{' doubtful' if is_poor else ''}")
 
 
 def _order_box(comparison: Comparison) -> Markup:
@@ -197,7 +202,7 @@ def _judged(entries: Iterable[tuple[Load, Ratio, str, str]]) -> Markup:
     return table("Loads without a proven gain", ["Load", "Finding", "Measured evidence", "95% interval"], rows, texts=3)
 
 
-def noise(comparison: Comparison) -> Markup:
+def noise(comparison: Comparison, quality: RunQuality) -> Markup:
     """A mode against itself, and what the light was computed from."""
     found = comparison.noise
     parts: list[Markup] = []
@@ -211,7 +216,7 @@ def noise(comparison: Comparison) -> Markup:
                 "Both sides are the same broker program: every true ratio is 1.",
             )
         )
-    rows = [[measure.name, measure.light.name.lower(), measure.said] for measure in run_quality(comparison).measures]
+    rows = [[measure.name, measure.light.name.lower(), measure.said] for measure in quality.measures]
     parts.append(table("What the light at the top was computed from", ["Measure", "Light", "Said"], rows, texts=3))
     return section("noise", "Can this run be trusted?", paragraph(noise_sentence(comparison)), *parts)
 

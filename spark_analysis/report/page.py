@@ -15,6 +15,7 @@ from spark_analysis.report import cost, course, curves, effects, equal_load, flo
 from spark_analysis.report.markup import Markup, element, join, text
 
 if TYPE_CHECKING:
+    from spark_analysis.run_quality import RunQuality
     from spark_analysis.summary import Comparison
 
 _NAMES = {
@@ -49,14 +50,15 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 _SCRIPT = "addEventListener('beforeprint',()=>document.querySelectorAll('details').forEach(d=>{d.open=true}))"
 
 
-def render(comparison: Comparison, directory: str) -> str:
+def render(comparison: Comparison, quality: RunQuality, directory: str) -> str:
     """The whole page as text.
 
     Args:
         comparison: what is reported.
+        quality: how far it can be trusted.
         directory: what the reader passes to make the page again.
     """
-    sections = _sections(comparison, directory)
+    sections = _sections(comparison, quality, directory)
     zero, one = comparison.sides
     title = f"{zero} against {one}" if zero != one else f"{one} against itself"
     head = [
@@ -88,9 +90,9 @@ def render(comparison: Comparison, directory: str) -> str:
     return f'<!doctype html>\n<html lang="en">\n{element("head", *head)}\n{element("body", *body)}\n</html>\n'
 
 
-def _sections(comparison: Comparison, directory: str) -> list[Markup]:
+def _sections(comparison: Comparison, quality: RunQuality, directory: str) -> list[Markup]:
     return [
-        overview.summary(comparison),
+        overview.summary(comparison, quality, directory),
         overview.missing(comparison),
         equal_load.equal_load(comparison),
         overview.ordinary_clients(comparison),
@@ -109,7 +111,7 @@ def _sections(comparison: Comparison, directory: str) -> list[Markup]:
         model.model(comparison),
         equal_load.replay(comparison),
         overview.where_not(comparison),
-        overview.noise(comparison),
+        overview.noise(comparison, quality),
         inside.audit(comparison),
         inside.tracing(comparison),
         method.method(comparison),

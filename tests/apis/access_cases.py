@@ -51,5 +51,5 @@ def inner(name, struct, /, *values, **fields):
     return getattr(_request_class(name), struct)(*values, **fields)
 
 
-def case(key, version, code, rules, module, /, **fields):
-    return pytest.param(version, code, rules, make(module, **fields), id=f"{key.name}-{version}-{code.name}")
+def case(key, version, code, rules, /, **fields):
+    return pytest.param(version, code, rules, make(key.name.lower(), **fields), id=f"{key.name}-{version}-{code.name}")

@@ -19,7 +19,6 @@ CLUSTER_CASES = [
         2,
         TOPIC_REFUSED,
         [topic(Op.ALTER_CONFIGS)],
-        "alter_configs",
         resources=[inner("alter_configs", "AlterConfigsResource", 2, "t", [])],
     ),
     case(
@@ -27,7 +26,6 @@ CLUSTER_CASES = [
         1,
         GROUP_REFUSED,
         [group(Op.ALTER_CONFIGS)],
-        "alter_configs",
         resources=[inner("alter_configs", "AlterConfigsResource", 32, "g", [])],
     ),
     case(
@@ -35,16 +33,14 @@ CLUSTER_CASES = [
         2,
         GROUP_REFUSED,
         [group(Op.DESCRIBE_CONFIGS)],
-        "describe_configs",
         resources=[inner("describe_configs", "DescribeConfigsResource", 32, "g")],
     ),
-    case(ApiKey.LIST_CONFIG_RESOURCES, 1, CLUSTER_REFUSED, [cluster(Op.DESCRIBE_CONFIGS)], "list_config_resources"),
+    case(ApiKey.LIST_CONFIG_RESOURCES, 1, CLUSTER_REFUSED, [cluster(Op.DESCRIBE_CONFIGS)]),
     case(
         ApiKey.ALTER_REPLICA_LOG_DIRS,
         2,
         CLUSTER_REFUSED,
         [cluster(Op.ALTER)],
-        "alter_replica_log_dirs",
         dirs=[
             inner(
                 "alter_replica_log_dirs",
@@ -59,7 +55,6 @@ CLUSTER_CASES = [
         2,
         CLUSTER_REFUSED,
         [cluster(Op.ALTER)],
-        "elect_leaders",
         topic_partitions=[inner("elect_leaders", "TopicPartitions", "t", [0])],
     ),
     case(
@@ -67,7 +62,6 @@ CLUSTER_CASES = [
         1,
         CLUSTER_REFUSED,
         [cluster(Op.ALTER)],
-        "alter_partition_reassignments",
         topics=[
             inner(
                 "alter_partition_reassignments",
@@ -77,19 +71,12 @@ CLUSTER_CASES = [
             )
         ],
     ),
-    case(
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        0,
-        CLUSTER_REFUSED,
-        [cluster(Op.DESCRIBE)],
-        "list_partition_reassignments",
-    ),
+    case(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, CLUSTER_REFUSED, [cluster(Op.DESCRIBE)]),
     case(
         ApiKey.DESCRIBE_QUORUM,
         2,
         CLUSTER_REFUSED,
         [cluster(Op.DESCRIBE)],
-        "describe_quorum",
         topics=[
             inner("describe_quorum", "TopicData", "__cluster_metadata", [inner("describe_quorum", "PartitionData", 0)])
         ],
@@ -99,27 +86,10 @@ CLUSTER_CASES = [
         2,
         CLUSTER_REFUSED,
         [cluster(Op.ALTER)],
-        "update_features",
         feature_updates=[inner("update_features", "FeatureUpdateKey", "metadata.version", 30)],
         validate_only=True,
     ),
-    case(ApiKey.UNREGISTER_BROKER, 0, CLUSTER_REFUSED, [cluster(Op.ALTER)], "unregister_broker", broker_id=99),
-    case(
-        ApiKey.ADD_RAFT_VOTER,
-        1,
-        CLUSTER_REFUSED,
-        [cluster(Op.ALTER)],
-        "add_raft_voter",
-        cluster_id=None,
-        voter_id=2,
-    ),
-    case(
-        ApiKey.REMOVE_RAFT_VOTER,
-        0,
-        CLUSTER_REFUSED,
-        [cluster(Op.ALTER)],
-        "remove_raft_voter",
-        cluster_id=None,
-        voter_id=2,
-    ),
+    case(ApiKey.UNREGISTER_BROKER, 0, CLUSTER_REFUSED, [cluster(Op.ALTER)], broker_id=99),
+    case(ApiKey.ADD_RAFT_VOTER, 1, CLUSTER_REFUSED, [cluster(Op.ALTER)], cluster_id=None, voter_id=2),
+    case(ApiKey.REMOVE_RAFT_VOTER, 0, CLUSTER_REFUSED, [cluster(Op.ALTER)], cluster_id=None, voter_id=2),
 ]

@@ -9,7 +9,6 @@ SHARE_CASES = [
         6,
         CLUSTER_REFUSED,
         [cluster(Op.CLUSTER_ACTION)],
-        "find_coordinator",
         key_type=2,
         coordinator_keys=["g:AAAAAAAAAAAAAAAAAAAAAA:0"],
     ),
@@ -18,18 +17,16 @@ SHARE_CASES = [
         1,
         GROUP_REFUSED,
         [group(Op.READ), topic(Op.DESCRIBE)],
-        "share_group_heartbeat",
         group_id="g",
         member_id="m",
         subscribed_topic_names=["t"],
     ),
-    case(ApiKey.SHARE_GROUP_DESCRIBE, 1, GROUP_REFUSED, [group(Op.DESCRIBE)], "share_group_describe", group_ids=["g"]),
+    case(ApiKey.SHARE_GROUP_DESCRIBE, 1, GROUP_REFUSED, [group(Op.DESCRIBE)], group_ids=["g"]),
     case(
         ApiKey.SHARE_FETCH,
         2,
         GROUP_REFUSED,
         [group(Op.READ), topic(Op.READ)],
-        "share_fetch",
         group_id="g",
         member_id="m",
         topics=[inner("share_fetch", "FetchTopic", b"t" * 16, [inner("share_fetch", "FetchPartition", 0)])],
@@ -39,7 +36,6 @@ SHARE_CASES = [
         2,
         GROUP_REFUSED,
         [group(Op.READ), topic(Op.READ)],
-        "share_acknowledge",
         group_id="g",
         member_id="m",
         share_session_epoch=1,
@@ -50,7 +46,6 @@ SHARE_CASES = [
             0,
             CLUSTER_REFUSED,
             [cluster(Op.CLUSTER_ACTION)],
-            module,
             group_id="g",
             topics=[inner(module, data, b"t" * 16, [inner(module, "PartitionData", 0)])],
         )
@@ -67,7 +62,6 @@ SHARE_CASES = [
         1,
         GROUP_REFUSED,
         [group(Op.DESCRIBE), topic(Op.DESCRIBE)],
-        "describe_share_group_offsets",
         groups=[
             inner(
                 "describe_share_group_offsets", "Group", "g", [inner("describe_share_group_offsets", "Topic", "t", [0])]
@@ -80,7 +74,6 @@ SHARE_CASES = [
             0,
             GROUP_REFUSED,
             [group(operation), topic(Op.READ)],
-            module,
             group_id="g",
             topics=[inner(module, "Topic", "t")],
         )

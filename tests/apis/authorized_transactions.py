@@ -22,7 +22,6 @@ TRANSACTION_CASES = [
         12,
         TRANSACTION_REFUSED,
         [transaction(Op.WRITE), topic(Op.WRITE)],
-        "produce",
         transactional_id="x",
         acks=-1,
         topic_data=[
@@ -39,16 +38,14 @@ TRANSACTION_CASES = [
         2,
         TRANSACTION_REFUSED,
         [transaction(Op.WRITE)],
-        "init_producer_id",
         transactional_id="x",
-        transaction_timeout_ms=1_000,
+        transaction_timeout_ms=1000,
     ),
     case(
         ApiKey.ADD_PARTITIONS_TO_TXN,
         3,
         TRANSACTION_REFUSED,
         [transaction(Op.WRITE), topic(Op.WRITE)],
-        "add_partitions_to_txn",
         v3_and_below_transactional_id="x",
         v3_and_below_topics=[inner("add_partitions_to_txn", "AddPartitionsToTxnTopic", "t", [0])],
     ),
@@ -57,7 +54,6 @@ TRANSACTION_CASES = [
         5,
         CLUSTER_REFUSED,
         [cluster(Op.CLUSTER_ACTION)],
-        "add_partitions_to_txn",
         transactions=[inner("add_partitions_to_txn", "AddPartitionsToTxnTransaction", "x")],
     ),
     case(
@@ -65,17 +61,15 @@ TRANSACTION_CASES = [
         4,
         TRANSACTION_REFUSED,
         [transaction(Op.WRITE), group(Op.READ)],
-        "add_offsets_to_txn",
         transactional_id="x",
         group_id="g",
     ),
-    case(ApiKey.END_TXN, 5, TRANSACTION_REFUSED, [transaction(Op.WRITE)], "end_txn", transactional_id="x"),
+    case(ApiKey.END_TXN, 5, TRANSACTION_REFUSED, [transaction(Op.WRITE)], transactional_id="x"),
     case(
         ApiKey.TXN_OFFSET_COMMIT,
         5,
         TRANSACTION_REFUSED,
         [transaction(Op.WRITE), group(Op.READ), topic(Op.READ)],
-        "txn_offset_commit",
         transactional_id="x",
         group_id="g",
         topics=[
@@ -87,12 +81,5 @@ TRANSACTION_CASES = [
             )
         ],
     ),
-    case(
-        ApiKey.DESCRIBE_TRANSACTIONS,
-        0,
-        TRANSACTION_REFUSED,
-        [transaction(Op.DESCRIBE)],
-        "describe_transactions",
-        transactional_ids=["x"],
-    ),
+    case(ApiKey.DESCRIBE_TRANSACTIONS, 0, TRANSACTION_REFUSED, [transaction(Op.DESCRIBE)], transactional_ids=["x"]),
 ]

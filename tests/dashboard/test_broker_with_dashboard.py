@@ -86,8 +86,8 @@ def test_a_dashboard_that_cannot_be_had_is_one_line(tmp_path, arguments, complai
     assert not (tmp_path / "data").exists()
 
 
-@pytest.mark.parametrize("option", ["--dashboard", "--metrics"])
-def test_a_port_that_somebody_has_is_one_line(tmp_path, option):
+@pytest.mark.parametrize("option", ["--dashboard", "--metrics", "--schema-registry"])
+def test_a_port_that_somebody_has_is_one_line_that_names_its_option(tmp_path, option):
     command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", "0", "--data", str(tmp_path / "data")]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -95,7 +95,7 @@ def test_a_port_that_somebody_has_is_one_line(tmp_path, option):
 
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith("Error: cannot serve ")
-    assert result.stderr.endswith(f" on 127.0.0.1:{port}: Address already in use; choose another port\n")
+    assert result.stderr.endswith(f" on 127.0.0.1:{port}: Address already in use; choose another {option}\n")
     assert result.stderr.count("\n") == 1
 
 

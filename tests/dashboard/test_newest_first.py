@@ -4,7 +4,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from pipeline_broker.dashboard import newest_first
+from pipeline_broker.dashboard import newest_first, record_reader
 from pipeline_broker.dashboard.newest_first import NewestFirstReader
 from pipeline_broker.dashboard.record_filter import RecordFilter
 from pipeline_broker.records.batch import NewRecord, build_batch
@@ -82,7 +82,7 @@ def test_what_is_searched_is_found_far_from_the_end():
 
 
 def test_a_search_names_how_far_back_it_came_when_it_stops(monkeypatch):
-    monkeypatch.setattr(newest_first, "RECORDS_EXAMINED_MAX", 500)
+    monkeypatch.setattr(record_reader, "RECORDS_EXAMINED_MAX", 500)
     first, second, *_ = read_back({0: numbered(3000)}, NOTHING_LIKE_IT, 25)
     assert (first.is_at_end, first.records) == (False, [])
     assert 500 <= first.examined <= 500 + newest_first.WINDOW_OFFSETS_MAX
@@ -91,7 +91,7 @@ def test_a_search_names_how_far_back_it_came_when_it_stops(monkeypatch):
 
 
 def test_a_window_of_large_records_is_smaller(monkeypatch):
-    monkeypatch.setattr(newest_first, "READ_BYTES_MAX", 20_000)
+    monkeypatch.setattr(record_reader, "READ_BYTES_MAX", 20_000)
     monkeypatch.setattr(newest_first, "WINDOW_BYTES_MAX", 50_000)
     log = numbered(64, size=10_000)
     reader = NewestFirstReader({0: log}, {}, RecordFilter(), 2)

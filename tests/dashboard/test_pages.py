@@ -526,6 +526,12 @@ def test_a_topic_is_made_filled_changed_and_deleted(browser, link):
     assert browser.complaints() == []
 
 
+def test_the_topics_come_with_the_room_on_their_disk(browser, link):
+    browser.open(link + "/topics")
+    said = browser.wait("return document.querySelector('main .lead').textContent")
+    assert re.fullmatch(r"The disk of the data directory has [0-9.,]+ .?B free of [0-9.,]+ .?B\.", said)
+
+
 def test_a_refusal_is_shown_in_the_dialog(browser, link):
     browser.open(link + "/topics")
     press_button(browser, "Create a topic")

@@ -36,7 +36,6 @@ NOT_AS_KAFKA = {
 }
 """Bad batches that we answer otherwise on purpose; docs/compatibility.md says why."""
 
-known_topics = st.sampled_from(sorted(TOPICS))
 topics = st.sampled_from([*TOPICS, *TOPICS, "missing", *BAD_NAMES[1:4]])
 partitions = st.sampled_from([0, 0, 0, 1, 2, 3, -1, 2**31 - 1])
 bytes_limits = st.sampled_from([0, 1, 100, 1 << 20, 2**31 - 1])

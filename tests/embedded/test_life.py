@@ -220,7 +220,7 @@ def test_what_is_not_possible_is_said_in_one_line_before_anything_starts(argumen
 def test_a_port_that_is_taken_is_said_in_one_line():
     with EmbeddedBroker() as broker:
         settings = {"listeners": f"PLAINTEXT://{broker.bootstrap_servers}"}
-        with pytest.raises(EmbeddedBrokerError, match=r"^cannot listen on 127\.0\.0\.1:\d+: "):
+        with pytest.raises(EmbeddedBrokerError, match=r"^cannot listen on .* for PLAINTEXT in listeners$"):
             EmbeddedBroker(settings=settings).start()
 
 

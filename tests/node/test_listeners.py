@@ -86,12 +86,27 @@ def test_listeners_on_the_command_line_go_over_its_host_and_port(broker_process)
     assert (broker.host, broker.port) == ("127.0.0.1", port)
 
 
-def test_a_port_in_use_is_one_line_whichever_listener_it_is_of(tmp_path):
+@pytest.mark.parametrize(
+    ("settings", "arguments", "remedy"),
+    [
+        (["listeners=IN://127.0.0.1:0,OUT://127.0.0.1:TAKEN", MAP], [], "address for OUT in listeners"),
+        (["listeners=PLAINTEXT://127.0.0.1:TAKEN"], [], "address for PLAINTEXT in listeners"),
+        ([], ["--port", "TAKEN"], "--port"),
+        ([], ["--config", "FILE", "--host", "192.0.2.1"], "--host"),
+        ([], ["--config", "FILE"], "address for OUT in listeners"),
+        ([], ["--host", "no.such.host.invalid"], "--host"),
+    ],
+)
+def test_an_address_that_cannot_be_had_is_one_line_that_names_what_it_came_from(tmp_path, settings, arguments, remedy):
     with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        line = refusal_of(tmp_path, f"listeners=IN://127.0.0.1:0,OUT://127.0.0.1:{port}", MAP)
-    assert f"cannot listen on 127.0.0.1:{port}" in line
-    assert line.endswith("choose another address for OUT in listeners")
+        port = str(server.getsockname()[1])
+        file = tmp_path / "server.properties"
+        file.write_text(f"listeners=IN://127.0.0.1:0,OUT://127.0.0.1:{port}\n{MAP}\n")
+        texts = {"TAKEN": port, "FILE": str(file)}
+        given = [each.replace("TAKEN", port) for each in settings]
+        line = refusal_of(tmp_path, *given, arguments=[texts.get(each, each) for each in arguments])
+    assert line.startswith("Error: cannot listen on ")
+    assert line.endswith(f"; choose another {remedy}")
 
 
 @pytest.mark.parametrize(

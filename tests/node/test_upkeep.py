@@ -182,6 +182,26 @@ def test_while_the_archive_has_no_room_a_writer_that_waits_for_it_says_why(monke
     assert bench.values() == list(range(5))
 
 
+def test_upkeep_follows_how_much_room_the_disk_has(monkeypatch):
+    monkeypatch.setattr("pipeline_broker.node.upkeep.WATCH_SECONDS", 0.001)
+    bench = Bench()
+    space = [1000, 300]
+    monkeypatch.setattr(bench.journal, "disk_space", lambda: tuple(space))
+
+    def refuses():
+        raise OSError(errno.EIO, "the disk does not tell")
+
+    async def main():
+        async with kept(bench):
+            await wait_until(lambda: bench.logs.disk_space == (1000, 300))
+            space[1] = 200
+            await wait_until(lambda: bench.logs.disk_space == (1000, 200))
+            monkeypatch.setattr(bench.journal, "disk_space", refuses)
+            await wait_until(lambda: bench.logs.disk_space is None)
+
+    trio.run(main)
+
+
 def test_a_data_directory_that_is_removed_or_replaced_ends_the_upkeep(tmp_path, monkeypatch):
     monkeypatch.setattr("pipeline_broker.node.upkeep.WATCH_SECONDS", 0.001)
     bench = Bench(SystemFileSystem(), directory=tmp_path / "data")

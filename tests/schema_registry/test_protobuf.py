@@ -160,7 +160,6 @@ KINDS = [
     for it in descriptor_pb2.FieldDescriptorProto.Type.values()
     if it not in (10, 11, 14)  # group, message, enum
 ]
-FieldProto = descriptor_pb2.FieldDescriptorProto
 
 
 @st.composite

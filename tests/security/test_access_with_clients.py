@@ -23,7 +23,6 @@ from tests.kafka_tools import kafka_tool
 pytestmark = pytest.mark.clients
 
 SECONDS_MAX = 20.0
-TOOL_SECONDS_MAX = 60.0
 ROOT, ALICE = "root", "alice"
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SETTINGS = [

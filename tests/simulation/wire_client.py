@@ -11,7 +11,6 @@ from collections import deque
 import attrs
 import trio
 
-from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.wire.codec import DecodeError, decode, encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
 from tests.crashes.wire_client import response_of
@@ -226,7 +225,3 @@ class WireClient:
         if exchange.on_answer is not None:
             exchange.on_answer(exchange)
         self._changed.unpark_all()
-
-
-def latest_version(request):
-    return SERVED[request.SCHEMA.key].versions[-1]

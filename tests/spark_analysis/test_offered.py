@@ -12,6 +12,7 @@ from spark_analysis.decision import UNDECIDED, decisions
 from spark_analysis.figures import gather
 from spark_analysis.offered import ANSWERED_SHARE_MIN, LATE_MS_MAX
 from spark_analysis.report.page import render
+from spark_analysis.run_quality import run_quality
 from spark_analysis.summary import Comparison
 from tests.spark_analysis import made
 
@@ -65,13 +66,12 @@ def test_a_side_that_did_not_keep_the_pace_is_named_and_its_latency_is_not_quote
     from spark_analysis.findings import verdict
     from spark_analysis.summary_json import summary
 
+    found = summary(comparison, run_quality(comparison))
     assert f"classic did not keep 95% of what classic can do (950/s) ({reason}" in verdict(comparison)
-    (entry,) = [entry for entry in summary(comparison)["equal_load"] if entry["offered_share"] == 0.95]
+    (entry,) = [entry for entry in found["equal_load"] if entry["offered_share"] == 0.95]
     assert [(side["kept_pace"], side["p99_ms"] is None) for side in entry["sides"]] == [(False, True), (True, False)]
     assert entry["p99"] is None
-    (cell,) = [
-        cell for cell in summary(comparison)["cells"] if cell["mode"] == "classic" and cell["offered_share"] == 0.95
-    ]
+    (cell,) = [cell for cell in found["cells"] if cell["mode"] == "classic" and cell["offered_share"] == 0.95]
     assert {each["p99_ms"] for each in cell["rounds"]} == {None}
 
 
@@ -137,5 +137,6 @@ def test_a_side_that_kept_no_pace_at_all_is_one_sentence():
     ],
 )
 def test_the_table_of_ratios_names_who_did_not_keep_the_pace(zero, one, said):
-    page = render(made.comparison(ladder(zero={"late_us": zero}, one={"late_us": one})), "out")
+    comparison = made.comparison(ladder(zero={"late_us": zero}, one={"late_us": one}))
+    page = render(comparison, run_quality(comparison), "out")
     assert f"<td>{said}</td>" in page

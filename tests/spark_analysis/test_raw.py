@@ -378,9 +378,9 @@ def assert_refused(directory, said, capsys):
     assert main([str(directory)]) == 2
     answer = capsys.readouterr()
     assert answer.out == ""
-    assert answer.err.startswith("error: ")
-    assert answer.err.count("\n") == 1
-    assert said in answer.err
+    line = answer.err.splitlines()[-1]  # behind the progress of a slow machine
+    assert line.startswith("error: ")
+    assert said in line
     assert not (directory / "report.html").exists()
 
 

@@ -89,6 +89,15 @@ def test_nothing_sticks_out_and_all_text_can_be_read(driver, path, width, scheme
     assert small == 0, "drawings in which text is below 9 pixels"
 
 
+def test_no_table_that_is_not_folded_has_to_be_scrolled_on_a_desk(driver, path):
+    show(driver, path, DESKTOP, "light")
+    wide = driver.execute_script(
+        "return [...document.querySelectorAll('.scroll')].filter(part => part.checkVisibility() &&"
+        "part.scrollWidth > part.clientWidth).map(part => [part.ariaLabel, part.scrollWidth])"
+    )
+    assert wide == []
+
+
 def test_colours_follow_the_scheme(driver, path):
     backs = []
     for scheme in ("light", "dark"):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
+import sys
 
 import attrs
 import pytest
 
+from spark_analysis.analyse import write
+from spark_analysis.report.page import render
 from spark_analysis.run_quality import Light, run_quality
 from tests.spark_analysis import made
 
@@ -14,13 +19,17 @@ QUIET = {"cores": 2, "load_average_before": 0.1, "load_average_after": 1.9, "ste
 EQUAL = (1.0, 1.01, 0.99, 1.0, 1.01)
 
 
-def quality(machine=QUIET, spread=0.01, equal=EQUAL, gain=3.0):
+def experiment(machine=QUIET, spread=0.01, equal=EQUAL, gain=3.0):
     drawn = random.Random(1)
     runs = [run for number in range(4) for run in made.pairs(made.load(number), [gain] * 5, drawn, spread)]
     if equal:
         columns = {"mode": "pipelined", "settings": {"experiment": "self"}}
         runs += made.pairs(made.load(1, variant="self"), equal, **columns)
-    return run_quality(made.comparison([attrs.evolve(run, machine=machine) for run in runs]))
+    return made.comparison([attrs.evolve(run, machine=machine) for run in runs])
+
+
+def quality(**columns):
+    return run_quality(experiment(**columns))
 
 
 def test_a_quiet_machine_with_narrow_intervals_and_equal_sides_is_good():
@@ -53,6 +62,36 @@ def test_a_terminal_is_told_not_to_decide_by_a_poor_run():
     assert quality(machine={**QUIET, "load_average_before": 5.0}).sentence == (
         "Poor run: do not decide by it. Load average 5.0 on 2 cores before the first run."
     )
+
+
+def test_what_a_poor_run_decided_has_no_colour_on_the_page_and_says_that_it_is_of_one():
+    pages = {}
+    for light, load in ((Light.GOOD, 0.1), (Light.POOR, 5.0)):
+        comparison = experiment(machine={**QUIET, "load_average_before": load})
+        found = run_quality(comparison)
+        assert found.light is light
+        pages[light] = render(comparison, found, "out")
+    assert '<div class="tile yes"><h3>native client</h3><p class="answer">Pays</p>' in pages[Light.GOOD]
+    poor = pages[Light.POOR]
+    assert '<p class="answer">Pays<small> in a poor run</small></p>' in poor
+    decided = poor[poor.index('<div class="tiles">') : poor.index("<h3>Order of responses")]
+    kinds = re.findall(r'<div class="tile ([^"]+)"', decided)[:-1]
+    assert kinds
+    assert all(kind.endswith(" doubtful") for kind in kinds)
+    assert '<div class="doubtful"><figure><h3>Throughput of pipelined' in poor
+    assert not re.search(r"class=\"[^\"]*doubtful", pages[Light.GOOD])
+
+
+def test_page_summary_and_terminal_say_the_same_light_computed_once(monkeypatch, tmp_path):
+    computed = []
+    module = sys.modules[run_quality.__module__]
+    monkeypatch.setattr(module, "_steal", lambda comparison, true=module._steal: computed.append(1) or true(comparison))
+    comparison = experiment(machine={**QUIET, "load_average_before": 5.0})
+    told = write(tmp_path, comparison).splitlines()[-1]
+    assert told.startswith("Poor run: do not decide by it. Load average 5.0 on 2 cores")
+    assert json.loads((tmp_path / "summary.json").read_text())["quality"]["light"] == "poor"
+    assert "Poor run: do not decide by it" in (tmp_path / "report.html").read_text()
+    assert len(computed) == 1
 
 
 def test_only_the_load_before_the_experiment_counts():

@@ -78,3 +78,17 @@ def run(test, *, mode=PIPELINED, application=None, jumps=True, **fields):
 
 def connection_of(memory, index=0):
     return sorted(memory.server.processors[0].connections, key=lambda one: one.index)[index]
+
+
+def paused_turns(memory, queue=None):
+    """Make turns, of one queue or of all, wait; returns the event that lets them go on."""
+    pool, release = memory.server.handlers, trio.Event()
+    turn = pool._turn
+
+    async def paused(of_queue):
+        if queue in (None, of_queue):
+            await release.wait()
+        await turn(of_queue)
+
+    pool._turn = paused
+    return release

@@ -13,7 +13,7 @@ from stages.request import PARKED, Close, NoOp, Parked, Pending, Send
 from stages.testing.memory_server import open_memory_server
 from stages.testing.memory_storage import MemoryStorage
 from stages.testing.scripted_commits import ScriptedCommits
-from tests.stages.connection_bench import ONE_QUEUE, ByHand, connection_of, limits, run
+from tests.stages.connection_bench import ONE_QUEUE, ByHand, connection_of, limits, paused_turns, run
 
 both_modes = pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
 
@@ -108,20 +108,6 @@ def test_what_follows_work_in_a_thread_runs_on_the_loop_and_is_treated_as_a_hand
             assert seen == [(True, True)]
 
     trio.run(main)
-
-
-def paused_turns(memory, queue=None):
-    """Make turns, of one queue or of all, wait; returns the event that lets them go on."""
-    pool, release = memory.server.handlers, trio.Event()
-    turn = pool._turn
-
-    async def paused(of_queue):
-        if queue in (None, of_queue):
-            await release.wait()
-        await turn(of_queue)
-
-    pool._turn = paused
-    return release
 
 
 def test_callbacks_run_before_requests_that_wait():

@@ -7,20 +7,12 @@ from trio.testing import wait_all_tasks_blocked
 from stages.mode import PIPELINED
 from stages.mute import MuteReason
 from stages.request import Send
-from tests.stages.connection_bench import ONE_QUEUE, run
+from tests.stages.connection_bench import ONE_QUEUE, paused_turns, run
 
 
 def test_a_full_queue_stops_reading_and_every_waiting_connection_gets_its_turn():
     async def test(memory, application):
-        release = trio.Event()
-        pool = memory.server.handlers
-        turn = pool._turn
-
-        async def paused(queue):
-            await release.wait()
-            await turn(queue)
-
-        pool._turn = paused
+        release = paused_turns(memory)
         clients = [await memory.connect() for _ in range(6)]
         for client in clients:
             client.send(b"s1", b"s2", b"s3")
@@ -79,21 +71,13 @@ def test_connections_that_wait_at_a_queue_that_is_retired_are_not_forgotten():
     """The first that was called moved to the new queue; the others once waited at the old one for ever."""
 
     async def test(memory, application):
-        release = trio.Event()
-        pool = memory.server.handlers
-        turn = pool._turn
-
-        async def paused(queue):
-            await release.wait()
-            await turn(queue)
-
-        pool._turn = paused
+        release = paused_turns(memory)
         clients = [await memory.connect() for _ in range(5)]
         for client in clients:
             client.send(b"s")
         await wait_all_tasks_blocked()
         assert memory.server.statistics().queues[0].waiting_for_room == 4
-        pool.resize_queues(2)
+        memory.server.handlers.resize_queues(2)
         release.set()
         for client in clients:
             assert await client.receive() == b"s"
@@ -115,15 +99,7 @@ def test_a_turn_for_bytes_that_its_queue_cannot_use_is_passed_on():
             by_queue.setdefault(newest.admission.queue, []).append((client, newest))
         (slow, slow_connection), (filler, _), (waiting, waiting_connection), *_ = by_queue[channel.queues[0]]
         other, other_connection = by_queue[channel.queues[1]][0]
-        stalled, pool = channel.queues[0], memory.server.handlers
-        turn, release = pool._turn, trio.Event()
-
-        async def paused(queue):
-            if queue is stalled:
-                await release.wait()
-            await turn(queue)
-
-        pool._turn = paused
+        release = paused_turns(memory, channel.queues[0])
         channel.hold_bytes(10)  # what others hold
         waiting.send(b"s")
         await wait_all_tasks_blocked()

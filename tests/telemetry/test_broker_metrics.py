@@ -36,7 +36,12 @@ class Fetches(list):
     watched = expired = partitions = evicted = 0
 
 
+class Logs:
+    disk_space = None
+
+
 class Broker:
+    logs = Logs()
     failed_logins, denials = Refusals(lambda: 0), Refusals(lambda: 0)
     fetches = fetch_sessions = Fetches()
     set_aside = SetAside()
@@ -303,6 +308,15 @@ def test_after_the_end_of_the_server_the_gauges_read_as_at_rest():
     assert samples["kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",] == 1.0
     assert samples["kafka_network_requestchannel_responsequeuesize",] == 0
     assert samples["kafka_network_socketserver_expiredconnectionskilledcount",] == 0
+
+
+def test_free_disk_space_is_told_where_the_disk_tells_it(monkeypatch):
+    named = {"pipeline_broker_disk_size_bytes": 1000, "pipeline_broker_disk_free_bytes": 300}
+    samples = samples_of(broker_metrics().render())
+    assert not any((name,) in samples for name in named)
+    monkeypatch.setattr(Logs, "disk_space", (1000, 300))
+    samples = samples_of(broker_metrics().render())
+    assert {name: samples[name,] for name in named} == named
 
 
 def test_handlers_of_all_pools_share_one_idle_gauge(answered):

@@ -30,7 +30,6 @@ class Bytes(click.ParamType[bytes]):
     name = "text"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
-        """The bytes."""
         if isinstance(value, bytes):
             return value
         from pipeline_broker.client.record_lines import unescaped  # noqa: PLC0415 - not for help

@@ -19,6 +19,7 @@ export async function show(main, broker) {
   const text = element("input", { type: "search", autocomplete: "off" });
   const internal = element("input", { type: "checkbox" });
   const rows = element("div", { class: "card" });
+  const disk = element("p", { class: "lead" });
   let shown = { count: 0, topics: [] };
   function draw() {
     const wanted = shown.topics.filter((topic) => topic.name.includes(text.value.trim()) && (internal.checked || !topic.is_internal));
@@ -37,9 +38,10 @@ export async function show(main, broker) {
   const create = element("button", { type: "button", disabled: broker.is_read_only, onclick: createDialog }, "Create a topic");
   replace(main, element("div", { class: "head" }, element("h1", {}, "Topics"), create),
     element("form", { class: "filters", onsubmit: (event) => event.preventDefault() },
-      element("label", {}, "name contains", text), element("label", { class: "check" }, internal, "internal ones, too")), rows);
+      element("label", {}, "name contains", text), element("label", { class: "check" }, internal, "internal ones, too")), disk, rows);
   repeat(2, async () => {
     shown = await ask("/api/topics");
+    disk.textContent = shown.disk ? `The disk of the data directory has ${bytes(shown.disk.free_bytes)} free of ${bytes(shown.disk.size_bytes)}.` : "";
     draw();
   });
 }

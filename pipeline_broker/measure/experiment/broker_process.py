@@ -46,6 +46,7 @@ class BrokerSettings:
         store_delay_ms: injected into every request to it.
         trace: the folder of its trace files; None: it writes none.
         properties: that go over those of the mode.
+        options: further ones of `serve`.
     """
 
     mode: str
@@ -57,6 +58,7 @@ class BrokerSettings:
     store_delay_ms: float = 0.0
     trace: Path | None = None
     properties: tuple[tuple[str, str], ...] = ()
+    options: tuple[str, ...] = ()
 
     def start(self) -> "BrokerProcess":
         """Begin to start one."""
@@ -77,7 +79,7 @@ class BrokerSettings:
             arguments += ["--trace", str(self.trace)]
         for name, value in {**overrides, **dict(self.properties)}.items():
             arguments += ["--set", f"{name}={value}"]
-        return python_module("pipeline_broker", "serve", *arguments)
+        return python_module("pipeline_broker", "serve", *arguments, *self.options)
 
 
 def python_module(*arguments: str) -> list[str]:
@@ -113,7 +115,6 @@ class BrokerProcess:
 
     @property
     def pid(self) -> int:
-        """Its process."""
         return self._process.pid
 
     def wait_ready(self) -> None:

@@ -1,13 +1,11 @@
 """The experiment from start to end: what it consists of, and what is told of it.
 
-Rules of this file: what an earlier experiment left in the same folder is removed first; notes go to stderr, table,
-verdict and page to stdout.
+Rules of this file: what an earlier experiment left in the same folder is removed first; notes go to stderr, table and
+page to stdout. What may be concluded is said by the analysis alone: of many loads some differ by chance.
 """
 
 import contextlib
-import fcntl
 import importlib.util
-import os
 import random
 import shutil
 import subprocess
@@ -17,6 +15,8 @@ from pathlib import Path
 import attrs
 
 from pipeline_broker.client.errors import ClientError
+from pipeline_broker.files.errors import DirectoryLocked
+from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.measure.experiment.broker_process import ExperimentError, python_environment, python_module
 from pipeline_broker.measure.experiment.budget import Costs, in_words, replay_seconds
 from pipeline_broker.measure.experiment.drive import has_confluent
@@ -28,12 +28,13 @@ from pipeline_broker.measure.experiment.progress import say
 from pipeline_broker.measure.experiment.raw import RawFolder
 from pipeline_broker.measure.experiment.results import Results
 from pipeline_broker.measure.experiment.runner import Setting, run_groups
-from pipeline_broker.measure.experiment.verdict import report_text
+from pipeline_broker.measure.experiment.table import report_text
 from pipeline_broker.measure.load.departures import WEEK_S, Departure, read_departures, stretches
 from pipeline_broker.measure.load.replay import DEFAULT_DATA, REPLAY_WEEK_S
 
 ANALYSIS_PACKAGES = ("pyspark", "pyarrow")
 """What the analysis imports of the extra `spark`; Java may be the machine's own."""
+LOCK_NAME = ".lock"
 SEED_BITS = 32
 SWEEP_FILE = "sweep.json"
 """What a sweep leaves beside its rows, to go on later."""
@@ -136,15 +137,14 @@ def alone_in(out: Path) -> Iterator[None]:
         ExperimentError: one is at work there.
     """
     out.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ExperimentError(f"another experiment is at work in {out}: choose another --out") from None
+        lock = SystemFileSystem().lock(out / LOCK_NAME)
+    except DirectoryLocked:
+        raise ExperimentError(f"another experiment is at work in {out}: choose another --out") from None
+    try:
         yield
     finally:
-        os.close(descriptor)  # and with it the lock
+        lock.release()
 
 
 def empty_output(out: Path) -> RawFolder:

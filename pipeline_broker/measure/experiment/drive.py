@@ -60,7 +60,6 @@ class ConfluentChild:
         )
 
     def run(self, job: dict[str, Any]) -> Measured:
-        """Run one job."""
         return Measured(**self._ask({"run": job}))
 
     def _ask(self, message: dict[str, Any]) -> dict[str, Any]:

@@ -1,13 +1,12 @@
 """What open loops say: how long requests wait where all sides get the same load.
 
 Rules of this file: of a side that did not keep the pace nothing is quoted. Its latency grows as long as the run lasts,
-and the requests that are measured are the last ones of a queue, which few answers reach before the client leaves. A
-ratio is quoted in words only where its interval does not hold 1.
+and the requests that are measured are the last ones of a queue, which few answers reach before the client leaves.
 """
 
 from pipeline_broker.measure.experiment.results import CellTotals, Results
-from pipeline_broker.measure.experiment.runs import REPLAY, Cell
-from pipeline_broker.measure.experiment.words import aligned, claim, figures_of, load_of, ratio_text
+from pipeline_broker.measure.experiment.runs import Cell
+from pipeline_broker.measure.experiment.words import aligned, figures_of, load_of, ratio_text
 
 _COLUMNS = ("client", "load", "due/s", "side", "answered/s", "p50 ms", "p99 ms", "{} of it at p50", "at p99")
 _NAMES = 4
@@ -42,21 +41,3 @@ def equal_load_table(results: Results) -> str:
 
 def _figures(totals: CellTotals) -> tuple[str, str, str]:
     return figures_of(totals) if totals.kept_pace else (BEHIND, BEHIND, BEHIND)
-
-
-def equal_load_sentence(results: Results) -> list[str]:
-    """What the open loops say in words; nothing where there was none."""
-    first, second = results.modes
-    parts = []
-    for cell in open_cells(results):
-        behind = [mode for number, mode in enumerate((first, second)) if not results.side(cell, number).kept_pace]
-        due = f"{results.side(cell, 0).due_per_s:,.0f}/s"
-        name = f"the replay ({due})" if cell.client == REPLAY else f"{load_of(cell)} ({due})"
-        if behind:
-            parts.append(f"{name}: {' and '.join(behind)} did not keep the pace")
-            continue
-        waits = (f"{word} {claim(results.wait(cell, at))}" for word, at in (("p50", 0.5), ("p99", 0.99)))
-        parts.append(f"{name}: {', '.join(waits)}")
-    if not parts:
-        return []
-    return [f"At equal offered load, how long a request waits on {second} over {first}: {'; '.join(parts)}."]

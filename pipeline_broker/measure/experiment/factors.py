@@ -5,6 +5,8 @@ Rules of this file: data only, and the words for it. An ordinary experiment vari
 
 import attrs
 
+from pipeline_broker.config.properties import property_text
+
 RECORD_BYTES = 100
 
 
@@ -74,7 +76,7 @@ def variant(broker: BrokerFactors, requests: RequestFactors, offer: Offer | None
     Only what differs from an ordinary experiment is in it. No word has a blank.
     """
     parts = {
-        name: _word(getattr(requests, attribute))
+        name: property_text(getattr(requests, attribute))
         for attribute, name in _REQUEST_NAMES.items()
         if getattr(requests, attribute) != getattr(ORDINARY_REQUESTS, attribute)
     }
@@ -86,7 +88,3 @@ def variant(broker: BrokerFactors, requests: RequestFactors, offer: Offer | None
         parts["rate"] = offer.word
     parts.update(broker.properties)
     return " ".join(f"{name}={value}" for name, value in sorted(parts.items()))
-
-
-def _word(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

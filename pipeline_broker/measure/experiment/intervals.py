@@ -28,16 +28,6 @@ class Speedup:
     high: float | None
     rounds: int
 
-    @property
-    def is_above(self) -> bool:
-        """Whether it is surely above 1."""
-        return self.low is not None and self.low > 1
-
-    @property
-    def is_below(self) -> bool:
-        """Whether it is surely below 1."""
-        return self.high is not None and self.high < 1
-
 
 def t_quantile(freedom: int) -> float:
     """The two-sided 95 % quantile of Student's t."""

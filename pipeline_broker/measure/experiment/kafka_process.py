@@ -99,7 +99,6 @@ class KafkaProcess:
 
     @property
     def pid(self) -> int:
-        """Its process."""
         return self._process.pid
 
     def wait_ready(self) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 import attrs
 
 from pipeline_broker.config.duration import milliseconds
-from pipeline_broker.config.properties import ConfigError, broker_properties
+from pipeline_broker.config.properties import ConfigError, broker_properties, property_text
 from pipeline_broker.config.settings import is_acted_on, parse_settings
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
 from pipeline_broker.measure.experiment.modes import COMPARED_MODES
@@ -250,7 +250,7 @@ def _property_level(name: str, level: object) -> Level:
         raise ValueError(f"factor {name}: the broker does not act on it, so all levels would be the same")
     if not isinstance(level, str | int | float):
         raise ValueError(f"factor {name}: {level!r} is not a text, a number, or true or false")  # noqa: TRY004 - see _boolean
-    text = str(level).lower() if isinstance(level, bool) else str(level)
+    text = property_text(level)
     if text == DEFAULT:
         return text
     try:

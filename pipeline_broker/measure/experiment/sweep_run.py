@@ -24,7 +24,7 @@ from pipeline_broker.measure.experiment.runner import Setting, run_groups
 from pipeline_broker.measure.experiment.runs import Group, Run
 from pipeline_broker.measure.experiment.sweep import Sweep
 from pipeline_broker.measure.experiment.sweep_plan import plan_sweep, sweep_cells
-from pipeline_broker.measure.experiment.verdict import report_text
+from pipeline_broker.measure.experiment.table import report_text
 from pipeline_broker.measure.load.options import LoadOptions
 from pipeline_broker.traces.client_rows import read_client
 

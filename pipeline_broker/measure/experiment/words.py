@@ -1,4 +1,4 @@
-"""The words that the tables and the verdict share.
+"""The words that the tables share.
 
 Rules of this file: no figures are computed here.
 """
@@ -9,7 +9,6 @@ from pipeline_broker.measure.experiment.intervals import Speedup
 from pipeline_broker.measure.experiment.results import CellTotals
 from pipeline_broker.measure.experiment.runs import RAW, REPLAY, Cell
 
-NO_DIFFERENCE = "no difference beyond chance"
 _RATIO_SHOWN_MAX = 1000
 
 
@@ -36,13 +35,6 @@ def ratio_text(ratio: Speedup | None) -> str:
     if ratio.low is None or ratio.high is None:
         return f"{_ratio(ratio.ratio)}x"
     return f"{_ratio(ratio.ratio)}x ({_ratio(ratio.low)} to {_ratio(ratio.high)})"
-
-
-def claim(ratio: Speedup | None) -> str:
-    """The same in a sentence, where a number whose interval holds 1 would be read as a difference."""
-    if ratio is None or ratio.low is None:
-        return "not decided"
-    return ratio_text(ratio) if ratio.is_above or ratio.is_below else NO_DIFFERENCE
 
 
 def _ratio(value: float) -> str:

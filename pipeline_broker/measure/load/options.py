@@ -11,7 +11,6 @@ from pipeline_broker.client.errors import ClientError
 
 ACKS_ALL = -1
 IN_FLIGHT_MAX = 10_000
-RECORD_BYTES_MAX = 1_000_000
 BATCH_BYTES_MAX = 16 << 20
 
 

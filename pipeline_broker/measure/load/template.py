@@ -133,18 +133,15 @@ def read_template(target: Target, partitions: Sequence[int], starts: Sequence[in
     """One fetch request for each partition, which does not wait for data."""
     assert target.fetch_version is not None
     version = target.fetch_version
-    frames = [_framed(FETCH_KEY, version, _fetch(target.topic, partition, read_bytes)) for partition in partitions]
+    frames = [fetch_frame(target.topic, partition, read_bytes, version, _OFFSET_MARK) for partition in partitions]
     return ReadTemplate(tuple(frames), frames[0].index(_OFFSET_MARK.to_bytes(8, "big")), version, tuple(starts))
 
 
-def _fetch(topic: str, partition: int, read_bytes: int) -> FetchRequest:
-    wanted = FetchRequest.FetchPartition(partition, fetch_offset=_OFFSET_MARK, partition_max_bytes=read_bytes)
-    return FetchRequest(
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=read_bytes,
-        topics=[FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
-    )
+def fetch_frame(topic: str, partition: int, read_bytes: int, version: int, offset: int = 0) -> bytes:
+    """One framed request for so much of a partition, which does not wait for data."""
+    wanted = FetchRequest.FetchPartition(partition, fetch_offset=offset, partition_max_bytes=read_bytes)
+    topics = [FetchRequest.FetchTopic(topic=topic, partitions=[wanted])]
+    return _framed(FETCH_KEY, version, FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=read_bytes, topics=topics))
 
 
 def _values(options: LoadOptions) -> list[bytes]:

@@ -125,7 +125,6 @@ class GroupCoordinator:
             kind.settings = settings
 
     def _kind(self, group_type: GroupType) -> GroupKind:
-        """The kind of a type."""
         if group_type is GroupType.SHARE:
             return self.share
         return self.classic if group_type is GroupType.CLASSIC else self.consumer

@@ -86,7 +86,6 @@ class GroupRegistry:
         return self._shown.get(group_id)
 
     def all_shown(self) -> Iterator[Group]:
-        """All groups, as `shown` gives them."""
         return iter(self._shown.values())
 
     def show(self, group: Group) -> None:

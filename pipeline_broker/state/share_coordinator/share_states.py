@@ -24,7 +24,7 @@ from pipeline_broker.state.share_coordinator.records import (
     update_record,
 )
 from pipeline_broker.state.share_partitions.messages import StateBatch
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.error import ErrorCode, KafkaError
 from pipeline_broker.wire.messages.share.share_state_records import ShareSnapshotValue, ShareUpdateValue
 from pipeline_broker.wire.uuid_text import uuid_text
 
@@ -38,16 +38,8 @@ UNINITIALIZED = -1
 UNKNOWN_COUNT = -1
 
 
-class ShareStateError(Exception):
-    """A request that is refused.
-
-    Attributes:
-        code: Kafka's error.
-    """
-
-    def __init__(self, code: ErrorCode, text: str) -> None:
-        super().__init__(text)
-        self.code = code
+class ShareStateError(KafkaError):
+    """Why a request about the state of a share partition is refused."""
 
 
 @attrs.frozen

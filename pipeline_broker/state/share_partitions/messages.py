@@ -12,7 +12,7 @@ from typing import NamedTuple
 import attrs
 
 from pipeline_broker.state.share_partitions.record_state import RecordState
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.error import KafkaError
 
 __all__ = [
     "AcknowledgeError",
@@ -27,16 +27,8 @@ __all__ = [
 ]
 
 
-class AcknowledgeError(Exception):
-    """Records cannot be acknowledged so; nothing was changed.
-
-    Attributes:
-        code: what the member is told.
-    """
-
-    def __init__(self, code: ErrorCode, text: str) -> None:
-        super().__init__(text)
-        self.code = code
+class AcknowledgeError(KafkaError):
+    """Records cannot be acknowledged so."""
 
 
 class AcquireMode(IntEnum):

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import attrs
 
 from pipeline_broker.state.fetch_sessions import PARTITIONS_MAX, next_epoch
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.error import ErrorCode, KafkaError
 
 __all__ = ["EPOCH_FINAL", "EPOCH_INITIAL", "Place", "ShareSession", "ShareSessionError", "ShareSessions"]
 
@@ -26,16 +26,8 @@ Place: TypeAlias = tuple[bytes, int]
 """Topic id and partition."""
 
 
-class ShareSessionError(Exception):
-    """The request does not go with its session.
-
-    Attributes:
-        code: Kafka's error.
-    """
-
-    def __init__(self, code: ErrorCode) -> None:
-        super().__init__(code.name)
-        self.code = code
+class ShareSessionError(KafkaError):
+    """The request does not go with its session."""
 
 
 @attrs.define(eq=False)
@@ -85,7 +77,6 @@ class ShareSessions:
         return len(self._sessions)
 
     def has_members(self, group_id: str) -> bool:
-        """Whether a group has sessions."""
         return group_id in self._members
 
     def open(self, group_id: str, member_id: str, connection: object, places: Iterable[Place]) -> ShareSession:

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline_broker.commands.compare import compare
+from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.measure.experiment import compare as compare_module
 from pipeline_broker.measure.experiment.broker_process import (
     BrokerSettings,
@@ -166,7 +167,7 @@ def test_a_terminated_experiment_stops_its_brokers(tmp_path):
     assert all(re.match(r"\d+/4006 runs, |$", line) for line in progress)
     assert (experiment.returncode, ended) == (1, "Aborted!")
     assert not any(Path(f"/proc/{child}").exists() for child in children)
-    assert [path.name for path in out.iterdir()] == ["raw"]
+    assert sorted(path.name for path in out.iterdir()) == [".lock", "raw"]
 
 
 @pytest.mark.parametrize(("profile", "runs"), [("quick", 203), ("full", 792)])
@@ -260,5 +261,9 @@ def test_two_experiments_are_not_at_work_in_one_folder(tmp_path):
         f"Error: another experiment is at work in {tmp_path}: choose another --out\n",
     )
     assert kept.exists()
+    holder = SystemFileSystem().lock(tmp_path / ".lock")  # the one concept of a lock: whoever has it keeps others out
+    with pytest.raises(ExperimentError, match="another experiment is at work in "), alone_in(tmp_path):
+        pass
+    holder.release()
     with alone_in(tmp_path):
         pass  # the one before has left it

@@ -171,7 +171,6 @@ class ConsumerGroup:
     # What is asked while something is decided
 
     def static_member(self, instance_id: str) -> Member | None:
-        """The member that has an instance id."""
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members[member_id]
 

@@ -96,7 +96,6 @@ class Step:
             self.start(kind, member_id, delay_ms)
 
     def stop(self, kind: TimerKind, member_id: str) -> None:
-        """Stop a timer of a member."""
         self.deadlines.cancel(Timer(kind, self.group.group_id, member_id))
 
     def stop_all(self, member_id: str) -> None:

@@ -317,7 +317,6 @@ class ShareGroups:
         return self._write(group, written)
 
     def all(self) -> list[ShareGroup]:
-        """All that there are."""
         return [group for group in self._registry.all() if isinstance(group, ShareGroup) and not group.is_deleted]
 
     # GroupKind

@@ -12,7 +12,7 @@ import attrs
 
 from pipeline_broker.state.groups.share.assignor import Assignment
 from pipeline_broker.state.outcome import Write
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.error import KafkaError
 
 __all__ = [
     "DescribedMember",
@@ -27,16 +27,8 @@ __all__ = [
 ]
 
 
-class ShareGroupError(Exception):
-    """A request that is refused; nothing was changed.
-
-    Attributes:
-        code: Kafka's error.
-    """
-
-    def __init__(self, code: ErrorCode, text: str) -> None:
-        super().__init__(text)
-        self.code = code
+class ShareGroupError(KafkaError):
+    """Why a request about a share group is refused."""
 
 
 @attrs.frozen(kw_only=True)
