@@ -156,6 +156,12 @@ def test_a_fork_says_its_result_and_is_stopped_when_it_takes_too_long():
     }
 
 
+def test_a_fork_that_takes_too_much_of_the_processor_is_stopped_before_its_time_is_over():
+    ((_, result, seconds),) = run_forked([Job("busy", lambda _: all(iter(lambda: 1, 0)), 60.0, 0.5)], 1)
+    assert result is None
+    assert seconds < 60
+
+
 def test_what_a_fork_started_ends_with_it():
     def start(_):
         return subprocess.Popen(["sleep", "60"]).pid

@@ -149,6 +149,15 @@ def test_name_that_is_being_deleted_can_be_created_again() -> None:
     assert made.by_id(ID[::-1]).name == "a.b"
 
 
+def test_a_deletion_that_could_not_be_stored_leaves_the_topic_as_it_was() -> None:
+    made = catalogue()
+    topic = created(made, "t", partitions=3)
+    made.failed(made.delete("t"))
+    assert (made.latest("t"), made.get("t"), made.partitions) == (topic, topic, 3)
+    made.durable(made.delete("t"))
+    assert (made.latest("t"), made.get("t"), made.partitions) == (None, None, 0)
+
+
 def test_duplicates_of_a_request() -> None:
     """All occurrences of a name are refused, so all are named."""
     assert duplicates(["a", "b", "a", "c", "c"]) == {"a", "c"}

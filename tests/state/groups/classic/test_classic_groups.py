@@ -339,6 +339,7 @@ def test_a_group_of_offsets_alone_has_no_protocol_type() -> None:
     driver.coordinator.classic.create("g", driver.now_ms)
     described = driver.coordinator.describe("g")
     assert (described.state, described.protocol_type, described.members) == ("Empty", "", ())
+    assert [each.protocol_type for each in driver.coordinator.list_groups()] == [""]
 
 
 def test_leave_of_a_group_that_is_not_there() -> None:

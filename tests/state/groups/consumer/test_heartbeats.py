@@ -255,6 +255,19 @@ def test_static_members(driver):
     assert driver.beat("a", member_epoch=-1, **me).error is ErrorCode.FENCED_INSTANCE_ID
 
 
+def test_a_static_member_that_comes_back_under_another_id_has_what_it_had_since_then(driver):
+    """So it may commit what it has read before it was away (KIP-1251)."""
+    driver.enter("a", instance_id="i")
+    kept = driver.group().members["a"].current.assigned
+    driver.grow("t", 6)
+    driver.tick(1_000)
+    driver.beat("a", member_epoch=2)
+    driver.beat("a", member_epoch=-2, instance_id="i")
+    driver.enter("b", instance_id="i")
+    (since,) = driver.group().members["b"].current.assigned.values()
+    assert since == {**next(iter(kept.values())), 4: 3, 5: 3}
+
+
 def test_a_static_member_that_does_not_come_back_is_out(driver):
     driver.enter("a", instance_id="i")
     driver.beat("a", member_epoch=-2, instance_id="i")

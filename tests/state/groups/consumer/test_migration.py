@@ -222,6 +222,20 @@ def test_parked_joins_of_a_classic_group_are_told_to_try_again(driver):
     assert driver.answers["parked"].error is ErrorCode.REBALANCE_IN_PROGRESS
 
 
+def test_who_waits_for_an_assignment_of_a_classic_group_is_told_to_join_again_when_it_is_none_any_more(driver):
+    """And nothing of the former group is waited for: neither an id that it gave out, nor a phase of it."""
+    member_id = classic(driver)
+    driver.join("second", protocols=protocols("t"))
+    rejoin(driver, member_id)
+    second_id = driver.answers["second"].member_id
+    assert driver.sync("parked", second_id, 2) is None
+    driver.join("given", protocols=protocols("t"), member_id_required=True)
+    driver.enter("new")
+    assert driver.answers["parked"].error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert driver.coordinator.classic.next_deadline_ms() is None
+    assert set(driver.group().members) == {member_id, second_id, "new"}
+
+
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
@@ -312,6 +326,15 @@ def test_a_member_that_comes_back_with_the_other_protocol_is_the_same_one_and_fo
             assert driver.beat(each, member_epoch=member.member_epoch, owned=owned).error is ErrorCode.NONE
     assert set(driver.group().members) == {member_id, "new"}
     assert driver.group().state_name == "Stable"
+
+
+def test_a_static_member_that_comes_back_with_the_other_protocol_takes_the_place_of_its_former_self(driver):
+    member_id = classic(driver, group_instance_id="i")
+    driver.enter("other")
+    assert driver.enter("new", instance_id="i").error is ErrorCode.NONE
+    assert set(driver.group().members) == {"other", "new"}
+    assert driver.heartbeat(member_id, 1, group_instance_id="i") is ErrorCode.FENCED_INSTANCE_ID
+    assert driver.enter("third", instance_id="i").error is ErrorCode.UNRELEASED_INSTANCE_ID
 
 
 def test_an_expression_is_forgotten_when_its_member_comes_back_with_the_classic_protocol(driver):
