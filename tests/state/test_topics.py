@@ -7,8 +7,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from pipeline_broker.state.errors import CorruptStateRecordError
+from pipeline_broker.state.errors import CorruptStateRecordError, MisplacedRecordError
+from pipeline_broker.state.internal_topics import METADATA_TOPIC
 from pipeline_broker.state.metadata_records import (
+    METADATA_TOPIC_ID,
     Topic,
     read_topic,
     topic_name,
@@ -165,7 +167,16 @@ def test_duplicates_of_a_request() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [b"", b"\0", b"\0\1{}", b"\0\0{", b"\0\0[]", b"\0\0{}", b'\0\0{"id":"00","partitions":1,"configs":{}}'],
+    [
+        b"",
+        b"\0",
+        b"\0\1{}",
+        b"\0\0{",
+        b"\0\0[]",
+        b"\0\0{}",
+        b'\0\0{"id":"00","partitions":1,"configs":{}}',
+        topic_record(Topic("a", ID, 1, {"retention.ms": "x"})).value,
+    ],
 )
 def test_values_that_cannot_be_read(value) -> None:
     """They are the one error."""
@@ -173,6 +184,23 @@ def test_values_that_cannot_be_read(value) -> None:
         read_topic("a", value)
     with pytest.raises(CorruptStateRecordError):
         topic_name(b"\0")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [Topic("b", ID, 1, {}), Topic(METADATA_TOPIC, bytes(15) + b"x", 1, {}), Topic("b", METADATA_TOPIC_ID, 1, {})],
+    ids=["id of another", "name of the metadata", "id of the metadata"],
+)
+def test_a_record_of_a_topic_whose_name_or_id_is_taken_is_not_taken_over(other: Topic) -> None:
+    made = catalogue()
+    for topic in (Topic("a", ID, 1, {}), Topic("a", ID, 2, {})):  # a record of a name follows another one
+        made.replay(topic_record(topic).key, topic_record(topic).value)
+    with pytest.raises(MisplacedRecordError):
+        made.replay(topic_record(other).key, topic_record(other).value)
+    assert [topic.partitions for topic in made.all()] == [2]
+    change = made.replay(topic_record(Topic("a", ID, 2, {})).key, None)
+    assert (change.before, change.after) == (Topic("a", ID, 2, {}), None)
+    assert (made.by_id(ID), made.get("a")) == (None, None)
 
 
 def test_record_round_trip() -> None:

@@ -109,6 +109,7 @@ def test_locks_end():
     assert change.batches == (StateBatch(5, 9, AVAILABLE, 1),)
     assert partition.next_lock_ms == NOW_MS + 20_000 + LOCK_MS
     assert partition.expire_locks(NOW_MS + 20_000 + LOCK_MS).batches == (StateBatch(0, 4, AVAILABLE, 1),)
+    assert states(partition) == [(0, 9, AVAILABLE)], "what is alike again is remembered as one"
     assert partition.next_lock_ms == NEVER_MS
 
 
