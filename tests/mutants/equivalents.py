@@ -11,6 +11,8 @@ WIDER = "one neighbour more is looked at, and those that are alike are one alrea
 COME = "what was coming is then what is"
 NO_VICTIM = "where there is room nobody gives way, and what asks for it says so"
 LAST_DIGIT = "the last digit of a slot is left out of what a list of objects begins behind"
+ALONE = "what members have is compared with what others have, only"
+NEXT_PASS = "what one pass leaves the next one moves: a bound of effort"
 READABLE = "what has no error has a log and what can be read of it, and an error is answered before"
 
 EQUIVALENT: dict[str, str] = {
@@ -73,6 +75,19 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/archive/manifest_file.py is_edit_behind: behind >= 0 -> behind > 0": "it is behind a position",
     f"{LOG}/partition/partition_log.py PartitionLog.append: attributes & TRANSACTIONAL_BIT -> attributes | "
     "TRANSACTIONAL_BIT": "producers without transactions have a way of their own for speed only",
+    f"{STATE}/groups/classic/classic_group.py ClassicGroup.select_protocol: 1 -> 2": (
+        "of the most common ones the first is taken"
+    ),
+    f"{STATE}/groups/classic/joining.py has_memory: without request.group_instance_id is not None in group is not None "
+    "and request.group_instance_id is not None": "nobody has None for an instance id",
+    f"{STATE}/groups/consumer/assignors/range.py _place: without '' in member.instance_id or ''": (
+        "two that have none are alike either way"
+    ),
+    f"{STATE}/groups/consumer/assignors/uniform.py _Plan.__init__: 0 -> 1": ALONE,
+    f"{STATE}/groups/consumer/assignors/uniform.py _Plan.balance: heapq.heappush(most, (-loads[giver], giver)) -> "
+    "pass": NEXT_PASS,
+    f"{STATE}/groups/consumer/assignors/uniform.py _Plan.balance: continue -> break": NEXT_PASS,
+    f"{STATE}/groups/share/assignor.py assign: 0 -> 1": ALONE,
     f"{STATE}/groups/consumer/group.py ConsumerGroup._count: change > 0 -> change >= 0": "a change is 1 or -1",
     f"{STATE}/groups/consumer/group.py ConsumerGroup.preferred_assignor: 1 -> 2": (
         "of the most common ones the first is taken"

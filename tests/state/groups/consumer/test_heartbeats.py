@@ -304,6 +304,17 @@ def test_an_answer_waits_for_the_records_that_it_tells_of(driver):
     assert driver.coordinator.consumer.describe("g").state == "Stable"
 
 
+def test_who_waits_is_told_to_look_elsewhere_when_the_topic_of_groups_goes_and_only_once(driver):
+    """Whatever becomes of the records that are on their way."""
+    driver.hold = True
+    assert driver.enter("m") is None
+    driver.take(driver.coordinator.unload(driver.now_ms))
+    (told,) = driver.answers.values()
+    assert told.error is ErrorCode.NOT_COORDINATOR
+    driver.settle()
+    assert len(driver.answers) == 1
+
+
 def test_settings_of_one_group(driver):
     configs = {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "99999999"}
     driver.coordinator._configs_of = None

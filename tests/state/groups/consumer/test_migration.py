@@ -11,6 +11,7 @@ import pytest
 
 from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
+from pipeline_broker.state.groups.consumer.updates import Subject
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.wire.codec import encode
@@ -380,6 +381,16 @@ def test_an_expression_is_forgotten_when_its_member_comes_back_with_the_classic_
     assert (set(driver.group().regexes), set(driver.group().members)) == (set(), {"other", joined.member_id})
     driver.restart()
     assert driver.group().regexes == {}
+
+
+def test_an_expression_stays_while_others_subscribe_to_it(driver):
+    for member_id in ("other", "new"):
+        driver.enter(member_id, instance_id=member_id, topic_names=frozenset(), topic_regex="t.*")
+    driver.join("back", protocols=protocols("t"), group_instance_id="new")
+    assert set(driver.group().regexes) == {"t.*"}
+    length = len(driver.journal)
+    driver.join("again", protocols=protocols("t"), group_instance_id="third")
+    assert {record.key[:2] for record in driver.journal[length:]}.isdisjoint({Subject.REGEX.to_bytes(2)})
 
 
 def test_a_static_classic_member_is_who_has_its_instance_id(driver):

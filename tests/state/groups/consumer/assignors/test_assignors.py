@@ -115,6 +115,28 @@ def test_uniform_members_that_subscribe_alike_keep_as_much_as_an_equal_share_all
     assert kept == sum(min(count, share) for count in owned) + min(one_more, sum(count > share for count in owned))
 
 
+def test_uniform_what_moves_of_one_topic_evens_another_one_too():
+    """b gives half of the second topic to c, and has less than a then, from which it gets of the first one."""
+    first, second = TOPIC_IDS[:2]
+    members = [
+        AssignorMember("a", None, frozenset({first}), {first: frozenset({0, 1, 2})}),
+        AssignorMember("b", None, frozenset({first, second}), {second: frozenset({0, 1})}),
+        AssignorMember("c", None, frozenset({second}), {}),
+    ]
+    assigned = assign_uniform(members, {first: 3, second: 2})
+    assert {member_id: load(partitions) for member_id, partitions in assigned.items()} == {"a": 2, "b": 2, "c": 1}
+
+
+def test_uniform_what_only_one_may_have_counts_when_the_others_share():
+    first, second = TOPIC_IDS[:2]
+    members = [
+        AssignorMember("a", None, frozenset({first, second}), {}),
+        AssignorMember("b", None, frozenset({second}), {}),
+    ]
+    assigned = assign_uniform(members, {first: 3, second: 3})
+    assert assigned == {"a": {first: frozenset({0, 1, 2})}, "b": {second: frozenset({0, 1, 2})}}
+
+
 @given(group=groups())
 def test_uniform_nothing_moves_when_nothing_changed(group):
     members, counts = group
