@@ -77,6 +77,8 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/archive/manifest_file.py is_edit_behind: behind >= 0 -> behind > 0": "it is behind a position",
     f"{LOG}/partition/partition_log.py PartitionLog.append: attributes & TRANSACTIONAL_BIT -> attributes | "
     "TRANSACTIONAL_BIT": "producers without transactions have a way of their own for speed only",
+    f"{LOG}/partition/partition_log.py PartitionLog.read: end_offset < self.archived.end_offset -> end_offset <= "
+    "self.archived.end_offset": "nothing of the archive lies behind its end",
     f"{STATE}/groups/classic/classic_group.py ClassicGroup.select_protocol: 1 -> 2": (
         "of the most common ones the first is taken"
     ),

@@ -1,4 +1,7 @@
-"""Files in bulk objects: what they cost, what survives an end at any request, and what becomes of objects."""
+"""Files in bulk objects: what they cost, what survives an end at any request, and what becomes of objects.
+
+Longer than most files: all of it is asked of one store, whose requests are watched.
+"""
 
 import threading
 

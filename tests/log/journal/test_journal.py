@@ -108,20 +108,6 @@ def test_what_a_failed_sync_lost_is_on_disk_once_the_next_start_has_shown_it():
     assert start("/data", files)[2] == [b"acknowledged", b"lost", b"behind"]
 
 
-def test_the_header_of_a_first_segment_whose_sync_failed_is_on_disk_once_the_next_start_has_gone_on_in_it():
-    files = MemoryFileSystem()
-    healthy = failing(files, "sync")
-    with pytest.raises(OSError, match="Input/output"):
-        start("/data", files)
-    files.before = healthy
-    files.kill()
-    journal, log, found = start("/data", files)
-    assert found == []
-    commit(journal, log, b"behind")
-    files.power_cut(lambda _: 0)
-    assert start("/data", files)[2] == [b"behind"]
-
-
 def test_a_failed_sync_fails_every_commit_in_flight():
     """The kernel tells of a lost write once: had the commits one file in common, one of them would succeed."""
     files = MemoryFileSystem()

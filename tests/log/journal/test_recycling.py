@@ -113,40 +113,6 @@ def test_an_empty_segment_is_not_sealed():
     assert journal.segment_count == 1
 
 
-def test_nothing_is_sealed_beyond_what_may_wait_nor_of_a_journal_that_has_failed_or_is_closed():
-    files = MemoryFileSystem()
-    journal, log, _ = start(files)
-    journal.wait_for_archiver(1)
-    for _ in range(2):
-        commit(journal, log, b"x")
-        journal.seal()
-    assert (journal.sealed(), journal.segment_count) == ([(1, 1)], 2)
-    journal.wait_for_archiver(3)
-
-    def fail(operation, _path):
-        if operation == "sync":
-            raise OSError(5, "Input/output error")
-
-    files.before, healthy = fail, files.before
-    with pytest.raises(JournalFailed):
-        commit(journal, log, b"y")
-    files.before = healthy
-    journal.seal()
-    assert journal.segment_count == 2
-    journal.close()
-    journal.seal()
-    assert journal.segment_count == 0
-
-
-def test_a_commit_that_is_durable_may_be_synced_again():
-    journal, log, _ = start(MemoryFileSystem())
-    ticket = journal.write([entry_of(log, b"one")])
-    for _ in range(2):
-        journal.sync(ticket)
-    journal.seal()
-    assert journal.sealed() == [(1, 1)]
-
-
 def test_whoever_waits_is_told_of_a_complete_segment():
     told = []
     ports = JournalPorts(segment_sealed=lambda: told.append(journal.segment_count))
