@@ -56,7 +56,7 @@ ROOMS = {
     for room in (
         Room("stages", ("stages",), ("tests/stages",), 0.8, left_out=("stages/testing/",)),
         Room("log", ("pipeline_broker/log",), ("tests/log",), 0.78),
-        Room("state", ("pipeline_broker/state",), ("tests/state",), 0.84),
+        Room("state", ("pipeline_broker/state",), ("tests/state",), 0.9),
         Room(
             "produce",
             (f"{APIS}/data/produce.py", f"{APIS}/data/long_batches.py", f"{APIS}/produce_template.py"),
