@@ -12,6 +12,8 @@ COME = "what was coming is then what is"
 NO_VICTIM = "where there is room nobody gives way, and what asks for it says so"
 LAST_DIGIT = "the last digit of a slot is left out of what a list of objects begins behind"
 ALONE = "what members have is compared with what others have, only"
+BISECTED = "where it is met exactly either half of a bisection leads there"
+BOTH_ENDS = "an interval has two ends or none"
 NEXT_PASS = "what one pass leaves the next one moves: a bound of effort"
 READABLE = "what has no error has a log and what can be read of it, and an error is answered before"
 
@@ -52,7 +54,6 @@ EQUIVALENT: dict[str, str] = {
     f"{SECURITY}/oauthbearer.py OAuthBearerServer.__init__: self._reason = '' -> pass": "it is set by the refusal",
     f"{SECURITY}/pem.py _read: 1 -> 2": "a byte more than is allowed is too many already",
     f"{SECURITY}/plain.py PlainUsers.__init__: 32 -> 33": "a key of this process only",
-    f"{SECURITY}/scram.py ScramServer._final: True -> False": "their lengths were compared before",
     f"{SECURITY}/scram_users.py ScramUsers.parameters: 1 -> 2": "of the most common ones the first is taken",
     f"{SECURITY}/scram_users.py ScramUsers._show: self._coming.pop(name, None) -> pass": COME,
     f"{SECURITY}/signed_tokens.py KeyFile.__init__: False -> True": (
@@ -126,4 +127,22 @@ EQUIVALENT: dict[str, str] = {
     f"{SESSIONS}_continue: without added > self._room in added > self._room and (not self._evict(session.size + added, "
     "added, now_ms, spared=session))": NO_VICTIM,
     f"{SESSIONS}_open: without not has_room in not has_room and (not self._evict(size, size, now_ms))": NO_VICTIM,
+    "spark_analysis/interval.py t_quantile: t_probability(high, freedom) < probability -> t_probability(high, freedom) "
+    "<= probability": BISECTED,
+    "spark_analysis/interval.py t_quantile: t_probability(middle, freedom) < probability -> "
+    "t_probability(middle, freedom) <= probability": BISECTED,
+    "spark_analysis/interval.py Ratio.excludes_one: without self.low is not None in self.low is not None and "
+    "self.high is not None and (not self.low <= 1 <= self.high)": BOTH_ENDS,
+    "spark_analysis/interval.py Ratio.excludes_one: without self.high is not None in self.low is not None and "
+    "self.high is not None and (not self.low <= 1 <= self.high)": BOTH_ENDS,
+    "spark_analysis/interval.py Ratio.width: without self.low is None in self.low is None or self.high is None": BOTH_ENDS,
+    "spark_analysis/interval.py Ratio.width: without self.high is None in self.low is None or self.high is None": BOTH_ENDS,
+    "spark_analysis/interval.py ratio_interval: without found.low is None in found.low is None or found.high is "
+    "None": BOTH_ENDS,
+    "spark_analysis/interval.py ratio_interval: without found.high is None in found.low is None or found.high is "
+    "None": BOTH_ENDS,
+    "spark_analysis/breakdown.py beyond_chance: without difference.low is not None in difference.low is not None "
+    "and difference.high is not None and (not difference.low <= 0 <= differenc...": BOTH_ENDS,
+    "spark_analysis/breakdown.py beyond_chance: without difference.high is not None in difference.low is not "
+    "None and difference.high is not None and (not difference.low <= 0 <= differenc...": BOTH_ENDS,
 }

@@ -46,7 +46,7 @@ class Counter:
 
     def show(self, how):
         del how
-        self.shown = json.dumps(self.value, sort_keys=True)
+        self.shown = json.dumps(list(zip(self.value, self.names, strict=True)), sort_keys=True)
 
     def adding(self):
         def add(count):
@@ -87,7 +87,10 @@ def test_every_operator_and_statement_is_changed_and_nothing_else(source):
         ("add", "self.value += count -> self.value -= count"),
         ("add", "self.value += count -> pass"),
         ("add", "count > LIMIT -> count >= LIMIT"),
-        ("show", "self.shown = json.dumps(self.value, sort_keys=True) -> pass"),
+        (
+            "show",
+            "self.shown = json.dumps(list(zip(self.value, self.names, strict=True)), sort_keys=True) -> pass",
+        ),
         ("adding", "return self.value + count -> return None"),
         ("adding", "self.value + count -> self.value - count"),
         ("adding", "return add -> return None"),

@@ -134,6 +134,14 @@ def test_a_cause_goes_the_way_of_the_whole_and_has_most_of_it():
     assert (opposite.part, opposite.difference.value) == pytest.approx(("commit wait", -200.1))
 
 
+def test_a_cause_may_be_of_less_than_a_microsecond():
+    planned = []
+    for number in range(3):
+        planned += [(0, number, [1.0] * 7, 5.0), (1, number, [1.5 + number / 1000, *[1.0] * 6], 5.0)]
+    found = comparison_of(planned).cause(LOAD)
+    assert (found.part, found.share) == ("request queue", pytest.approx(1))
+
+
 @pytest.mark.parametrize(
     ("low", "high", "is_beyond"),
     [(0.1, 0.2, True), (-0.2, -0.1, True), (0.0, 0.1, False), (-0.1, 0.0, False), (-0.1, 0.1, False)],
