@@ -13,7 +13,7 @@ NO_VICTIM = "where there is room nobody gives way, and what asks for it says so"
 LAST_DIGIT = "the last digit of a slot is left out of what a list of objects begins behind"
 ALONE = "what members have is compared with what others have, only"
 BISECTED = "where it is met exactly either half of a bisection leads there"
-BOTH_ENDS = "an interval has two ends or none"
+ENDS = "an interval has two ends or none"
 NEXT_PASS = "what one pass leaves the next one moves: a bound of effort"
 READABLE = "what has no error has a log and what can be read of it, and an error is answered before"
 
@@ -132,17 +132,17 @@ EQUIVALENT: dict[str, str] = {
     "spark_analysis/interval.py t_quantile: t_probability(middle, freedom) < probability -> "
     "t_probability(middle, freedom) <= probability": BISECTED,
     "spark_analysis/interval.py Ratio.excludes_one: without self.low is not None in self.low is not None and "
-    "self.high is not None and (not self.low <= 1 <= self.high)": BOTH_ENDS,
+    "self.high is not None and (not self.low <= 1 <= self.high)": ENDS,
     "spark_analysis/interval.py Ratio.excludes_one: without self.high is not None in self.low is not None and "
-    "self.high is not None and (not self.low <= 1 <= self.high)": BOTH_ENDS,
-    "spark_analysis/interval.py Ratio.width: without self.low is None in self.low is None or self.high is None": BOTH_ENDS,
-    "spark_analysis/interval.py Ratio.width: without self.high is None in self.low is None or self.high is None": BOTH_ENDS,
+    "self.high is not None and (not self.low <= 1 <= self.high)": ENDS,
+    "spark_analysis/interval.py Ratio.width: without self.low is None in self.low is None or self.high is None": ENDS,
+    "spark_analysis/interval.py Ratio.width: without self.high is None in self.low is None or self.high is None": ENDS,
     "spark_analysis/interval.py ratio_interval: without found.low is None in found.low is None or found.high is "
-    "None": BOTH_ENDS,
+    "None": ENDS,
     "spark_analysis/interval.py ratio_interval: without found.high is None in found.low is None or found.high is "
-    "None": BOTH_ENDS,
+    "None": ENDS,
     "spark_analysis/breakdown.py beyond_chance: without difference.low is not None in difference.low is not None "
-    "and difference.high is not None and (not difference.low <= 0 <= differenc...": BOTH_ENDS,
+    "and difference.high is not None and (not difference.low <= 0 <= differenc...": ENDS,
     "spark_analysis/breakdown.py beyond_chance: without difference.high is not None in difference.low is not "
-    "None and difference.high is not None and (not difference.low <= 0 <= differenc...": BOTH_ENDS,
+    "None and difference.high is not None and (not difference.low <= 0 <= differenc...": ENDS,
 }
