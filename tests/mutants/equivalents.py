@@ -15,6 +15,7 @@ ALONE = "what members have is compared with what others have, only"
 BISECTED = "where it is met exactly either half of a bisection leads there"
 ENDS = "an interval has two ends or none"
 NEXT_PASS = "what one pass leaves the next one moves: a bound of effort"
+QUICKLY = "what is not decided quickly is decided by the rules, and alike"
 READABLE = "what has no error has a log and what can be read of it, and an error is answered before"
 
 EQUIVALENT: dict[str, str] = {
@@ -78,6 +79,14 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/archive/manifest_file.py is_edit_behind: behind >= 0 -> behind > 0": "it is behind a position",
     f"{LOG}/partition/partition_log.py PartitionLog.append: attributes & TRANSACTIONAL_BIT -> attributes | "
     "TRANSACTIONAL_BIT": "producers without transactions have a way of their own for speed only",
+    f"{LOG}/archive/archived_log.py ArchivedLog._search_from: segment.base_offset < start_offset -> "
+    "segment.base_offset <= start_offset": "of a segment that begins there a scan finds the same",
+    f"{LOG}/archive/archiver.py _PartitionWriter._should_roll: active.size_bytes + size_bytes <= rules.segment_bytes "
+    "-> active.size_bytes + size_bytes < rules.segment_bytes": QUICKLY,
+    f"{LOG}/archive/archiver.py _PartitionWriter._should_roll: first_timestamp >= 0 -> first_timestamp > 0": QUICKLY,
+    f"{LOG}/archive/archiver.py _PartitionWriter._should_roll: 0 -> 1": QUICKLY,
+    f"{LOG}/archive/archiver.py _PartitionWriter._should_roll: max_timestamp - first_timestamp <= rules.roll_ms - "
+    "self._jitter_ms -> max_timestamp - first_timestamp < rules.roll_ms - self._jitter_ms": QUICKLY,
     f"{LOG}/partition/partition_log.py PartitionLog.read: end_offset < self.archived.end_offset -> end_offset <= "
     "self.archived.end_offset": "nothing of the archive lies behind its end",
     f"{STATE}/groups/classic/classic_group.py ClassicGroup.select_protocol: 1 -> 2": (
