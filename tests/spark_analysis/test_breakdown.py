@@ -112,6 +112,14 @@ def test_stages_that_are_not_known_take_no_time_and_no_part_is_less_than_nothing
     assert (parts_of_broker(short)["handler"], parts_of_broker(short)["other wait"]) == (0.0, 0.0)
 
 
+def test_where_nobody_knows_what_the_client_waited_only_the_broker_is_known():
+    run, figures = traced(0, 0, [10.0] * 7)
+    for latency in (None, attrs.evolve(run.latency, mean_us=None)):
+        alone = attrs.evolve(run, latency=latency)
+        (found,) = made.comparison([alone], {alone.number: figures}).breakdowns.values()
+        assert list(found.parts) == list(BROKER_PARTS)
+
+
 def test_a_client_that_waited_less_than_its_broker_waited_for_no_socket():
     (found,) = comparison_of([(0, 0, [10.0] * 7, -20.0)]).breakdowns.values()
     assert found.parts[SOCKET].value == 0.0

@@ -62,6 +62,29 @@ def test_too_few_cells_have_no_capacity(count):
     assert capacity(cells(TRUTH)[:count]) is None
 
 
+@pytest.mark.parametrize(
+    "loads",
+    [
+        [(k, delay) for k in (1, 64) for delay in (0.0, 2.0)],
+        [(1, 0.0), (64, 0.0), (1, 2.0)],
+    ],
+)
+def test_two_levels_of_each_and_as_many_cells_as_parameters_determine_a_model(loads):
+    assert values(fit(cells(TRUTH, loads=loads))) == pytest.approx(values(TRUTH))
+
+
+def test_a_single_cell_is_a_time_that_is_fixed():
+    assert values(fit(cells(TRUTH, loads=[(5, 0.0)]))) == pytest.approx((0.5, 0.0, 1.0))
+    assert fit([]) is None
+
+
+def test_loads_that_grow_together_are_fitted_by_one_of_them():
+    """Nobody can tell then which of the two it is."""
+    loads = [(1, 0.0), (2, 1.0), (3, 2.0), (4, 3.0)]
+    found = fit(cells(TRUTH, loads=loads))
+    assert [found.rate(*load) for load in loads] == pytest.approx([TRUTH.rate(*load) for load in loads])
+
+
 def test_as_many_cells_as_parameters_and_two_more_have_a_capacity():
     loads = [(1, 0.0), (5, 0.0), (64, 0.0)]
     assert capacity(cells(TRUTH, loads=loads)).cells == 3

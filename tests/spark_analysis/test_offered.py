@@ -11,7 +11,7 @@ from spark_analysis import load_run
 from spark_analysis.convert import convert
 from spark_analysis.decision import UNDECIDED, decisions
 from spark_analysis.figures import gather
-from spark_analysis.offered import ANSWERED_SHARE_MIN, LATE_MS_MAX
+from spark_analysis.offered import ANSWERED_SHARE_MIN, LATE_MS_MAX, PacedSide
 from spark_analysis.report.page import render
 from spark_analysis.summary import Comparison
 from spark_analysis.tables import REPLAY_CLIENT
@@ -103,6 +103,22 @@ def test_a_side_is_told_over_all_its_runs_and_one_that_was_not_driven_is_none():
     assert (zero.runs, zero.requests, zero.late_ms, zero.kept_pace) == (2, 2 * made.REQUESTS, 0.8, True)
     assert (one.late_ms, one.kept_pace) == (None, False), "nothing is known of when it sent"
     assert each.side(2) is None
+
+
+@pytest.mark.parametrize(
+    ("share", "late_ms", "is_kept"),
+    [(0.98, 1.0, True), (0.9799, 1.0, False), (0.98, 1.0001, False), (1.0, None, False)],
+)
+def test_the_pace_is_kept_at_98_percent_and_a_millisecond(share, late_ms, is_kept):
+    assert PacedSide("classic", 0, 1, 1, share, late_ms, {}).kept_pace is is_kept
+
+
+def test_a_single_round_and_a_wait_of_which_nobody_knows_whether_it_grows():
+    (each,) = made.comparison(ladder(gains=(2.0,), zero={"growth": None})).equal_loads
+    zero, one = each.sides
+    assert (zero.mode, zero.runs, zero.answered_share) == ("classic", 1, 1.0)
+    assert (one.mode, one.runs, one.answered_share) == ("pipelined", 1, 1.0)
+    assert each.ratios["p99"].value == pytest.approx(0.5)
 
 
 def test_a_run_that_measured_nothing_has_answered_nothing():
