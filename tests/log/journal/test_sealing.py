@@ -2,7 +2,8 @@
 
 import pytest
 
-from pipeline_broker.log.errors import JournalFailed
+from pipeline_broker.log.errors import JournalCorrupt, JournalFailed
+from pipeline_broker.log.journal.segment import segment_path
 from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.journal import test_journal
 from tests.log.journal.test_recycling import commit, entry_of, start
@@ -40,6 +41,21 @@ def test_a_commit_that_is_durable_may_be_synced_again():
         journal.sync(ticket)
     journal.seal()
     assert journal.sealed() == [(1, 1)]
+
+
+def test_a_segment_behind_the_end_that_a_clean_stop_has_marked_refuses_the_start():
+    """Whatever put it there: the broker had begun none."""
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    commit(journal, log, b"one")
+    journal.close()
+    path = segment_path(journal.directory, 2)
+    files.open(path, create=True)
+    with pytest.raises(JournalCorrupt, match="had stopped in order"):
+        start(files)
+    files.kill()
+    files.unlink(path)
+    assert start(files)[2] == [b"one"]
 
 
 def test_the_header_of_a_first_segment_whose_sync_failed_is_on_disk_once_the_next_start_has_gone_on_in_it():
