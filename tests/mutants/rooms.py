@@ -80,7 +80,7 @@ ROOMS = {
             "spark_analysis",
             tuple(f"spark_analysis/{name}.py" for name in DECIDING),
             tuple(f"tests/spark_analysis/test_{name}.py" for name in DECIDING),
-            0.62,
+            0.87,
         ),
     )
 }

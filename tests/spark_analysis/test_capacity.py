@@ -50,6 +50,8 @@ def test_a_cell_that_breaks_the_law_is_seen_in_the_errors_held_out():
 def test_where_no_delay_varies_a_delay_counts_once():
     found = fit(cells(TRUTH, loads=[(k, 0.0) for k in (1, 5, 64)]))
     assert values(found) == pytest.approx((0.4, 0.02, 1.0))
+    found = fit(cells(Model(0.4, 0.02, 1.0), loads=[(k, 2.0) for k in (1, 5, 64)]))
+    assert values(found) == pytest.approx((0.4, 0.02, 1.0)), "it is no part of what is fixed"
 
 
 def test_where_only_the_delay_varies_the_cost_lies_in_the_fixed_part():
@@ -110,6 +112,16 @@ def test_an_error_is_relative_to_what_was_measured():
     assert (found.inside.cells, found.inside.most) == (4, pytest.approx(errors[-1]))
     assert found.inside.middle == pytest.approx((errors[1] + errors[2]) / 2)
     assert found.held_out.most > found.inside.most
+
+
+def test_each_cell_is_predicted_by_the_model_of_all_others():
+    measured = [Measured(1, 0.0, rate) for rate in (500.0, 800.0, 1000.0, 1300.0)]
+    errors = [
+        abs(fit([other for other in measured if other is not one]).rate(1, 0.0) / one.rate - 1) for one in measured
+    ]
+    held_out = capacity(measured).held_out
+    assert (held_out.cells, held_out.most) == (4, pytest.approx(max(errors)))
+    assert held_out.middle == pytest.approx(sum(sorted(errors)[1:3]) / 2)
 
 
 def test_cells_without_a_rate_do_not_count():

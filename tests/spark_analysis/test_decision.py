@@ -122,6 +122,9 @@ def test_a_headline_is_from_the_least_to_the_most_of_what_is_decided():
     runs = [run for number, gains in enumerate((SURE, twice, SURE)) for run in made.pairs(made.load(number), gains)]
     assert (decision_of(runs).answer, decision_of(runs).headline) == (PAYS, "3.0x to 6.1x")
     assert decision_of(runs[:10]).headline == "3.0x"
+    half = tuple(gain / 2 for gain in SURE)
+    runs = [run for number, gains in enumerate((SURE, twice, half)) for run in made.pairs(made.load(number), gains)]
+    assert decision_of(runs).headline == "1.52x to 6.1x"
 
 
 def test_a_mode_beside_itself_decides_nothing():
