@@ -55,7 +55,7 @@ ROOMS = {
     room.name: room
     for room in (
         Room("stages", ("stages",), ("tests/stages",), 0.8, left_out=("stages/testing/",)),
-        Room("log", ("pipeline_broker/log",), ("tests/log",), 0.78),
+        Room("log", ("pipeline_broker/log",), ("tests/log",), 0.8),
         Room("state", ("pipeline_broker/state",), ("tests/state",), 0.9),
         Room(
             "produce",
