@@ -90,7 +90,7 @@ def fit(cells: Sequence[Measured]) -> Model | None:
     None where the cells do not determine it. Where no delay varies, a delay is taken to count once.
     """
     varied = [len({cell.outstanding for cell in cells}) > 1, len({cell.delay_ms for cell in cells}) > 1]
-    if len(cells) < 1 + sum(varied) or not cells:
+    if len(cells) < 1 + sum(varied):
         return None
     known_commits = 0.0 if varied[1] else 1.0
     best: tuple[float, Model] | None = None

@@ -224,7 +224,7 @@ def _of_replay(comparison: Comparison, each: EqualLoad) -> Decision:
     waits = {each.load: ratio.inverse}
     answer, _, _ = _weighed(waits, "")
     better = judge(ratio.inverse) in (Judgement.PAYS, Judgement.SMALL)
-    sides = [side for number in (0, 1) if (side := each.side(number)) is not None and "p99" in side.latency_ms]
+    sides = [side for side in each.sides if side.side in (0, 1)]  # which have what their ratio is of
     absolute = ", ".join(f"{side.mode} {milliseconds(side.latency_ms['p99'].value)}" for side in sides)
     said = f"p99 wait {times(ratio.value)} of {comparison.sides[0]}'s ({interval(ratio)}): {absolute}."
     return Decision(subject, answer, f"p99 {times(ratio.value)}" if better else "", (said,))

@@ -78,7 +78,7 @@ def equal_loads(runs: Iterable[Run]) -> list[EqualLoad]:
         by_load.setdefault(run.cell.load, {}).setdefault(run.side, []).append(run)
     sides = {
         load: tuple(_side(number, found) for number, found in sorted(by_side.items()))
-        for load, by_side in sorted(by_load.items(), key=lambda item: _place(item[0]))
+        for load, by_side in sorted(by_load.items(), key=lambda item: order(item[0]))
     }
     fair = {load for load, both in sides.items() if all(side.kept_pace for side in both if side.side in (0, 1))}
     usable = [run for run in counted if run.cell.load in fair]
@@ -87,10 +87,6 @@ def equal_loads(runs: Iterable[Run]) -> list[EqualLoad]:
         EqualLoad(load, both, {name: found[load] for name, found in over.items() if load in found})
         for load, both in sides.items()
     ]
-
-
-def _place(load: Load) -> tuple[bool, tuple[object, ...], float]:
-    return load.offered_per_s == 0, order(load)[1:-1], load.offered_per_s
 
 
 def _side(number: int, runs: Sequence[Run]) -> PacedSide:

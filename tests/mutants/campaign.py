@@ -12,6 +12,7 @@ sample, when so few would be killed once in a thousand samples of a room at its 
 
 import argparse
 import math
+import os
 import random
 import subprocess
 import sys
@@ -31,17 +32,19 @@ from tests.mutants.swapping import codes_of, live_functions, note_lines, noting_
 
 ROOT = Path(__file__).parent.parent.parent
 TESTS_SECONDS_MAX = 40.0
-"""Of the tests that run a line, so many are tried, by what they took without a change."""
+"""Of the tests that run a line, so many are tried, by what they took without a change, of the processor."""
 SLOWER_MAX = 8.0
 SECONDS_MIN = 20.0
 """A mutant whose tests take so much longer than without it, and at least so long, is stuck."""
+SHARE_MIN = 1 / 3
+"""So much of the processor a fork gets at least: by the clock a mutant has three times as long."""
 COVER_SECONDS_MAX = 1800.0
 CHANCE_MAX = 0.001
 
 
 @attrs.frozen
 class Covered:
-    """What a test did without a change: how long it took, the lines that it ran, and whether it failed."""
+    """What a test did without a change: the processor's seconds, the lines that it ran, and whether it failed."""
 
     seconds: float
     lines: frozenset[tuple[str, int]]
@@ -139,9 +142,10 @@ class Campaign:
 
     def _note_all(self, items, codes, functions, folder):
         hits = note_lines(codes, functions)
-        covered, started = {}, time.monotonic()
+        covered, started = {}, processor_seconds()
         for item, has_failed in self._runs(items, folder):
-            seconds, started = time.monotonic() - started, time.monotonic()
+            seconds = processor_seconds() - started
+            started += seconds
             covered[item.nodeid] = Covered(seconds, frozenset(hits), has_failed)
             hits.clear()
         return covered
@@ -205,7 +209,8 @@ class Campaign:
                 return self._killer(mutation, chosen, functions, folder)
 
             stuck = max(SECONDS_MIN, SLOWER_MAX * seconds)
-            yield Job((mutation, len(chosen), stuck <= left), work, min(stuck, left))
+            longest = stuck / SHARE_MIN
+            yield Job((mutation, len(chosen), longest <= left), work, min(longest, left), stuck)
 
     def _kill(self, items, functions):
         for place, (job, result, seconds) in enumerate(run_forked(self._jobs(items, functions), self.workers)):
@@ -240,6 +245,11 @@ class Campaign:
 def chance_of_so_few(killed: int, made: int, floor: float) -> float:
     """How probable it is that of `made` mutants at most `killed` are, where each is with the probability `floor`."""
     return math.fsum(math.comb(made, k) * floor**k * (1 - floor) ** (made - k) for k in range(killed + 1))
+
+
+def processor_seconds() -> float:
+    """What this process, and those that it started, have taken of the processor."""
+    return sum(os.times()[:4])
 
 
 def say(text: str) -> None:

@@ -11,6 +11,11 @@ WIDER = "one neighbour more is looked at, and those that are alike are one alrea
 COME = "what was coming is then what is"
 NO_VICTIM = "where there is room nobody gives way, and what asks for it says so"
 LAST_DIGIT = "the last digit of a slot is left out of what a list of objects begins behind"
+ALONE = "what members have is compared with what others have, only"
+BISECTED = "where it is met exactly either half of a bisection leads there"
+ENDS = "an interval has two ends or none"
+NEXT_PASS = "what one pass leaves the next one moves: a bound of effort"
+QUICKLY = "what is not decided quickly is decided by the rules, and alike"
 READABLE = "what has no error has a log and what can be read of it, and an error is answered before"
 
 EQUIVALENT: dict[str, str] = {
@@ -50,7 +55,6 @@ EQUIVALENT: dict[str, str] = {
     f"{SECURITY}/oauthbearer.py OAuthBearerServer.__init__: self._reason = '' -> pass": "it is set by the refusal",
     f"{SECURITY}/pem.py _read: 1 -> 2": "a byte more than is allowed is too many already",
     f"{SECURITY}/plain.py PlainUsers.__init__: 32 -> 33": "a key of this process only",
-    f"{SECURITY}/scram.py ScramServer._final: True -> False": "their lengths were compared before",
     f"{SECURITY}/scram_users.py ScramUsers.parameters: 1 -> 2": "of the most common ones the first is taken",
     f"{SECURITY}/scram_users.py ScramUsers._show: self._coming.pop(name, None) -> pass": COME,
     f"{SECURITY}/signed_tokens.py KeyFile.__init__: False -> True": (
@@ -68,11 +72,36 @@ EQUIVALENT: dict[str, str] = {
         "the system's errors have a text"
     ),
     f"{LOG}/object_journal.py ObjectJournal.__init__: 0 -> 1 #2": LAST_DIGIT,
+    f"{LOG}/journal/recovery.py Recovery._frames_anywhere: position < window.size_bytes -> position <= "
+    "window.size_bytes": "behind the last byte nothing is found",
     f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1 #3": LAST_DIGIT,
     f"{LOG}/archive/manifest_file.py is_edit_behind: 1 -> 2 #2": "no magic begins one byte behind another",
     f"{LOG}/archive/manifest_file.py is_edit_behind: behind >= 0 -> behind > 0": "it is behind a position",
     f"{LOG}/partition/partition_log.py PartitionLog.append: attributes & TRANSACTIONAL_BIT -> attributes | "
     "TRANSACTIONAL_BIT": "producers without transactions have a way of their own for speed only",
+    f"{LOG}/archive/archived_log.py ArchivedLog._search_from: segment.base_offset < start_offset -> "
+    "segment.base_offset <= start_offset": "of a segment that begins there a scan finds the same",
+    f"{LOG}/archive/archiver.py _PartitionWriter._should_roll: active.size_bytes + size_bytes <= rules.segment_bytes "
+    "-> active.size_bytes + size_bytes < rules.segment_bytes": QUICKLY,
+    f"{LOG}/archive/archiver.py _PartitionWriter._should_roll: first_timestamp >= 0 -> first_timestamp > 0": QUICKLY,
+    f"{LOG}/archive/archiver.py _PartitionWriter._should_roll: 0 -> 1": QUICKLY,
+    f"{LOG}/archive/archiver.py _PartitionWriter._should_roll: max_timestamp - first_timestamp <= rules.roll_ms - "
+    "self._jitter_ms -> max_timestamp - first_timestamp < rules.roll_ms - self._jitter_ms": QUICKLY,
+    f"{LOG}/partition/partition_log.py PartitionLog.read: end_offset < self.archived.end_offset -> end_offset <= "
+    "self.archived.end_offset": "nothing of the archive lies behind its end",
+    f"{STATE}/groups/classic/classic_group.py ClassicGroup.select_protocol: 1 -> 2": (
+        "of the most common ones the first is taken"
+    ),
+    f"{STATE}/groups/classic/joining.py has_memory: without request.group_instance_id is not None in group is not None "
+    "and request.group_instance_id is not None": "nobody has None for an instance id",
+    f"{STATE}/groups/consumer/assignors/range.py _place: without '' in member.instance_id or ''": (
+        "two that have none are alike either way"
+    ),
+    f"{STATE}/groups/consumer/assignors/uniform.py _Plan.__init__: 0 -> 1": ALONE,
+    f"{STATE}/groups/consumer/assignors/uniform.py _Plan.balance: heapq.heappush(most, (-loads[giver], giver)) -> "
+    "pass": NEXT_PASS,
+    f"{STATE}/groups/consumer/assignors/uniform.py _Plan.balance: continue -> break": NEXT_PASS,
+    f"{STATE}/groups/share/assignor.py assign: 0 -> 1": ALONE,
     f"{STATE}/groups/consumer/group.py ConsumerGroup._count: change > 0 -> change >= 0": "a change is 1 or -1",
     f"{STATE}/groups/consumer/group.py ConsumerGroup.preferred_assignor: 1 -> 2": (
         "of the most common ones the first is taken"
@@ -107,4 +136,22 @@ EQUIVALENT: dict[str, str] = {
     f"{SESSIONS}_continue: without added > self._room in added > self._room and (not self._evict(session.size + added, "
     "added, now_ms, spared=session))": NO_VICTIM,
     f"{SESSIONS}_open: without not has_room in not has_room and (not self._evict(size, size, now_ms))": NO_VICTIM,
+    "spark_analysis/interval.py t_quantile: t_probability(high, freedom) < probability -> t_probability(high, freedom) "
+    "<= probability": BISECTED,
+    "spark_analysis/interval.py t_quantile: t_probability(middle, freedom) < probability -> "
+    "t_probability(middle, freedom) <= probability": BISECTED,
+    "spark_analysis/interval.py Ratio.excludes_one: without self.low is not None in self.low is not None and "
+    "self.high is not None and (not self.low <= 1 <= self.high)": ENDS,
+    "spark_analysis/interval.py Ratio.excludes_one: without self.high is not None in self.low is not None and "
+    "self.high is not None and (not self.low <= 1 <= self.high)": ENDS,
+    "spark_analysis/interval.py Ratio.width: without self.low is None in self.low is None or self.high is None": ENDS,
+    "spark_analysis/interval.py Ratio.width: without self.high is None in self.low is None or self.high is None": ENDS,
+    "spark_analysis/interval.py ratio_interval: without found.low is None in found.low is None or found.high is "
+    "None": ENDS,
+    "spark_analysis/interval.py ratio_interval: without found.high is None in found.low is None or found.high is "
+    "None": ENDS,
+    "spark_analysis/breakdown.py beyond_chance: without difference.low is not None in difference.low is not None "
+    "and difference.high is not None and (not difference.low <= 0 <= differenc...": ENDS,
+    "spark_analysis/breakdown.py beyond_chance: without difference.high is not None in difference.low is not "
+    "None and difference.high is not None and (not difference.low <= 0 <= differenc...": ENDS,
 }

@@ -4,8 +4,10 @@ Rules: a fork has a process group and a folder of its own, prints nothing, and r
 what it leaves behind is ended with it. Its result comes through a pipe; one that takes longer than its time has none.
 """
 
+import math
 import os
 import pickle
+import resource
 import selectors
 import shutil
 import signal
@@ -21,11 +23,17 @@ import attrs
 
 @attrs.frozen
 class Job:
-    """`work` is called in the fork with a folder; its result is None where it takes longer than that."""
+    """`work` is called in the fork with a folder; its result is None where it takes longer than that.
+
+    Attributes:
+        seconds_max: by the clock.
+        processor_seconds_max: of the processor, rounded up, which others on the machine do not make less.
+    """
 
     name: Any
     work: Callable[[Path], Any]
     seconds_max: float
+    processor_seconds_max: float = math.inf
 
 
 @attrs.define
@@ -73,6 +81,9 @@ def _start(job: Job) -> _Fork:
         try:
             os.close(reading)
             os.setsid()
+            if job.processor_seconds_max < math.inf:
+                most = math.ceil(job.processor_seconds_max)
+                resource.setrlimit(resource.RLIMIT_CPU, (most, most))
             nothing = os.open(os.devnull, os.O_RDWR)
             for standard in range(3):
                 os.dup2(nothing, standard)

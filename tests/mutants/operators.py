@@ -1,9 +1,9 @@
 """What a mutation changes: one operator, constant, condition or statement of one function's body.
 
 Rules: only what a function does when it is called is changed, never decorators, defaults and annotations; nor what no
-test should look at: assertions, logging, texts of exceptions, arguments that are deleted for the linter, the order of
-fields in JSON. A mutation says in source what it changes into what, and
-of equal ones in a function the how-manieth it is, so that its name outlives a change of lines.
+test should look at: assertions, that of `zip` included, logging, texts of exceptions, arguments that are deleted for
+the linter, the order of fields in JSON. A mutation says in source what it changes into what, and of equal ones in a
+function the how-manieth it is, so that its name outlives a change of lines.
 """
 
 import ast
@@ -157,7 +157,7 @@ def changes(place: Place, line: int = 0) -> Iterator[tuple[Place, ast.AST, str, 
         for index in range(len(node.body)):
             yield from changes(Place(node, "body", index))
         return
-    if isinstance(node, ast.keyword) and node.arg == "sort_keys":
+    if isinstance(node, ast.keyword) and node.arg in ("sort_keys", "strict"):
         return
     if isinstance(node, UNTOUCHED) or is_logging(node) or (isinstance(node, ast.Expr) and is_logging(node.value)):
         return

@@ -55,8 +55,8 @@ ROOMS = {
     room.name: room
     for room in (
         Room("stages", ("stages",), ("tests/stages",), 0.8, left_out=("stages/testing/",)),
-        Room("log", ("pipeline_broker/log",), ("tests/log",), 0.78),
-        Room("state", ("pipeline_broker/state",), ("tests/state",), 0.84),
+        Room("log", ("pipeline_broker/log",), ("tests/log",), 0.8),
+        Room("state", ("pipeline_broker/state",), ("tests/state",), 0.9),
         Room(
             "produce",
             (f"{APIS}/data/produce.py", f"{APIS}/data/long_batches.py", f"{APIS}/produce_template.py"),
@@ -80,7 +80,7 @@ ROOMS = {
             "spark_analysis",
             tuple(f"spark_analysis/{name}.py" for name in DECIDING),
             tuple(f"tests/spark_analysis/test_{name}.py" for name in DECIDING),
-            0.62,
+            0.87,
         ),
     )
 }

@@ -46,7 +46,7 @@ class Counter:
 
     def show(self, how):
         del how
-        self.shown = json.dumps(self.value, sort_keys=True)
+        self.shown = json.dumps(list(zip(self.value, self.names, strict=True)), sort_keys=True)
 
     def adding(self):
         def add(count):
@@ -87,7 +87,10 @@ def test_every_operator_and_statement_is_changed_and_nothing_else(source):
         ("add", "self.value += count -> self.value -= count"),
         ("add", "self.value += count -> pass"),
         ("add", "count > LIMIT -> count >= LIMIT"),
-        ("show", "self.shown = json.dumps(self.value, sort_keys=True) -> pass"),
+        (
+            "show",
+            "self.shown = json.dumps(list(zip(self.value, self.names, strict=True)), sort_keys=True) -> pass",
+        ),
         ("adding", "return self.value + count -> return None"),
         ("adding", "self.value + count -> self.value - count"),
         ("adding", "return add -> return None"),
@@ -154,6 +157,12 @@ def test_a_fork_says_its_result_and_is_stopped_when_it_takes_too_long():
         "stuck": None,
         "broken": None,
     }
+
+
+def test_a_fork_that_takes_too_much_of_the_processor_is_stopped_before_its_time_is_over():
+    ((_, result, seconds),) = run_forked([Job("busy", lambda _: all(iter(lambda: 1, 0)), 60.0, 0.5)], 1)
+    assert result is None
+    assert seconds < 60
 
 
 def test_what_a_fork_started_ends_with_it():

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_analysis.breakdown import BROKER_PARTS, SOCKET, cause, parts_of_broker
+from spark_analysis.breakdown import BROKER_PARTS, SOCKET, beyond_chance, cause, parts_of_broker
 from spark_analysis.findings import cause_sentence, evidence
+from spark_analysis.interval import Estimate
 from spark_analysis.words import duration
 from tests.spark_analysis import made
 
@@ -96,6 +97,66 @@ def test_a_handler_that_waits_for_its_own_commit_has_the_wait_once():
     waiting["Remote"] = attrs.evolve(figures["Remote"], mean_us=10.0)
     parts = parts_of_broker(waiting)
     assert (parts["handler"], parts["commit wait"], parts["other wait"]) == (30.0, 300.0, 0.0)
+
+
+def test_stages_that_are_not_known_take_no_time_and_no_part_is_less_than_nothing():
+    figures = made.stage_figures([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
+    assert list(parts_of_broker(figures).values()) == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]
+    assert set(parts_of_broker({}).values()) == {0.0}
+    unknown = {**figures, "Local": attrs.evolve(figures["Local"], mean_us=None)}
+    assert parts_of_broker(unknown)["handler"] == 0.0
+    odd = {**figures, "ResponseQueue": attrs.evolve(figures["ResponseQueue"], mean_us=15.0)}
+    assert parts_of_broker(odd)["response queue"] == 0.0
+    short = {**figures, "Local": attrs.evolve(figures["Local"], mean_us=3.0)}
+    short["CommitWait"] = attrs.evolve(figures["CommitWait"], mean_us=20.0)
+    assert (parts_of_broker(short)["handler"], parts_of_broker(short)["other wait"]) == (0.0, 0.0)
+
+
+def test_where_nobody_knows_what_the_client_waited_only_the_broker_is_known():
+    run, figures = traced(0, 0, [10.0] * 7)
+    for latency in (None, attrs.evolve(run.latency, mean_us=None)):
+        alone = attrs.evolve(run, latency=latency)
+        (found,) = made.comparison([alone], {alone.number: figures}).breakdowns.values()
+        assert list(found.parts) == list(BROKER_PARTS)
+
+
+def test_a_client_that_waited_less_than_its_broker_waited_for_no_socket():
+    (found,) = comparison_of([(0, 0, [10.0] * 7, -20.0)]).breakdowns.values()
+    assert found.parts[SOCKET].value == 0.0
+
+
+def test_a_cause_goes_the_way_of_the_whole_and_has_most_of_it():
+    """The handler is faster by 50 us, the commit slower by 200, and sending by 30."""
+    planned = []
+    for number in range(3):
+        zero = [100.0 + number] * 7
+        one = [*zero]
+        for place, more in ((1, -50.0), (2, 200.0), (6, 30.0)):
+            one[place] += more + number / 10
+        planned += [(0, number, zero, 5.0), (1, number, one, 5.0)]
+    found = comparison_of(planned).cause(LOAD)
+    assert (found.part, found.before.value, found.after.value) == pytest.approx(("commit wait", 101.0, 301.1))
+    assert (found.difference.value, found.total.value) == pytest.approx((200.1, 180.3))
+    assert found.share == pytest.approx(200.1 / 180.3)
+    opposite = comparison_of([(1 - side, *rest) for side, *rest in planned]).cause(LOAD)
+    assert (opposite.part, opposite.difference.value) == pytest.approx(("commit wait", -200.1))
+
+
+def test_a_cause_may_be_of_less_than_a_microsecond():
+    planned = []
+    for number in range(3):
+        planned += [(0, number, [1.0] * 7, 5.0), (1, number, [1.5 + number / 1000, *[1.0] * 6], 5.0)]
+    found = comparison_of(planned).cause(LOAD)
+    assert (found.part, found.share) == ("request queue", pytest.approx(1))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_beyond"),
+    [(0.1, 0.2, True), (-0.2, -0.1, True), (0.0, 0.1, False), (-0.1, 0.0, False), (-0.1, 0.1, False)],
+)
+def test_a_difference_is_beyond_chance_where_its_interval_leaves_0_out(low, high, is_beyond):
+    assert beyond_chance(Estimate(0.0, low, high, 5)) is is_beyond
+    assert not beyond_chance(Estimate(0.5, None, None, 1))
 
 
 def test_of_a_client_whose_rows_are_messages_only_the_broker_is_known():

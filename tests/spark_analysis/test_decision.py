@@ -7,11 +7,23 @@ import random
 import attrs
 import pytest
 
-from spark_analysis.decision import DEPENDS, DOES_NOT_PAY, NOT_MEASURED, PAYS, UNDECIDED, decisions
+from spark_analysis.decision import (
+    DEPENDS,
+    DOES_NOT_PAY,
+    NOT_MEASURED,
+    PAYS,
+    UNDECIDED,
+    Decision,
+    decisions,
+    why_unkept,
+)
 from spark_analysis.figures import Commits
 from spark_analysis.findings import unpaying, verdict
 from spark_analysis.interval import Ratio
 from spark_analysis.judgement import Judgement, judge, said
+from spark_analysis.offered import PacedSide
+from spark_analysis.tables import REPLAY_CLIENT
+from spark_analysis.words import ends, pace, times
 from tests.spark_analysis import made
 
 DEEP = made.load(1, in_flight=64)
@@ -54,6 +66,125 @@ def test_headlines_are_of_decided_loads_only_and_every_line_has_an_interval():
         "More requests under 1 of 2 loads: 3.0x with 1 connection x 64 in flight (95% interval "
     )
     assert found.lines[1].startswith("Not decided with 1 connection x 1 in flight (")
+
+
+SMALL_GAIN = (1.04, 1.05, 1.06, 1.05, 1.04)
+SLOWER = tuple(1 / gain for gain in SURE)
+ALL_KINDS = (SURE, SMALL_GAIN, NONE, SLOWER, WIDE)
+
+
+def paced(number, gains, *, client="raw", **waited):
+    """An open loop of which side 1 waits so many times less; what else its requests waited is given."""
+    rate = 0.0 if client == REPLAY_CLIENT else 100.0 * number
+    of = made.load(1, client=client, offered_of="classic", offered_share=number / 10, offered_per_s=rate)
+    return [
+        made.run(
+            of,
+            place,
+            side,
+            100.0,
+            waited={"p99_us": 4000.0 / (gain if side else 1.0), "late_us": 50.0, "growth": 0.0, **waited},
+            settings={"experiment": "ladder"},
+        )
+        for place, gain in enumerate(gains)
+        for side in (0, 1)
+    ]
+
+
+def test_loads_are_listed_by_what_is_decided_of_them():
+    runs = [run for number, gains in enumerate(ALL_KINDS) for run in made.pairs(made.load(number), gains)]
+    found = decision_of(runs)
+    assert [line.split(" with ")[0] for line in found.lines[1:5]] == [
+        "A gain below a tenth",
+        "No gain",
+        "Slower",
+        "Not decided",
+    ]
+    assert found.lines[0].startswith("More requests under 1 of 5 loads: 3.0x with 0 connections x 5 in flight (95% ")
+    assert found.lines[5].startswith("p99 latency at full speed, over classic's: 0.33x with 0 connections ")
+    assert ", 0.95x with 1 connection x 5 in flight (" in found.lines[5], "from the shortest to the longest"
+    assert found.lines[6].startswith("p99 latency at full speed grows with 3 connections x 5 in flight (2.")
+    assert len(found.lines) == 7
+
+
+def test_of_many_loads_three_are_named_and_the_others_counted():
+    runs = [run for number in range(5) for run in made.pairs(made.load(number), NONE)]
+    (line, waits) = decision_of(runs).lines
+    assert line.count(" in flight (") == 3
+    assert line.endswith(") and 2 more.")
+    assert waits == "p99 latency at full speed: not decided under any load."
+    (line, _) = decision_of(runs[:30]).lines
+    assert line.endswith("2 connections x 5 in flight (0.99x to 1.01x)."), "three are all"
+
+
+def test_a_headline_is_from_the_least_to_the_most_of_what_is_decided():
+    twice = tuple(gain * 2 for gain in SURE)
+    runs = [run for number, gains in enumerate((SURE, twice, SURE)) for run in made.pairs(made.load(number), gains)]
+    assert (decision_of(runs).answer, decision_of(runs).headline) == (PAYS, "3.0x to 6.1x")
+    assert decision_of(runs[:10]).headline == "3.0x"
+    half = tuple(gain / 2 for gain in SURE)
+    runs = [run for number, gains in enumerate((SURE, twice, half)) for run in made.pairs(made.load(number), gains)]
+    assert decision_of(runs).headline == "1.52x to 6.1x"
+
+
+def test_a_mode_beside_itself_decides_nothing():
+    runs = [attrs.evolve(run, cell=run.cell._replace(mode="classic")) for run in made.pairs(DEEP, SURE)]
+    assert decisions(made.comparison(runs)) == []
+
+
+def test_latency_at_equal_load_is_told_pace_by_pace():
+    runs = [run for number, gains in enumerate(ALL_KINDS, 1) for run in paced(number, gains)]
+    comparison = made.comparison(runs)
+    (found,) = [each for each in decisions(comparison) if each.subject == "Latency at equal load"]
+    words = (
+        "Shorter p99 at",
+        "p99 shorter by less than a tenth at",
+        "No shorter p99 at",
+        "Longer p99 at",
+        "Not decided at",
+    )
+    said = [each.ratios["p99"] for each in comparison.equal_loads]
+    assert found.lines == tuple(
+        f"{word} {pace(each.load)}: {times(ratio.value)} ({ends(ratio)})."
+        for word, each, ratio in zip(words, comparison.equal_loads, said, strict=True)
+    )
+    assert (found.answer, found.headline) == (DEPENDS, "p99 0.33x to 0.95x")
+    (none,) = [each for each in decisions(made.comparison(paced(1, NONE))) if each.subject == found.subject]
+    assert (none.answer, none.headline) == (DOES_NOT_PAY, "")
+
+
+def test_a_replay_is_a_box_of_its_own_with_what_both_sides_waited():
+    found = decision_of(paced(1, SURE, client=REPLAY_CLIENT), "Replayed events")
+    assert (found.answer, found.headline) == (PAYS, "p99 0.33x")
+    (line,) = found.lines
+    assert line.startswith("p99 wait 0.33x of classic's (95% interval ")
+    assert line.endswith("): classic 4.00 ms, pipelined 1.32 ms.")
+    worse = decision_of(paced(1, SLOWER, client=REPLAY_CLIENT), "Replayed events")
+    assert (worse.answer, worse.headline) == (DOES_NOT_PAY, "")
+    few = decision_of(paced(1, SURE, client=REPLAY_CLIENT, samples=10), "Replayed events")
+    assert (few.answer, few.headline) == (UNDECIDED, "")
+    assert few.lines[0].startswith("classic did not keep ")
+    kept = [attrs.evolve(run, requests=10) for run in paced(1, SURE, client=REPLAY_CLIENT, samples=10)]
+    assert decision_of(kept, "Replayed events").lines == ("Too few events for a p99.",)
+
+
+@pytest.mark.parametrize(
+    ("share", "late_ms", "why"),
+    [
+        (0.49, 0.0, "answers came at less than 50% of it"),
+        (0.5, 0.0, "answers came at 50.0% of it"),
+        (0.979, 0.0, "answers came at 97.9% of it"),
+        (0.98, 1.5, "half of its requests left 1.50 ms late or more, above 1 ms"),
+        (1.0, None, "half of its requests left nothing late or more, above 1 ms"),
+    ],
+)
+def test_a_side_that_did_not_keep_the_pace_is_told_by_which_rule(share, late_ms, why):
+    assert why_unkept(PacedSide("classic", 0, 1, 1, share, late_ms, {})) == why
+
+
+def test_a_tone_is_that_of_the_answer():
+    answers = (PAYS, DEPENDS, DOES_NOT_PAY, UNDECIDED, NOT_MEASURED)
+    assert [Decision("", answer, "", ()).tone for answer in answers] == ["yes", "partly", "no", "open", "open"]
 
 
 def test_clients_are_boxes_of_their_own_and_ordinary_ones_come_first():

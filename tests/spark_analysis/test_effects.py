@@ -120,5 +120,46 @@ def test_a_round_that_was_interrupted_is_left_out():
     runs = grid(rounds=3)
     whole = factor_effects(runs)
     assert {effect.speedup.rounds for effect in whole} == {3}
-    interrupted = factor_effects([*runs[:-1], run(5.0, side=2)])
-    assert {effect.speedup.rounds for effect in interrupted} == {2}
+    for there in (runs[:-1], [*runs[:-2], runs[-1]]):
+        interrupted = factor_effects([*there, run(5.0, side=2)])
+        assert {effect.speedup.rounds for effect in interrupted} == {2}
+
+
+def test_factors_that_change_nothing_are_told_in_the_order_of_loads_and_then_by_name():
+    """Levels by size: the ordinary one, numbers, words."""
+    levels = itertools.product((2, 10), (1, 8), (0.0, 2.0), ("", "zoo=9", "zoo=10", "zoo=b", "zoo=a"), ("", "ape=1"))
+    runs = [
+        run(100.0, side=side, connections=connections, in_flight=depth, delay_ms=delay, variant=f"{zoo} {ape}".strip())
+        for connections, depth, delay, zoo, ape in levels
+        for side in (0, 1)
+    ]
+    told = [(effect.factor, effect.level) for effect in factor_effects(runs)]
+    assert told == [
+        ("connections", "2"),
+        ("connections", "10"),
+        ("in flight", "1"),
+        ("in flight", "8"),
+        ("commit delay", "0 ms"),
+        ("commit delay", "2 ms"),
+        ("ape", "default"),
+        ("ape", "1"),
+        *(("zoo", level) for level in ("default", "9", "10", "a", "b")),
+    ]
+    assert {effect.loads for effect in factor_effects(runs) if effect.factor == "zoo"} == {16}
+
+
+def test_a_load_that_was_run_twice_in_a_round_has_the_rate_of_both_runs():
+    twice = run(300.0, side=1, in_flight=64, connections=2)
+    grid_runs = [run(100.0, side=s, in_flight=d, connections=c) for s in (0, 1) for d in (1, 64) for c in (1, 2)]
+    (one, many) = [it for it in factor_effects([*grid_runs, twice]) if it.factor == "connections"]
+    rate_of_both = 2 * REQUESTS / (REQUESTS / 100 + REQUESTS / 300)
+    assert many.speedup.value == pytest.approx(math.sqrt(rate_of_both / 100))
+    assert one.speedup.value == pytest.approx(1)
+
+
+def test_a_run_beside_the_sides_and_one_without_a_rate_count_nowhere():
+    runs = grid(rounds=2)
+    aside = run(5.0, side=2, in_flight=7)
+    assert [(it.factor, it.level, it.speedup) for it in factor_effects([*runs, aside])] == [
+        (it.factor, it.level, it.speedup) for it in factor_effects(runs)
+    ]

@@ -69,7 +69,38 @@ def test_clocks_that_went_back_and_requests_without_an_answer_are_told():
     assert found == "2 requests had no answer when the client stopped, in 1 run."
 
 
+def test_what_is_missing_of_several_is_told_in_the_plural_and_the_gravest_first():
+    deep, wide = (attrs.evolve(ONE, cell=Cell("pipelined", load)) for load in (DEEP, Load("raw", 9, 5, 0.0)))
+    empty = [attrs.evolve(each, requests=0, lost_rows=3) for each in (deep, wide)]
+    quality = [Quality(1, "client", 100, 1, 1_000.0, 3, 0), Quality(2, "client", 100, 0, 0.0, 4, 0)]
+    short = [attrs.evolve(ZERO, number=4 + place, round=place) for place in (1, 2)]
+    found = said(ZERO, ONE, *short, *empty, quality=quality, left_out=("run-00009",))
+    assert [sentence.split(":")[0] for sentence in found] == [
+        "1 run did not come to an end and is left out",
+        "2 runs measured no request, so nothing is said of run 2, run 2.",
+        "2 loads have no run of classic in the same round, and no speed-up",
+        "Rounds of which one side is missing do not count in the speed-up of",
+        "No run was traced, so nothing is known of the inside of the broker, and only clients witness the order.",
+        "A clock went back",
+        "7 requests had no answer when the client stopped, in 2 runs.",
+        "6 trace rows did not fit into a ring, in 2 runs",
+    ]
+    assert found[3].endswith("(2 of 3 rounds).")
+    assert "stamps of 1 row are in the wrong order, by up to 1.00 ms, in run 1." in found[5]
+
+
+def test_of_one_side_alone_the_one_that_lacks_is_named():
+    other = attrs.evolve(ZERO, number=9, cell=Cell("classic", DEEP))
+    (found,) = said(*WHOLE, other)
+    assert found.startswith("1 load has no run of pipelined in the same round, and no speed-up: ")
+    alone = attrs.evolve(ZERO, round=1, cell=Cell("classic", DEEP))
+    (found,) = said(*WHOLE, alone, attrs.evolve(ONE, round=2, cell=Cell("pipelined", DEEP)))
+    assert found.startswith("1 load has no run of the other side in the same round")
+
+
 def test_names_are_cut_after_five():
+    (found,) = said(*WHOLE, left_out=[f"run-{number:05}" for number in range(5)])
+    assert "run-00003, run-00004. What" in found
     (found,) = said(*WHOLE, left_out=[f"run-{number:05}" for number in range(9)])
     assert found.startswith("9 runs did not come to an end and are left out: run-00000, ")
     assert "run-00004 and 4 more. What" in found

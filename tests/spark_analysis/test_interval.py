@@ -5,9 +5,17 @@ from __future__ import annotations
 import math
 import random
 
+import attrs
 import pytest
 
-from spark_analysis.interval import ratio_interval, t_probability, t_quantile
+from spark_analysis.interval import (
+    Ratio,
+    geometric_interval,
+    mean_interval,
+    ratio_interval,
+    t_probability,
+    t_quantile,
+)
 
 
 @pytest.mark.parametrize(
@@ -16,6 +24,60 @@ from spark_analysis.interval import ratio_interval, t_probability, t_quantile
 def test_t_quantile_agrees_with_published_tables(freedom, expected):
     assert t_quantile(0.975, freedom) == pytest.approx(expected, abs=1e-6)
     assert t_probability(expected, freedom) == pytest.approx(0.975, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "corrected", "called"),
+    [
+        (1.01, 2.0, None, "above"),
+        (1.01, 2.0, 0.05, "above"),
+        (1.01, 2.0, 0.06, None),
+        (1.0, 2.0, None, None),
+        (0.5, 0.99, None, "below"),
+        (0.5, 0.99, 0.05, "below"),
+        (0.5, 0.99, 0.06, None),
+        (0.5, 1.0, None, None),
+        (0.9, 1.1, None, None),
+    ],
+)
+def test_a_ratio_is_called_where_its_interval_leaves_1_out_and_its_family_agrees(low, high, corrected, called):
+    ratio = Ratio(1.0, low, high, 5, 0.01, corrected)
+    assert (ratio.above, ratio.below) == (called == "above", called == "below")
+    assert ratio.excludes_one == (not low <= 1 <= high)
+    assert ratio.width == high / low
+
+
+def test_a_ratio_without_an_interval_excludes_nothing_and_has_no_width():
+    ratio = Ratio(3.0, None, None, 1)
+    assert (ratio.excludes_one, ratio.width, ratio.inverse) == (False, None, Ratio(1 / 3, None, None, 1))
+
+
+def test_means_have_the_interval_of_student():
+    """1, 2 and 3: standard error 1 / sqrt(3), t with two degrees of freedom 4.3027."""
+    found = mean_interval([1.0, 2.0, 3.0])
+    half = 4.3026527 / math.sqrt(3)
+    assert (found.value, found.rounds) == (2.0, 3)
+    assert (found.low, found.high) == pytest.approx((2 - half, 2 + half))
+    assert mean_interval([]) is None
+    assert mean_interval([-1.0]) == attrs.evolve(found, value=-1.0, low=None, high=None, rounds=1)
+    logs = geometric_interval([math.exp(value) for value in (1.0, 2.0, 3.0)])
+    assert [math.log(each) for each in (logs.value, logs.low, logs.high)] == pytest.approx([2, 2 - half, 2 + half])
+    assert (logs.rounds, geometric_interval([])) == (3, None)
+
+
+def test_the_chance_of_a_ratio_is_that_of_equal_sides():
+    """Logs 0 and 2: t is 1, beyond which one degree of freedom leaves a quarter on each side."""
+    assert ratio_interval([1.0, math.exp(2)]).chance == pytest.approx(0.5)
+    assert ratio_interval([1.0, math.exp(-2)]).chance == pytest.approx(0.5)
+    assert ratio_interval([1.0, 1.0]).chance == 1
+    assert ratio_interval([2.0, 2.0]).chance == 0
+    assert ratio_interval([2.0]).chance is None
+
+
+def test_an_interval_wider_than_numbers_go_has_ends_all_the_same():
+    found = ratio_interval([1e-300, 1e300])
+    assert 0 < found.low < 1e-300
+    assert 1e300 < found.high < math.inf
 
 
 def test_no_pair_has_no_ratio():

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 
+import attrs
 import pytest
 
 from spark_analysis import load_run
 from spark_analysis.convert import convert
 from spark_analysis.decision import UNDECIDED, decisions
 from spark_analysis.figures import gather
-from spark_analysis.offered import ANSWERED_SHARE_MIN, LATE_MS_MAX
+from spark_analysis.offered import ANSWERED_SHARE_MIN, LATE_MS_MAX, PacedSide
 from spark_analysis.report.page import render
 from spark_analysis.run_quality import run_quality
 from spark_analysis.summary import Comparison
+from spark_analysis.tables import REPLAY_CLIENT
 from tests.spark_analysis import made
 
 HALF = made.load(1, offered_of="classic", offered_share=0.5, offered_per_s=500.0)
@@ -28,7 +30,7 @@ def ladder(gains=(2.0, 2.2, 1.9), of=HALF, zero=None, one=None):
         for side, extra in enumerate((zero or {}, one or {})):
             p99_us = 4000.0 / (gain if side else 1.0)
             waited = {"p99_us": p99_us, "late_us": 50.0, "growth": 0.0, **extra}
-            found.append(made.run(of, place, side, of.offered_per_s, waited=waited, **LADDER))
+            found.append(made.run(of, place, side, of.offered_per_s or 100.0, waited=waited, **LADDER))
     return found
 
 
@@ -85,6 +87,46 @@ def test_a_wait_that_shrinks_does_not_make_up_for_requests_without_an_answer():
     lost = {"growth": -0.5, "samples": made.REQUESTS * 9 // 10}
     (each,) = made.comparison(ladder(one=lost)).equal_loads
     assert each.side(1).answered_share == pytest.approx(0.9)
+
+
+def test_loads_are_read_by_rising_pace_and_the_replay_last():
+    replay = made.load(1, client=REPLAY_CLIENT)
+    comparison = made.comparison([*ladder(of=replay), *ladder(of=FULL), *ladder(of=HALF)])
+    assert [each.load for each in comparison.equal_loads] == [HALF, FULL, replay]
+
+
+def test_a_side_is_told_over_all_its_runs_and_one_that_was_not_driven_is_none():
+    runs = ladder(gains=(2.0, 2.0), zero={"late_us": 800.0}, one={"late_us": None})
+    traced = [attrs.evolve(each, traced=True) for each in ladder(zero={"late_us": 9000.0})]
+    (each,) = made.comparison([*runs, *traced]).equal_loads
+    zero, one = each.side(0), each.side(1)
+    assert (zero.runs, zero.requests, zero.late_ms, zero.kept_pace) == (2, 2 * made.REQUESTS, 0.8, True)
+    assert (one.late_ms, one.kept_pace) == (None, False), "nothing is known of when it sent"
+    assert each.side(2) is None
+
+
+@pytest.mark.parametrize(
+    ("share", "late_ms", "is_kept"),
+    [(0.98, 1.0, True), (0.9799, 1.0, False), (0.98, 1.0001, False), (1.0, None, False)],
+)
+def test_the_pace_is_kept_at_98_percent_and_a_millisecond(share, late_ms, is_kept):
+    assert PacedSide("classic", 0, 1, 1, share, late_ms, {}).kept_pace is is_kept
+
+
+def test_a_single_round_and_a_wait_of_which_nobody_knows_whether_it_grows():
+    (each,) = made.comparison(ladder(gains=(2.0,), zero={"growth": None})).equal_loads
+    zero, one = each.sides
+    assert (zero.mode, zero.runs, zero.answered_share) == ("classic", 1, 1.0)
+    assert (one.mode, one.runs, one.answered_share) == ("pipelined", 1, 1.0)
+    assert each.ratios["p99"].value == pytest.approx(0.5)
+
+
+def test_a_run_that_measured_nothing_has_answered_nothing():
+    runs = ladder(gains=(2.0, 2.0))
+    runs[0] = attrs.evolve(runs[0], latency=None)
+    runs[1] = attrs.evolve(runs[1], requests=0)
+    (each,) = made.comparison(runs).equal_loads
+    assert [side.answered_share for side in each.sides] == [0.5, 0.5]
 
 
 def test_open_loops_count_in_no_speedup():

@@ -58,6 +58,45 @@ def test_the_light_is_the_worst_measure_and_says_why(changed, light, reason):
     assert any(said.startswith(reason) for said in found.reasons)
 
 
+@pytest.mark.parametrize(
+    ("changed", "name", "light"),
+    [
+        ({"load_average_before": 0.5}, "load average", Light.GOOD),
+        ({"load_average_before": 0.52}, "load average", Light.FAIR),
+        ({"load_average_before": 1.5}, "load average", Light.FAIR),
+        ({"load_average_before": 1.52}, "load average", Light.POOR),
+        ({"cores": 0}, "load average", Light.FAIR),
+        ({"cores": True}, "load average", Light.FAIR),
+        ({"cores": None}, "load average", Light.FAIR),
+        ({"steal_share": 0.01}, "steal", Light.GOOD),
+        ({"steal_share": 0.011}, "steal", Light.FAIR),
+        ({"steal_share": 0.05}, "steal", Light.FAIR),
+        ({"steal_share": 0.051}, "steal", Light.POOR),
+        ({"steal_share": "0.5"}, "steal", Light.FAIR),
+    ],
+)
+def test_a_measure_is_as_good_as_its_bounds_say(changed, name, light):
+    found = {measure.name: measure for measure in quality(machine={**QUIET, **changed}).measures}
+    assert found[name].light is light
+
+
+def test_what_is_said_of_intervals_and_of_stolen_time_are_their_middle_and_their_worst():
+    found = {measure.name: measure.said for measure in quality(spread=0.4).measures}
+    assert found["intervals"].endswith("from end to end, 3 of 4 wider than 2.0x")
+    assert "wider than 2.0x" not in {measure.name: measure.said for measure in quality().measures}["intervals"]
+    runs = made.pairs(made.load(1), [3.0, 3.1])
+    shares = (0.0, 0.02, 0.1, 0.0)
+    runs = [attrs.evolve(run, machine={"steal_share": share}) for run, share in zip(runs, shares, strict=True)]
+    said = {measure.name: measure.said for measure in run_quality(made.comparison(runs)).measures}["steal"]
+    assert said == "a hypervisor gave 3.0% of the cores' time to others, at most 10.0% in a run"
+
+
+def test_one_round_of_a_mode_against_itself_has_no_width_and_is_no_more_than_fair():
+    found = {measure.name: measure for measure in quality(equal=(1.0,)).measures}
+    assert found["A/A"].light is Light.FAIR
+    assert not found["A/A"].said.startswith("No mode was compared with itself")
+
+
 def test_a_terminal_is_told_not_to_decide_by_a_poor_run():
     assert quality(machine={**QUIET, "load_average_before": 5.0}).sentence == (
         "Poor run: do not decide by it. Load average 5.0 on 2 cores before the first run."

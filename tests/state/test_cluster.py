@@ -63,6 +63,22 @@ def test_who_remembers_settings_sees_that_those_of_its_kind_changed():
 
 
 @pytest.mark.parametrize(
+    ("kind", "setting"),
+    [("broker", "log.retention.ms"), ("topic", "retention.ms"), ("group", "consumer.session.timeout.ms")],
+)
+def test_settings_that_no_broker_could_act_on_are_not_taken_over(kind, setting):
+    key = record_key(RecordType.SETTINGS, f'["{kind}", "1"]')
+    for name, text, is_taken in ((setting, "1", True), (setting, "x", False), ("of.another.release", "x", True)):
+        cluster, value = ClusterState(), record_value(f'{{"{name}": "{text}"}}')
+        if is_taken:
+            cluster.replay(key, value)
+        else:
+            with pytest.raises(CorruptStateRecordError):
+                cluster.replay(key, value)
+        assert cluster.settings((kind, "1")) == ({name: text} if is_taken else {})
+
+
+@pytest.mark.parametrize(
     "subject", ['["broker"]', '["broker", 1]', '[1, "x"]', '"broker"', "{", '["broker", "1", "2"]']
 )
 def test_settings_are_of_a_resource_of_two_texts(subject):

@@ -41,6 +41,18 @@ def test_deadlines_agree_with_a_dictionary(actions) -> None:
         assert all(key in deadlines for key in model)
 
 
+def test_a_deadline_that_was_cancelled_may_be_set_again_to_any_time() -> None:
+    for again_ms in (5, 10, 20):
+        deadlines = Deadlines()
+        deadlines.set("member", 10)
+        deadlines.cancel("member")
+        assert deadlines.next_ms() is None
+        deadlines.set("member", again_ms)
+        assert deadlines.next_ms() == again_ms
+        assert list(deadlines.pop_due(again_ms)) == ["member"]
+        assert not deadlines._queued_ms, "nothing is left of who is gone"
+
+
 def test_heap_stays_small_when_one_deadline_is_moved_again_and_again() -> None:
     """A heartbeat moves a deadline back; it is queued once."""
     deadlines = Deadlines()

@@ -52,7 +52,8 @@ def test_offsets_round_trip(group_id, topic, partition, offset, metadata, timest
 def test_records_of_other_kinds_are_read_past() -> None:
     """Types of consumer, share and streams groups are not ours."""
     for kind in (9, 17, 19, 99):
-        assert read_group_record(kind.to_bytes(2) + b"\0\1g", b"whatever") is None
+        for rest in (b"", b"\0\1g"):
+            assert read_group_record(kind.to_bytes(2) + rest, b"whatever") is None
 
 
 def test_records_cut_short() -> None:

@@ -189,6 +189,27 @@ def test_commit_with_its_own_retention() -> None:
     assert driver.coordinator.list_groups() == []
 
 
+def test_an_offset_that_is_to_be_kept_for_no_time_goes_with_the_next_look() -> None:
+    driver = Driver(SETTINGS)
+    commit(driver, retention_ms=0)
+    commit(driver, partition=1)
+    driver.tick(10_000)
+    assert offsets(driver.coordinator) == {("t", 1): 1}
+
+
+def test_nothing_is_kept_of_a_group_whose_last_offset_is_gone() -> None:
+    """Names are the clients' choice: each that is left would take memory for ever."""
+    held = CommittedOffsets(GroupMemory(1 << 20))
+    keys = [OffsetKey("g", topic, partition) for topic in "tu" for partition in (0, 1)]
+    held.apply(held.change((key, CommittedOffset(1)) for key in keys))
+    held.drop(held.change((key, CommittedOffset(2)) for key in keys))
+    for count, key in enumerate(keys, 1):
+        held.apply(held.change([(key, None)]))
+        assert held.count("g") == len(keys) - count
+        assert sorted(held.of_topic(key.topic)) == ["g"] * (count % 2)
+    assert (held._groups, held._unsettled, held.memory.bytes_held) == ({}, {}, 0)
+
+
 def test_a_group_that_is_being_deleted_keeps_no_other_from_expiring() -> None:
     driver = Driver(SETTINGS)
     for group_id in ("a", "b"):

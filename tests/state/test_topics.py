@@ -7,8 +7,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from pipeline_broker.state.errors import CorruptStateRecordError
+from pipeline_broker.state.errors import CorruptStateRecordError, MisplacedRecordError
+from pipeline_broker.state.internal_topics import METADATA_TOPIC
 from pipeline_broker.state.metadata_records import (
+    METADATA_TOPIC_ID,
     Topic,
     read_topic,
     topic_name,
@@ -149,6 +151,15 @@ def test_name_that_is_being_deleted_can_be_created_again() -> None:
     assert made.by_id(ID[::-1]).name == "a.b"
 
 
+def test_a_deletion_that_could_not_be_stored_leaves_the_topic_as_it_was() -> None:
+    made = catalogue()
+    topic = created(made, "t", partitions=3)
+    made.failed(made.delete("t"))
+    assert (made.latest("t"), made.get("t"), made.partitions) == (topic, topic, 3)
+    made.durable(made.delete("t"))
+    assert (made.latest("t"), made.get("t"), made.partitions) == (None, None, 0)
+
+
 def test_duplicates_of_a_request() -> None:
     """All occurrences of a name are refused, so all are named."""
     assert duplicates(["a", "b", "a", "c", "c"]) == {"a", "c"}
@@ -156,7 +167,16 @@ def test_duplicates_of_a_request() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [b"", b"\0", b"\0\1{}", b"\0\0{", b"\0\0[]", b"\0\0{}", b'\0\0{"id":"00","partitions":1,"configs":{}}'],
+    [
+        b"",
+        b"\0",
+        b"\0\1{}",
+        b"\0\0{",
+        b"\0\0[]",
+        b"\0\0{}",
+        b'\0\0{"id":"00","partitions":1,"configs":{}}',
+        topic_record(Topic("a", ID, 1, {"retention.ms": "x"})).value,
+    ],
 )
 def test_values_that_cannot_be_read(value) -> None:
     """They are the one error."""
@@ -164,6 +184,23 @@ def test_values_that_cannot_be_read(value) -> None:
         read_topic("a", value)
     with pytest.raises(CorruptStateRecordError):
         topic_name(b"\0")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [Topic("b", ID, 1, {}), Topic(METADATA_TOPIC, bytes(15) + b"x", 1, {}), Topic("b", METADATA_TOPIC_ID, 1, {})],
+    ids=["id of another", "name of the metadata", "id of the metadata"],
+)
+def test_a_record_of_a_topic_whose_name_or_id_is_taken_is_not_taken_over(other: Topic) -> None:
+    made = catalogue()
+    for topic in (Topic("a", ID, 1, {}), Topic("a", ID, 2, {})):  # a record of a name follows another one
+        made.replay(topic_record(topic).key, topic_record(topic).value)
+    with pytest.raises(MisplacedRecordError):
+        made.replay(topic_record(other).key, topic_record(other).value)
+    assert [topic.partitions for topic in made.all()] == [2]
+    change = made.replay(topic_record(Topic("a", ID, 2, {})).key, None)
+    assert (change.before, change.after) == (Topic("a", ID, 2, {}), None)
+    assert (made.by_id(ID), made.get("a")) == (None, None)
 
 
 def test_record_round_trip() -> None:

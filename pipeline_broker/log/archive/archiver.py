@@ -201,7 +201,7 @@ class _PartitionWriter:
             except DamagedSegment as damage:  # nothing is added to it; what comes is not lost for that
                 logger.warning("%s; the log goes on in a new segment", damage)
                 self._sealed.append(attrs.evolve(self._active_before, is_sealed=True))
-                self._active_before, self._cleanings = None, 0
+                self._active_before = None
             else:
                 self._aborted = TransactionIndex(self._active_before, self._load_aborted)
                 self._jitter_ms = self._target.rules.jitter_ms(self._target.roll_seed, self._active.base_offset)

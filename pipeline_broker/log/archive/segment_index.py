@@ -113,9 +113,9 @@ class SegmentIndex:
 
     def boundary(self, position: int, bytes_max: int) -> int:
         """The end of a run of whole batches: of at most so many bytes, or else up to the next place that is known."""
-        number = bisect_right(self.positions, position + bytes_max)
-        if number == len(self.positions) and self.size_bytes <= position + bytes_max:
+        if self.size_bytes <= position + bytes_max:
             return self.size_bytes
+        number = bisect_right(self.positions, position + bytes_max)
         if number and self.positions[number - 1] > position:
             return self.positions[number - 1]
         return self.positions[number] if number < len(self.positions) else self.size_bytes

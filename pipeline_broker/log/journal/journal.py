@@ -334,7 +334,8 @@ class Journal:
                 self._fail(error)
         if self._failure is not None:
             self._refuse()
-        if ticket.file is not None and ticket.segment is not None:
+        if ticket.file is not None:
+            assert ticket.segment is not None, "it is whose file that is"
             with self._write_lock:
                 ticket.segment.give_back(ticket.file)
                 ticket.file = None

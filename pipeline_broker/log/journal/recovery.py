@@ -302,11 +302,11 @@ class Recovery:
 
         The header of a segment is written again with its frames, and that of the last one in any case.
         """
-        pieces = [_Piece(number, 0, HEADER_SPACE, 0) for number in {piece.number for piece in self._unproven}]
-        if not any(piece.number == numbers[-1] for piece in pieces):
-            pieces.append(_Piece(numbers[-1], 0, HEADER_SPACE, 0))
-        files = {piece.number: self._files.open(segment_path(self._directory, piece.number)) for piece in pieces}
-        for piece in (*pieces, *self._unproven):
+        kept = {numbers[-1], *(piece.number for piece in self._unproven)}
+        files = {number: self._files.open(segment_path(self._directory, number)) for number in kept}
+        for file in files.values():
+            write_all(file, [file.read(HEADER_SPACE, 0)], 0)
+        for piece in self._unproven:
             file = files[piece.number]
             write_all(file, [file.read(piece.size_bytes, piece.position)], piece.position)
         for file in files.values():

@@ -217,8 +217,8 @@ class GroupCoordinator:
         outcome = Outcome()
         for each in list(group.members) if member_id is None else [member_id]:
             remaining = self.registry.get(group_id)  # a group may become one of another kind when members go
-            if remaining is not None and each in remaining.members:
-                outcome.extend(self._kind(remaining.group_type).expire_member(remaining, each, now_ms))
+            assert remaining is not None, "it stays, without members"
+            outcome.extend(self._kind(remaining.group_type).expire_member(remaining, each, now_ms))
         return outcome
 
     def force_rebalance(self, group_id: str, now_ms: int) -> Outcome | None:

@@ -289,7 +289,7 @@ class ShareStates:
         """The record of a write has its place in the log; of a snapshot that is remembered."""
         change = write.change
         assert isinstance(change, _Shown)
-        if change.state is not None and change.state.updates == 0 and change.state.snapshot_offset < 0:
+        if change.state is not None and change.state.updates == 0:
             change.state.snapshot_offset = offset
 
     def redundant_before(self, keys_at: Iterable[ShareKey], end_offset: int) -> int:

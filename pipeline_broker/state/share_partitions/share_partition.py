@@ -210,20 +210,19 @@ class SharePartition:
             if after is RecordState.ACQUIRED:
                 run.lock_until_ms = now_ms + self.rules.lock_duration_ms
                 continue
-            self._leave(run, after, run.delivery_count)
+            self._leave(run, after)
             changed.append(StateBatch(run.first, run.last, run.state, run.delivery_count))
         self.runs.join(first, last)
         return changed
 
-    def _leave(self, run: Run, after: RecordState, delivery_count: int) -> None:
+    def _leave(self, run: Run, after: RecordState) -> None:
         """A run is not acquired any more; what was delivered too often does not come back."""
         if after is RecordState.AVAILABLE:
-            if delivery_count >= self.rules.delivery_count_max:
+            if run.delivery_count >= self.rules.delivery_count_max:
                 after = RecordState.ARCHIVED
             else:
                 self._available_from = min(self._available_from, run.first)
         self.runs.move(run, after)
-        run.delivery_count = delivery_count
 
     # Coming back without the member
 
@@ -233,7 +232,7 @@ class SharePartition:
             return None
         due = [run for run in self.runs if run.state is RecordState.ACQUIRED and run.lock_until_ms <= now_ms]
         for run in due:
-            self._leave(run, RecordState.AVAILABLE, run.delivery_count)
+            self._leave(run, RecordState.AVAILABLE)
         locks = (run.lock_until_ms for run in self.runs if run.state is RecordState.ACQUIRED)
         self.next_lock_ms = min(locks, default=NEVER_MS)
         return self._returned(due)
@@ -242,7 +241,7 @@ class SharePartition:
         """Take back all that a member has, because its session is closed; the delivery counts, as in Kafka 4.3."""
         held = [run for run in self.runs if run.state is RecordState.ACQUIRED and run.member_id == member_id]
         for run in held:
-            self._leave(run, RecordState.AVAILABLE, run.delivery_count)
+            self._leave(run, RecordState.AVAILABLE)
         return self._returned(held)
 
     def _returned(self, runs: Sequence[Run]) -> StateChange | None:

@@ -210,15 +210,28 @@ def test_files_are_synced_some_at_a_time_and_each_once(monkeypatch):
     assert store.synced[:3] == [2, 2, 1]
 
 
-def test_what_a_start_finds_in_the_archive_already_is_not_taken_over_again():
+def test_an_index_of_aborted_transactions_is_synced_with_its_segment():
+    bench = Bench()
+    append(bench, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    entry = bench.log.append_marker(7, 0, committed=False, coordinator_epoch=0, now_ms=0).entry
+    bench.journal.sync(bench.journal.write([entry]))
+    bench.logs.on_durable([entry])
+    bench.archive.store = store = Noted(bench.archive.store)
+    archive_all(bench.journal, bench.logs)
+    assert [kind for kind, *_ in store.written if kind in (".log", "ndex")].count("ndex") == 1
+    assert store.synced[0] == 2
+
+
+def test_what_a_start_finds_in_the_archive_already_is_not_taken_over_again(monkeypatch):
     bench = Bench()
     append(bench)
     bench.journal.seal()
     archiver = Archiver(bench.archive, bench.journal)
     number, edit = archive_some(archiver, bench.logs)
     assert edit.lsn == 1
-    again = archive_some(archiver, bench.logs)
-    assert again == (number, Edit(1, {}))
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.archive, "commit", None)  # nothing is written
+        assert archive_some(archiver, bench.logs) == (number, Edit(1, {}))
     append(bench)
     bench.journal.seal()
     number, edit = archive_some(archiver, bench.logs)

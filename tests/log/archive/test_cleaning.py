@@ -59,13 +59,15 @@ def cleaned(bench, **options):
 
 
 def offsets_of(bench, segment):
-    """Of the records of a segment, as a reader that has nothing in memory finds them."""
+    """Of the records of a segment, as a reader that has nothing in memory finds them, with its index as written."""
     reader = SegmentReader(bench.archive.store)
-    return [
+    offsets = [
         record.offset
         for header, batch in reader.batches("topic-0", segment)
         for record in iterate_records(batch, header)
     ]
+    assert reader.write_repairs() == 0
+    return offsets
 
 
 @given(st.lists(st.integers(0, 3), min_size=4, max_size=14), st.lists(st.integers(0, 3), max_size=6))
@@ -101,6 +103,15 @@ def test_what_stays_is_the_last_of_each_key_in_files_of_their_own_names(first, s
         log = ArchivedLog(SegmentReader(bench.archive.store), manifest)
         found = log.offset_for_timestamp(kept[0], 0)
         assert (found if isinstance(found, tuple) else found()).offset == kept[0]
+
+
+def test_a_long_segment_has_an_index_of_its_offsets():
+    bench = bench_of(*range(12), roll=RollRules(segment_bytes=600, compact=True), segment_bytes=1 << 20)
+    _, result = cleaned(bench)
+    (segment,) = result.written
+    offset_index, time_index = file_names("topic-0", segment.base_offset, segment.cleanings)[1:]
+    assert min(bench.archive.store.size_bytes(name) for name in (offset_index, time_index)) > 0
+    assert offsets_of(bench, segment) == list(range(11))
 
 
 def test_a_group_that_one_file_cannot_index_goes_to_several(monkeypatch):

@@ -211,8 +211,9 @@ def test_a_missing_segment_is_damage(errors):
     store.delete([log_name(FOLDER, 0)])
     reader = SegmentReader(store)
     for work in (lambda: read(reader, info, 3, 1), lambda: search(reader, info, 3)):
-        with pytest.raises(DamagedSegment, match="the file is missing"):
+        with pytest.raises(DamagedSegment, match="the file is missing") as raised:
             work()
+        assert (raised.value.position, raised.value.offset) == (0, 0), "all of it"
     assert len(errors()) == 1
 
 

@@ -1,4 +1,7 @@
-"""Files in bulk objects: what they cost, what survives an end at any request, and what becomes of objects."""
+"""Files in bulk objects: what they cost, what survives an end at any request, and what becomes of objects.
+
+Longer than most files: all of it is asked of one store, whose requests are watched.
+"""
 
 import threading
 
@@ -160,6 +163,53 @@ def test_an_object_that_is_mostly_unused_is_copied_and_goes():
         NAMES[2].encode() * 40,
         b"other more",
     ]
+    store.close()
+
+
+@pytest.mark.parametrize(("more_bytes", "stays"), [(0, True), (1, False)])
+def test_an_object_that_is_half_used_stays_and_one_that_is_used_less_is_copied(more_bytes, stays):
+    objects, log = Watched(), BytesLog()
+    store = object_store(log, objects, 1 << 20)
+    store.write(NAMES[0], [bytes(10 + more_bytes)], 0)
+    store.write(NAMES[1], [b"0123456789"], 0)
+    store.sync(NAMES[:2])
+    before = objects_of(objects)
+    store.delete([NAMES[0]])
+    assert (objects_of(objects) == before) is stays
+    assert content(reopened(log, objects), NAMES[1]) == b"0123456789"
+    store.close()
+
+
+def test_what_is_copied_at_once_is_bounded_and_goes_on_with_the_next_sync(monkeypatch):
+    monkeypatch.setattr(tested, "COPIED_BYTES_MAX", 10)
+    objects, log = Watched(), BytesLog()
+    store = object_store(log, objects, 1 << 20)
+    for name, size in zip(NAMES, (100, 10, 10), strict=True):
+        store.write(name, [bytes(size)], 0)
+    store.sync(NAMES)
+    (first,) = objects_of(objects)
+    store.delete([NAMES[0]])
+    assert {each.object_name == first for each in log.files.files[NAMES[1]]} == {False}
+    assert {each.object_name == first for each in log.files.files[NAMES[2]]} == {True}
+    store.write(NAMES[1], [b"x"], 10)
+    store.sync(NAMES[1:])
+    assert first not in objects_of(objects)
+    assert content(reopened(log, objects), NAMES[2]) == bytes(10)
+    store.close()
+
+
+def test_a_sync_merges_few_files_and_the_next_one_others(monkeypatch):
+    monkeypatch.setattr(tested, "MERGES_MIN", 1)
+    objects, log = Watched(), BytesLog()
+    store = object_store(log, objects)
+    ranges = []
+    for number in range(MERGED_RANGES + 2):
+        for name in NAMES[:2]:
+            store.write(name, [b"x"], number)
+        store.sync(NAMES[:2])
+        ranges.append([len(log.files.files[name]) for name in NAMES[:2]])
+    assert ranges[-3:] == [[MERGED_RANGES] * 2, [1, MERGED_RANGES + 1], [2, 1]]
+    assert [content(reopened(log, objects), name) for name in NAMES[:2]] == [b"x" * (MERGED_RANGES + 2)] * 2
     store.close()
 
 

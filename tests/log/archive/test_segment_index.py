@@ -90,3 +90,10 @@ def test_an_index_grows_as_its_files_do(segment, data):
     assert index == made(base_offset, batches)
     assert made(base_offset, batches).encoded() == index.encoded()
     assert index.memory_bytes == OBJECT_BYTES + sum(map(len, index.encoded()))
+
+
+def test_an_index_of_no_batch_yet_ends_where_it_begins():
+    index = SegmentIndex.empty(7)
+    assert (index.base_offset, index.last_offset, index.size_bytes) == (7, 6, 0)
+    assert (index.floor(7), index.ceiling(7), index.boundary(0, 100), index.search_start(5)) == (0, 0, 0, 0)
+    assert (list(index.names(0)), index.encoded(), index.memory_bytes) == ([], (b"", b""), OBJECT_BYTES)

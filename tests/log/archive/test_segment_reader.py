@@ -161,6 +161,22 @@ def test_what_is_in_the_page_cache_is_given_at_once_and_the_rest_is_left(monkeyp
     assert taken + b"".join(cold.cold()) == b"".join(batches[1:])
 
 
+def test_a_cold_read_says_how_much_of_the_segment_it_reads():
+    store = ChunkStore()
+    batches = [make_batch(number, value_size=5000) for number in range(10)]
+    info = write_segment(store, batches)
+    reader = SegmentReader(store)
+    read(reader, info, 0, 1)  # so that its index is known
+    store.is_cold = True
+    size = len(batches[0])
+    for offset in range(10):
+        for bytes_max, count in ((1, 1), (3 * size, 3), (1 << 20, 10)):
+            cold = reader.read(FOLDER, info, offset, bytes_max, at_least_one=True).cold
+            expected = size * min(count, 10 - offset)
+            assert expected <= cold.size_bytes <= min(expected + 2 * size, info.size_bytes - (offset - 1) * size)
+            assert len(b"".join(cold())) == expected
+
+
 def test_cold_reads_that_go_on_where_one_ended_are_read_ahead():
     batches = [make_batch(n, value_size=3000) for n in range(50)]
     store = ChunkStore()

@@ -87,6 +87,13 @@ def test_a_length_of_four_gib_is_refused_before_anything_is_read():
     assert read_frame_header(data, 0, 1 << 40) is None
 
 
+def test_where_a_header_does_not_fit_there_is_no_frame_however_much_is_said_to_follow():
+    for length in range(FRAME_HEADER_SIZE):
+        for position in (0, 3):
+            assert read_frame_header(bytes(position + length), position, 1 << 40) is None
+            assert read_frame_header(bytes(position + 100), position, length) is None
+
+
 def test_large_batches_are_not_copied():
     large = bytes(JOIN_BELOW_BYTES)
     parts = encode([b"small", large, b"small", b"small"])

@@ -1,5 +1,7 @@
 """When somebody is asked to fill the next segment with zeros, and when a commit goes to it: at the very byte."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -24,7 +26,7 @@ class Setting:
 
     def __init__(self, segment_bytes=SEGMENT_BYTES, **options):
         self.asked, self.count, self.done = [], 0, []
-        files = MemoryFileSystem()
+        self.files = files = MemoryFileSystem()
         files.before = lambda operation, _path: self.done.append(operation)
         ports = JournalPorts(prepare_wanted=lambda: self.asked.append(self.count))
         self.journal = Journal.open(Path("/d"), files=files, segment_bytes=segment_bytes, ports=ports, **options)
@@ -113,6 +115,25 @@ def test_a_spare_is_used_as_soon_as_there_is_one(is_empty):
     it.journal.prepare_ahead()
     assert it.commit(100, nowait=True), "a segment that is filled with zeros is as good as another one"
     assert it.place[0] == (1 if is_empty else 2)
+
+
+def test_a_spare_is_asked_for_again_when_an_obstacle_has_passed():
+    """It met the same one."""
+    it = Setting()
+    it.journal.wait_for_archiver(10)
+    it.journal.room.retry_seconds = 0.001
+    it.commit(2000, LEAST_BYTES, LEAST_BYTES)
+    assert it.asked == [2]
+    refused = []
+
+    def refuse_once(operation, _path):
+        if operation == "write" and not refused:
+            refused.append(operation)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    it.files.before = refuse_once
+    it.commit(LEAST_BYTES, LEAST_BYTES)
+    assert (refused, it.asked) == (["write"], [2, 4])
 
 
 def test_a_spare_that_is_ready_is_not_made_again():

@@ -195,6 +195,46 @@ def test_a_read_that_fails_on_the_disk_is_an_oserror_of_that_read():
         work()
 
 
+def test_what_a_reader_could_get_is_what_lies_from_the_batch_of_its_offset_on():
+    """Nothing in front of the start, and for who reads committed records nothing behind the last stable offset."""
+    it = Setting()
+    appended = [it.produce(1, 2, value=bytes(size)) for size in (10, 100, 1000)]
+    it.commit(*appended)
+    first, second, third = (each.entry.size_bytes for each in appended)
+    expected = {-1: 0, 0: first + second + third, 1: first + second + third, 2: second + third, 5: third, 6: 0, 7: 0}
+    for committed in (False, True):
+        assert {offset: it.log.bytes_available(offset, committed=committed) for offset in expected} == expected
+    not_durable = it.produce(1)
+    assert it.log.bytes_available(6) == 0
+    it.log.raise_log_start(3)
+    assert [it.log.bytes_available(offset) for offset in (2, 3)] == [0, second + third]
+    assert it.log.size_bytes == it.log.appended_bytes == first + second + third
+    batch = batch_of(1, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    it.commit(not_durable, it.log.append(read_header(batch), batch, NOW))
+    assert it.log.last_stable_offset == 7
+    assert it.log.bytes_available(4, committed=True) == it.log.bytes_available(4) - it.log.bytes_available(7) > 0
+    assert it.log.bytes_available(7, committed=True) == 0
+
+
+def test_the_start_of_a_log_never_falls_and_never_passes_what_is_durable():
+    it = Setting()
+    it.commit(it.produce(1, 2, 3))
+    it.produce(4)
+    starts = []
+    for offset in (2, 1, 9):
+        it.log.raise_log_start(offset)
+        starts.append(it.log.log_start_offset)
+    assert starts == [2, 2, 3]
+
+
+def test_batches_are_counted_once_however_often_they_come():
+    it = Setting()
+    for _ in range(2):
+        it.commit(it.produce(1, producer_id=7, producer_epoch=0, base_sequence=0))
+    it.commit(it.produce(1))
+    assert (it.log.appended_batches, it.log.duplicates, len(it.log.index)) == (2, 1, 2)
+
+
 TIMES = st.integers(0, 12)
 
 

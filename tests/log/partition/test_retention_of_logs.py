@@ -105,6 +105,7 @@ def test_with_jitter_a_segment_ends_earlier():
 
 def test_records_without_a_time_make_nobody_wait_for_it():
     assert not waits_for_archive(bench_of([-1]).log, NOW_MS)
+    assert waits_for_archive(bench_of([0]).log, 1_001), "1970 is a time"
 
 
 def test_what_has_expired_goes_with_its_segments_and_what_of_it_is_in_the_journal_is_shown_no_more():

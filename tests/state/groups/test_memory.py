@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
@@ -70,6 +72,25 @@ def test_a_classic_member_that_says_too_much_is_refused():
     assert joined.error is ErrorCode.NONE
     grown = driver.join("grown", joined.member_id, protocols=protocol(MEMBER_MAX))
     assert grown.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+@pytest.mark.parametrize("protocol_name", ["consumer", "share"])
+def test_a_member_is_let_in_where_there_is_just_room_for_what_it_says(protocol_name):
+    def enter(driver):
+        if protocol_name == "consumer":
+            driver.enter("m", topic_names=frozenset())
+        else:
+            heartbeat = Heartbeat(group_id="g", member_id="m", member_epoch=0, topics=[])
+            with suppress(ShareGroupError):
+                driver.coordinator.share.heartbeat(heartbeat, lambda _: None, ShareGroupSettings(), 0)
+        group = driver.coordinator.registry.get("g")
+        return None if group is None or not group.members else group.memory.count
+
+    needed = enter(ConsumerDriver(SETTINGS))
+    for missing_bytes, is_let_in in ((0, True), (1, False)):
+        driver = ConsumerDriver(SETTINGS)
+        driver.coordinator.memory.bytes_held = SETTINGS.memory_bytes_max - needed + missing_bytes
+        assert (enter(driver) is not None) is is_let_in
 
 
 def test_members_of_all_groups_together_are_bounded_and_those_that_are_in_stay_in():

@@ -62,6 +62,12 @@ def test_records_are_acquired_once():
     assert taken(partition, (10, 14), member="other") == [Acquired(10, 14, 1)]
 
 
+def test_what_is_gone_from_the_log_takes_no_room_of_what_can_be_acquired():
+    partition = SharePartition(0, rules=DeliveryRules(record_locks_max=10))
+    assert taken(partition, (100, 109), read_from=0) == [Acquired(100, 109, 1)]
+    assert (partition.start_offset, partition.next_offset()) == (100, None)
+
+
 def test_what_is_accepted_moves_the_start():
     """Done with from the start on is forgotten; done with further on is remembered."""
     partition = SharePartition(0)
@@ -109,6 +115,7 @@ def test_locks_end():
     assert change.batches == (StateBatch(5, 9, AVAILABLE, 1),)
     assert partition.next_lock_ms == NOW_MS + 20_000 + LOCK_MS
     assert partition.expire_locks(NOW_MS + 20_000 + LOCK_MS).batches == (StateBatch(0, 4, AVAILABLE, 1),)
+    assert states(partition) == [(0, 9, AVAILABLE)], "what is alike again is remembered as one"
     assert partition.next_lock_ms == NEVER_MS
 
 

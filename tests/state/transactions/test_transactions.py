@@ -140,6 +140,18 @@ def test_a_producer_goes_on_after_an_error_and_asks_again_for_the_answer_it_miss
     assert init(coordinator, expected=first) is FENCED
 
 
+def test_who_goes_on_must_have_the_producer_id_that_there_is_unless_nobody_was_told_one(coordinator):
+    first = init(coordinator)
+    assert init(coordinator, expected=Producer(99, first.epoch)) is FENCED
+    told = coordinator.get("x")
+    coordinator.replay(("x", attrs.evolve(told, producer_epoch=-1)))
+    assert init(coordinator, expected=Producer(99, 7)) == Producer(100, 0)
+    coordinator.replay(("x", attrs.evolve(told, previous_producer_id=99)))
+    assert init(coordinator, expected=Producer(99, EPOCH_MAX - 2)) is FENCED, "its epochs were not used up"
+    coordinator.replay(("x", attrs.evolve(told, previous_producer_id=99, last_producer_epoch=EPOCH_MAX - 1)))
+    assert init(coordinator, expected=Producer(99, EPOCH_MAX - 1)) == Producer(100, 0)
+
+
 def test_who_goes_on_is_fenced_once_somebody_else_has_begun(coordinator):
     first = init(coordinator)
     init(coordinator)

@@ -183,7 +183,6 @@ def _replace_static(
         request.assignment_skippable,
     )
     _update(group, member, request)
-    turn.refresh_session(group, member)
     turn.park_join(group, member, token)
     if group.state is not GroupState.STABLE or group.select_protocol() != group.protocol_name:
         rebalancing.prepare_or_complete(turn, group)
@@ -219,7 +218,6 @@ def static_member_not_stored(turn: Turn, change: StaticMemberStored, error: Erro
         return
     group = change.group
     turn.answer_join(group, change.new_id, JoinResult(error=error))
-    turn.end_session(group, change.new_id)
     member = group.replace_static(change.new_id, change.old_id)
     group.update(member, change.old_protocols, change.old_rebalance_timeout_ms, change.old_session_timeout_ms)
     turn.refresh_session(group, member)

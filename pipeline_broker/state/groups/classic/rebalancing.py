@@ -78,7 +78,6 @@ def expire_initial_delay(turn: Turn, group: ClassicGroup) -> None:
 
 def complete_join(turn: Turn, group: ClassicGroup) -> None:
     """End the join phase: drop who did not come, open the generation, tell everybody who leads."""
-    turn.cancel_timer(TimerKind.INITIAL_DELAY, group)
     turn.cancel_timer(TimerKind.JOIN, group)
     for member in list(group.members.values()):
         if member.member_id not in group.parked_joins and member.group_instance_id is None:

@@ -27,10 +27,9 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
 
 def _read(subscription: bytes) -> list[str]:
     _, count = _HEAD.unpack_from(subscription)
-    position = _HEAD.size
-    if not 0 <= count <= (len(subscription) - position) // _LENGTH.size:
-        raise ValueError("the number of topics is beyond the rest")
-    topics = []
+    if count < 0:
+        raise ValueError("fewer topics than none")
+    position, topics = _HEAD.size, []
     for _ in range(count):
         (length,) = _LENGTH.unpack_from(subscription, position)
         position += _LENGTH.size

@@ -95,9 +95,8 @@ class ConsumerGroups:
     def heard_of(self, group_id: str, member_id: str, now_ms: int) -> None:
         """Keep the session of a member that cannot be served now: it is not its fault."""
         group = self._group(group_id)
-        member = None if group is None else group.members.get(member_id)
-        if group is not None and member is not None:
-            self._step(group, now_ms).start_session(member)
+        if group is not None and member_id in group.members:
+            self._step(group, now_ms).start_session(group.members[member_id])
 
     def _step_of(self, request: HeartbeatRequest, now_ms: int) -> Step:
         """The group that a heartbeat is about: one that there is, or a new one for whoever joins."""

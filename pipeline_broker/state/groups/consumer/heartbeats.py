@@ -129,7 +129,7 @@ def heartbeat(step: Step, request: HeartbeatRequest) -> HeartbeatResult:
         subscription_changed=changed or before.metadata.topic_regex != metadata.topic_regex,
     )
     step.start_session(member)
-    told = request.member_epoch == 0 or request.is_full or _differs(before.current.assigned, member.current.assigned)
+    told = request.is_full or _differs(before.current.assigned, member.current.assigned)  # who joins says all
     return HeartbeatResult(
         member_id=member_id,
         member_epoch=member.current.member_epoch,

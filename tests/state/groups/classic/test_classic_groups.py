@@ -49,6 +49,26 @@ def test_the_shortest_and_the_longest_session_are_taken(timeout_ms) -> None:
     assert not driver.coordinator.describe("g").members
 
 
+def test_a_member_that_joins_again_is_waited_for_as_long_as_it_says_now() -> None:
+    driver = Driver()
+    (member_id,) = driver.stable(1)
+    joined = driver.join("again", member_id, session_timeout_ms=20_000, rebalance_timeout_ms=60_000)
+    driver.sync("sync", member_id, joined.generation_id)
+    driver.join("new", rebalance_timeout_ms=1)
+    for _ in range(6):
+        assert "new" not in driver.answers
+        assert driver.heartbeat(member_id, joined.generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
+        driver.tick(10_000)
+    assert driver.answers["new"].error is ErrorCode.NONE
+    driver = Driver()
+    (member_id,) = driver.stable(1)
+    driver.sync("sync", member_id, driver.join("again", member_id, session_timeout_ms=20_000).generation_id)
+    driver.tick(19_999)
+    assert driver.state == "Stable"
+    driver.tick(1)
+    assert driver.state == "Empty"
+
+
 def test_first_rebalance_waits_and_is_extended() -> None:
     """The initial delay starts again when somebody came meanwhile, up to the rebalance timeout."""
     driver = Driver()
@@ -339,6 +359,7 @@ def test_a_group_of_offsets_alone_has_no_protocol_type() -> None:
     driver.coordinator.classic.create("g", driver.now_ms)
     described = driver.coordinator.describe("g")
     assert (described.state, described.protocol_type, described.members) == ("Empty", "", ())
+    assert [each.protocol_type for each in driver.coordinator.list_groups()] == [""]
 
 
 def test_leave_of_a_group_that_is_not_there() -> None:

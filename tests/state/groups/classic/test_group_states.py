@@ -5,6 +5,8 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from pipeline_broker.state.group_records import CommittedOffset
+from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.pending_offsets import Holder
@@ -136,6 +138,31 @@ def test_commit_from_outside_needs_an_empty_group() -> None:
     assert commit_error(driver, "", -1) is ErrorCode.UNKNOWN_MEMBER_ID
     driver, _, _ = in_state("Empty")
     assert commit_error(driver, "", -1) is ErrorCode.NONE
+    for generation in (0, 2):
+        assert commit_error(driver, "", generation) is ErrorCode.UNKNOWN_MEMBER_ID, "a generation is one of members"
+
+
+@pytest.mark.parametrize(
+    ("state", "since_ms", "protocol_type", "topics", "age_from_ms"),
+    [
+        ("Empty", 7, None, None, 5),
+        ("Empty", 7, "consumer", frozenset(), 7),
+        ("Empty", 0, "consumer", frozenset(), 0),
+        ("Empty", -1, "connect", None, 5),
+        ("Stable", 7, "consumer", frozenset("t"), 5),
+        ("Stable", 7, "consumer", None, None),
+        ("Stable", 7, "connect", frozenset("t"), None),
+        ("PreparingRebalance", 7, "consumer", frozenset("t"), None),
+        ("CompletingRebalance", 7, "consumer", frozenset("t"), None),
+    ],
+)
+def test_the_age_of_an_offset_counts_from(state, since_ms, protocol_type, topics, age_from_ms) -> None:
+    """Since the group is empty or, where nobody knows, and of consumers that have agreed, from the commit (at 5)."""
+    group = ClassicGroup(
+        group_id="g", state=GroupState(state), state_since_ms=since_ms, protocol_type=protocol_type, topics=topics
+    )
+    age_from = group.offset_age()
+    assert (None if age_from is None else age_from(CommittedOffset(1, commit_timestamp_ms=5))) == age_from_ms
 
 
 def test_commit_with_a_generation_to_a_missing_group() -> None:

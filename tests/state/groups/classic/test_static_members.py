@@ -171,6 +171,16 @@ def test_a_new_self_must_ask_for_its_assignment_as_the_former_one_had_to() -> No
     assert driver.heartbeat(new, 2, group_instance_id="follow") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_the_session_of_a_new_self_begins_when_it_has_its_place() -> None:
+    driver, lead, _ = stable_static()
+    new = driver.join("again", group_instance_id="follow").member_id
+    driver.tick(9_999)
+    driver.heartbeat(lead, 1, group_instance_id="lead")
+    assert driver.state == "Stable"
+    driver.tick(1)
+    assert driver.heartbeat(new, 1, group_instance_id="follow") is ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_static_membership_survives_a_broker_restart() -> None:
     """Instance ids are loaded with the group."""
     driver, _, follow = stable_static()

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.state.errors import CorruptStateRecordError
+from pipeline_broker.state.group_records import record_value
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.consumer.member import (
     ClassicMetadata,
@@ -18,7 +19,10 @@ from pipeline_broker.state.groups.consumer.records import read_update, record_of
 from pipeline_broker.state.groups.consumer.updates import GroupEpoch, ResolvedRegex, Subject, TargetEpoch, Update
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.consumer_protocol import VERSION
-from pipeline_broker.wire.messages.groups.consumer_group_records import ConsumerGroupCurrentMemberAssignmentValue
+from pipeline_broker.wire.messages.groups.consumer_group_records import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+)
 from pipeline_broker.wire.messages.groups.consumer_protocol import ConsumerProtocolSubscription
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 
@@ -97,13 +101,17 @@ def test_bytes_of_kafka():
 def test_records_without_assignment_epochs_and_of_states_to_come_are_read():
     """Brokers before 4.3 wrote no epochs of partitions; a state of a later one is Unknown."""
     value = ConsumerGroupCurrentMemberAssignmentValue
-    from pipeline_broker.state.group_records import record_value
-
     old = value(member_epoch=3, state=9, assigned_partitions=[value.TopicPartitions(bytes(16), [1, 2])])
     key = record_of("g", Update(Subject.CURRENT, "m", CurrentAssignment())).key
     _, update = read_update(8, key, record_value(0, old))
     assert update.value.state is MemberState.UNKNOWN
     assert update.value.assigned == {bytes(16): {1: -1, 2: -1}}
+
+
+def test_a_member_of_kafkas_records_that_names_no_expression_has_none():
+    key = record_of("g", Update(Subject.MEMBER, "m", MemberMetadata())).key
+    value = record_value(0, ConsumerGroupMemberMetadataValue(subscribed_topic_regex=None))
+    assert read_update(Subject.MEMBER, key, value)[1].value.topic_regex == ""
 
 
 def test_the_partition_metadata_of_former_brokers_is_forgotten_with_the_next_epoch():

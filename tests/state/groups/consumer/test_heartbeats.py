@@ -255,6 +255,19 @@ def test_static_members(driver):
     assert driver.beat("a", member_epoch=-1, **me).error is ErrorCode.FENCED_INSTANCE_ID
 
 
+def test_a_static_member_that_comes_back_under_another_id_has_what_it_had_since_then(driver):
+    """So it may commit what it has read before it was away (KIP-1251)."""
+    driver.enter("a", instance_id="i")
+    kept = driver.group().members["a"].current.assigned
+    driver.grow("t", 6)
+    driver.tick(1_000)
+    driver.beat("a", member_epoch=2)
+    driver.beat("a", member_epoch=-2, instance_id="i")
+    driver.enter("b", instance_id="i")
+    (since,) = driver.group().members["b"].current.assigned.values()
+    assert since == {**next(iter(kept.values())), 4: 3, 5: 3}
+
+
 def test_a_static_member_that_does_not_come_back_is_out(driver):
     driver.enter("a", instance_id="i")
     driver.beat("a", member_epoch=-2, instance_id="i")
@@ -289,6 +302,17 @@ def test_an_answer_waits_for_the_records_that_it_tells_of(driver):
     driver.settle()
     assert [answer.member_epoch for answer in driver.answers.values()] == [2, 2]
     assert driver.coordinator.consumer.describe("g").state == "Stable"
+
+
+def test_who_waits_is_told_to_look_elsewhere_when_the_topic_of_groups_goes_and_only_once(driver):
+    """Whatever becomes of the records that are on their way."""
+    driver.hold = True
+    assert driver.enter("m") is None
+    driver.take(driver.coordinator.unload(driver.now_ms))
+    (told,) = driver.answers.values()
+    assert told.error is ErrorCode.NOT_COORDINATOR
+    driver.settle()
+    assert len(driver.answers) == 1
 
 
 def test_settings_of_one_group(driver):

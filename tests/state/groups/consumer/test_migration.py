@@ -11,6 +11,7 @@ import pytest
 
 from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
+from pipeline_broker.state.groups.consumer.updates import Subject
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.wire.codec import encode
@@ -222,6 +223,20 @@ def test_parked_joins_of_a_classic_group_are_told_to_try_again(driver):
     assert driver.answers["parked"].error is ErrorCode.REBALANCE_IN_PROGRESS
 
 
+def test_who_waits_for_an_assignment_of_a_classic_group_is_told_to_join_again_when_it_is_none_any_more(driver):
+    """And nothing of the former group is waited for: neither an id that it gave out, nor a phase of it."""
+    member_id = classic(driver)
+    driver.join("second", protocols=protocols("t"))
+    rejoin(driver, member_id)
+    second_id = driver.answers["second"].member_id
+    assert driver.sync("parked", second_id, 2) is None
+    driver.join("given", protocols=protocols("t"), member_id_required=True)
+    driver.enter("new")
+    assert driver.answers["parked"].error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert driver.coordinator.classic.next_deadline_ms() is None
+    assert set(driver.group().members) == {member_id, second_id, "new"}
+
+
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
@@ -314,6 +329,49 @@ def test_a_member_that_comes_back_with_the_other_protocol_is_the_same_one_and_fo
     assert driver.group().state_name == "Stable"
 
 
+def test_what_an_expression_matched_is_given_back_at_once_by_who_comes_back_with_the_classic_protocol(driver):
+    driver.create("u")
+    driver.enter("other")
+    driver.enter("new", instance_id="i", topic_regex="u.*")
+    driver.tick(1_000)
+    driver.beat("new", member_epoch=driver.group().members["new"].current.member_epoch, instance_id="i")
+    assert driver.topics.get("u").topic_id in driver.group().members["new"].current.assigned
+    epoch = driver.group().epoch
+    joined = driver.join("back", protocols=protocols("t"), group_instance_id="i")
+    assert driver.group().epoch == epoch + 1
+    assert driver.topics.get("u").topic_id not in driver.group().members[joined.member_id].current.assigned
+
+
+def test_a_classic_member_is_told_to_join_again_when_a_new_target_is_due_though_nobody_has_made_it(driver):
+    driver.enter("new")
+    driver.tick(1_000)
+    joined = driver.join("join", protocols=protocols("t"))
+    driver.grow("t", 6)
+    driver.beat("new", member_epoch=2)
+    assert driver.heartbeat(joined.member_id, joined.generation_id) is ErrorCode.NONE, "not so soon after the last one"
+    driver.tick(1_000)
+    assert driver.heartbeat(joined.member_id, joined.generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_nothing_is_waited_for_of_members_that_are_gone(driver):
+    driver.enter("new")
+    driver.join("classic", protocols=protocols("t"))
+    driver.tick(1_000)
+    driver.beat("new", member_epoch=driver.group().members["new"].current.member_epoch)
+    for member_id in list(driver.group().members):
+        driver.leave(LeavingMember(member_id))
+    assert driver.coordinator.consumer.next_deadline_ms() is None
+
+
+def test_a_static_member_that_comes_back_with_the_other_protocol_takes_the_place_of_its_former_self(driver):
+    member_id = classic(driver, group_instance_id="i")
+    driver.enter("other")
+    assert driver.enter("new", instance_id="i").error is ErrorCode.NONE
+    assert set(driver.group().members) == {"other", "new"}
+    assert driver.heartbeat(member_id, 1, group_instance_id="i") is ErrorCode.FENCED_INSTANCE_ID
+    assert driver.enter("third", instance_id="i").error is ErrorCode.UNRELEASED_INSTANCE_ID
+
+
 def test_an_expression_is_forgotten_when_its_member_comes_back_with_the_classic_protocol(driver):
     driver.enter("other")
     driver.enter("new", instance_id="i", topic_names=frozenset(), topic_regex="t.*")
@@ -325,16 +383,28 @@ def test_an_expression_is_forgotten_when_its_member_comes_back_with_the_classic_
     assert driver.group().regexes == {}
 
 
+def test_an_expression_stays_while_others_subscribe_to_it(driver):
+    for member_id in ("other", "new"):
+        driver.enter(member_id, instance_id=member_id, topic_names=frozenset(), topic_regex="t.*")
+    driver.join("back", protocols=protocols("t"), group_instance_id="new")
+    assert set(driver.group().regexes) == {"t.*"}
+    length = len(driver.journal)
+    driver.join("again", protocols=protocols("t"), group_instance_id="third")
+    assert {record.key[:2] for record in driver.journal[length:]}.isdisjoint({Subject.REGEX.to_bytes(2)})
+
+
 def test_a_static_classic_member_is_who_has_its_instance_id(driver):
     driver.enter("new")
     joined = driver.join("first", protocols=protocols("t"), group_instance_id="i")
-    member_id = joined.member_id
+    member_id, before = joined.member_id, driver.group().epoch
 
     def again(member_id, instance_id="i"):
         token = f"again-{next(driver.fresh)}"
         return driver.join(token, member_id, protocols=protocols("t"), group_instance_id=instance_id)
 
     assert again(member_id).member_id == member_id
+    assert driver.heartbeat(member_id, again(member_id).generation_id, group_instance_id="i") is ErrorCode.NONE
+    assert driver.group().epoch == before, "it says what it said before"
     assert again("stranger").error is ErrorCode.FENCED_INSTANCE_ID
     assert again(member_id, "j").error is ErrorCode.UNKNOWN_MEMBER_ID
     epoch = again(member_id).generation_id

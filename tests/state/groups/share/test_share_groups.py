@@ -227,6 +227,12 @@ def test_a_member_that_subscribes_to_other_topics_moves_the_group_though_it_gets
     assert (member.topics, member.member_epoch) == (("a", "none"), epoch + 1)
 
 
+def test_a_group_whose_topics_do_not_exist_has_kafkas_hash_of_none():
+    driver = Driver()
+    driver.beat(topics=["none"])
+    assert driver.share.existing("g").metadata_hash == 0
+
+
 def test_a_member_says_where_it_is_once_and_may_move():
     driver = Driver()
 

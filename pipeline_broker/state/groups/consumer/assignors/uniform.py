@@ -97,8 +97,7 @@ class _Plan:
             held[giver].remove(partition)
             held.setdefault(taker, set()).add(partition)
             loads[giver] -= 1
-            loads[taker] += 1
-            heapq.heappush(most, (-loads[taker], taker))
+            loads[taker] += 1  # which is one more than the least: it never has to give
             moved = True
         return moved
 

@@ -27,6 +27,20 @@ def groups(draw, *, alike: bool = False):
     return members, counts
 
 
+@st.composite
+def groups_that_own(draw, *, alike: bool = False):
+    """Groups whose members own whatever it is already: partitions of topics that they left, and some that are gone."""
+    members, counts = draw(groups(alike=alike))
+    owners = st.sampled_from([None, *range(len(members))])
+    targets: list[dict[bytes, set[int]]] = [{} for _ in members]
+    for topic_id, count in counts.items():
+        for partition, owner in enumerate(draw(st.lists(owners, max_size=count + 1))):
+            if owner is not None:
+                targets[owner].setdefault(topic_id, set()).add(partition)
+    frozen = [{topic_id: frozenset(numbers) for topic_id, numbers in target.items()} for target in targets]
+    return [attrs.evolve(member, target=target) for member, target in zip(members, frozen, strict=True)], counts
+
+
 def load(partitions):
     return sum(map(len, partitions.values()))
 
@@ -45,7 +59,7 @@ def after(members, assigned):
 
 
 @BOTH
-@given(group=groups())
+@given(group=groups_that_own())
 def test_everything_that_anybody_subscribes_to_once_and_to_subscribers_only(assign, group):
     members, counts = group
     assigned = assign(members, counts)
@@ -74,18 +88,53 @@ def test_uniform_members_that_subscribe_alike_differ_by_one_at_most(group):
     assert max(loads) - min(loads) <= 1
 
 
-@given(group=groups(), changes=st.lists(st.integers(0, 5), max_size=3))
-def test_uniform_no_subscriber_has_two_less_than_an_owner(group, changes):
-    """Also after members went, with what the others had."""
+@given(group=groups_that_own())
+def test_uniform_no_subscriber_has_two_less_than_an_owner(group):
+    """Whatever members owned before."""
     members, counts = group
-    assigned = assign_uniform(members, counts)
-    members = [member for number, member in enumerate(after(members, assigned)) if number not in changes] or members
     assigned = assign_uniform(members, counts)
     loads = {member_id: load(partitions) for member_id, partitions in assigned.items()}
     for member_id, partitions in assigned.items():
         for topic_id in partitions:
             least = min(loads[member.member_id] for member in members if topic_id in member.topic_ids)
             assert loads[member_id] <= least + 1
+
+
+@given(group=groups_that_own(alike=True))
+def test_uniform_members_that_subscribe_alike_keep_as_much_as_an_equal_share_allows(group):
+    members, counts = group
+    assigned = assign_uniform(members, counts)
+    there = {topic_id: frozenset(range(counts[topic_id])) for topic_id in members[0].topic_ids}
+    owned = [sum(len(it.target.get(topic_id, frozenset()) & there[topic_id]) for topic_id in there) for it in members]
+    kept = sum(
+        len(numbers & member.target.get(topic_id, frozenset()))
+        for member in members
+        for topic_id, numbers in assigned[member.member_id].items()
+    )
+    share, one_more = divmod(sum(map(len, there.values())), len(members))
+    assert kept == sum(min(count, share) for count in owned) + min(one_more, sum(count > share for count in owned))
+
+
+def test_uniform_what_moves_of_one_topic_evens_another_one_too():
+    """b gives half of the second topic to c, and has less than a then, from which it gets of the first one."""
+    first, second = TOPIC_IDS[:2]
+    members = [
+        AssignorMember("a", None, frozenset({first}), {first: frozenset({0, 1, 2})}),
+        AssignorMember("b", None, frozenset({first, second}), {second: frozenset({0, 1})}),
+        AssignorMember("c", None, frozenset({second}), {}),
+    ]
+    assigned = assign_uniform(members, {first: 3, second: 2})
+    assert {member_id: load(partitions) for member_id, partitions in assigned.items()} == {"a": 2, "b": 2, "c": 1}
+
+
+def test_uniform_what_only_one_may_have_counts_when_the_others_share():
+    first, second = TOPIC_IDS[:2]
+    members = [
+        AssignorMember("a", None, frozenset({first, second}), {}),
+        AssignorMember("b", None, frozenset({second}), {}),
+    ]
+    assigned = assign_uniform(members, {first: 3, second: 3})
+    assert assigned == {"a": {first: frozenset({0, 1, 2})}, "b": {second: frozenset({0, 1, 2})}}
 
 
 @given(group=groups())

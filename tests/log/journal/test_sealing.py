@@ -1,0 +1,72 @@
+"""When a segment of the journal is complete, and what is on disk of one that is not."""
+
+import pytest
+
+from pipeline_broker.log.errors import JournalCorrupt, JournalFailed
+from pipeline_broker.log.journal.segment import segment_path
+from tests.files.memory_file_system import MemoryFileSystem
+from tests.log.journal import test_journal
+from tests.log.journal.test_recycling import commit, entry_of, start
+
+
+def test_nothing_is_sealed_beyond_what_may_wait_nor_of_a_journal_that_has_failed_or_is_closed():
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    journal.wait_for_archiver(1)
+    for _ in range(2):
+        commit(journal, log, b"x")
+        journal.seal()
+    assert (journal.sealed(), journal.segment_count) == ([(1, 1)], 2)
+    journal.wait_for_archiver(3)
+
+    def fail(operation, _path):
+        if operation == "sync":
+            raise OSError(5, "Input/output error")
+
+    files.before, healthy = fail, files.before
+    with pytest.raises(JournalFailed):
+        commit(journal, log, b"y")
+    files.before = healthy
+    journal.seal()
+    assert journal.segment_count == 2
+    journal.close()
+    journal.seal()
+    assert journal.segment_count == 0
+
+
+def test_a_commit_that_is_durable_may_be_synced_again():
+    journal, log, _ = start(MemoryFileSystem())
+    ticket = journal.write([entry_of(log, b"one")])
+    for _ in range(2):
+        journal.sync(ticket)
+    journal.seal()
+    assert journal.sealed() == [(1, 1)]
+
+
+def test_a_segment_behind_the_end_that_a_clean_stop_has_marked_refuses_the_start():
+    """Whatever put it there: the broker had begun none."""
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    commit(journal, log, b"one")
+    journal.close()
+    path = segment_path(journal.directory, 2)
+    files.open(path, create=True)
+    with pytest.raises(JournalCorrupt, match="had stopped in order"):
+        start(files)
+    files.kill()
+    files.unlink(path)
+    assert start(files)[2] == [b"one"]
+
+
+def test_the_header_of_a_first_segment_whose_sync_failed_is_on_disk_once_the_next_start_has_gone_on_in_it():
+    files = MemoryFileSystem()
+    healthy = test_journal.failing(files, "sync")
+    with pytest.raises(OSError, match="Input/output"):
+        test_journal.start("/data", files)
+    files.before = healthy
+    files.kill()
+    journal, log, found = test_journal.start("/data", files)
+    assert found == []
+    test_journal.commit(journal, log, b"behind")
+    files.power_cut(lambda _: 0)
+    assert test_journal.start("/data", files)[2] == [b"behind"]

@@ -1,0 +1,75 @@
+"""All groups by their ids: which group a record may put in the place of another one."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline_broker.state.errors import MisplacedRecordError
+from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState, Member
+from pipeline_broker.state.groups.classic.messages import MemberProtocol
+from pipeline_broker.state.groups.consumer.group import ConsumerGroup
+from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.registry import GroupRegistry, check_replaceable
+
+KINDS = pytest.mark.parametrize("kind", list(GroupType))
+
+
+def classic(*members: str, protocol_type: str | None = None) -> ClassicGroup:
+    group = ClassicGroup(
+        group_id="g", state=GroupState.STABLE if members else GroupState.EMPTY, protocol_type=protocol_type
+    )
+    for name in members:
+        group.add(
+            Member(
+                member_id=name,
+                group_instance_id=None,
+                client_id="client",
+                client_host="/127.0.0.1",
+                rebalance_timeout_ms=1,
+                session_timeout_ms=1,
+                protocols=(MemberProtocol("range", b""),),
+            )
+        )
+    return group
+
+
+@KINDS
+def test_a_group_of_which_only_offsets_are_known_may_become_one_of_any_kind(kind: GroupType) -> None:
+    check_replaceable(None, kind)
+    check_replaceable(classic(), kind)
+
+
+@KINDS
+@pytest.mark.parametrize(
+    "group",
+    [classic(protocol_type="consumer"), classic("a", protocol_type="consumer"), classic("a"), ConsumerGroup("g")],
+    ids=["had members", "has members", "has members of no type", "consumers"],
+)
+def test_any_other_group_must_have_been_deleted_first(group: ClassicGroup | ConsumerGroup, kind: GroupType) -> None:
+    with pytest.raises(MisplacedRecordError, match=f"a {kind.value} group's record: group 'g' is a "):
+        check_replaceable(group, kind)
+
+
+def test_a_group_counts_while_it_is_there_and_only_once() -> None:
+    registry, group, other = GroupRegistry(), classic("a"), classic()
+    registry.put(other)
+    empty_bytes = registry.memory.bytes_held
+    registry.put(group)
+    registry.put(group)
+    assert registry.memory.bytes_held == empty_bytes + group.memory.count > empty_bytes
+    registry.remove(other)
+    assert registry.get("g") is group, "another one has its id by now"
+    registry.remove(group)
+    assert (registry.get("g"), registry.memory.bytes_held) == (None, 0)
+    group.memory.add(100)
+    assert registry.memory.bytes_held == 0
+
+
+def test_a_group_is_shown_until_it_is_gone_but_for_one_that_took_its_id() -> None:
+    registry, group, other = GroupRegistry(), classic(), classic()
+    registry.show(group)
+    registry.show(other)
+    registry.hide(group)
+    assert (registry.shown("g"), list(registry.all_shown())) == (other, [other])
+    registry.hide(other)
+    assert registry.shown("g") is None
