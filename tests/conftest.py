@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -19,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.belongings import belongings, left_behind
 from tests.compiled import IS_COMPILED, only_pure, skip_if_compiled
+from tests.forks import PROGRAM, start_python
 from tests.required import absent, require_tool
 from tests.spreading import spread
 from tests.waiting import wait_readable
@@ -186,25 +186,17 @@ def start_broker(
     data=None,
     environment=None,
     prefix=(),
-    program=("-m", "pipeline_broker"),
+    program=PROGRAM,
 ):
     """Start a broker on a free port and wait for its ready line; `settings` are `name=value` texts."""
     directory.mkdir(parents=True, exist_ok=True)
     data = directory / "data" if data is None else data
     stderr_path = directory / "stderr"
-    command = [*prefix, sys.executable, *program, "serve", "--mode", mode, "--port", "0"]
-    command += ["--data", str(data), *arguments]
+    command = ["serve", "--mode", mode, "--port", "0", "--data", str(data), *arguments]
     for setting in settings:
         command += ["--set", setting]
     with stderr_path.open("wb") as stderr:
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env={**os.environ, **(environment or {})},
-        )
+        process = start_python(command, stderr, program=program, prefix=prefix, environment=environment)
     line = read_line(process, READY_SECONDS_MAX)
     ready = READY_LINE.fullmatch(line)
     if not ready:
