@@ -2,7 +2,7 @@
 
 Rules: a fork is a process like any other. It has the arguments, the environment, the standard files and the process
 group that it is given, and nothing of the tests. What Python or the system's libraries look at before they run a
-program is decided by then: who wants another program, a tool around it or a variable of that kind gets a process that
+program is decided by then: who wants options of Python, a tool around it or a variable of that kind gets a process that
 is started anew. The parent of all forks belongs to the process that asked first and ends with it; it tells how a fork
 has ended, because the system tells nobody else.
 """
@@ -36,21 +36,22 @@ def start_python(arguments, stderr, *, program=PROGRAM, prefix=(), environment=N
     Args:
         arguments: of the program.
         stderr: an open file for its standard error.
-        program: what Python runs.
+        program: what Python runs, PROGRAM or a file and the first of its arguments.
         prefix: the command of a tool that runs Python.
         environment: variables over those of this process.
         process_group: 0 makes it the leader of one.
     """
     variables = {**os.environ, **(environment or {})}
-    if program == PROGRAM and not prefix and not PARENT.differs_early(variables):
-        return PARENT.fork(arguments, stderr, variables, process_group)
+    is_program = program == PROGRAM or program[0].endswith(".py")
+    if is_program and not prefix and not PARENT.differs_early(variables):
+        return PARENT.fork([*program, *arguments], stderr, variables, process_group)
     return subprocess.Popen(
         [*prefix, sys.executable, *program, *arguments],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=stderr,
-        env=variables,
+        env={"PYTHONPATH": str(ROOT), **variables},  # for a file, which Python begins in its own folder
         process_group=process_group,
     )
 
@@ -172,7 +173,7 @@ class Fork:
 
 
 def be_parent():
-    """Fork, and tell how forks ended, until nobody is left who asks; a fork is given its arguments, the parent None."""
+    """Fork, and tell how forks ended, until nobody is left who asks; a fork is given what it runs, the parent None."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: it ends with who started it
     for name in LOADED:
         importlib.import_module(name)
@@ -213,6 +214,9 @@ def fork(arguments, files, variables, leads):
 
 if __name__ == "__main__":
     found = be_parent()
-    if found is not None:
-        sys.argv[1:] = found
+    if found and found[:2] == [*PROGRAM]:
+        sys.argv[1:] = found[2:]
         runpy.run_module(PACKAGE, run_name="__main__", alter_sys=True)
+    elif found:
+        sys.argv = found
+        runpy.run_path(found[0], run_name="__main__")

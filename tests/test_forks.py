@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.belongings import belongings
-from tests.conftest import read_line
+from tests.conftest import ROOT, read_line
 from tests.forks import PARENT, Fork, start_python
 
 SECONDS_MAX = 30.0
@@ -45,6 +45,14 @@ def test_it_has_its_arguments_its_variables_its_group_and_nothing_open(started, 
     assert (files["0"], files["2"]) == (os.devnull, str(tmp_path / "stderr-0"))
     assert not {of_parent["0"], of_parent["1"]} & {*files.values()}
     assert b"OF_THIS_TEST" not in Path(f"/proc/{PARENT.pid}/environ").read_bytes()
+
+
+def test_it_may_run_a_file(started, tmp_path):
+    (tmp_path / "program.py").write_text("import sys; from tests.conftest import ROOT; print(sys.argv, __name__, ROOT)")
+    program = started("more", program=(str(tmp_path / "program.py"), "first"))
+    assert isinstance(program, Fork)
+    assert read_line(program, SECONDS_MAX) == f"{[str(tmp_path / 'program.py'), 'first', 'more']} __main__ {ROOT}"
+    assert program.wait(SECONDS_MAX) == 0
 
 
 def test_it_ends_as_any_process_does(started, tmp_path):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import attrs
 
-from tests.conftest import READY_LINE, READY_SECONDS_MAX, ROOT, read_line
+from tests.conftest import READY_LINE, READY_SECONDS_MAX, read_line
 from tests.forks import PROGRAM, start_python
 
 END_SECONDS_MAX = 30.0
@@ -61,7 +61,7 @@ class BrokerUnderTest:
                 stderr,
                 program=program,
                 prefix=self.prefix,
-                environment=self.environment if self.variant is None else {"PYTHONPATH": str(ROOT), **self.environment},
+                environment=self.environment,
                 process_group=0,
             )
 
