@@ -4,7 +4,7 @@ Rules: what librdkafka, Trio and the like end on threads of their own ends a mom
 objects with the next search for garbage: only what is still there after both was left behind. Trio's idle threads are
 kept for the next that needs one, and end by themselves. Threads and descriptors count by what they are, not by number:
 a broker that several tests share has others after it was put back. Pipes do not count: librdkafka makes them at any
-time.
+time. The parent of forks (`tests/forks.py`) stays, and what it has forked counts in its place.
 """
 
 import gc
@@ -17,6 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import attrs
+
+from tests.forks import PARENT
 
 IDLE_THREAD = "Trio thread "
 PROC = "/proc/self"
@@ -49,14 +51,23 @@ class Belongings:
 
 def belongings():
     """What this process holds now; asked around every test, so in as few steps as there can be."""
-    children = []
-    for task in os.listdir(f"{PROC}/task"):
-        with suppress(OSError), open(f"{PROC}/task/{task}/children", encoding="ascii") as file:  # else it has ended
-            children += map(int, file.read().split())
+    children = children_of("self")
+    if PARENT.pid in children:
+        children.remove(PARENT.pid)
+        children += children_of(PARENT.pid)
     threads = Counter(thread.name for thread in threading.enumerate() if not thread.name.startswith(IDLE_THREAD))
     targets = map(target_of, os.listdir(f"{PROC}/fd"))
     descriptors = Counter(target for target in targets if target and not target.startswith("pipe:"))
     return Belongings(descriptors, threads, frozenset(children))
+
+
+def children_of(process):
+    """The processes that it started."""
+    children = []
+    for task in os.listdir(f"/proc/{process}/task"):  # one of them may end meanwhile
+        with suppress(OSError), open(f"/proc/{process}/task/{task}/children", encoding="ascii") as file:
+            children += map(int, file.read().split())
+    return children
 
 
 def target_of(descriptor):

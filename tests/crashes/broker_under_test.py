@@ -10,13 +10,13 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import attrs
 
-from tests.conftest import READY_LINE, READY_SECONDS_MAX, ROOT, read_line
+from tests.conftest import READY_LINE, READY_SECONDS_MAX, read_line
+from tests.forks import PROGRAM, start_python
 
 END_SECONDS_MAX = 30.0
 VARIANTS = Path(__file__).with_name("broker_variant.py")
@@ -49,21 +49,20 @@ class BrokerUnderTest:
         """Start the process without waiting for anything."""
         assert self.process is None
         self.starts += 1
-        program = ("-m", "pipeline_broker") if self.variant is None else (str(VARIANTS), self.variant)
-        command = [*self.prefix, sys.executable, *program, "serve", "--mode", mode, "--flush", flush]
-        command += ["--port", str(self.port), "--data", str(self.data), *self.arguments]
+        program = PROGRAM if self.variant is None else (str(VARIANTS), self.variant)
+        command = ["serve", "--mode", mode, "--flush", flush, "--port", str(self.port)]
+        command += ["--data", str(self.data), *self.arguments]
         for setting in self.settings:
             command += ["--set", setting]
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / f"stderr-{self.starts}").open("wb") as stderr:
-            self.process = subprocess.Popen(
+            self.process = start_python(
                 command,
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
+                stderr,
+                program=program,
+                prefix=self.prefix,
+                environment=self.environment,
                 process_group=0,
-                env={**os.environ, "PYTHONPATH": str(ROOT), **self.environment},
             )
 
     def start(self, mode, flush):

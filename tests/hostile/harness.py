@@ -23,6 +23,7 @@ from tests.bad_input.conftest import Subject
 from tests.bad_input.raw_client import frame_of
 from tests.conftest import start_broker
 from tests.crashes.wire_client import WireClient
+from tests.forks import PROGRAM
 from tests.free_ports import free_port
 from tests.hostile import prepared
 from tests.hostile.innocent import Innocent
@@ -41,7 +42,6 @@ RECEIVE_BYTES = 1 << 20
 LENGTH = struct.Struct(">i")
 TICKS = os.sysconf("SC_CLK_TCK")
 ROOT, STRANGER, PASSWORD = "root", "stranger", "secret"
-BROKER = ("-m", "pipeline_broker")
 SHARED_MEMORY = Path("/dev/shm")
 
 
@@ -158,7 +158,7 @@ class Life:
         program: what Python runs.
     """
 
-    def __init__(self, folder, source, mode, guard=None, program=BROKER):
+    def __init__(self, folder, source, mode, guard=None, program=PROGRAM):
         self.mode = mode
         self._folder = folder
         self._guard = guard

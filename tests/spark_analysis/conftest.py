@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
+import shutil
 from pathlib import Path
 
 import attrs
@@ -39,10 +40,13 @@ def experiment(synthetic, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def converted(experiment, spark):
-    """The same, with its tables."""
+    """The same, with its tables but for those that earlier versions did not write."""
     from spark_analysis.convert import convert
+    from spark_analysis.tables import LATER_TABLES
 
     convert(experiment, spark)
+    for table in LATER_TABLES:
+        shutil.rmtree(experiment / "traces" / table)
     return experiment
 
 
@@ -68,23 +72,35 @@ def reported(converted, spark):
     """The same, with its page and summary."""
     from spark_analysis.__main__ import main
 
-    out, err = io.StringIO(), io.StringIO()
     tracker = spark.sparkContext.statusTracker()
     before = set(tracker.getJobIdsForGroup(None))
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        assert main([str(converted), "--no-parquet"]) == 0
+    printed = printed_by(main, str(converted), "--no-parquet")
     jobs = set(tracker.getJobIdsForGroup(None)) - before
     kept = not spark.sparkContext._jsc.sc().getPersistentRDDs().isEmpty()
-    return Reported(converted, (out.getvalue(), err.getvalue()), len(jobs), kept)
+    return Reported(converted, printed, len(jobs), kept)
+
+
+def printed_by(main, *arguments):
+    """What a report that succeeds writes on standard output and standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        assert main(list(arguments)) == 0
+    return out.getvalue(), err.getvalue()
 
 
 @pytest.fixture(scope="session")
-def small(synthetic, spark, tmp_path_factory):
+def small(small_by_uri):
     """Two rounds of two sides, the second one traced: raw runs, and the summary that this process makes of them."""
+    return small_by_uri[0]
+
+
+@pytest.fixture(scope="session")
+def small_by_uri(synthetic, spark, tmp_path_factory):
+    """The same, and what was printed: it was named by a URI, with what means something in an address."""
     from spark_analysis.__main__ import main
 
     assert spark is not None
-    directory = tmp_path_factory.mktemp("small")
+    directory = tmp_path_factory.mktemp("small") / "with [brackets] and blanks"
     stages = dict.fromkeys(("RequestQueue", "Local", "CommitWait", "Remote"), 10)
     stages |= dict.fromkeys(("ResponseOrderWait", "ResponseQueue", "ResponseSend"), 5)
     for number in range(1, 5):
@@ -94,5 +110,4 @@ def small(synthetic, spark, tmp_path_factory):
         if columns["traced"]:
             synthetic.traced_request(run, 0, 0, synthetic.START_NS, stages)
         run.write()
-    assert main([str(directory)]) == 0
-    return directory
+    return directory, printed_by(main, f"file://{directory}")

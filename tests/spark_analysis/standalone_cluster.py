@@ -1,4 +1,4 @@
-"""A standalone Spark cluster of one master and two workers on 127.0.0.1, as docs/trace-format.md starts one."""
+"""A standalone Spark cluster of one master and some workers on 127.0.0.1, as docs/trace-format.md starts one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def wait_for(log: Path, pattern: str, processes) -> re.Match:
 
 
 @contextlib.contextmanager
-def open_cluster(folder: Path):
+def open_cluster(folder: Path, workers: int):
     """Start master and workers on free ports; gives the address of the master, ends all of them afterwards."""
     environment = {**os.environ, "JAVA_HOME": str(find_java()), "SPARK_LOCAL_IP": "127.0.0.1"}
     environment |= {
@@ -59,7 +59,7 @@ def open_cluster(folder: Path):
         log = start("master", MASTER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         address = wait_for(log, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)", processes).group(1)
         place = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
-        logs = [start(f"worker-{number}", WORKER, *place, address) for number in range(2)]
+        logs = [start(f"worker-{number}", WORKER, *place, address) for number in range(workers)]
         for log in logs:
             wait_for(log, "Successfully registered with master", processes)
         yield address

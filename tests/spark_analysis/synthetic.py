@@ -240,6 +240,10 @@ def append(run: RawRun, connection: int, sequence: int, base_offset: int, **row:
     )
 
 
+TRACED_ROUNDS = 2
+"""As many as an interval takes: each run of them has the files of seven tables."""
+
+
 def experiment(directory: Path, *, requests: int = 200, seed: int = 1, rounds: int = 3) -> None:
     """A whole small experiment with every part of a real one, its rates and latencies like those of a real one."""
     drawn = random.Random(seed)
@@ -250,7 +254,7 @@ def experiment(directory: Path, *, requests: int = 200, seed: int = 1, rounds: i
         load = {"in_flight": depth, "connections": wide, "commit_delay_ms": delay}
         for number in range(rounds):
             plan += [{**load, "round": number, "side": side, "mode": mode} for side, mode in SIDES]
-        for number in range(rounds, 2 * rounds):
+        for number in range(rounds, rounds + TRACED_ROUNDS):
             plan += [{**load, "round": number, "side": side, "mode": mode, "traced": True} for side, mode in SIDES]
     for linger in (0, 5):
         for producers in (1, 16):

@@ -1,6 +1,7 @@
 """A standalone cluster gives the same summary, to the last digit, as Spark in this process does.
 
-The small experiment is part of every run, the large one and spark-submit come with `make cluster`.
+The small experiment under spark-submit is part of every run, with a single worker; two of them, a session of ours at
+the cluster and the large experiment come with `make cluster`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from spark_analysis.java import find_java
+from tests.crashes.lengths import AT_LENGTH
 from tests.spark_analysis.standalone_cluster import SHORT_LIFE, open_cluster, spark_class
 
 pytestmark = [
@@ -45,11 +47,12 @@ def cluster(tmp_path):
     settings = (
         "spark.executor.memory 500m",
         "spark.driver.memory 600m",
+        f"spark.driver.extraJavaOptions {SHORT_LIFE}",
         f"spark.executor.extraJavaOptions {SHORT_LIFE}",
     )
     (tmp_path / "conf/spark-defaults.conf").write_text("\n".join(settings))
     (tmp_path / "cluster").mkdir()
-    with open_cluster(tmp_path / "cluster") as master:
+    with open_cluster(tmp_path / "cluster", workers=2 if AT_LENGTH else 1) as master:
         yield master
 
 
@@ -76,7 +79,24 @@ def applications(tmp_path):
     return (tmp_path / "cluster/master.log").read_text(encoding="utf-8").count("Registered app")
 
 
-def test_master_and_two_workers_decode_and_compute_what_one_process_does(cluster, small, tmp_path):
+def submit(cluster, directory):
+    """Spark-submit brings the JVM; the script is started by its path, from another folder."""
+    program = Path(sys.executable).with_name("spark-submit")
+    assert program.exists(), "pyspark brings it"
+    return [program, "--master", cluster, SOURCE / "spark_analysis/job.py", directory]
+
+
+def test_executors_decode_and_compute_under_spark_submit_what_one_process_does(cluster, small, tmp_path):
+    there = tmp_path / "there"
+    shutil.copytree(small / "raw", there / "raw")
+    said = answer_of(submit(cluster, there), tmp_path)
+    assert said.endswith(f"report: {there}/report.html\n")
+    assert summary(there) == summary(small)
+    assert applications(tmp_path) == 1, "the cluster did the work, not a session of its own"
+
+
+@pytest.mark.skipif(not AT_LENGTH, reason="another session on a cluster: make cluster")
+def test_a_session_of_ours_at_a_cluster_does_the_same(cluster, small, tmp_path):
     """Its executors have the memory that the user gave them."""
     there = tmp_path / "there"
     shutil.copytree(small / "raw", there / "raw")
@@ -92,13 +112,12 @@ def test_master_and_two_workers_decode_and_compute_what_one_process_does(cluster
     assert applications(tmp_path) == 1, "the cluster did the work, not a session of its own"
 
 
-@pytest.mark.skipif(os.environ.get("AT_LENGTH") != "1", reason="two more sessions on a cluster: make cluster")
+@pytest.mark.skipif(not AT_LENGTH, reason="two more sessions on a cluster: make cluster")
 def test_a_whole_experiment_by_module_and_by_spark_submit(cluster, reported, tmp_path):
     experiment = reported.directory
     for name in ("module", "submit"):
         shutil.copytree(experiment / "traces", tmp_path / name / "traces")
-    submit = [Path(sys.executable).with_name("spark-submit"), "--master", cluster, SOURCE / "spark_analysis/job.py"]
     answer_of([sys.executable, "-m", "spark_analysis", tmp_path / "module", "--master", cluster], tmp_path)
-    answer_of([*submit, tmp_path / "submit"], tmp_path)
+    answer_of(submit(cluster, tmp_path / "submit"), tmp_path)
     assert summary(tmp_path / "module") == summary(tmp_path / "submit") == summary(experiment)
     assert applications(tmp_path) == 2, "the cluster did the work, not a session of its own"

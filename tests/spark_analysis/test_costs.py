@@ -95,17 +95,9 @@ def test_costs_stand_in_summary_and_page_at_the_prices_that_were_given(directory
     assert "107,500" in page
 
 
-def test_traces_without_the_table_have_no_store(directory, spark, synthetic, tmp_path):
-    run = synthetic.RawRun(tmp_path / "raw", 1, traced=True)
-    synthetic.traced_request(run, 0, 0, synthetic.START_NS, STAGES)
-    run.answer(synthetic.START_NS, synthetic.START_NS + 50 * MS, 0)
-    del run.rows["store"]
-    run.write()
-    convert(tmp_path, spark)
-    for path in sorted((tmp_path / TRACES_FOLDER / "store").rglob("*"), reverse=True):
-        path.unlink() if path.is_file() else path.rmdir()
-    (tmp_path / TRACES_FOLDER / "store").rmdir()
-    assert store_requests(load_run(tmp_path, spark)).collect() == []
-    report(tmp_path, spark)
-    assert "store" not in json.loads((tmp_path / "summary.json").read_text())
-    assert '<section id="cost"' not in (tmp_path / "report.html").read_text()
+def test_traces_without_the_table_have_no_store(reported, spark):
+    directory = reported.directory
+    assert not (directory / TRACES_FOLDER / "store").exists()
+    assert store_requests(load_run(directory, spark)).collect() == []
+    assert "store" not in json.loads((directory / "summary.json").read_text())
+    assert '<section id="cost"' not in (directory / "report.html").read_text()

@@ -15,7 +15,7 @@ from spark_analysis import tables
 from spark_analysis.live import timelines
 from spark_analysis.report.common import PARTS
 from spark_analysis.report.method import WORDS
-from spark_analysis.ring import RING_MAGIC, RingFile
+from spark_analysis.ring import RING_MAGIC, RingFile, arrow_schema
 from spark_analysis.tables import BROKER_TABLES, RING_TABLES, SCHEMAS_READ, TABLES
 from stages.timeline import STAMPS
 
@@ -45,6 +45,12 @@ def test_columns_have_the_same_names_order_and_types(name):
     for column, packed in columns:
         expected = "string" if column in enums else WIDER.get((column, packed), READ_AS[packed])
         assert read[column] == expected, column
+
+
+def test_arrow_types_are_those_that_spark_reads_as_declared():
+    assert arrow_schema("runs").field("commit_delay_ms").type == pa.float64()
+    kinds = {str(kind) for table in TABLES for kind in arrow_schema(table).types}
+    assert kinds == {"int32", "int64", "bool", "double", "string"}
 
 
 @pytest.mark.parametrize("name", [name for name in BROKER_TABLES if name != "mutes"])

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from spark_analysis import latency_by_round, load_run, order_violations, stage_latency
+from spark_analysis import latency_by_round, load_run, order_violations, ordering_audit, stage_latency
 from spark_analysis.analyse import report
 from spark_analysis.convert import convert
 from tests.spark_analysis.broken_trace import REQUESTS, describe, write_run
@@ -22,7 +22,7 @@ TABLES = ["latency_by_round", "order_violations", "speedups", "stage_latency"]
 
 @pytest.fixture(scope="module")
 def reported(synthetic, spark, tmp_path_factory):
-    """Three rounds of two sides, and a traced run whose order was broken."""
+    """Three rounds of two sides, and a traced run whose order was broken, and of which a row was lost."""
     directory = tmp_path_factory.mktemp("derived")
     for place in range(3):
         for side, mode in enumerate(("classic", "pipelined")):
@@ -32,7 +32,7 @@ def reported(synthetic, spark, tmp_path_factory):
     folder = directory / "raw/run-00007"
     folder.mkdir()
     write_run(folder, BrokenResponseOrder)
-    describe(folder, 7, in_flight=REQUESTS)
+    describe(folder, 7, in_flight=REQUESTS, lost_rows=1)
     convert(directory, spark)
     report(directory, spark)
     return directory
@@ -63,6 +63,20 @@ def test_they_hold_what_the_jobs_of_the_same_names_find(reported, spark, table):
     for name, job in jobs.items():
         assert set(job.columns) <= set(table(name).columns)
         assert rows_of(table(name).select(*job.columns)) == rows_of(job) != [], name
+
+
+def test_a_cell_counts_what_both_audits_found_and_the_page_says_that_they_are_incomplete(reported, spark):
+    found = {row["audit"]: row for row in ordering_audit(load_run(reported, spark)).where("run = 7").collect()}
+    assert all(row["violations"] and not row["complete"] for row in found.values())
+    total = found["broker"]["violations"] + found["client"]["violations"]
+    summary = json.loads((reported / "summary.json").read_text(encoding="utf-8"))
+    counted = {cell["in_flight"]: cell["order_violations"] for cell in summary["cells"]}
+    assert counted[REQUESTS] == sum(counted.values()) == total
+    assert f"Order: {total} violations in" in summary["verdict"]
+    assert "(incomplete: trace rows were lost)" in summary["verdict"]
+    page = (reported / "report.html").read_text(encoding="utf-8")
+    assert "the audit is incomplete" in page
+    assert '<div class="tile no">' in page
 
 
 def test_speedups_are_those_of_the_summary(reported, table):

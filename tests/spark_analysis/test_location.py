@@ -70,16 +70,12 @@ def test_what_a_file_system_refuses_is_one_line_that_names_the_address(spark, tm
         Location(spark, tmp_path / "latin").read_text()
 
 
-def test_an_experiment_with_a_file_uri_is_the_one_of_its_path(synthetic, spark, tmp_path, capsys):
-    folder = tmp_path / "with [brackets] and blanks"
-    run = synthetic.RawRun(folder / "raw", 1)
-    synthetic.steady(run, [500] * 50, gap_us=100)
-    run.write()
-    assert main([f"file://{folder}"]) == 0
-    assert capsys.readouterr().out.endswith(f"report: file://{folder}/report.html\n")
+def test_an_experiment_with_a_file_uri_is_the_one_of_its_path(small_by_uri, spark):
+    folder, (out, _) = small_by_uri
+    assert out.endswith(f"report: file://{folder}/report.html\n")
     assert (folder / "report.html").exists()
-    assert load_run(f"file:{folder}", spark).client.count() == 50
-    assert load_run(folder, spark).client.count() == 50
+    assert load_run(f"file:{folder}", spark).client.count() == 4 * 50
+    assert load_run(folder, spark).client.count() == 4 * 50
 
 
 def test_an_address_that_cannot_be_reached_is_one_clear_line(spark, capsys):

@@ -17,7 +17,7 @@ from spark_analysis.convert import convert
 from spark_analysis.errors import TraceError
 from spark_analysis.location import Location
 from spark_analysis.raw import read_runs
-from spark_analysis.ring import RingFile, arrow_schema
+from spark_analysis.ring import RingFile
 from spark_analysis.tables import RING_TABLES, TABLES
 
 pytestmark = [
@@ -28,9 +28,9 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def traced(synthetic, tmp_path):
-    run = synthetic.RawRun(tmp_path / "raw", 7, traced=True, settings={"num.io.threads": 8}, commit_delay_ms=2)
+def traced_run(synthetic, raw):
+    """One of each kind of row, with what is odd in them."""
+    run = synthetic.RawRun(raw, 7, traced=True, settings={"num.io.threads": 8}, commit_delay_ms=2)
     stages = dict.fromkeys(
         ("RequestQueue", "Local", "CommitWait", "Remote", "ResponseOrderWait", "ResponseQueue", "ResponseSend"), 10
     )
@@ -49,89 +49,102 @@ def traced(synthetic, tmp_path):
     return run
 
 
-def read(directory, table):
-    """The rows of a table; a partition's number is the run's."""
-    return pq.ParquetDataset(directory / "traces" / table).read().to_pylist()
+@pytest.fixture
+def traced(synthetic, tmp_path):
+    return traced_run(synthetic, tmp_path / "raw")
 
 
-def test_every_table_and_column_is_written_with_its_declared_type_and_partitioned_by_run(traced, spark, tmp_path):
-    traced.write()
-    convert(tmp_path, spark)
-    run = load_run(tmp_path, spark)  # it checks names and types
-    counts = {table: getattr(run, table).count() for table in TABLES}
+OFFERED = {
+    1: {},
+    2: {"offered_of": "classic", "offered_share": 0.5, "offered_per_s": 2400},
+    3: {"offered_per_s": 100.5},
+}
+TWO_RINGS, LONG, TRACED = 4, 5, 7
+LONG_ROWS = 100
+
+
+@pytest.fixture(scope="module")
+def converted(synthetic, spark, tmp_path_factory):
+    """Runs of all kinds, turned into Parquet at once."""
+    directory = tmp_path_factory.mktemp("raw")
+    raw = directory / "raw"
+    run = traced_run(synthetic, raw)
+    run.lost = {"requests": 3, "appends": 1}
+    run.columns["experiment"] = "ablation"
+    run.write()
+    for number, columns in OFFERED.items():
+        run = synthetic.RawRun(raw, number, **columns)
+        run.answer(10, 20, 0)
+        run.write()
+    run = synthetic.RawRun(raw, TWO_RINGS)
+    run.answer(10, 20, 0)
+    folder = run.write()
+    (folder / "client.ring").rename(folder / "client-0.ring")
+    (folder / "client-1.ring").write_bytes((folder / "client-0.ring").read_bytes())
+    run = synthetic.RawRun(raw, LONG)
+    for sequence in range(LONG_ROWS):
+        run.answer(sequence, sequence + 1, sequence)
+    run.write()
+    convert(directory, spark)
+    return directory
+
+
+def read(directory, table, number=TRACED):
+    """The rows of a table that are of one run; a partition's number is the run's."""
+    rows = pq.ParquetDataset(directory / "traces" / table).read().to_pylist()
+    return [row for row in rows if row["run"] == number]
+
+
+def test_every_table_and_column_is_written_with_its_declared_type_and_partitioned_by_run(converted, spark):
+    run = load_run(converted, spark)  # it checks names and types
+    counts = {table: getattr(run, table).where(f"run = {TRACED}").count() for table in TABLES}
     assert counts == dict(zip(TABLES, (1, 2, 2, 0, 1, 1, 0, 2), strict=True))
     for table in RING_TABLES:
-        partitions = [path.name for path in (tmp_path / "traces" / table).iterdir() if path.is_dir()]
-        assert partitions == (["run=7"] if counts[table] else [])
+        partitions = {path.name for path in (converted / "traces" / table).iterdir() if path.is_dir()}
+        of_all = {f"run={number}" for number in (*OFFERED, TWO_RINGS, LONG, TRACED)}
+        assert partitions == (of_all if table == "client" else {f"run={TRACED}"} if counts[table] else set())
 
 
-def test_strings_codes_numbers_and_nulls_survive(traced, spark, tmp_path):
-    traced.write()
-    convert(tmp_path, spark)
-    first, second = read(tmp_path, "requests")
+def test_strings_codes_numbers_and_nulls_survive(converted):
+    first, second = read(converted, "requests")
     assert (first["run"], first["connection"], first["outcome"], first["acks"]) == (7, 3, "send", -1)
     assert first["received_ns"] == 1_000_000_000_000
     assert (second["outcome"], second["commit"], second["submitted_ns"]) == ("none", None, None)
-    assert (
-        read(tmp_path, "appends")[0]["topic"]
-        == "caf\N{LATIN SMALL LETTER E WITH ACUTE} \N{SNOWMAN}\N{LINE SEPARATOR}\n\"'"
-    )
-    assert read(tmp_path, "appends")[1]["topic"] is None
-    assert read(tmp_path, "appends")[1]["partition"] is None
-    assert read(tmp_path, "mutes") == [
-        {"run": 7, "connection": 3, "reason": "throttle", "began_ns": 5, "ended_ns": None}
-    ]
-    client = read(tmp_path, "client")
+    appended, odd = read(converted, "appends")
+    assert appended["topic"] == "caf\N{LATIN SMALL LETTER E WITH ACUTE} \N{SNOWMAN}\N{LINE SEPARATOR}\n\"'"
+    assert (odd["topic"], odd["partition"]) == (None, None)
+    (mute,) = read(converted, "mutes")
+    assert mute == {"run": 7, "connection": 3, "reason": "throttle", "began_ns": 5, "ended_ns": None}
+    client = read(converted, "client")
     assert [row["error"] for row in client] == [None, -1]
     assert [row["measured"] for row in client] == [True, False]
     assert [row["answered_ns"] for row in client] == [20, None]
 
 
-def test_run_row_keeps_settings_machine_and_the_part_of_the_experiment(traced, spark, tmp_path):
-    traced.lost = {"requests": 3, "appends": 1}
-    traced.columns["experiment"] = "ablation"
-    traced.write()
-    convert(tmp_path, spark)
-    (row,) = read(tmp_path, "runs")
+def test_run_row_keeps_settings_machine_and_the_part_of_the_experiment(converted):
+    (row,) = read(converted, "runs")
     assert json.loads(row["settings"]) == {"num.io.threads": 8, "experiment": "ablation"}
     assert json.loads(row["machine"])["cores"] == 2
     assert (row["commit_delay_ms"], row["lost_rows"], row["traced"]) == (2.0, 4, True)
 
 
-def test_what_was_offered_is_kept_and_null_in_a_closed_loop(synthetic, spark, tmp_path):
-    offered = {"offered_of": "classic", "offered_share": 0.5, "offered_per_s": 2400}
-    for number, columns in enumerate(({}, offered, {"offered_per_s": 100.5}), start=1):
-        run = synthetic.RawRun(tmp_path / "raw", number, **columns)
-        run.answer(10, 20, 0)
-        run.write()
-    convert(tmp_path, spark)
-    kept = [(row["offered_of"], row["offered_share"], row["offered_per_s"]) for row in read(tmp_path, "runs")]
+def test_what_was_offered_is_kept_and_null_in_a_closed_loop(converted):
+    rows = [row for number in OFFERED for row in read(converted, "runs", number)]
+    kept = [(row["offered_of"], row["offered_share"], row["offered_per_s"]) for row in rows]
     assert kept == [(None, None, None), ("classic", 0.5, 2400.0), (None, None, 100.5)]
 
 
-def test_several_rings_of_one_table_are_one_table(synthetic, spark, tmp_path):
-    run = synthetic.RawRun(tmp_path / "raw", 1)
-    run.answer(10, 20, 0)
-    folder = run.write()
-    (folder / "client.ring").rename(folder / "client-0.ring")
-    (folder / "client-1.ring").write_bytes((folder / "client-0.ring").read_bytes())
-    convert(tmp_path, spark)
-    assert len(read(tmp_path, "client")) == 2
+def test_several_rings_of_one_table_are_one_table(converted):
+    assert len(read(converted, "client", TWO_RINGS)) == 2
 
 
-def test_more_rows_than_one_chunk_keep_their_order(synthetic, spark, tmp_path):
-    run = synthetic.RawRun(tmp_path / "raw", 1)
-    for sequence in range(100):
-        run.answer(sequence, sequence + 1, sequence)
-    folder = run.write()
-    ring = RingFile(
-        "client.ring", "client", 1, pa.array([], pa.string()), pa.py_buffer((folder / "client.ring").read_bytes())
-    )
+def test_more_rows_than_one_chunk_keep_their_order(converted):
+    content = (converted / f"raw/run-{LONG:05}/client.ring").read_bytes()
+    ring = RingFile("client.ring", "client", LONG, pa.array([], pa.string()), pa.py_buffer(content))
     batches = list(ring.batches(chunk_rows=7))
     assert [batch.num_rows for batch in batches] == [*[7] * 14, 2]
-    assert [row["sequence"] for batch in batches for row in batch.to_pylist()] == list(range(100))
-    convert(tmp_path, spark)
-    assert [row["sequence"] for row in read(tmp_path, "client")] == list(range(100))
+    assert [row["sequence"] for batch in batches for row in batch.to_pylist()] == list(range(LONG_ROWS))
+    assert [row["sequence"] for row in read(converted, "client", LONG)] == list(range(LONG_ROWS))
 
 
 def test_runs_come_in_the_order_of_their_numbers(synthetic, spark, tmp_path):
@@ -142,15 +155,13 @@ def test_runs_come_in_the_order_of_their_numbers(synthetic, spark, tmp_path):
     assert left_out == []
 
 
-def test_a_table_is_decoded_by_workers_that_have_nothing_of_ours(synthetic, spark, tmp_path):
+def test_a_table_is_decoded_by_workers_that_have_nothing_of_ours(converted, spark):
     """What travels with the job names no module of this package."""
     from pyspark.cloudpickle import dumps
 
     from spark_analysis.convert import _decoder
 
-    synthetic.RawRun(tmp_path / "raw", 1).write()
-    convert(tmp_path, spark)
-    runs, _ = read_runs(Location(spark, tmp_path / "raw"))
+    runs, _ = read_runs(Location(spark, converted / "raw"))
     program = (
         "import sys, pickle; sys.modules['spark_analysis'] = None; "
         "decode = pickle.load(sys.stdin.buffer); print(list(decode(iter([]))))"
@@ -382,14 +393,3 @@ def assert_refused(directory, said, capsys):
     assert line.startswith("error: ")
     assert said in line
     assert not (directory / "report.html").exists()
-
-
-def test_arrow_types_are_those_that_spark_reads_as_declared():
-    assert arrow_schema("runs").field("commit_delay_ms").type == pa.float64()
-    assert {str(kind) for table in TABLES for kind in arrow_schema(table).types} == {
-        "int32",
-        "int64",
-        "bool",
-        "double",
-        "string",
-    }

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 
 from spark_analysis.__main__ import main
 from spark_analysis.run_quality import WORDS, Light
 from spark_analysis.words import times
-from tests.spark_analysis.standalone_cluster import SHORT_LIFE
 
 pytestmark = [
     pytest.mark.spark,
@@ -208,27 +203,3 @@ def test_damaged_parquet_is_one_clear_line(directory, tmp_path, capsys):
     assert answer.out == ""
     assert answer.err.splitlines()[-1].startswith("error: ")
     assert answer.err.count("error: ") == 1
-
-
-def test_the_same_code_runs_under_spark_submit(small, tmp_path):
-    """A process of its own: spark-submit brings the JVM, the script is started by its path from another folder."""
-    shutil.copytree(small / "traces", tmp_path / "traces")
-    script = Path(__file__).resolve().parents[2] / "spark_analysis/job.py"
-    submit = Path(sys.executable).with_name("spark-submit")
-    assert submit.exists(), "pyspark brings it"
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    from spark_analysis.java import find_java
-
-    environment["JAVA_HOME"] = str(find_java())
-    settings = (
-        "spark.ui.enabled=false",
-        "spark.sql.shuffle.partitions=2",
-        f"spark.driver.extraJavaOptions={SHORT_LIFE}",
-    )
-    options = [part for setting in settings for part in ("--conf", setting)]
-    command = [submit, "--master", "local[2]", *options, script, tmp_path, "--no-parquet"]
-    answer = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
-    assert answer.returncode == 0, answer.stderr
-    assert answer.stdout.endswith(f"report: {tmp_path}/report.html\n")
-    same = [json.loads((folder / "summary.json").read_text()) for folder in (small, tmp_path)]
-    assert same[0] == same[1]

@@ -1,0 +1,222 @@
+"""Brokers as forks of a process that has imported what they do: to start one anew takes six times the processor time.
+
+Rules: a fork is a process like any other. It has the arguments, the environment, the standard files and the process
+group that it is given, and nothing of the tests. What Python or the system's libraries look at before they run a
+program is decided by then: who wants options of Python, a tool around it or a variable of that kind gets a process that
+is started anew. The parent of all forks belongs to the process that asked first and ends with it; it tells how a fork
+has ended, because the system tells nobody else.
+"""
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import re
+import runpy
+import select
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = "pipeline_broker"
+PROGRAM = ("-m", PACKAGE)
+LOADED = ("pipeline_broker.commands.serve", "pipeline_broker.node.process", "pipeline_broker.node.upkeep")
+"""What loads nearly all that a broker does; the rest is loaded by each fork."""
+LOOKED_AT_EARLY = re.compile("PYTHON|LD_|LC_|LANG|MALLOC_|GLIBC_|TZ$")
+STDIN, STDOUT, STDERR = range(3)
+
+
+def start_python(arguments, stderr, *, program=PROGRAM, prefix=(), environment=None, process_group=None):
+    """Start a program on ROOT, a fork where that makes no difference; its output is a pipe.
+
+    Args:
+        arguments: of the program.
+        stderr: an open file for its standard error.
+        program: what Python runs, PROGRAM or a file and the first of its arguments.
+        prefix: the command of a tool that runs Python.
+        environment: variables over those of this process.
+        process_group: 0 makes it the leader of one.
+    """
+    variables = {**os.environ, **(environment or {})}
+    is_program = program == PROGRAM or program[0].endswith(".py")
+    if is_program and not prefix and not PARENT.differs_early(variables):
+        return PARENT.fork([*program, *arguments], stderr, variables, process_group)
+    return subprocess.Popen(
+        [*prefix, sys.executable, *program, *arguments],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        env={"PYTHONPATH": str(ROOT), **variables},  # for a file, which Python begins in its own folder
+        process_group=process_group,
+    )
+
+
+class Parent:
+    """The process that is forked, once it is there."""
+
+    def __init__(self):
+        self._process = None
+        self._owner = None
+        self._variables = {}
+        self._asked = 0
+        self._lock = threading.Lock()
+
+    @property
+    def pid(self):
+        """None while there is none of this process."""
+        return self._process.pid if self._process and self._owner == os.getpid() else None
+
+    def differs_early(self, variables):
+        """Whether these variables would have given another interpreter than that of the forks."""
+        ours = self._variables if self.pid else os.environ
+        return early(variables) != early(ours)
+
+    def fork(self, arguments, stderr, variables, process_group):
+        """A running fork."""
+        read_end, write_end = os.pipe()
+        files = [f"/proc/{os.getpid()}/fd/{descriptor}" for descriptor in (write_end, stderr.fileno())]
+        try:
+            pid = self.ask(arguments=[*map(str, arguments)], files=files, variables=variables, leads=process_group == 0)
+        except BaseException:
+            os.close(read_end)
+            raise
+        finally:
+            os.close(write_end)
+        return Fork(pid, os.fdopen(read_end, "rb", buffering=0), arguments)
+
+    def ask(self, **request):
+        """Have the parent do something; the number that it answers."""
+        with self._lock:
+            if self.pid is None:
+                self._start()
+            self._asked += 1
+            self._process.stdin.write(json.dumps({"number": self._asked, **request}).encode() + b"\n")
+            self._process.stdin.flush()
+            while True:
+                number, answer = map(int, self._process.stdout.readline().split())
+                if number == self._asked:  # others are of who was interrupted before they came
+                    return answer
+
+    def _start(self):
+        if self._process:  # of the process that this one is a fork of
+            self._process.returncode = 0
+        self._owner, self._variables = os.getpid(), dict(os.environ)
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen([sys.executable, "-m", "tests.forks"], cwd=ROOT, stdin=pipe, stdout=pipe)
+        atexit.register(self._end)
+
+    def _end(self):
+        if self.pid:
+            self._process.stdin.close()
+            self._process.wait()
+            self._process.stdout.close()
+
+
+PARENT = Parent()
+
+
+def early(variables):
+    return {name: value for name, value in variables.items() if LOOKED_AT_EARLY.match(name)}
+
+
+class Fork:
+    """A fork, with what `subprocess.Popen` has for a process."""
+
+    def __init__(self, pid, stdout, arguments):
+        self.pid = pid
+        self.stdout = stdout
+        self.args = arguments
+        self.returncode = None
+        self._lock = threading.Lock()
+
+    def poll(self):
+        return self._ended_within(0)
+
+    def wait(self, timeout=None):
+        if self._ended_within(timeout) is None:
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        return self.returncode
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self):
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+    def _ended_within(self, seconds):
+        if self.returncode is None and self._ends_within(seconds):
+            with self._lock:
+                if self.returncode is None:
+                    self.returncode = PARENT.ask(ended=self.pid)
+        return self.returncode
+
+    def _ends_within(self, seconds):
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except ProcessLookupError:  # another thread has waited for it meanwhile
+            return True
+        try:
+            poll = select.poll()
+            poll.register(descriptor, select.POLLIN)
+            return bool(poll.poll(None if seconds is None else seconds * 1000))
+        finally:
+            os.close(descriptor)
+
+
+def be_parent():
+    """Fork, and tell how forks ended, until nobody is left who asks; a fork is given what it runs, the parent None."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: it ends with who started it
+    for name in LOADED:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+    requests = b""
+    while chunk := os.read(STDIN, 1 << 16):
+        requests += chunk
+        while b"\n" in requests:
+            line, requests = requests.split(b"\n", 1)
+            request = json.loads(line)
+            number = request.pop("number")
+            if "ended" in request:
+                answer = os.waitstatus_to_exitcode(os.waitpid(request["ended"], 0)[1])
+            elif not (answer := fork(**request)):
+                return request["arguments"]
+            os.write(STDOUT, b"%d %d\n" % (number, answer))
+    return None
+
+
+def fork(arguments, files, variables, leads):
+    """As os.fork; the fork has its files, its variables and its group."""
+    del arguments
+    opened = [os.open(os.devnull, os.O_RDONLY), *(os.open(path, os.O_WRONLY) for path in files)]
+    pid = os.fork()
+    if leads:
+        os.setpgid(pid, 0)
+    if not pid:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for standard, descriptor in enumerate(opened):
+            os.dup2(descriptor, standard)
+        os.environ.clear()
+        os.environ.update(variables)
+    for descriptor in opened:
+        os.close(descriptor)
+    return pid
+
+
+if __name__ == "__main__":
+    found = be_parent()
+    if found and found[:2] == [*PROGRAM]:
+        sys.argv[1:] = found[2:]
+        runpy.run_module(PACKAGE, run_name="__main__", alter_sys=True)
+    elif found:
+        sys.argv = found
+        runpy.run_path(found[0], run_name="__main__")

@@ -1,0 +1,53 @@
+"""Traces of earlier versions, which lack columns, are still read."""
+
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+
+from spark_analysis.convert import convert
+from spark_analysis.run import load_run
+from spark_analysis.stage import stage_latency
+from spark_analysis.tables import LATER_COLUMNS
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+]
+
+
+def test_traces_without_the_later_columns_have_what_stands_for_them(small, tmp_path, spark):
+    shutil.copytree(small / "traces", tmp_path / "traces")
+    (path,) = (tmp_path / "traces/runs").glob("*.parquet")
+    pq.write_table(pq.read_table(path).drop_columns(list(LATER_COLUMNS)), path)
+    rows = load_run(tmp_path, spark).runs.collect()
+    assert rows
+    assert all({name: row[name] for name in LATER_COLUMNS} == LATER_COLUMNS for row in rows)
+
+
+WAYS = {
+    "RequestQueue": 10,
+    "Local": 30,
+    "LaterSteps": 20,
+    "Remote": 100,
+    "CommitWait": 5,
+    "ResponseOrderWait": 1,
+    "ResponseQueue": 2,
+    "ResponseSend": 3,
+}
+
+
+def test_later_steps_are_local_and_in_tables_of_schema_1_remote(synthetic, tmp_path, spark):
+    run = synthetic.RawRun(tmp_path / "raw", 1, traced=True)
+    synthetic.traced_request(run, 0, 0, synthetic.START_NS, WAYS)
+    run.write()
+    convert(tmp_path, spark)
+    (path,) = (tmp_path / "traces/requests/run=1").glob("*.parquet")
+
+    def stages():
+        return {row["stage"]: row["mean_us"] for row in stage_latency(load_run(tmp_path, spark)).collect()}
+
+    assert stages() == {**WAYS, "Total": 145}
+    pq.write_table(pq.ParquetFile(path).read().drop_columns(["decided_ns"]), path)
+    assert stages() == {**WAYS, "Local": 10, "LaterSteps": 0, "Remote": 120, "Total": 145}
