@@ -102,6 +102,7 @@ class CommitThreads:
             if seconds is not None:
                 states[index] = _State.WAITING
             elif self._is_stopping:
+                self._wakeups.put(None)  # for the next one: a thread that waits for a time takes any number of them
                 return
             with suppress(queue.Empty):
                 self._wakeups.get(timeout=seconds)
@@ -158,7 +159,6 @@ class CommitThreads:
     def stop(self) -> None:
         """Let the threads end when nothing is left to take, and wait for them."""
         self._is_stopping = True
-        for _ in self._threads:
-            self._wakeups.put(None)
+        self._wakeups.put(None)
         for thread in self._threads:
             thread.join()

@@ -351,7 +351,9 @@ class Committer:
 
     def seconds_to_begin(self) -> float | None:
         """How long what waits must wait before it is committed beside others; None: until those end, or for nothing."""
-        wait_ns = self._wait_ns() if self._waiting else None
+        if not self._waiting or self._is_poisoned or self.batching is Batching.REQUEST:
+            return None  # what waits for a key is taken by the thread that frees it
+        wait_ns = self._wait_ns()
         return None if wait_ns is None else wait_ns / 1e9
 
     @property

@@ -1,5 +1,6 @@
 """The threads that run commits: nothing that was submitted is left, and as many run at once as can."""
 
+import functools
 import random
 import threading
 import time
@@ -200,6 +201,104 @@ def test_a_stop_commits_what_waits_for_its_time():
         assert len(durable) > 1
 
     trio.run(main)
+
+
+class LookingCommitter(Committer):
+    """Counts how often a thread looks for something to commit."""
+
+    looks = 0
+
+    def begin_commit(self):
+        self.looks += 1
+        return super().begin_commit()
+
+
+class LatePace(AnyPace):
+    """A group commit begins so long behind the last one."""
+
+    late_ns = 0
+
+    def next_begin_ns(self, last_begin_ns):
+        return last_begin_ns + self.late_ns
+
+
+class HeldStorage(Storage):
+    """Ends no commit until it is free."""
+
+    def __init__(self):
+        self.is_free = threading.Event()
+        super().__init__(lambda: self.is_free.wait(BARRIER_SECONDS))
+
+
+async def with_a_commit_and_one_that_waits(batching, act):
+    """Have threads at rest, a commit on its way, and something that waits for its key or its time; then act.
+
+    Args:
+        act: called with the committer, its threads and its storage, which it frees.
+    """
+    durable, storage, pace = [], HeldStorage(), LatePace()
+    committer = LookingCommitter(
+        storage,
+        batching=batching,
+        commits_in_flight=8,
+        pace=pace,
+        on_commit=durable.append,
+        on_failure=durable.append,
+    )
+    threads = CommitThreads(LoopTurns())
+    committer.start(threads)
+
+    async def until(is_so):
+        while not is_so():
+            await trio.sleep(0.001)
+
+    def submit(key):
+        committer.submit(Submission([key]))
+        committer.start_commit()
+
+    with trio.fail_after(SECONDS_MAX):
+        for key in range(7):
+            submit(key)
+            await until(lambda key=key: len(committer._running) == key + 1)
+        storage.is_free.set()
+        await until(lambda: committer.is_idle)
+        storage.is_free.clear()
+        pace.late_ns = 300_000_000
+        submit(0)
+        await until(lambda: committer._running)
+        submit(0)
+        await act(committer, threads, storage)
+        await until(lambda: committer.is_idle)
+    assert [commit.entries for commit in durable[7:]] == [[0], [0]]
+
+
+@pytest.mark.parametrize("batching", Batching)
+def test_a_thread_rests_while_something_waits_for_its_key_or_its_time(batching):
+    """It would keep a core, and Python's lock from the others, for as long as a slow store takes."""
+
+    async def hold(committer, threads, storage):
+        looks = committer.looks
+        threads._wakeups.put(None)  # one too many costs a thread one look
+        for _ in range(100):
+            await trio.sleep(0.001)
+        assert committer.looks - looks < 20
+        storage.is_free.set()
+        await trio.to_thread.run_sync(threads.stop, abandon_on_cancel=True)
+
+    trio.run(with_a_commit_and_one_that_waits, batching, hold)
+
+
+@pytest.mark.parametrize("batching", Batching)
+def test_a_stop_ends_all_threads_though_one_waits_for_a_key_or_a_time(batching):
+    """That one takes what was to wake the others: a broker that another one took over from went on for ever."""
+
+    async def stop(committer, threads, storage):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(functools.partial(trio.to_thread.run_sync, threads.stop, abandon_on_cancel=True))
+            await trio.sleep(0.05)
+            storage.is_free.set()
+
+    trio.run(with_a_commit_and_one_that_waits, batching, stop)
 
 
 class SubmittingCommitter(Committer):
