@@ -1,4 +1,7 @@
-"""The threads that run commits: nothing that was submitted is left, and as many run at once as can."""
+"""The threads that run commits: nothing that was submitted is left, and as many run at once as can.
+
+Longer than most files: all of it is asked of the same threads.
+"""
 
 import functools
 import random
