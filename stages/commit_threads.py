@@ -3,7 +3,8 @@
 Rules of this room: a thread takes the next commit itself as soon as it is done with one, so that the disk never waits
 for the event loop; it hands ended commits to the loop by `run_sync_soon`; it owns nothing else. To hand something over
 between threads costs more than to commit it, so a thread is woken only for what none will find that is awake, and the
-loop is called once for all commits that ended since it last looked.
+loop is called once for all commits that ended since it last looked; of commits per request on fast storage, for some
+together, unless the next one would have to wait for anything but its sync.
 
 A commit needs no thread where none waits for a disk, or where one connection alone commits (`stages.lone_connection`):
 then it runs on the loop, as long as no thread has one.
@@ -21,6 +22,7 @@ import queue
 import threading
 from collections import deque
 from contextlib import suppress
+from typing import Final
 
 import trio
 
@@ -30,6 +32,13 @@ from stages.loop_turns import COMMIT, NOTED_TURN_SECONDS, LoopTurns
 from stages.timeline import now_ns
 
 __all__ = ["CommitThreads"]
+
+HAND_OVER_MAX: Final = 8
+"""Commits per request that a thread hands over at once, if it finds the next one each time.
+
+A hand-over costs both threads more than a commit does, whose sync the other one uses: handing over each by itself took
+1.6 times the processor time, and had 0.92 of the rate.
+"""
 
 
 class _State(enum.Enum):
@@ -85,18 +94,22 @@ class CommitThreads:
         states = self._states
         while True:
             states[index] = _State.COMMITTING
-            commit = committer.begin_commit()
+            has_unannounced = bool(self._ended) and not self._is_loop_called
+            commit = committer.begin_commit(may_wait=not has_unannounced)
             if commit is None:
+                states[index] = _State.LOOKING
+                if not self._hand_over(committer, token):
+                    return
                 states[index] = _State.IDLE
                 commit = committer.begin_commit()
             if commit is not None:
                 states[index] = _State.COMMITTING
                 committer.end_commit(commit)
                 states[index] = _State.LOOKING
-                try:
-                    self._hand_over(commit, committer, token)
-                except trio.RunFinishedError:
-                    return  # the loop is gone, nobody waits for an answer
+                self._ended.append(commit)
+                is_enough = not committer.is_serial or len(self._ended) >= HAND_OVER_MAX
+                if is_enough and not self._hand_over(committer, token):
+                    return
                 continue
             seconds = None if _State.WAITING in states else committer.seconds_to_begin()
             if seconds is not None:
@@ -108,11 +121,15 @@ class CommitThreads:
                 self._wakeups.get(timeout=seconds)
             states[index] = _State.LOOKING
 
-    def _hand_over(self, commit: Commit, committer: Committer, token: trio.lowlevel.TrioToken) -> None:
-        self._ended.append(commit)
-        if not self._is_loop_called:
+    def _hand_over(self, committer: Committer, token: trio.lowlevel.TrioToken) -> bool:
+        """Have the loop complete what ended; whether it is still there: else nothing waits for an answer."""
+        if self._ended and not self._is_loop_called:
             self._is_loop_called = True
-            token.run_sync_soon(self._complete, committer)
+            try:
+                token.run_sync_soon(self._complete, committer)
+            except trio.RunFinishedError:
+                return False
+        return True
 
     def _complete(self, committer: Committer) -> None:
         """On the loop: what ends from here on calls it again, so that others have their turns."""

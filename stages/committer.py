@@ -222,6 +222,11 @@ class Committer:
         return count
 
     @property
+    def is_serial(self) -> bool:
+        """Each request is a commit of its own, and they run one after the other, because the storage is fast."""
+        return self.batching is Batching.REQUEST and self.pace.next_begin_ns(0) is None
+
+    @property
     def is_in_flight(self) -> bool:
         """A commit has begun and is not completed."""
         return self._is_taking or self._next_completed != self._next_number
@@ -257,7 +262,7 @@ class Committer:
             self._entries_max = max(self._entries_max, len(commit.entries))
         for submission in commit.submissions:
             request = submission.request
-            if request is not None:
+            if request is not None and request.enqueued_ns:  # somebody observes it
                 request.commit = commit.number
                 request.submitted_ns = submission.submitted_ns
                 request.durable_ns = commit.durable_ns
@@ -308,13 +313,24 @@ class Committer:
             self.end_commit(commit, sleep)
         return commit
 
-    def begin_commit(self) -> Commit | None:
-        """The first half of `run_one`: take the next commit and write it; None also when it is not yet its time."""
+    def begin_commit(self, *, may_wait: bool = True) -> Commit | None:
+        """The first half of `run_one`: take the next commit and write it; None also when it is not yet its time.
+
+        Args:
+            may_wait: whether its write may wait, for a disk with room, say; else None comes in place of that.
+        """
         with self._turn:
-            commit = self._take() if self._wait_ns() == 0 else None
-            if commit is not None and commit.error is None:
-                self._write(commit, self.storage.write)
-                self._count(commit)
+            return self._begin(may_wait=may_wait)
+
+    def _begin(self, *, may_wait: bool) -> Commit | None:
+        commit = self._take() if self._wait_ns() == 0 else None
+        if commit is not None and commit.error is None:
+            write = self.storage.write if may_wait else self.storage.write_nowait
+            if not self._write(commit, write) and not may_wait:
+                self._put_back(commit)
+                return None
+        if commit is not None:
+            self._count(commit)
         return commit
 
     def commit_nowait(self) -> Commit | None:
@@ -326,14 +342,10 @@ class Committer:
         if self.delay_ns or not self._turn.acquire(blocking=False):
             return None
         try:
-            commit = self._take() if self._wait_ns() == 0 else None
-            if commit is not None and commit.error is None and not self._write(commit, self.storage.write_nowait):
-                self._put_back(commit)
-                commit = None
+            commit = self._begin(may_wait=False)
         finally:
             self._turn.release()
         if commit is not None:
-            self._count(commit)
             self.end_commit(commit)
         return commit
 
@@ -343,11 +355,11 @@ class Committer:
             self.pace.commit_began(commit.started_ns)
 
     def _put_back(self, commit: Commit) -> None:
+        self._waiting.extendleft(reversed(commit.submissions))  # first: at no time it seems that nothing is left
         self._next_number -= 1
         self._running.discard(commit.number)
         if self.batching is Batching.REQUEST:
             self._busy_keys.difference_update(map(self.storage.key_of, commit.entries))
-        self._waiting.extendleft(reversed(commit.submissions))
 
     def seconds_to_begin(self) -> float | None:
         """How long what waits must wait before it is committed beside others; None: until those end, or for nothing."""

@@ -202,7 +202,7 @@ class RequestHandlerPool:
         finally:
             self._handlers -= 1
 
-    async def _turn(self, queue: RequestQueue) -> None:  # noqa: C901 - the loop that every request goes through
+    async def _turn(self, queue: RequestQueue) -> None:  # noqa: C901, PLR0912 - the loop that every request goes through
         """Handle what waits, at most TURN_MAX callbacks and requests, and let a commit begin."""
         self._is_in_turn = True
         callbacks, requests = queue.callbacks, queue.requests
@@ -224,16 +224,19 @@ class RequestHandlerPool:
                 result = self._handle(request)
             else:
                 break
-            if type(result) is Pending and self._waits_for_commit:
-                self._is_in_turn = False
-                queue.room_was_made()
-                await self._commit(request, result)
-                return
             connection = request.connection
-            try:
-                connection.complete(request, result)
-            except SlotCompletedTwiceError:  # `handle` completed the request itself: the first answer stands
-                self._failed += 1
+            if type(result) is Pending:
+                if self._waits_for_commit:
+                    self._is_in_turn = False
+                    queue.room_was_made()
+                    await self._commit(request, result)
+                    return
+                self.settle(request, result)
+            else:
+                try:
+                    connection.complete(request, result)
+                except SlotCompletedTwiceError:  # `handle` completed the request itself: the first answer stands
+                    self._failed += 1
             ended = clock()
             if ended - began > NOTED_TURN_SECONDS:
                 self._turns.note(request.api, ended - began)

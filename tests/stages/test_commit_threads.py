@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from stages.commit_pace import CommitPace
-from stages.commit_threads import CommitThreads
+from stages.commit_threads import HAND_OVER_MAX, CommitThreads
 from stages.committer import Commit, Committer, Submission
 from stages.loop_turns import LoopTurns
 from stages.mode import Batching
@@ -211,9 +211,9 @@ class LookingCommitter(Committer):
 
     looks = 0
 
-    def begin_commit(self):
+    def begin_commit(self, **options):
         self.looks += 1
-        return super().begin_commit()
+        return super().begin_commit(**options)
 
 
 class LatePace(AnyPace):
@@ -309,8 +309,8 @@ class SubmittingCommitter(Committer):
 
     has_submitted = False
 
-    def begin_commit(self):
-        commit = super().begin_commit()
+    def begin_commit(self, **options):
+        commit = super().begin_commit(**options)
         if commit is None and not self.has_submitted:
             self.has_submitted = True
             self.submit(Submission([1]))
@@ -486,3 +486,101 @@ def test_what_is_submitted_while_a_commit_completes_does_not_overtake_the_rest_o
 
     trio.run(main)
     assert ended == ["first", "second", "third"]
+
+
+class SteppedStorage(Storage):
+    """Each sync waits until the test lets it end; a write waits for room where there is none."""
+
+    def __init__(self):
+        super().__init__(self.step)
+        self.begun = 0
+        self.has_room = threading.Event()
+        self.has_room.set()
+        self._may_end = threading.Semaphore(0)
+
+    def step(self):
+        self.begun += 1
+        assert self._may_end.acquire(timeout=SECONDS_MAX)
+
+    def write(self, entries):
+        assert self.has_room.wait(SECONDS_MAX)
+        super().write(entries)
+
+    def write_nowait(self, entries):
+        return super().write_nowait(entries) if self.has_room.is_set() else None
+
+    async def end_sync(self):
+        """Let one sync end, and return when the next one has begun, or none has for a while."""
+        begun = self.begun
+        self._may_end.release()
+        with trio.move_on_after(0.2 if self.has_room.is_set() else 0.01):
+            while self.begun == begun:
+                await trio.lowlevel.checkpoint()
+        for _ in range(5):
+            await trio.lowlevel.checkpoint()
+
+
+async def with_stepped_commits(batching, count, act):
+    """Submit so many entries of different keys while the first is on its way, then act."""
+    storage, durable = SteppedStorage(), []
+    committer = Committer(
+        storage,
+        batching=batching,
+        on_commit=durable.append,
+        on_failure=durable.append,
+        pace=CommitPace(slow_ns=10**11),  # the test's steps are slow
+    )
+    threads = CommitThreads(LoopTurns())
+    committer.start(threads)
+    for entry in range(count):
+        committer.submit(Submission([entry]))
+        committer.start_commit()
+        while not storage.begun:
+            await trio.lowlevel.checkpoint()
+    await act(storage, durable)
+    storage.has_room.set()
+    for _ in range(count):
+        storage._may_end.release()
+    with trio.fail_after(SECONDS_MAX):
+        while not committer.is_idle:
+            await trio.lowlevel.checkpoint()
+    threads.stop()
+    assert storage.written == list(range(count))
+
+
+def test_a_thread_hands_over_some_commits_per_request_at_once():
+    """Each hand-over costs more than the commit: of twenty on fast storage there are three."""
+
+    async def look(storage, durable):
+        seen = []
+        for _ in range(20):
+            await storage.end_sync()
+            seen.append(len(durable))
+        assert seen == [0] * 7 + [HAND_OVER_MAX] * 8 + [2 * HAND_OVER_MAX] * 4 + [20]
+
+    trio.run(with_stepped_commits, Batching.REQUEST, 20, look)
+
+
+def test_what_ended_does_not_wait_for_a_write_that_waits_for_room():
+    """A full disk would keep answers of requests that are durable, for as long as it is full."""
+
+    async def look(storage, durable):
+        await storage.end_sync()
+        assert not durable
+        storage.has_room.clear()
+        await storage.end_sync()
+        with trio.fail_after(SECONDS_MAX):
+            while len(durable) < 2:
+                await trio.lowlevel.checkpoint()
+
+    trio.run(with_stepped_commits, Batching.REQUEST, 5, look)
+
+
+def test_group_commits_are_handed_over_one_by_one():
+    """Clients whose group is durable have the next one's records to send."""
+
+    async def look(storage, durable):
+        await storage.end_sync()
+        assert len(durable) == 1
+
+    trio.run(with_stepped_commits, Batching.GROUP, 5, look)

@@ -28,16 +28,15 @@ class TailCache:
 
     def add(self, entry: JournalEntry) -> None:
         """Take in a batch that became durable."""
-        self._entries.append(entry)
+        entries = self._entries
+        entries.append(entry)
         entry.log.tail[entry.base_offset] = entry
-        self.size_bytes += entry.size_bytes + BATCH_OVERHEAD_BYTES
-        while self.size_bytes > self.bytes_max:
-            self._evict()
-
-    def _evict(self) -> None:
-        entry = self._entries.popleft()
-        self.size_bytes -= entry.size_bytes + BATCH_OVERHEAD_BYTES
-        entry.log.tail.pop(entry.base_offset, None)
+        size_bytes = self.size_bytes + entry.size_bytes + BATCH_OVERHEAD_BYTES
+        while size_bytes > self.bytes_max:
+            oldest = entries.popleft()
+            size_bytes -= oldest.size_bytes + BATCH_OVERHEAD_BYTES
+            oldest.log.tail.pop(oldest.base_offset, None)
+        self.size_bytes = size_bytes
 
     def read(self, log: IndexedLog, first: int, end: int) -> ReadResult | None:
         index, tail = log.index, log.tail
