@@ -6,7 +6,7 @@ A round starts a broker of each kind, because two processes of the same kind dif
 live, and drives them in turn, TURNS times each; what counts is the median of each. Durable, 100-byte records, acks=all,
 4 partitions, the native load client. All are compiled over pure: requests per second, processor time per request of all
 threads of the broker (from the kernel's schedstat, over every request that was answered), the 99th percentile, and
-resident memory behind the first requests: later it grows with what was written, which is more where more was answered.
+resident memory behind the first 10,000 requests: it grows with what was written, which is more where more was answered.
 On a busy machine read the processor time only.
 """
 
@@ -33,6 +33,8 @@ from pipeline_broker.measure.load.statistics import RunFigures, figures, percent
 ROOT = Path(__file__).parents[1]
 READY = re.compile(r"listening on (?P<host>.+):(?P<port>\d+) mode=")
 KINDS = ("pure", "compiled")
+FIRST_SECONDS, FIRST_PER_SECOND = 0.5, 20_000
+"""The first requests of each broker."""
 
 
 @attrs.frozen
@@ -103,9 +105,17 @@ def broker(folder: Path, packages: Path) -> Iterator[Broker]:
         process.stdout.close()
 
 
-def load(broker: Broker, cell: Cell, seconds: float) -> RunFigures:
-    """One run in which every request is measured."""
-    options = LoadOptions(broker.host, broker.port, cell.connections, cell.in_flight, seconds=seconds, warmup_s=0.0)
+def load(broker: Broker, cell: Cell, seconds: float, rate_per_s: float | None = None) -> RunFigures:
+    """One run in which every request is measured; as fast as it goes, or at a pace."""
+    options = LoadOptions(
+        broker.host,
+        broker.port,
+        cell.connections,
+        cell.in_flight,
+        seconds=seconds,
+        warmup_s=0.0,
+        rate_per_s=rate_per_s,
+    )
     return figures(run_load(options).rows)
 
 
@@ -129,7 +139,8 @@ def one_round(cell: Cell, packages: Mapping[str, Path], turns: int, seconds: flo
         brokers = {kind: stack.enter_context(broker(folder / kind, packages[kind])) for kind in KINDS}
         resident = []
         for kind in KINDS:
-            load(brokers[kind], cell, seconds / 4)  # the first requests import and remember what later ones use
+            # They import and remember what later ones use: as many of each, because what was written is remembered.
+            load(brokers[kind], cell, FIRST_SECONDS, FIRST_PER_SECOND)
             resident.append(brokers[kind].resident_mb())
         for turn in range(turns):
             for kind in KINDS if turn % 2 else reversed(KINDS):

@@ -42,6 +42,9 @@ __all__ = [
 COMMIT_BYTES_MAX: typing.Final = 8 * 1024 * 1024
 """A group commit takes no further entry beyond this, so that one huge backlog does not become one huge write."""
 
+BACKLOG_MIN: typing.Final = 3
+"""With fewer commits behind one, its client waits for nothing else: see `stages.commit_threads`."""
+
 
 class CommitFailedError(Exception):
     """A write or a sync failed; the storage must not be used again."""
@@ -222,9 +225,10 @@ class Committer:
         return count
 
     @property
-    def is_serial(self) -> bool:
-        """Each request is a commit of its own, and they run one after the other, because the storage is fast."""
-        return self.batching is Batching.REQUEST and self.pace.next_begin_ns(0) is None
+    def is_backlogged(self) -> bool:
+        """Commits per request run one after the other, because the storage is fast, and at least BACKLOG_MIN wait."""
+        is_serial = self.batching is Batching.REQUEST and self.pace.next_begin_ns(0) is None
+        return is_serial and len(self._waiting) >= BACKLOG_MIN
 
     @property
     def is_in_flight(self) -> bool:

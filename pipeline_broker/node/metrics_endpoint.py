@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import http
 import random
+import re
 from collections.abc import Callable, Collection, Iterator
 
 import trio
@@ -29,6 +30,8 @@ LIMITS = HttpLimits(connections_max=16, response_seconds=5.0)
 NOTED_TURN_NS = int(NOTED_TURN_SECONDS * 1e9)
 FUNCTIONS = ("stages.", "pipeline_broker.", "trio.", "<")
 """How the names of tasks begin that are called by their function; the others are those of connections."""
+COMPILED_METHOD = re.compile(r"<bound method \w+\.(?P<method>\w+) of <(?P<type>[\w.]+) object")
+"""How Trio names a task after a compiled method, with an address that is never the same."""
 CONNECTION = "connection"
 INTERVALS_FOR_ONE_OBSERVED = 8
 """Of so many intervals between drains, one is looked at by the instrument of the event loop, on average."""
@@ -66,8 +69,7 @@ class LoopIdleTime(trio.abc.Instrument):
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         ended_ns = now_ns()
         if ended_ns - self._step_began_ns > NOTED_TURN_NS:
-            name = task.name if task.name.startswith(FUNCTIONS) else CONNECTION
-            self._turns.note(name, (ended_ns - self._step_began_ns) / 1e9)
+            self._turns.note(_name_of(task.name), (ended_ns - self._step_began_ns) / 1e9)
         self._step_began_ns = ended_ns
 
     @contextlib.contextmanager
@@ -81,6 +83,13 @@ class LoopIdleTime(trio.abc.Instrument):
         finally:
             trio.lowlevel.remove_instrument(self)
             self.observed_ns += now_ns() - began_ns
+
+
+def _name_of(task_name: str) -> str:
+    compiled = COMPILED_METHOD.match(task_name)
+    if compiled is not None:
+        return f"{compiled['type']}.{compiled['method']}"
+    return task_name if task_name.startswith(FUNCTIONS) else CONNECTION
 
 
 async def drain_regularly(drain: Callable[[], None], idle: LoopIdleTime) -> None:

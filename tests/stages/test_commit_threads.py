@@ -13,7 +13,7 @@ import trio
 
 from stages.commit_pace import CommitPace
 from stages.commit_threads import HAND_OVER_MAX, CommitThreads
-from stages.committer import Commit, Committer, Submission
+from stages.committer import BACKLOG_MIN, Commit, Committer, Submission
 from stages.loop_turns import LoopTurns
 from stages.mode import Batching
 from stages.request import Request
@@ -548,7 +548,7 @@ async def with_stepped_commits(batching, count, act):
     assert storage.written == list(range(count))
 
 
-def test_a_thread_hands_over_some_commits_per_request_at_once():
+def test_a_thread_hands_over_some_commits_per_request_of_a_backlog_at_once():
     """Each hand-over costs more than the commit: of twenty on fast storage there are three."""
 
     async def look(storage, durable):
@@ -574,6 +574,16 @@ def test_what_ended_does_not_wait_for_a_write_that_waits_for_room():
                 await trio.lowlevel.checkpoint()
 
     trio.run(with_stepped_commits, Batching.REQUEST, 5, look)
+
+
+def test_without_a_backlog_each_commit_is_handed_over_by_itself():
+    """Its client would wait for the commits of others."""
+
+    async def look(storage, durable):
+        await storage.end_sync()
+        assert len(durable) == 1
+
+    trio.run(with_stepped_commits, Batching.REQUEST, BACKLOG_MIN, look)
 
 
 def test_group_commits_are_handed_over_one_by_one():
