@@ -43,6 +43,8 @@ SETTINGS = {
     "super.users": "User:ANONYMOUS",
 }
 """The broker that the suites expect; see their README."""
+STORE_SETTINGS = {"wal.puts.per.second": "0"}
+"""With a store: librdkafka's 0174 sends 5,000 records one after the other, for which it has 120 s."""
 
 
 class Row(NamedTuple):
@@ -66,6 +68,8 @@ def broker_command(mode: str, port: int, data: Path, store: str | None) -> str:
     """The broker as the suites expect it."""
     place = f"--data {data}" if store is None else f"--data {data} --store {store}/{data.name} --wal objects"
     settings = {**SETTINGS, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    if store is not None:
+        settings |= STORE_SETTINGS
     arguments = " ".join(f"--set {name}={value}" for name, value in settings.items())
     return f"{sys.executable} -m pipeline_broker serve --mode {mode} --port {port} {place} {arguments}"
 

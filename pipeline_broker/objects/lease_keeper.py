@@ -2,7 +2,8 @@
 
 Rules of this file: a thread keeps the lease, also while its owner reads what it took over. An owner whose lease another
 one has claimed goes on, because it is the fence that ends it; should no fence come, it claims the lease again when that
-stands still, as a standby would. A store that does not answer is waited for.
+stands still, as a standby would. A store that does not answer is waited for: one that refuses what a start claims is
+asked again, because its owner is the one that the fence has made it.
 """
 
 import threading
@@ -29,7 +30,7 @@ class LeaseState(NamedTuple):
         age_seconds: since it was asked for last, and granted.
         is_current: it is held, and no standby can have claimed it yet; or the store has refused a request that was sent
             less than a session ago, so that nobody can be known to have done so: then an owner serves on with what it
-            has, as a leader of Kafka's does that has lost its controller.
+            has, as a leader of Kafka's does that has lost its controller. One that is another's never is.
     """
 
     is_held: bool
@@ -78,7 +79,7 @@ class LeaseKeeper:
         store: not settled.
         log: whose lease it is.
         lease: that was written last.
-        tag: of that; None where another one has the lease.
+        tag: of that; None where the store refused it, and the lease is still to be claimed from whoever has it.
         times: how often it is renewed, and when that of another one may be claimed.
         asked_at: by `time.monotonic`, when the store was asked for it; a process that stands still meanwhile gets the
             answer when the lease is another one's already.
@@ -88,6 +89,7 @@ class LeaseKeeper:
         self, store: ObjectStore, log: str, lease: Lease, tag: str | None, times: LeaseTimes, asked_at: float
     ) -> None:
         self._log, self._lease, self._tag, self._times = log, lease, tag, times
+        self._is_anothers = False
         self._stopping = threading.Event()
         self._gives_back = True
         self._asked_at = self._tried_at = self._refused_at = asked_at  # granted, sent last, refused
@@ -100,7 +102,7 @@ class LeaseKeeper:
     def state(self) -> LeaseState:
         """How it stands; any thread may ask."""
         is_held, now = self._tag is not None, time.monotonic()
-        is_current = is_held and now - max(self._asked_at, self._refused_at) < self._times.session_seconds
+        is_current = not self._is_anothers and now - max(self._asked_at, self._refused_at) < self._times.session_seconds
         return LeaseState(is_held, now - self._asked_at, is_current)
 
     def close(self, *, gives_back: bool) -> None:
@@ -122,11 +124,15 @@ class LeaseKeeper:
     def _claim(self, sight: Sight) -> None:
         self._lease, asked_at = self._lease.renewed(), time.monotonic()
         self._tried_at = asked_at
-        self._tag = claim_lease(self._store, self._log, self._lease, sight)
+        tag = claim_lease(self._store, self._log, self._lease, sight)
+        self._is_anothers = tag is None
+        self._tag = tag
         self._asked_at = asked_at  # an earlier try than the last one may be that which the store has done
 
     def _run(self) -> None:
         with suppress(ObjectStoreError):  # the store gives up only when this is closed
+            while self._tag is None and not self._stopping.is_set():
+                self._claim(read_lease(self._store, self._log))
             while not self._stopping.is_set():
                 if self._tag is None:
                     self._claim_when_still()

@@ -200,6 +200,25 @@ def test_it_is_current_while_the_store_refuses_because_nobody_is_known_to_have_i
     assert keeper.state().is_current
 
 
+def test_a_start_whose_claim_was_refused_has_a_current_lease_and_claims_it_as_soon_as_the_store_lets_it(keep):
+    """A predecessor that was stopped in front of its lease kept its successor from answering reads, for as long."""
+    store = Outage(MemoryStore())
+    take_lease(store, LOG, OTHER)
+    store.is_out = True
+    times = LeaseTimes(0.01, 3600.0)
+    keeper = keep(store, OWN, None, times)
+    asked = store.asked
+    wait_until(lambda: store.asked > asked + 2)
+    assert keeper.state().is_current
+    assert not keeper.state().is_held
+    store.is_out = False
+    wait_until(lambda: owner_of(store.store) == OWN.nonce)
+    wait_until(lambda: keeper.state().is_held)
+    assert keeper.state().is_current
+    take_lease(store, LOG, OTHER)
+    wait_until(lambda: not keeper.state().is_current)
+
+
 class Clock:
     """Moves only when it is told to."""
 
