@@ -95,7 +95,7 @@ class CommitThreads:
         states, is_backlogged = self._states, False
         while True:
             states[index] = _State.COMMITTING
-            has_unannounced = bool(self._ended) and not self._is_loop_called
+            has_unannounced = is_backlogged and bool(self._ended) and not self._is_loop_called
             commit = committer.begin_commit(may_wait=not has_unannounced)
             if commit is None:
                 states[index] = _State.LOOKING

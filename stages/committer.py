@@ -321,20 +321,22 @@ class Committer:
         """The first half of `run_one`: take the next commit and write it; None also when it is not yet its time.
 
         Args:
-            may_wait: whether its write may wait, for a disk with room, say; else None comes in place of that.
+            may_wait: whether it may wait for other threads, and its write for a disk with room, say; else None comes in
+                place of that.
         """
-        with self._turn:
-            return self._begin(may_wait=may_wait)
-
-    def _begin(self, *, may_wait: bool) -> Commit | None:
-        commit = self._take() if self._wait_ns() == 0 else None
-        if commit is not None and commit.error is None:
-            write = self.storage.write if may_wait else self.storage.write_nowait
-            if not self._write(commit, write) and not may_wait:
-                self._put_back(commit)
-                return None
-        if commit is not None:
-            self._count(commit)
+        if not self._turn.acquire(blocking=may_wait):
+            return None
+        try:
+            commit = self._take() if self._wait_ns() == 0 else None
+            if commit is not None and commit.error is None:
+                write = self.storage.write if may_wait else self.storage.write_nowait
+                if not self._write(commit, write) and not may_wait:
+                    self._put_back(commit)
+                    return None
+            if commit is not None:
+                self._count(commit)
+        finally:
+            self._turn.release()
         return commit
 
     def commit_nowait(self) -> Commit | None:
@@ -343,12 +345,7 @@ class Committer:
         Returns:
             None where nothing can be taken now, or its write might wait: then a thread is to do it.
         """
-        if self.delay_ns or not self._turn.acquire(blocking=False):
-            return None
-        try:
-            commit = self._begin(may_wait=False)
-        finally:
-            self._turn.release()
+        commit = None if self.delay_ns else self.begin_commit(may_wait=False)
         if commit is not None:
             self.end_commit(commit)
         return commit

@@ -256,6 +256,26 @@ def test_failing_while_a_thread_takes_loses_no_submission():
 
 
 @pytest.mark.parametrize("batching", Batching)
+def test_a_begin_that_may_not_wait_leaves_everything_as_it_was(batching, monkeypatch):
+    """Where a write would wait, or another thread has its turn: what ended before must be told first."""
+    bench = Bench(batching)
+    bench.submit(b"a1", b"b1", b"a2")
+    committer, begin_nowait = bench.committer, lambda: bench.committer.begin_commit(may_wait=False)
+    with committer._turn:
+        assert begin_nowait() is None
+    monkeypatch.setattr(bench.storage, "write_nowait", lambda entries: None)
+    assert begin_nowait() is None
+    assert not committer.is_idle
+    assert not committer.is_in_flight
+    taken = bench.begin()
+    assert taken.number == 0
+    assert taken.entries == ([b"a1", b"b1", b"a2"] if batching is Batching.GROUP else [b"a1"])
+    monkeypatch.undo()
+    rest = begin_nowait()
+    assert rest is None if batching is Batching.GROUP else rest.entries == [b"b1"]
+
+
+@pytest.mark.parametrize("batching", Batching)
 def test_commits_are_written_in_the_order_in_which_they_were_taken(batching):
     """The first to take is held up in its write; a second thread that takes meanwhile must not write before it."""
     is_second_there = threading.Event()
