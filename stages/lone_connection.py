@@ -1,4 +1,4 @@
-"""Notices that one connection alone commits, one request at a time, on a disk that is fast.
+"""Notices that one connection alone commits, a few requests at a time, on a disk that is fast.
 
 Rules of this file: it looks at commits that ended and knows nothing else. Such a commit may run on the event loop:
 there is no other to share it with, and to hand it to a thread and back takes longer than the disk does. As soon as a
@@ -16,6 +16,8 @@ __all__ = ["LoneConnection"]
 
 COMMITS_MIN = 16
 """So many commits in a row make a connection a lone one."""
+REQUESTS_MAX = 8
+"""A commit of more is worth a thread: meanwhile the loop decides what else of the connection arrives."""
 FAST_COMMIT_NS = 300_000
 """A commit that takes longer keeps the loop for too long, and makes the hand-over cheap beside it."""
 
@@ -29,8 +31,7 @@ class LoneConnection:
 
     def commit_ended(self, commit: Commit) -> None:
         """Take note of a commit, whether it ended well or not."""
-        request = commit.submissions[0].request if len(commit.submissions) == 1 else None
-        connection_id = None if request is None else request.connection.id
+        connection_id = _only_connection(commit)
         is_fast = commit.error is None and commit.durable_ns - commit.started_ns < FAST_COMMIT_NS
         if is_fast and connection_id is not None and connection_id == self._connection_id:
             self._commits += 1
@@ -41,3 +42,13 @@ class LoneConnection:
     def is_there(self) -> bool:
         """Whether the next commit is likely to be of that connection alone, too."""
         return self._commits >= COMMITS_MIN
+
+
+def _only_connection(commit: Commit) -> object:
+    """The id of the connection that all few requests of a commit came by; else None."""
+    requests = [submission.request for submission in commit.submissions[: REQUESTS_MAX + 1]]
+    first = requests[0]
+    if first is None or len(requests) > REQUESTS_MAX:
+        return None
+    is_alone = all(request is not None and request.connection.id == first.connection.id for request in requests)
+    return first.connection.id if is_alone else None

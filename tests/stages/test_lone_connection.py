@@ -3,7 +3,7 @@
 import pytest
 
 from stages.committer import Commit, Submission
-from stages.lone_connection import COMMITS_MIN, FAST_COMMIT_NS, LoneConnection
+from stages.lone_connection import COMMITS_MIN, FAST_COMMIT_NS, REQUESTS_MAX, LoneConnection
 from stages.request import Request
 
 
@@ -41,14 +41,29 @@ def test_it_is_noticed_after_as_many_commits_in_a_row():
     "other",
     [
         commit_of("b"),
-        commit_of("a", "a"),
+        commit_of("a", "b"),
+        commit_of(*"a" * (REQUESTS_MAX + 1)),
         commit_of(None),
+        commit_of("a", None),
         commit_of("a", duration_ns=FAST_COMMIT_NS),
         commit_of("a", error=OSError()),
     ],
-    ids=["another connection", "two requests", "no request", "slow", "failed"],
+    ids=[
+        "another connection",
+        "two connections",
+        "many requests",
+        "no request",
+        "one that is no request",
+        "slow",
+        "failed",
+    ],
 )
 def test_it_is_over_with_the_first_other_commit(other):
     assert not noticed(*ALONE, other)
     assert not noticed(*ALONE, other, commit_of("a"))
     assert noticed(*ALONE, other, *ALONE)
+
+
+def test_it_may_have_some_requests_in_a_commit():
+    """Those of a connection with five in flight come together."""
+    assert noticed(*ALONE, commit_of("a", "a"), commit_of(*"a" * REQUESTS_MAX))
