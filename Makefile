@@ -138,6 +138,7 @@ $(COMPILED)/built: pyproject.toml hatch_build.py $(shell find stages pipeline_br
 	rm -rf $(COMPILED) build/wheel
 	PIPELINE_BROKER_COMPILE=1 $(RUN)/hatchling build --target wheel --directory build/wheel
 	$(RUN)/python -m zipfile -e build/wheel/*.whl $(COMPILED)
+	ln -s ../../data $(COMPILED)/data
 	@touch $@
 
 $(RUN)/python:
