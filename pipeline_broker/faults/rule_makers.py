@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DiskRuleMaker", "RuleBeginner", "RuleMaker", "StoreRuleMaker"]
 
+__tracebackhide__ = True  # pytest shows the line that asked, not ours
+
 CHOICES = frozenset(field.name for field in attrs.fields(Choice))
 """Conditions that say how often a rule strikes; the others say what it is about."""
 

@@ -6,6 +6,7 @@ import pytest
 
 from spark_analysis.findings import verdict
 from spark_analysis.report.page import render
+from spark_analysis.run_quality import run_quality
 from spark_analysis.summary_json import summary
 from tests.spark_analysis import made
 
@@ -23,7 +24,7 @@ def rounds(*sides, count=2):
 
 def test_a_mode_compared_with_itself_has_one_cell_over_both_sides():
     comparison = made.comparison(rounds((0, "pipelined", 1000.0, "grid"), (1, "pipelined", 1250.0, "grid")))
-    found = summary(comparison)
+    found = summary(comparison, run_quality(comparison))
     (cell,) = found["cells"]
     assert (cell["mode"], cell["requests"]) == ("pipelined", 4 * made.REQUESTS)
     (entry,) = found["speedups"]
@@ -33,14 +34,14 @@ def test_a_mode_compared_with_itself_has_one_cell_over_both_sides():
     assert said.startswith("pipelined against itself on this machine: 1.25x (1.25x to 1.25x)")
     assert "0 of 1 intervals hold 1 (19 of 20 should), 1 would be called different" in said
     assert "the ratio farthest from 1 is 1.25x" in said
-    assert "against itself" in render(comparison, "out")
+    assert "against itself" in render(comparison, run_quality(comparison), "out")
 
 
 def test_other_brokers_are_compared_with_side_b_and_are_no_side_of_the_comparison():
     modes = {"classic": 1000.0, "pipelined": 10_000.0, "kafka-synced": 500.0, "kafka": 10_000 / 3}
     sides = [(side, mode, rate, "grid") for side, (mode, rate) in enumerate(modes.items())]
     comparison = made.comparison(rounds(*sides, count=3))
-    found = summary(comparison)
+    found = summary(comparison, run_quality(comparison))
     assert [cell["mode"] for cell in found["cells"]] == list(modes)
     (entry,) = found["speedups"]
     assert entry["speedup"] == pytest.approx(10, rel=1e-4)
@@ -48,7 +49,7 @@ def test_other_brokers_are_compared_with_side_b_and_are_no_side_of_the_compariso
     assert over == {"kafka-synced": pytest.approx(20, rel=1e-4), "kafka": pytest.approx(3, rel=1e-4)}
     said = verdict(comparison)
     assert "Beside Apache Kafka that flushes every message: pipelined is faster under 1 of 1 load" in said
-    page = render(comparison, "out")
+    page = render(comparison, run_quality(comparison), "out")
     assert '<section id="others"' in page
     assert "classic against pipelined" in page
 
@@ -58,7 +59,7 @@ def test_every_axis_of_an_ablation_is_paired_with_the_classic_runs_of_its_own_ro
     axes = {"mute-off": 1000.0, "own-queues": 500.0, "both": 5000.0, "pipelined": 4000.0}
     ablation = [(1, mode, rate, "ablation") for mode, rate in axes.items()]
     comparison = made.comparison(rounds(*grid, (0, "classic", 500.0, "ablation"), *ablation))
-    found = summary(comparison)
+    found = summary(comparison, run_quality(comparison))
     assert [cell["mode"] for cell in found["cells"]] == ["classic", "pipelined"]
     assert [cell["mode"] for cell in found["ablation"]] == ["mute-off", "own-queues", "both"]
     (entry,) = found["speedups"]
@@ -67,7 +68,7 @@ def test_every_axis_of_an_ablation_is_paired_with_the_classic_runs_of_its_own_ro
     expected = {"mute-off": 2, "own-queues": 1, "both": 10, "pipelined": 8}
     assert {mode: round(entry["speedup"], 2) for mode, entry in over.items()} == expected
     assert all(entry["low"] <= entry["speedup"] <= entry["high"] and entry["rounds"] == 2 for entry in over.values())
-    page = render(comparison, "out")
+    page = render(comparison, run_quality(comparison), "out")
     assert "mute off only (many in flight, commit per request), " in page
     assert "2.0x (2.0x to 2.0x)" in page
     assert "10.0x (10.0x to 10.0x)" in page
