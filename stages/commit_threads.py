@@ -95,7 +95,7 @@ class CommitThreads:
         states, is_backlogged = self._states, False
         while True:
             states[index] = _State.COMMITTING
-            has_unannounced = is_backlogged and bool(self._ended) and not self._is_loop_called
+            has_unannounced = is_backlogged and self._has_unannounced
             commit = committer.begin_commit(may_wait=not has_unannounced)
             if commit is None:
                 states[index] = _State.LOOKING
@@ -124,9 +124,14 @@ class CommitThreads:
                 self._wakeups.get(timeout=seconds)
             states[index] = _State.LOOKING
 
+    @property
+    def _has_unannounced(self) -> bool:
+        """Whether there are ended commits that the loop was not called for."""
+        return bool(self._ended) and not self._is_loop_called
+
     def _hand_over(self, committer: Committer, token: trio.lowlevel.TrioToken) -> bool:
         """Have the loop complete what ended; whether it is still there: else nothing waits for an answer."""
-        if self._ended and not self._is_loop_called:
+        if self._has_unannounced:
             self._is_loop_called = True
             try:
                 token.run_sync_soon(self._complete, committer)

@@ -45,10 +45,9 @@ class LoneConnection:
 
 
 def _only_connection(commit: Commit) -> object:
-    """The id of the connection that all few requests of a commit came by; else None."""
-    requests = [submission.request for submission in commit.submissions[: REQUESTS_MAX + 1]]
-    first = requests[0]
-    if first is None or len(requests) > REQUESTS_MAX:
+    """The id of the connection that all requests of a commit, which are few, came by; else None."""
+    submissions = commit.submissions
+    if len(submissions) > REQUESTS_MAX:
         return None
-    is_alone = all(request is not None and request.connection.id == first.connection.id for request in requests)
-    return first.connection.id if is_alone else None
+    ids = {None if one.request is None else one.request.connection.id for one in submissions}
+    return ids.pop() if len(ids) == 1 else None
