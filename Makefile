@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 PIP := $(RUN)/python -m pip --disable-pip-version-check --quiet
-WORKERS ?= 3
+WORKERS ?= 4
 EXAMPLES ?= 2000
 CYCLES ?= 200
 RUNS ?= 50
@@ -43,7 +43,7 @@ compare: $(VENV)/compare.stamp $(if $(COMPILED_FIRST),compiled) ## run both mode
 results: $(VENV)/compare.stamp $(if $(COMPILED_FIRST),compiled) ## the experiment of docs/results.md, Apache Kafka beside both modes; writes out/results
 	@$(COMPILED_FIRST) $(RUN)/pipeline-broker compare --profile full --with-kafka --out out/results
 
-test: $(VENV)/dev.stamp ## run every test (WORKERS=3 at a time)
+test: $(VENV)/dev.stamp ## run every test (WORKERS=4 at a time)
 	PYTHONDONTWRITEBYTECODE= $(RUN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 compiled: $(COMPILED)/built ## compile the request path into build/compiled; serve, compare and results use it from then on
