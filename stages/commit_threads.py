@@ -142,18 +142,18 @@ class CommitThreads:
     def _complete(self, committer: Committer) -> None:
         """On the loop: what ends from here on calls it again, so that others have their turns."""
         self._is_loop_called = False
-        for _ in range(len(self._ended)):
-            self._complete_one(committer, self._ended.popleft())
+        self._complete_all(committer, [self._ended.popleft() for _ in range(len(self._ended))])
 
-    def _complete_one(self, committer: Committer, commit: Commit) -> None:
+    def _complete_all(self, committer: Committer, commits: list[Commit]) -> None:
         began_ns = now_ns()
         self._is_completing = True
-        committer.complete(commit)
+        committer.complete(*commits)
         self._is_completing = False
         seconds = (now_ns() - began_ns) / 1e9
         if seconds > NOTED_TURN_SECONDS:
             self._turns.note(COMMIT, seconds)
-        self._lone_connection.commit_ended(commit)
+        for commit in commits:
+            self._lone_connection.commit_ended(commit)
 
     def _commit_on_loop(self, committer: Committer) -> bool:
         """Whether nothing is left for a thread; what a completing commit submits must not overtake its rest."""
@@ -161,7 +161,7 @@ class CommitThreads:
         if not is_quick or self._is_completing or committer.is_in_flight:
             return False
         while (commit := committer.commit_nowait()) is not None:
-            self._complete_one(committer, commit)
+            self._complete_all(committer, [commit])
         return committer.is_idle
 
     def wake(self, count: int = 1) -> None:

@@ -2,8 +2,8 @@
 
 Rules of this room: the event loop submits, threads write and sync, and one callback per commit comes back to the loop.
 Commits complete in the order in which they began, whatever order their threads end in; a failed one fails everything
-behind it, once, and nothing is ever written after it. The callback touches no socket and lets nothing escape: an
-exception in it would end the event loop.
+behind it, once, and nothing is ever written after it. The callback lets nothing escape: an exception in it would end
+the event loop.
 
 Group commit takes all that was submitted since the last commit began; commits per request are serial per key (a
 partition), as Apache Kafka's are. Where storage is slow, up to `commits_in_flight` of either run at once, group commits
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from stages.commit_pace import SLOW_GROUP_NS, SLOW_REQUEST_NS, CommitPace
 from stages.mode import Batching
+from stages.response_sender import ResponseSender
 from stages.timeline import now_ns
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ class Committer:
     Args:
         storage: makes entries durable.
         batching: what one commit holds.
+        sender: sends what commits that ended together released.
         on_commit: called on the loop with each durable commit, before its submissions end.
         on_failure: called on the loop, once, with the error of the first commit that failed.
         commits_in_flight: how many run at once, at most; may be raised later.
@@ -157,6 +159,7 @@ class Committer:
         storage: CommitStorage,
         *,
         batching: Batching,
+        sender: ResponseSender,
         on_commit: Callable[[Commit], None],
         on_failure: Callable[[BaseException], None],
         commits_in_flight: int = 1,
@@ -172,6 +175,7 @@ class Committer:
         self._counts_bytes = self.pace.counts_bytes and batching is Batching.GROUP
         self._submitted_bytes = self._taken_bytes = 0  # the first is written on the loop, the other with the turn
         self.error: BaseException | None = None
+        self._sender = sender
         self._on_commit, self._on_failure = on_commit, on_failure
         self.on_completed = on_completed
         self._executor: CommitExecutor | None = None
@@ -240,12 +244,18 @@ class Committer:
         """Nothing waits and nothing is in flight."""
         return not self._waiting and not self.is_in_flight
 
-    def complete(self, commit: Commit) -> None:
-        """Take note that `commit` ended; end all commits whose turn has come, in order. Never raises."""
-        self._ended[commit.number] = commit
-        while (ready := self._ended.pop(self._next_completed, None)) is not None:
-            self._next_completed += 1
-            self._finish(ready)
+    def complete(self, *commits: Commit) -> None:
+        """Take note that commits ended; end all whose turn has come, in order, and send the responses. Never raises."""
+        self._sender.begin_burst()
+        for commit in commits:
+            self._ended[commit.number] = commit
+            while (ready := self._ended.pop(self._next_completed, None)) is not None:
+                self._next_completed += 1
+                self._finish(ready)
+        try:
+            self._sender.end_burst()
+        except Exception as problem:  # noqa: BLE001 - see _finish
+            self._fail(problem)
 
     def _finish(self, commit: Commit) -> None:
         error = self.error or commit.error

@@ -1,6 +1,6 @@
 """One client connection: receive, admit, release, flush.
 
-Rules of this room: one task reads; whoever completes a request only marks the connection, and the processor flushes all
+Rules of this room: one task reads; whoever completes a request only marks the connection, and the sender flushes all
 that were marked, so that everything releasable leaves in one send. No task exists per request. A connection that is
 closed drops what is completed later; nothing crosses to another connection, an exception least of all.
 
@@ -62,8 +62,8 @@ class ConnectionOwner(ConnectionResources, Protocol):
 
     handshake_failed: HandshakeFailed | None
 
-    def mark(self, connection: Connection) -> None:
-        """Have `connection.flush` called soon."""
+    def blocked(self, connection: Connection) -> None:
+        """Have `connection.wait_writable` run: its client takes no more now."""
 
     def settle(self, request: Request, result: Pending | Parked | Unfinished) -> None:
         """Carry out a result that does not end its slot yet."""
@@ -261,7 +261,7 @@ class Connection:
     def response_room_bytes(self) -> int:
         return self.unsent.room_bytes(self._owner.limits.unsent_bytes_max)
 
-    def _release(self, released: list[Request], released_ns: int) -> None:  # noqa: C901 - every answer passes here
+    def _release(self, released: list[Request], released_ns: int) -> None:
         """Move responses to the output, in order; nothing follows a close."""
         output, size_bytes, is_large = self._output, 0, False
         if self._waiting_bytes:
@@ -286,13 +286,13 @@ class Connection:
             self.admission.admit_small()
         if is_large:
             self._count_unsent()
-        if not self._is_marked:
-            self._mark()
+        self._mark()
 
     def _mark(self) -> None:
         """Have what was released leave with the next flush."""
-        self._is_marked = True
-        self._owner.mark(self)
+        if not self._is_marked:
+            self._is_marked = True
+            self._owner.sender.mark(self)
 
     def _begin_closing(self) -> None:
         """Close when what was released has left; nothing that is behind it is read or sent any more."""
@@ -315,6 +315,17 @@ class Connection:
     def is_blocked(self) -> bool:
         """Whether the transport takes no more bytes now."""
         return self._output.is_blocked
+
+    def send_marked(self) -> None:
+        """See `stages.response_sender.MarkedConnection`."""
+        was_blocked = self._output.is_blocked
+        try:
+            self.flush()
+        except Exception as error:  # noqa: BLE001 - whatever it was, it costs this connection only
+            self.fail(error)
+            return
+        if self._output.is_blocked and not was_blocked:
+            self._owner.blocked(self)
 
     def flush(self) -> None:
         """Send what was released, as far as the transport takes it; never waits.

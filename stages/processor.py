@@ -1,8 +1,7 @@
 """A nursery that owns the tasks of its connections.
 
 Rules of this room: new connections come through a queue of NEW_CONNECTIONS_MAX, which makes the acceptor wait when the
-processor is behind; responses leave by one task that flushes every connection that was marked since it last ran; a task
-for writing exists only while a client does not take what is sent.
+processor is behind; a task for writing exists only while a client does not take what is sent.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import trio
 
 from stages.connection import Connection
 from stages.connection_limits import ConnectionLimits
-from stages.counted_warning import CountedWarning
 from stages.listener import HandshakeFailed, OpenSession
 from stages.network_counters import NetworkCounters
 from stages.partial_frames import PartialFrameBudget
@@ -26,6 +24,7 @@ from stages.request import Parked, Pending, Request, Result, Unfinished
 from stages.request_channel import RequestChannel, RequestQueue
 from stages.request_handler import Application, RequestHandlerPool
 from stages.response_order import ResponseOrder
+from stages.response_sender import ResponseSender
 from stages.timeline import Timeline
 from stages.transport_layer import TransportLayer
 from stages.unsent_responses import ResponseBudget
@@ -69,6 +68,7 @@ class Shared:
         response_order: makes the response order of a connection.
         open_session: see `stages.listener.OpenSession`.
         handshake_failed: see `stages.listener.HandshakeFailed`.
+        sender: flushes connections that were marked.
         response_budget: bounds the unsent responses of all connections.
         partial_frames: bounds the large frames of all connections that are still arriving.
     """
@@ -83,6 +83,7 @@ class Shared:
     response_order: Callable[[], ResponseOrder[Request]]
     open_session: OpenSession | None
     handshake_failed: HandshakeFailed | None
+    sender: ResponseSender
     response_budget: ResponseBudget
     partial_frames: PartialFrameBudget
 
@@ -124,29 +125,25 @@ class Processor:
         self.timeline = shared.timeline
         self.open_session, self.handshake_failed = shared.open_session, shared.handshake_failed
         self.counters = NetworkCounters()
+        self.sender = shared.sender
         self.response_budget = shared.response_budget
         self.partial_frames = shared.partial_frames
         self.connections: set[Connection] = set()
         self._shared = shared
         self._send_new, self._receive_new = trio.open_memory_channel[NewConnection](NEW_CONNECTIONS_MAX)
-        self._marked: list[Connection] = []
-        self._sender = trio.lowlevel.ParkingLot()
-        self._is_sender_idle = False
         self._nursery: trio.Nursery | None = None
         self._is_draining = False
         self._blocked = 0
-        self._closed_warning = CountedWarning(logger, "closed %d connections: their clients take no responses")
         self._uncounted: set[Connection] = set()
         self._limits_changed = trio.lowlevel.ParkingLot()
         self._ended = trio.Event()
 
     # What a connection asks of its owner
 
-    def mark(self, connection: Connection) -> None:
-        self._marked.append(connection)
-        if self._is_sender_idle:
-            self._is_sender_idle = False
-            self._sender.unpark()
+    def blocked(self, connection: Connection) -> None:
+        if self._nursery is not None:
+            self.response_budget.begin_blocked(connection)
+            self._nursery.start_soon(self._wait_writable, connection)
 
     def settle(self, request: Request, result: Pending | Parked | Unfinished) -> None:
         self._shared.handlers.settle(request, result)
@@ -188,7 +185,6 @@ class Processor:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                nursery.start_soon(self._send_responses)
                 nursery.start_soon(self._close_overdue)
                 task_status.started()
                 async for new in self._receive_new:
@@ -253,40 +249,11 @@ class Processor:
             return
         nursery.start_soon(connection.run, name=connection.id)
 
-    async def _send_responses(self) -> None:
-        """Flush what was marked, once per turn of the loop."""
-        while True:
-            if not self._marked:
-                self._is_sender_idle = True
-                await self._sender.park()
-            self._flush_marked()
-            await trio.lowlevel.cancel_shielded_checkpoint()
-
-    def _flush_marked(self) -> None:
-        """In a frame of its own, which keeps no connection alive while nothing is to be sent."""
-        marked, self._marked = self._marked, []
-        for connection in dict.fromkeys(marked):  # each once, in the order of marking
-            self._flush(connection)
-        closed = self.response_budget.keep_bound()  # after the flush: what clients take at once is no excess
-        if closed:
-            self._closed_warning.add(closed, trio.current_time())
-
-    def _flush(self, connection: Connection) -> None:
-        was_blocked = connection.is_blocked
-        try:
-            connection.flush()
-        except Exception as error:  # noqa: BLE001 - whatever it was, it costs this connection only
-            connection.fail(error)
-            return
-        if connection.is_blocked and not was_blocked and self._nursery is not None:
-            self.response_budget.begin_blocked(connection)
-            self._nursery.start_soon(self._wait_writable, connection)
-
     async def _wait_writable(self, connection: Connection) -> None:
         self._blocked += 1
         try:
             await connection.wait_writable()
-        except Exception as error:  # noqa: BLE001 - see _flush
+        except Exception as error:  # noqa: BLE001 - the error costs this connection only
             connection.fail(error)
         finally:
             self._blocked -= 1
@@ -300,7 +267,7 @@ class Processor:
             return
         try:
             connection.muting.end_throttle(until)
-        except Exception as error:  # noqa: BLE001 - see _flush
+        except Exception as error:  # noqa: BLE001 - see _wait_writable
             connection.fail(error)
 
     def set_limits(self, limits: ConnectionLimits) -> None:

@@ -39,6 +39,7 @@ from stages.request import (
     Unfinished,
 )
 from stages.response_order import SlotCompletedTwiceError
+from stages.response_sender import ResponseSender
 from stages.timeline import Timeline, now_ns
 from stages.unfinished import UnfinishedRequests
 
@@ -110,6 +111,7 @@ class RequestHandlerPool:
     Args:
         application: decides.
         committer: makes entries durable.
+        sender: sends what a turn released.
         turns: takes note of requests that keep the loop for long.
         timeline: observes, if anybody does.
     """
@@ -119,12 +121,14 @@ class RequestHandlerPool:
         channel: RequestChannel,
         application: Application,
         committer: Committer,
+        sender: ResponseSender,
         turns: LoopTurns,
         timeline: Timeline | None = None,
     ) -> None:
         self._channel = channel
         self._application = application
         self._committer = committer
+        self._sender = sender
         self._turns = turns
         self._timeline = timeline
         self._waits_for_commit = committer.batching is Batching.REQUEST
@@ -205,6 +209,7 @@ class RequestHandlerPool:
     async def _turn(self, queue: RequestQueue) -> None:  # noqa: C901, PLR0912 - the loop that every request goes through
         """Handle what waits, at most TURN_MAX callbacks and requests, and let a commit begin."""
         self._is_in_turn = True
+        self._sender.begin_burst()
         callbacks, requests = queue.callbacks, queue.requests
         clock = current_clock().current_time  # of virtual time too, in a third of what `trio.current_time` takes
         began = clock()
@@ -246,6 +251,7 @@ class RequestHandlerPool:
         self._is_in_turn = False
         self._committer.start_commit()
         queue.room_was_made()
+        self._sender.end_burst()
         if queue.has_work:
             await trio.lowlevel.cancel_shielded_checkpoint()
 
@@ -260,6 +266,7 @@ class RequestHandlerPool:
         held.when_over(queue.go_on)
         self._committer.start_commit()
         queue.room_was_made()
+        self._sender.end_burst()
 
     def _handle_held(self, request: Request) -> Result:
         result = self._handle(request)
@@ -341,6 +348,7 @@ class RequestHandlerPool:
             )
         )
         self._committer.start_commit()
+        self._sender.end_burst()
         await ended.wait()
 
     def settle(self, request: Request, result: Pending | Parked | Unfinished) -> None:

@@ -17,6 +17,7 @@ from stages.loop_turns import LoopTurns
 from stages.mode import SHARED_QUEUE, Mode
 from stages.request_channel import RequestChannel, RequestQueueStatistics
 from stages.request_handler import Application, RequestHandlerPool, RequestHandlerStatistics
+from stages.response_sender import ResponseSender
 from stages.server_limits import ServerLimits
 from stages.timeline import Timeline
 
@@ -63,18 +64,20 @@ def data_plane(
     mode: Mode,
     application: Application,
     committer: Committer,
+    sender: ResponseSender,
     turns: LoopTurns,
     limits: ServerLimits,
 ) -> RequestPlane:
     """The plane of all listeners but those of the control plane: queues and handlers of the mode."""
     channel = RequestChannel(mode, requests_max=limits.requests_max, bytes_max=limits.bytes_max)
-    return RequestPlane(mode, channel, RequestHandlerPool(channel, application, committer, turns))
+    return RequestPlane(mode, channel, RequestHandlerPool(channel, application, committer, sender, turns))
 
 
 def control_plane(
     mode: Mode,
     application: Application,
     committer: Committer,
+    sender: ResponseSender,
     turns: LoopTurns,
     limits: ServerLimits,
     timeline: Timeline | None = None,
@@ -84,4 +87,4 @@ def control_plane(
     channel = RequestChannel(
         mode, requests_max=CONTROL_REQUESTS_MAX, bytes_max=limits.bytes_max, first_index=CONTROL_QUEUE_INDEX
     )
-    return RequestPlane(mode, channel, RequestHandlerPool(channel, application, committer, turns, timeline))
+    return RequestPlane(mode, channel, RequestHandlerPool(channel, application, committer, sender, turns, timeline))

@@ -35,6 +35,7 @@ from stages.request import Request
 from stages.request_handler import Application
 from stages.request_plane import RequestPlane, control_plane, data_plane
 from stages.response_order import ResponseOrder
+from stages.response_sender import ResponseSender
 from stages.served_listener import Numbers, ServedListener
 from stages.server_limits import ServerLimits
 from stages.server_statistics import SocketServerStatistics
@@ -101,10 +102,13 @@ class SocketServer:
         self.limits = limits or ServerLimits()
         self._on_commit = on_commit
         self.turns = LoopTurns()
+        self._response_budget = ResponseBudget(self.limits.total_unsent_bytes_max)
+        self._sender = ResponseSender(self._response_budget)
         self._executor = executor or CommitThreads(self.turns)
         self.committer = Committer(
             storage,
             batching=mode.batching,
+            sender=self._sender,
             commits_in_flight=commits_in_flight if mode.is_group_commit else _waiting_handlers(mode) + SPARE_COMMITS,
             pace=commit_pace,
             delay_seconds=commit_delay_seconds,
@@ -113,10 +117,9 @@ class SocketServer:
         )
         self._application = application
         self._response_order = response_order
-        self._data_plane = data_plane(mode, application, self.committer, self.turns, self.limits)
+        self._data_plane = data_plane(mode, application, self.committer, self._sender, self.turns, self.limits)
         self.channel = self._data_plane.channel
         self.handlers = self._data_plane.handlers
-        self._response_budget = ResponseBudget(self.limits.total_unsent_bytes_max)
         self._control_plane: RequestPlane | None = None
         self._changed = trio.lowlevel.ParkingLot()  # a connection was closed, a limit changed, or the last commit ended
         self._exceeded = trio.lowlevel.ParkingLot()
@@ -194,6 +197,7 @@ class SocketServer:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
+                nursery.start_soon(self._sender.run)
                 await nursery.start(self._data_plane.run)
                 nursery.start_soon(close_slow_frames, self._partial_frames, self._contended)
                 nursery.start_soon(close_excess, self.quotas, self._listeners.values, self._exceeded)
@@ -228,7 +232,7 @@ class SocketServer:
         if listener.is_control_plane:
             if self._control_plane is None:
                 self._control_plane = control_plane(
-                    self.mode, self._application, self.committer, self.turns, self.limits, self._timeline
+                    self.mode, self._application, self.committer, self._sender, self.turns, self.limits, self._timeline
                 )
                 await nursery.start(self._control_plane.run)
             plane = self._control_plane
@@ -243,6 +247,7 @@ class SocketServer:
             response_order=self._response_order,
             open_session=listener.open_session,
             handshake_failed=listener.handshake_failed,
+            sender=self._sender,
             response_budget=self._response_budget,
             partial_frames=self._partial_frames,
         )

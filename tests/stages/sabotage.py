@@ -254,9 +254,10 @@ def writes_in_any_order():
 def completes_as_they_end():
     """Invariant 5: commits are completed in the order in which their threads hand them over."""
 
-    def complete(committer, commit):
-        committer._next_completed += 1
-        committer._finish(commit)
+    def complete(committer, *commits):
+        for commit in commits:
+            committer._next_completed += 1
+            committer._finish(commit)
 
     with replaced(Committer, "complete", complete):
         yield

@@ -81,7 +81,7 @@ def observed_order(outcome, server_of, order=ResponseOrder):
                 "in flight": len(self) < server.mode.in_flight_max,
                 "throttled": trio.current_time() >= application.throttled_until.get(connection.index, 0.0),
                 "unsent": connection.unsent_bytes < LIMITS.connection.unsent_bytes_max
-                or connection in connection._owner._marked,  # released in this turn, and not tried to be sent yet
+                or connection._is_marked,  # released in this turn, and not tried to be sent yet
                 "queued bytes": server.channel.bytes_held < LIMITS.bytes_max,
             }
             outcome.complaints += [f"{request!r} was read: {name}" for name, holds in facts.items() if not holds]

@@ -17,7 +17,9 @@ from stages.committer import BACKLOG_MIN, Commit, Committer, Submission
 from stages.loop_turns import LoopTurns
 from stages.mode import Batching
 from stages.request import Request
+from stages.response_sender import ResponseSender
 from stages.testing.scripted_commits import AnyPace
+from stages.unsent_responses import ResponseBudget
 
 SECONDS_MAX = 10.0
 BARRIER_SECONDS = 10.0
@@ -60,6 +62,7 @@ async def committed(storage, batching, commits_in_flight, entries, *, at_once, p
     committer = Committer(
         storage,
         batching=batching,
+        sender=ResponseSender(ResponseBudget()),
         commits_in_flight=commits_in_flight,
         pace=pace,
         on_commit=lambda commit: ended.append(commit.number),
@@ -110,6 +113,7 @@ def test_more_commits_run_at_once_when_the_bound_is_raised():
         committer = Committer(
             storage,
             batching=Batching.REQUEST,
+            sender=ResponseSender(ResponseBudget()),
             on_commit=durable.append,
             on_failure=durable.append,
             pace=AnyPace(),
@@ -184,6 +188,7 @@ def test_a_stop_commits_what_waits_for_its_time():
         committer = Committer(
             SlowStorage(),
             batching=Batching.GROUP,
+            sender=ResponseSender(ResponseBudget()),
             commits_in_flight=4,
             on_commit=durable.append,
             on_failure=durable.append,
@@ -243,6 +248,7 @@ async def with_a_commit_and_one_that_waits(batching, act):
     committer = LookingCommitter(
         storage,
         batching=batching,
+        sender=ResponseSender(ResponseBudget()),
         commits_in_flight=8,
         pace=pace,
         on_commit=durable.append,
@@ -324,6 +330,7 @@ def test_what_is_submitted_while_a_thread_goes_to_rest_is_committed():
         committer = SubmittingCommitter(
             Storage(),
             batching=Batching.GROUP,
+            sender=ResponseSender(ResponseBudget()),
             on_commit=lambda commit: durable.set(),
             on_failure=lambda error: None,
         )
@@ -344,9 +351,10 @@ def test_what_ends_while_others_are_completed_is_completed_in_a_later_pass_of_th
     completed = []
 
     class Completing:
-        def complete(self, commit):
-            completed.append(commit.number)
-            threads._ended.append(commit_of(commit.number + 10))  # a thread is as fast
+        def complete(self, *commits):
+            for commit in commits:
+                completed.append(commit.number)
+                threads._ended.append(commit_of(commit.number + 10))  # a thread is as fast
 
     threads._ended.extend((commit_of(1), commit_of(2)))
     threads._complete(Completing())
@@ -373,6 +381,7 @@ class Bench:
         self.committer = Committer(
             self.storage,
             batching=batching,
+            sender=ResponseSender(ResponseBudget()),
             commits_in_flight=3,
             delay_seconds=delay_seconds,
             on_commit=lambda commit: None,
@@ -526,6 +535,7 @@ async def with_stepped_commits(batching, count, act):
     committer = Committer(
         storage,
         batching=batching,
+        sender=ResponseSender(ResponseBudget()),
         on_commit=durable.append,
         on_failure=durable.append,
         pace=CommitPace(slow_ns=10**11),  # the test's steps are slow

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from stages.committer import COMMIT_BYTES_MAX, Committer, Submission
 from stages.mode import Batching
+from stages.response_sender import ResponseSender
 from stages.testing.memory_storage import MemoryStorage, StorageFaultError
 from stages.testing.scripted_commits import AnyPace
+from stages.unsent_responses import ResponseBudget
 
 
 class ByHand:
@@ -39,6 +41,7 @@ class Bench:
         self.committer = Committer(
             self.storage,
             batching=batching,
+            sender=ResponseSender(ResponseBudget()),
             pace=options.pop("pace", None) or AnyPace(),
             on_commit=lambda commit: self.durable.append(commit.number),
             on_failure=self.failures.append,

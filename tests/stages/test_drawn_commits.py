@@ -11,10 +11,12 @@ from trio.testing import MockClock
 
 from stages.committer import Committer, Submission
 from stages.mode import Batching
+from stages.response_sender import ResponseSender
 from stages.testing.drawn_commits import DrawnCommits
 from stages.testing.memory_storage import MemoryStorage, StorageFaultError
 from stages.testing.schedules import Schedule
 from stages.testing.scripted_commits import AnyPace
+from stages.unsent_responses import ResponseBudget
 
 
 class Noting(MemoryStorage):
@@ -47,6 +49,7 @@ def run(seed, *, batching=Batching.REQUEST, fault=None, stops_after=None, count=
         committer = Committer(
             storage,
             batching=batching,
+            sender=ResponseSender(ResponseBudget()),
             on_commit=lambda commit: committed.extend(commit.entries),
             on_failure=errors.append,
             commits_in_flight=3,

@@ -7,6 +7,8 @@ from stages.commit_threads import CommitThreads
 from stages.committer import Committer, Submission
 from stages.loop_turns import LoopTurns
 from stages.mode import Batching
+from stages.response_sender import ResponseSender
+from stages.unsent_responses import ResponseBudget
 
 SECONDS_MAX = 10.0
 
@@ -47,7 +49,12 @@ def test_a_paid_commit_waits_for_its_time_unless_much_waits():
         storage, durable = Storage(), []
         pace = PaidCommitPace(0.001, burst=1, large_bytes=1000)
         committer = Committer(
-            storage, batching=Batching.GROUP, on_commit=durable.append, on_failure=durable.append, pace=pace
+            storage,
+            batching=Batching.GROUP,
+            sender=ResponseSender(ResponseBudget()),
+            on_commit=durable.append,
+            on_failure=durable.append,
+            pace=pace,
         )
         threads = CommitThreads(LoopTurns())
         committer.start(threads)
