@@ -6,8 +6,7 @@ between threads costs more than to commit it, so a thread is woken only for what
 loop is called once for all commits that ended since it last looked; where commits per request on fast storage have a
 backlog, for some together, unless the next one would have to wait for anything but its sync.
 
-A commit needs no thread where none waits for a disk, or where one connection alone commits (`stages.lone_connection`):
-then it runs on the loop, as long as no thread has one.
+A commit that suits the loop runs there, as long as no thread has one; a thread whose commit ended leaves it the next.
 
 Each thread says what it does, and each place has one writer. One that finds nothing says that it is idle and looks once
 more before it waits: the loop, when it submits meanwhile, either sees an idle thread, and wakes it, or is seen by that
@@ -27,7 +26,6 @@ from typing import Final
 import trio
 
 from stages.committer import Commit, Committer
-from stages.lone_connection import LoneConnection
 from stages.loop_turns import COMMIT, NOTED_TURN_SECONDS, LoopTurns
 from stages.timeline import now_ns
 
@@ -73,7 +71,6 @@ class CommitThreads:
         self._is_loop_called = False
         self._is_stopping = False
         self._is_completing = False
-        self._lone_connection = LoneConnection()
         self._committer: Committer | None = None
         self._token: trio.lowlevel.TrioToken | None = None
 
@@ -108,21 +105,30 @@ class CommitThreads:
                 committer.end_commit(commit)
                 if not has_unannounced:
                     is_backlogged = committer.is_backlogged
-                states[index] = _State.LOOKING
+                is_loops_turn = committer.suits_loop and not self._is_stopping
+                states[index] = _State.IDLE if is_loops_turn else _State.LOOKING  # before the loop looks at it
                 self._ended.append(commit)
-                is_enough = not is_backlogged or len(self._ended) >= HAND_OVER_MAX
+                is_enough = not is_backlogged or is_loops_turn or len(self._ended) >= HAND_OVER_MAX
                 if is_enough and not self._hand_over(committer, token):
                     return
-                continue
-            seconds = None if _State.WAITING in states else committer.seconds_to_begin()
-            if seconds is not None:
-                states[index] = _State.WAITING
-            elif self._is_stopping:
-                self._wakeups.put(None)  # for the next one: a thread that waits for a time takes any number of them
+                if not is_loops_turn:
+                    continue
+            if not self._rest(index, committer):
                 return
-            with suppress(queue.Empty):
-                self._wakeups.get(timeout=seconds)
-            states[index] = _State.LOOKING
+
+    def _rest(self, index: int, committer: Committer) -> bool:
+        """Wait to be woken, or for the time of the next commit; whether to look again."""
+        states = self._states
+        seconds = None if _State.WAITING in states else committer.seconds_to_begin()
+        if seconds is not None:
+            states[index] = _State.WAITING
+        elif self._is_stopping:
+            self._wakeups.put(None)  # for the next one: a thread that waits for a time takes any number of them
+            return False
+        with suppress(queue.Empty):
+            self._wakeups.get(timeout=seconds)
+        states[index] = _State.LOOKING
+        return True
 
     @property
     def _has_unannounced(self) -> bool:
@@ -143,6 +149,8 @@ class CommitThreads:
         """On the loop: what ends from here on calls it again, so that others have their turns."""
         self._is_loop_called = False
         self._complete_all(committer, [self._ended.popleft() for _ in range(len(self._ended))])
+        if committer.suits_loop:
+            committer.start_commit()  # no thread looks for what is next
 
     def _complete_all(self, committer: Committer, commits: list[Commit]) -> None:
         began_ns = now_ns()
@@ -152,13 +160,10 @@ class CommitThreads:
         seconds = (now_ns() - began_ns) / 1e9
         if seconds > NOTED_TURN_SECONDS:
             self._turns.note(COMMIT, seconds)
-        for commit in commits:
-            self._lone_connection.commit_ended(commit)
 
     def _commit_on_loop(self, committer: Committer) -> bool:
         """Whether nothing is left for a thread; what a completing commit submits must not overtake its rest."""
-        is_quick = self._lone_connection.is_there or not committer.storage.is_synced
-        if not is_quick or self._is_completing or committer.is_in_flight:
+        if not committer.suits_loop or self._is_completing or committer.is_in_flight:
             return False
         while (commit := committer.commit_nowait()) is not None:
             self._complete_all(committer, [commit])

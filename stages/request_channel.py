@@ -79,6 +79,7 @@ class RequestQueue:
         requests: what waits, oldest first; only handlers take from it.
         waiters: connections in line for room, in their order; while there are some, others stand behind them.
         is_held: nothing is taken from it now, see `stages.request.QueueHeldError`.
+        is_due: a handler that was woken, or goes on, has not begun its turn yet.
     """
 
     __slots__ = (
@@ -89,6 +90,7 @@ class RequestQueue:
         "connections",
         "depth_max",
         "index",
+        "is_due",
         "is_held",
         "put",
         "requests",
@@ -101,7 +103,7 @@ class RequestQueue:
         self.capacity = capacity
         self.connections = 0
         self.retired = False
-        self.is_held = False
+        self.is_held = self.is_due = False
         self.put = 0
         self.depth_max = 0
         self.callbacks: deque[tuple[Request, Callable[[], Result] | None]] = deque()
@@ -144,6 +146,7 @@ class RequestQueue:
 
     def _wake_handler(self) -> None:
         self._idle.unpark()
+        self.is_due = True
         self._has_idle = bool(self._idle)
 
     @property
@@ -261,6 +264,11 @@ class RequestChannel:
         queue = self.queues[shard_of(connection_id, len(self.queues))]
         queue.connections += 1
         return queue
+
+    @property
+    def following(self) -> int:
+        """Requests that handlers take in this pass of the event loop, or in the next one."""
+        return sum([len(queue.requests) for queue in self.queues if queue.is_due and not queue.is_held])
 
     def put_callback(self, queue: RequestQueue, request: Request, callback: Callable[[], Result]) -> None:
         """Append a callback to the queue that its request came by, or, if that one has ended, to the one after it."""

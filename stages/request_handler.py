@@ -197,6 +197,7 @@ class RequestHandlerPool:
                     continue
                 if self._timeline is not None:
                     self._sample(queue, self._timeline)
+                queue.is_due = False
                 try:
                     await self._turn(queue)
                 except QueueHeldError as held:
@@ -249,10 +250,11 @@ class RequestHandlerPool:
             if type(result) is Unfinished or connection.unsent.size_bytes >= TURN_RESPONSE_BYTES_MAX or ended >= latest:
                 break
         self._is_in_turn = False
-        self._committer.start_commit()
+        queue.is_due = queue.has_work
+        self._committer.start_commit(self._channel.following)
         queue.room_was_made()
         self._sender.end_burst()
-        if queue.has_work:
+        if queue.is_due:
             await trio.lowlevel.cancel_shielded_checkpoint()
 
     def _hold(self, queue: RequestQueue, held: QueueHeldError) -> None:
@@ -264,7 +266,7 @@ class RequestHandlerPool:
         self._handled -= 1
         queue.hold(request, functools.partial(self._handle_held, request))
         held.when_over(queue.go_on)
-        self._committer.start_commit()
+        self._committer.start_commit(self._channel.following)
         queue.room_was_made()
         self._sender.end_burst()
 
@@ -347,7 +349,7 @@ class RequestHandlerPool:
                 pending.entries, request=request, result=pending.result, on_durable=pending.on_durable, on_ended=end
             )
         )
-        self._committer.start_commit()
+        self._committer.start_commit(self._channel.following)
         self._sender.end_burst()
         await ended.wait()
 

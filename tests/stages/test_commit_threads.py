@@ -13,7 +13,8 @@ import trio
 
 from stages.commit_pace import CommitPace
 from stages.commit_threads import HAND_OVER_MAX, CommitThreads
-from stages.committer import BACKLOG_MIN, Commit, Committer, Submission
+from stages.committer import BACKLOG_MIN, LONE_COMMITS_MIN, LONE_REQUESTS_MAX, Commit, Committer, Submission
+from stages.fast_storage import THREAD_NS_MAX
 from stages.loop_turns import LoopTurns
 from stages.mode import Batching
 from stages.request import Request
@@ -55,7 +56,7 @@ class Storage:
         pass
 
 
-async def committed(storage, batching, commits_in_flight, entries, *, at_once, pace=None):
+async def committed(storage, batching, commits_in_flight, entries, *, at_once, pace=None, apart_seconds=0.0):
     """Submit each entry by itself, at most `at_once` that are not durable; returns when all are."""
     errors, ended = [], []
     room = trio.Semaphore(at_once)
@@ -76,6 +77,8 @@ async def committed(storage, batching, commits_in_flight, entries, *, at_once, p
                 await room.acquire()
                 committer.submit(Submission([entry], on_durable=room.release))
                 committer.start_commit()
+                if apart_seconds:
+                    await trio.sleep(apart_seconds)
             for _ in range(at_once):
                 await room.acquire()
     finally:
@@ -158,7 +161,9 @@ def test_commits_of_slow_storage_come_to_overlap(batching):
     for seconds in (0.02, 0.1, 0.4):  # on a busy machine 20 ms are not slow
         storage = SlowStorage(seconds)
         count = round(8 / seconds)
-        trio.run(lambda storage=storage, count=count: committed(storage, batching, 4, list(range(count)), at_once=8))
+        apart_seconds = seconds / 10  # all at once may go in one commit, again and again
+        run = functools.partial(committed, at_once=8, apart_seconds=apart_seconds)
+        trio.run(run, storage, batching, 4, list(range(count)))
         assert sorted(storage.written) == list(range(count))
         assert storage.at_once_max <= 4
         if storage.at_once_max > 1:
@@ -351,6 +356,8 @@ def test_what_ends_while_others_are_completed_is_completed_in_a_later_pass_of_th
     completed = []
 
     class Completing:
+        suits_loop = False
+
         def complete(self, *commits):
             for commit in commits:
                 completed.append(commit.number)
@@ -394,17 +401,20 @@ class Bench:
         self.writers.append(threading.current_thread() is threading.main_thread())
         return len(self.storage.written)
 
-    async def submit(self, *connection_ids):
-        """One request after the other, each when the one before is durable."""
+    async def submit(self, *connection_ids, at_once=1):
+        """So many requests after so many others, each time when those before are durable."""
         self.committer.start(self.threads)
         try:
-            for number, connection_id in enumerate(connection_ids):
-                request = Request(Connection(connection_id), number, b"", 0)
-                durable = trio.Event()
-                self.committer.submit(Submission([number], request=request, on_durable=durable.set))
+            for start in range(0, len(connection_ids), at_once):
+                are_durable = []
+                for number, connection_id in enumerate(connection_ids[start : start + at_once], start):
+                    request = Request(Connection(connection_id), number, b"", 0)
+                    are_durable.append(trio.Event())
+                    self.committer.submit(Submission([number], request=request, on_durable=are_durable[-1].set))
                 self.committer.start_commit()
                 with trio.fail_after(SECONDS_MAX):
-                    await durable.wait()
+                    for durable in are_durable:
+                        await durable.wait()
         finally:
             self.threads.stop()
         assert not self.errors
@@ -437,18 +447,76 @@ def test_an_injected_delay_never_holds_the_loop():
     assert bench.writers == [False] * 3
 
 
-def test_one_connection_alone_comes_to_commit_on_the_loop():
+@pytest.mark.parametrize("connections", ["a", "ab"])
+def test_fast_storage_comes_to_be_committed_to_on_the_loop(connections):
     bench = Bench(Batching.GROUP, is_synced=True)
-    trio.run(bench.submit, *"a" * 60)
-    assert bench.writers[-1]
+    trio.run(bench.submit, *connections * 60)
     assert not bench.writers[0]
+    assert bench.writers.count(True) > 30
 
 
-def test_two_connections_in_turn_never_commit_on_the_loop():
-    """Each would pay for a sync of its own, where the other's is on its way."""
+def test_a_single_connection_with_much_in_flight_leaves_its_commits_to_threads():
+    """It sends more while they are synced."""
     bench = Bench(Batching.GROUP, is_synced=True)
-    trio.run(bench.submit, *"ab" * 30)
+    trio.run(functools.partial(bench.submit, at_once=LONE_REQUESTS_MAX + 1), *"a" * 30 * (LONE_REQUESTS_MAX + 1))
     assert not any(bench.writers)
+
+
+@pytest.mark.parametrize(("connections", "at_once"), [("a", LONE_REQUESTS_MAX), ("ab", LONE_REQUESTS_MAX + 2)])
+def test_others_do_not(connections, at_once):
+    bench = Bench(Batching.GROUP, is_synced=True)
+    trio.run(functools.partial(bench.submit, at_once=at_once), *(connections * 30 * at_once)[: 30 * at_once])
+    assert bench.writers.count(True) > 10
+
+
+def test_a_commit_per_request_runs_on_the_loop_after_some_that_were_alone():
+    bench = Bench(Batching.REQUEST, is_synced=True)
+    trio.run(bench.submit, *"ab" * 30)
+    assert not any(bench.writers[: LONE_COMMITS_MIN - 1])
+    assert bench.writers.count(True) > 20
+
+
+def test_commits_per_request_of_which_some_wait_never_run_on_the_loop():
+    """The committing thread hands over some at once."""
+    bench = Bench(Batching.REQUEST, is_synced=True)
+    trio.run(functools.partial(bench.submit, at_once=2), *"ab" * 60)
+    assert not any(bench.writers)
+
+
+@pytest.mark.parametrize("batching", Batching)
+def test_a_sync_that_takes_long_is_left_to_threads(batching):
+    bench = Bench(batching, is_synced=True)
+    bench.storage.sync_one = lambda: time.sleep(THREAD_NS_MAX / 1e9)
+    trio.run(bench.submit, *"a" * 40)
+    assert not any(bench.writers)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_left_while_commits_change_between_the_loop_and_threads(seed):
+    """Some writes might wait, some syncs take long, and requests follow or do not."""
+    drawn = random.Random(seed)
+    bench = Bench(Batching.GROUP, is_synced=True)
+    bench.storage.write_nowait = lambda entries: bench.write(entries) if drawn.random() < 0.9 else None
+    bench.storage.sync_one = lambda: time.sleep(0.0015) if drawn.random() < 0.02 else None
+    count, at_once = 1500, 8
+
+    async def main():
+        bench.committer.start(bench.threads)
+        room = trio.Semaphore(at_once)
+        for number in range(count):
+            await room.acquire()
+            request = Request(Connection(number % 3), number, b"", 0)
+            bench.committer.submit(Submission([number], request=request, on_durable=room.release))
+            bench.committer.start_commit(2 if room.value and number < count - 1 and drawn.random() < 0.3 else 0)
+        for _ in range(at_once):
+            with trio.fail_after(SECONDS_MAX):
+                await room.acquire()
+        bench.threads.stop()
+
+    trio.run(main)
+    assert not bench.errors
+    assert bench.storage.written == list(range(count))
+    assert 20 < bench.writers.count(True) < len(bench.writers) - 20
 
 
 @pytest.mark.parametrize("batching", Batching)

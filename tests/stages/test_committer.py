@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stages.committer import COMMIT_BYTES_MAX, Committer, Submission
+from stages.committer import COMMIT_BYTES_MAX, GATHERED_TURNS_MAX, Committer, Submission
+from stages.fast_storage import COMMITS_LOOKED_AT
 from stages.mode import Batching
 from stages.response_sender import ResponseSender
 from stages.testing.memory_storage import MemoryStorage, StorageFaultError
@@ -37,7 +38,7 @@ class Bench:
     def __init__(self, batching, storage=None, **options):
         self.storage = storage or MemoryStorage(key_of=lambda entry: entry[:1])
         self.durable, self.failures, self.ended, self.completed = [], [], [], []
-        self.executor = ByHand()
+        self.executor = options.pop("executor", None) or ByHand()
         self.committer = Committer(
             self.storage,
             batching=batching,
@@ -98,6 +99,63 @@ def test_a_commit_starts_when_it_is_asked_for():
     bench.submit("a")
     assert bench.executor.wakes == 0
     bench.committer.start_commit()
+    assert bench.executor.wakes == 1
+
+
+class ByLoop(ByHand):
+    """Commits on the loop where that suits."""
+
+    def start(self, committer):
+        self.committer = committer
+
+    def wake(self, count=1):
+        super().wake(count)
+        if self.committer.suits_loop:
+            self.committer.complete(self.committer.commit_nowait())
+
+
+def on_fast_storage():
+    """A bench whose commits have come to run on the loop."""
+    bench = Bench(Batching.GROUP, executor=ByLoop())
+    for number in range(COMMITS_LOOKED_AT):
+        bench.submit(f"before{number}")
+        commit = bench.begin()
+        bench.committer.end_commit(commit)
+        commit.durable_ns = commit.started_ns + 1
+        bench.committer.complete(commit)
+    return bench
+
+
+def test_a_commit_on_the_loop_takes_along_what_is_handled_next():
+    bench = on_fast_storage()
+    bench.submit("a")
+    bench.committer.start_commit(following=2)
+    bench.submit("b", "c")
+    bench.committer.start_commit(following=1)
+    assert bench.executor.wakes == 0
+    bench.submit("d")
+    bench.committer.start_commit()
+    assert bench.executor.wakes == 1
+    assert bench.completed == list(range(COMMITS_LOOKED_AT + 1))
+    assert [name for name, error in bench.ended[-4:]] == ["a", "b", "c", "d"]
+
+
+def test_it_waits_for_so_many_turns_and_no_longer():
+    """Others may ask without end."""
+    bench = on_fast_storage()
+    for turns in range(1, 3):
+        bench.submit("a")
+        for _ in range(GATHERED_TURNS_MAX):
+            bench.committer.start_commit(following=1)
+            assert bench.executor.wakes == turns - 1
+        bench.committer.start_commit(following=1)
+        assert bench.executor.wakes == turns
+
+
+def test_a_commit_of_a_thread_waits_for_nothing():
+    bench = Bench(Batching.GROUP)
+    bench.submit("a")
+    bench.committer.start_commit(following=1)
     assert bench.executor.wakes == 1
 
 
