@@ -105,7 +105,7 @@ class CommitThreads:
                 committer.end_commit(commit)
                 if not has_unannounced:
                     is_backlogged = committer.is_backlogged
-                is_loops_turn = committer.suits_loop and not self._is_stopping
+                is_loops_turn = committer.place.suits_loop and not self._is_stopping
                 states[index] = _State.IDLE if is_loops_turn else _State.LOOKING  # before the loop looks at it
                 self._ended.append(commit)
                 is_enough = not is_backlogged or is_loops_turn or len(self._ended) >= HAND_OVER_MAX
@@ -149,7 +149,7 @@ class CommitThreads:
         """On the loop: what ends from here on calls it again, so that others have their turns."""
         self._is_loop_called = False
         self._complete_all(committer, [self._ended.popleft() for _ in range(len(self._ended))])
-        if committer.suits_loop:
+        if committer.place.suits_loop:
             committer.start_commit()  # no thread looks for what is next
 
     def _complete_all(self, committer: Committer, commits: list[Commit]) -> None:
@@ -163,7 +163,7 @@ class CommitThreads:
 
     def _commit_on_loop(self, committer: Committer) -> bool:
         """Whether nothing is left for a thread; what a completing commit submits must not overtake its rest."""
-        if not committer.suits_loop or self._is_completing or committer.is_in_flight:
+        if not committer.place.suits_loop or self._is_completing or committer.is_in_flight:
             return False
         while (commit := committer.commit_nowait()) is not None:
             self._complete_all(committer, [commit])

@@ -8,9 +8,8 @@ the event loop.
 Group commit takes all that was submitted since the last commit began; commits per request are serial per key (a
 partition), as Apache Kafka's are. Where storage is slow, up to `commits_in_flight` of either run at once, group commits
 at the pace of `stages.commit_pace`. Where it is fast one runs after the other: threads that wait for Python's lock, and
-for each other, would cost more than the disk. Where it is faster than that (`stages.fast_storage`), a commit runs on
-the loop: a group commit when the handlers have handled what waits, or when some turns of theirs have passed; a commit
-per request where no other waits for its turn.
+for each other, would cost more than the disk. Where it is faster than that, a commit runs on the loop
+(`stages.commit_place`).
 
 Longer than most files: both kinds of commit go from one line of submissions through the same states.
 """
@@ -21,11 +20,11 @@ import threading
 import time
 import typing
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from stages.commit_pace import SLOW_GROUP_NS, SLOW_REQUEST_NS, CommitPace
-from stages.fast_storage import FastStorage
+from stages.commit_place import CommitPlace
 from stages.mode import Batching
 from stages.response_sender import ResponseSender
 from stages.timeline import now_ns
@@ -48,14 +47,6 @@ COMMIT_BYTES_MAX: typing.Final = 8 * 1024 * 1024
 
 BACKLOG_MIN: typing.Final = 3
 """With fewer commits behind one, its client waits for nothing else: see `stages.commit_threads`."""
-
-LONE_COMMITS_MIN: typing.Final = 16
-"""So many commits per request in a row have found no other: the next one will not keep others either."""
-
-GATHERED_TURNS_MAX: typing.Final = 8
-"""Turns of handlers that a group commit on the loop waits for: it takes along what they submit."""
-LONE_REQUESTS_MAX: typing.Final = 32
-"""A single connection with more in flight sends some while others are synced: threads have 1.02 to 1.07 of the rate."""
 
 
 class CommitFailedError(Exception):
@@ -167,7 +158,7 @@ class Committer:
         on_completed: called on the loop with each durable commit when its submissions have ended and it has all stamps.
 
     Attributes:
-        suits_loop: what waits is committed on the event loop in less time than it takes to hand it to a thread.
+        place: where the next commit runs.
     """
 
     def __init__(
@@ -198,10 +189,7 @@ class Committer:
         self._waiting: deque[Submission] = deque()
         self._turn = threading.Lock()  # held from taking a commit until it is written: write order = commit order
         self._is_poisoned = False  # a thread saw a failure that the loop may not know of yet
-        self._fast = FastStorage()
-        self._gathered_turns = self._lone_commits = 0  # see start_commit
-        self._is_busy_alone = False  # a single connection has more than LONE_REQUESTS_MAX in flight
-        self.suits_loop = False
+        self.place = CommitPlace(batching, is_synced=storage.is_synced)
         self._is_taking = False  # a commit is between the submissions that wait and those in flight
         self._busy_keys: set[Hashable] = set()
         self._running: set[int] = set()  # numbers of commits in flight; each is added and removed by its thread
@@ -234,32 +222,9 @@ class Committer:
         """
         if not self._waiting or self._executor is None:
             return
-        is_lone = not following and len(self._waiting) == 1 and not self.is_in_flight
-        self._lone_commits = self._lone_commits + 1 if is_lone else 0
-        self.suits_loop = not self.storage.is_synced or (self._fast.is_fast and self._can_share_sync)
-        if following and self._gathers:
-            self._gathered_turns += 1
-            return
-        self._gathered_turns = 0
-        if count := self._takeable():
+        must_gather = self.place.must_gather(len(self._waiting), following, is_in_flight=self.is_in_flight)
+        if not must_gather and (count := self._takeable()):
             self._executor.wake(count)
-
-    @property
-    def _can_share_sync(self) -> bool:
-        """Whether nobody could go on during a sync on the loop, but with what the next commit takes."""
-        if self.batching is Batching.REQUEST:
-            return self._lone_commits >= LONE_COMMITS_MIN
-        return not self._is_busy_alone
-
-    @property
-    def _gathers(self) -> bool:
-        """Whether a commit on the loop is to wait for what is handled next."""
-        return (
-            self.suits_loop
-            and self.batching is Batching.GROUP
-            and self._gathered_turns < GATHERED_TURNS_MAX
-            and not self.is_in_flight
-        )
 
     def _takeable(self) -> int:
         """How many commits could begin now; what waits for a key is taken by the thread that frees it."""
@@ -319,9 +284,8 @@ class Committer:
         else:
             duration_ns = commit.durable_ns - commit.started_ns
             self.pace.commit_ended(duration_ns)
-            self._fast.commit_ended(duration_ns, was_on_loop=commit.is_on_loop)
-            submissions = commit.submissions
-            self._is_busy_alone = len(submissions) > LONE_REQUESTS_MAX and _are_of_one_connection(submissions)
+            alone_requests = _requests_of_one_connection(commit.submissions)
+            self.place.commit_ended(duration_ns, was_on_loop=commit.is_on_loop, alone_requests=alone_requests)
             self._duration_ns += duration_ns
             self._commits += 1
             self._entries += len(commit.entries)
@@ -540,7 +504,13 @@ class Committer:
         )
 
 
-def _are_of_one_connection(submissions: Collection[Submission]) -> bool:
-    ids = (None if one.request is None else one.request.connection.id for one in submissions)
-    first = next(ids)
-    return first is not None and all(connection_id == first for connection_id in ids)
+def _requests_of_one_connection(submissions: Sequence[Submission]) -> int:
+    """How many there are; 0 where not all are requests of the same connection."""
+    request = submissions[0].request
+    if request is None:
+        return 0
+    connection = request.connection
+    for submission in submissions:
+        if submission.request is None or submission.request.connection is not connection:
+            return 0
+    return len(submissions)

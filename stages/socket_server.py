@@ -8,6 +8,8 @@ submitted, cancel; the deadline bounds the whole, because a client that never re
 
 Listeners come and go while it runs. Those of the control plane have a request channel and a handler of their own; the
 committer is one for all.
+
+Longer than most files: parts change while it runs, and their owner changes them.
 """
 
 from __future__ import annotations

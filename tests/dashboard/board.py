@@ -16,6 +16,7 @@ from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
 from stages.mode import PIPELINED
 from stages.socket_server import SocketServer
+from stages.testing.memory_storage import MemoryStorage
 from tests.apis.groups.group_desk import GroupDesk
 
 SECONDS_MAX = 20
@@ -26,7 +27,7 @@ class Board:
 
     def __init__(self, *settings, desk=None, beside=None, principal=None, is_read_only=False):
         self.desk = desk or GroupDesk(*settings)
-        self.server = SocketServer(PIPELINED, None, None)  # it is asked for its statistics, and does not run
+        self.server = SocketServer(PIPELINED, None, MemoryStorage())  # it is asked for its statistics, and does not run
         self.server.submit = self._submit
         self.observed, self.is_alone = [], True
         session = Session(host="127.0.0.1", listener="DASHBOARD", is_trusted=principal is None)

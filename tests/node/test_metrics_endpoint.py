@@ -23,6 +23,7 @@ from pipeline_broker.telemetry.request_metrics import DRAIN_SECONDS
 from stages.loop_turns import LoopTurns
 from stages.mode import PIPELINED
 from stages.socket_server import SocketServer
+from stages.testing.memory_storage import MemoryStorage
 from tests.apis.desk import Desk
 
 TEXT = "# HELP up Whether it is.\n# TYPE up gauge\nup 1\n"
@@ -249,7 +250,7 @@ def test_the_loop_is_looked_at_in_some_intervals_only(monkeypatch):
 def test_a_servers_metrics_are_served_while_it_is_observed(capsys, tmp_path):
     """As a broker does it: from the observers, with the statistics of a server that rests."""
     desk = Desk()
-    server = SocketServer(PIPELINED, None, None)  # it is only asked for its statistics
+    server = SocketServer(PIPELINED, None, MemoryStorage())  # it is only asked for its statistics
     observers = Observers(PIPELINED, None, ("127.0.0.1", 0), tmp_path / "log")
 
     async def main():

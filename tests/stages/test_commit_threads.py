@@ -12,9 +12,9 @@ import pytest
 import trio
 
 from stages.commit_pace import CommitPace
+from stages.commit_place import ALONE_COMMITS_MIN, ALONE_REQUESTS_MAX, THREAD_NS_MAX, CommitPlace
 from stages.commit_threads import HAND_OVER_MAX, CommitThreads
-from stages.committer import BACKLOG_MIN, LONE_COMMITS_MIN, LONE_REQUESTS_MAX, Commit, Committer, Submission
-from stages.fast_storage import THREAD_NS_MAX
+from stages.committer import BACKLOG_MIN, Commit, Committer, Submission
 from stages.loop_turns import LoopTurns
 from stages.mode import Batching
 from stages.request import Request
@@ -356,7 +356,7 @@ def test_what_ends_while_others_are_completed_is_completed_in_a_later_pass_of_th
     completed = []
 
     class Completing:
-        suits_loop = False
+        place = CommitPlace(Batching.GROUP, is_synced=True)
 
         def complete(self, *commits):
             for commit in commits:
@@ -404,11 +404,12 @@ class Bench:
     async def submit(self, *connection_ids, at_once=1):
         """So many requests after so many others, each time when those before are durable."""
         self.committer.start(self.threads)
+        connections = {connection_id: Connection(connection_id) for connection_id in connection_ids}
         try:
             for start in range(0, len(connection_ids), at_once):
                 are_durable = []
                 for number, connection_id in enumerate(connection_ids[start : start + at_once], start):
-                    request = Request(Connection(connection_id), number, b"", 0)
+                    request = Request(connections[connection_id], number, b"", 0)
                     are_durable.append(trio.Event())
                     self.committer.submit(Submission([number], request=request, on_durable=are_durable[-1].set))
                 self.committer.start_commit()
@@ -458,11 +459,11 @@ def test_fast_storage_comes_to_be_committed_to_on_the_loop(connections):
 def test_a_single_connection_with_much_in_flight_leaves_its_commits_to_threads():
     """It sends more while they are synced."""
     bench = Bench(Batching.GROUP, is_synced=True)
-    trio.run(functools.partial(bench.submit, at_once=LONE_REQUESTS_MAX + 1), *"a" * 30 * (LONE_REQUESTS_MAX + 1))
+    trio.run(functools.partial(bench.submit, at_once=ALONE_REQUESTS_MAX + 1), *"a" * 30 * (ALONE_REQUESTS_MAX + 1))
     assert not any(bench.writers)
 
 
-@pytest.mark.parametrize(("connections", "at_once"), [("a", LONE_REQUESTS_MAX), ("ab", LONE_REQUESTS_MAX + 2)])
+@pytest.mark.parametrize(("connections", "at_once"), [("a", ALONE_REQUESTS_MAX), ("ab", ALONE_REQUESTS_MAX + 2)])
 def test_others_do_not(connections, at_once):
     bench = Bench(Batching.GROUP, is_synced=True)
     trio.run(functools.partial(bench.submit, at_once=at_once), *(connections * 30 * at_once)[: 30 * at_once])
@@ -472,7 +473,7 @@ def test_others_do_not(connections, at_once):
 def test_a_commit_per_request_runs_on_the_loop_after_some_that_were_alone():
     bench = Bench(Batching.REQUEST, is_synced=True)
     trio.run(bench.submit, *"ab" * 30)
-    assert not any(bench.writers[: LONE_COMMITS_MIN - 1])
+    assert not any(bench.writers[: ALONE_COMMITS_MIN - 1])
     assert bench.writers.count(True) > 20
 
 
@@ -502,10 +503,11 @@ def test_nothing_is_left_while_commits_change_between_the_loop_and_threads(seed)
 
     async def main():
         bench.committer.start(bench.threads)
+        connections = [Connection(number) for number in range(3)]
         room = trio.Semaphore(at_once)
         for number in range(count):
             await room.acquire()
-            request = Request(Connection(number % 3), number, b"", 0)
+            request = Request(connections[number % 3], number, b"", 0)
             bench.committer.submit(Submission([number], request=request, on_durable=room.release))
             bench.committer.start_commit(2 if room.value and number < count - 1 and drawn.random() < 0.3 else 0)
         for _ in range(at_once):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stages.committer import COMMIT_BYTES_MAX, GATHERED_TURNS_MAX, Committer, Submission
-from stages.fast_storage import COMMITS_LOOKED_AT
+from stages.commit_place import COMMITS_LOOKED_AT, GATHERED_TURNS_MAX
+from stages.committer import COMMIT_BYTES_MAX, Committer, Submission
 from stages.mode import Batching
 from stages.response_sender import ResponseSender
 from stages.testing.memory_storage import MemoryStorage, StorageFaultError
@@ -110,7 +110,7 @@ class ByLoop(ByHand):
 
     def wake(self, count=1):
         super().wake(count)
-        if self.committer.suits_loop:
+        if self.committer.place.suits_loop:
             self.committer.complete(self.committer.commit_nowait())
 
 

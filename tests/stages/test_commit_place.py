@@ -1,0 +1,82 @@
+"""Where commits run: on the loop where that was tried and was fast, else in threads."""
+
+import pytest
+
+from stages.commit_place import COMMITS_LOOKED_AT, LOOP_NS_MAX, PAUSE_NS, THREAD_NS_MAX, CommitPlace
+from stages.mode import Batching
+
+BUSY_NS = 3 * LOOP_NS_MAX
+"""What a thread measures of a fast disk while the loop is busy."""
+
+
+def suits_loop(place):
+    assert not place.must_gather(1, 0, is_in_flight=True)
+    return place.suits_loop
+
+
+def after(*durations_ns):
+    """The place after commits that ran where it said."""
+    place = CommitPlace(Batching.GROUP, is_synced=True)
+    for duration_ns in durations_ns:
+        place.commit_ended(duration_ns, was_on_loop=suits_loop(place), alone_requests=0)
+    return place
+
+
+def is_on_loop_after(*durations_ns):
+    return suits_loop(after(*durations_ns))
+
+
+ENTERED = [BUSY_NS] * COMMITS_LOOKED_AT
+
+
+def test_the_loop_is_tried_after_some_commits_of_threads():
+    assert not is_on_loop_after(*ENTERED[1:])
+    assert is_on_loop_after(*ENTERED)
+
+
+def test_the_fastest_of_them_decides_because_threads_wait_for_more_than_the_disk():
+    slow = [THREAD_NS_MAX + 1] * COMMITS_LOOKED_AT
+    assert not is_on_loop_after(*slow, *slow)
+    assert is_on_loop_after(*slow[1:], THREAD_NS_MAX)
+    assert not is_on_loop_after(THREAD_NS_MAX, *slow)  # too long ago
+    assert not is_on_loop_after(*slow, THREAD_NS_MAX + 1)
+
+
+def test_a_first_commit_on_the_loop_that_is_not_fast_ends_the_try():
+    assert not is_on_loop_after(*ENTERED, LOOP_NS_MAX + 1)
+    assert is_on_loop_after(*ENTERED, LOOP_NS_MAX)
+
+
+@pytest.mark.parametrize("slow", [1, COMMITS_LOOKED_AT - 1])
+def test_some_slower_commits_do_not_end_it(slow):
+    assert is_on_loop_after(*ENTERED, LOOP_NS_MAX, *[LOOP_NS_MAX + 1] * slow)
+
+
+def test_slower_commits_in_a_row_end_it():
+    assert not is_on_loop_after(*ENTERED, LOOP_NS_MAX, *[LOOP_NS_MAX + 1] * COMMITS_LOOKED_AT)
+
+
+def test_one_pause_ends_it_at_once():
+    assert is_on_loop_after(*ENTERED, 1, PAUSE_NS)
+    assert not is_on_loop_after(*ENTERED, 1, PAUSE_NS + 1)
+
+
+def test_after_its_end_threads_are_looked_at_anew():
+    over = [*ENTERED, PAUSE_NS + 1]
+    assert not is_on_loop_after(*over, *ENTERED[1:])
+    assert is_on_loop_after(*over, *ENTERED)
+
+
+def test_a_commit_that_ran_elsewhere_says_nothing():
+    """It began before the change."""
+    place = after(*ENTERED)
+    place.commit_ended(PAUSE_NS + 1, was_on_loop=False, alone_requests=0)
+    assert suits_loop(place)
+    place = after(*ENTERED[1:])
+    place.commit_ended(1, was_on_loop=True, alone_requests=0)
+    assert not suits_loop(place)
+
+
+@pytest.mark.parametrize("batching", Batching)
+def test_what_is_not_synced_suits_the_loop_from_the_start(batching):
+    assert suits_loop(CommitPlace(batching, is_synced=False))
