@@ -1,0 +1,138 @@
+"""Commits on the event loop over commits in a thread, for disks of several speeds: what `stages.commit_place` decides.
+
+    python benchmarks/bench_commit_place.py [--rounds 5] [--seconds 0.7] [--slower-us 0 60 150 300]
+
+Each round starts a broker of each kind, the pipelined mode, durable, pure, which always commits there, and drives them
+in turn; ratios are of requests per second and of processor time a request, with intervals. A slower disk is a sync that
+takes so many microseconds longer, in C, while Python's lock is free; that needs a C compiler.
+
+Run as `bench_commit_place.py loop|thread serve ...` it is such a broker.
+"""
+
+import argparse
+import contextlib
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipeline_broker.cli import main as command_line
+from pipeline_broker.measure.experiment.broker_process import python_environment
+from pipeline_broker.measure.experiment.intervals import speedup
+from pipeline_broker.measure.load.client import run_load
+from pipeline_broker.measure.load.options import LoadOptions
+from pipeline_broker.measure.load.statistics import figures
+from stages import commit_place
+
+PLACES = ("thread", "loop")
+LOADS = ((1, 1), (4, 1), (16, 1), (4, 4), (1, 64), (16, 16), (16, 64))
+SLOW_SYNC = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <time.h>
+int fdatasync(int file) {
+    static int (*sync)(int);
+    static long longer_ns;
+    if (!sync) {
+        sync = dlsym(RTLD_NEXT, "fdatasync");
+        longer_ns = 1000 * atol(getenv("SLOWER_US"));
+    }
+    int result = sync(file);
+    struct timespec pause = {longer_ns / 1000000000, longer_ns % 1000000000};
+    nanosleep(&pause, 0);
+    return result;
+}
+"""
+
+
+class OnLoop(commit_place.CommitPlace):
+    """Where every commit suits the loop, however long it takes."""
+
+    def must_gather(self, waiting: int, following: int, *, is_in_flight: bool) -> bool:
+        """See CommitPlace."""
+        self._is_fast, self._is_busy_alone = True, False
+        return super().must_gather(waiting, following, is_in_flight=is_in_flight)
+
+
+def slow_sync(folder: Path, slower_us: int) -> dict[str, str]:
+    """The environment of a broker whose syncs take so much longer."""
+    environment = python_environment()
+    if slower_us:
+        source, library = folder / "slow_sync.c", folder / "slow_sync.so"
+        source.write_text(SLOW_SYNC, encoding="ascii")
+        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+        environment |= {"LD_PRELOAD": str(library), "SLOWER_US": str(slower_us)}
+    return environment
+
+
+@contextlib.contextmanager
+def broker(place: str, environment: dict[str, str]) -> Iterator[tuple[int, int]]:
+    """A broker with a new directory: its port and process id."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
+        command = [sys.executable, __file__, place, "serve", "--port", "0", "--data", folder]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+            assert process.stdout is not None
+            ready = re.search(r"listening on \S*:(\d+)", process.stdout.readline())
+            assert ready is not None
+            try:
+                yield int(ready[1]), process.pid
+            finally:
+                process.send_signal(signal.SIGTERM)
+
+
+def cpu_ns(pid: int) -> int:
+    """Processor time of all its threads so far (proc(5), schedstat)."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks)
+
+
+def measured(place: str, connections: int, in_flight: int, seconds: float, environment: dict[str, str]) -> list[float]:
+    """Requests per second, and microseconds of the broker's processor time a request."""
+    with broker(place, environment) as (port, pid):
+        run_load(LoadOptions("127.0.0.1", port, connections, in_flight, seconds=0.4, warmup_s=0))
+        before = cpu_ns(pid)
+        rows = run_load(LoadOptions("127.0.0.1", port, connections, in_flight, seconds=seconds, warmup_s=0)).rows
+        return [figures(rows).requests_per_s, (cpu_ns(pid) - before) / len(rows) / 1000]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.7)
+    parser.add_argument("--slower-us", type=int, nargs="+", default=[0, 60, 150, 300])
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        for slower_us in options.slower_us:
+            environment = slow_sync(Path(folder), slower_us)
+            print(f"syncs that take {slower_us} us longer: the loop over a thread")
+            for connections, in_flight in LOADS:
+                rounds: dict[str, list[list[float]]] = {place: [] for place in PLACES}
+                for number in range(options.rounds):
+                    for place in PLACES if number % 2 else reversed(PLACES):
+                        rounds[place].append(measured(place, connections, in_flight, options.seconds, environment))
+                line = f"{connections:>4} x {in_flight:<3}"
+                for index, name in enumerate(("requests/s", "us a request")):
+                    thread, loop = ([one[index] for one in rounds[place]] for place in PLACES)
+                    ratio = speedup(list(zip(thread, loop, strict=True)))
+                    assert ratio is not None
+                    medians = f"{statistics.median(loop):>9,.1f} for {statistics.median(thread):>9,.1f}"
+                    line += f"  {medians} {name}: {ratio.ratio:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+                print(line, flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["loop"]:
+        from stages import committer
+
+        committer.CommitPlace = OnLoop  # type: ignore[misc]  # in this process alone
+    if sys.argv[1:2] == ["thread"]:
+        commit_place.THREAD_NS_MAX = -1  # type: ignore[misc]
+    if sys.argv[1:2] in (["loop"], ["thread"]):
+        command_line(sys.argv[2:])
+    else:
+        main()
