@@ -16,7 +16,7 @@ from pipeline_broker.cli import main as command_line
 from pipeline_broker.measure.experiment.broker_process import python_environment
 from pipeline_broker.node import upkeep
 
-__all__ = ["ARCHIVING", "HOARDING", "broker"]
+__all__ = ["ARCHIVING", "HOARDING", "broker", "broker_process"]
 
 HOARDING = "hoarding"
 ARCHIVING = "archiving"
@@ -39,7 +39,14 @@ def broker(folder: Path, kind: str, *options: str) -> Iterator[int]:
         kind: HOARDING or ARCHIVING.
         options: of `serve`.
     """
-    command = [sys.executable, __file__, kind, "serve", "--port", "0", "--data", str(folder), *options]
+    with broker_process(__file__, kind, "serve", "--data", str(folder), *options) as port:
+        yield port
+
+
+@contextlib.contextmanager
+def broker_process(script: str, *arguments: str) -> Iterator[int]:
+    """A script that serves in a process of its own: its port."""
+    command = [sys.executable, script, *arguments, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=python_environment()) as process:
         assert process.stdout is not None
         try:
