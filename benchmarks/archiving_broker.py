@@ -7,7 +7,7 @@ import contextlib
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import trio
@@ -44,10 +44,11 @@ def broker(folder: Path, kind: str, *options: str) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def broker_process(script: str, *arguments: str) -> Iterator[int]:
+def broker_process(script: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[int]:
     """A script that serves in a process of its own: its port."""
     command = [sys.executable, script, *arguments, "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=python_environment()) as process:
+    environment = python_environment() if environment is None else environment
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         try:
             yield int(process.stdout.readline().split()[2].rpartition(":")[2])

@@ -26,7 +26,7 @@ from bench_groups import (
     consumer_rebalance,
     prepare,
 )
-from turn_noting_broker import NotedTurn, noted_turns, turn_noting_broker
+from turn_noting_broker import NotedTurn, environment_with_bytecode, noted_turns, turn_noting_broker
 
 from pipeline_broker.measure.load.client import run_load
 from pipeline_broker.measure.load.options import LoadOptions
@@ -332,17 +332,17 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=1_000)
     parser.add_argument("--mode", choices=("classic", "pipelined"), default="pipelined")
     options = parser.parse_args()
-    for name, (case, much) in cases(options.members).items():
-        if options.only not in name:
-            continue
-        print(name, flush=True)
-        with (
-            tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder,
-            turn_noting_broker(Path(folder), "--mode", options.mode, *SETTINGS, *TOGETHER) as (port, turns),
-        ):
-            for count, what in ((LITTLE, ", first use"), (much, "")):
-                for step, noted in steps_of(case, port, count, turns):
-                    report(step + what, noted)
+    chosen = {name: case for name, case in cases(options.members).items() if options.only in name}
+    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
+        environment = environment_with_bytecode(Path(folder) / "bytecode")
+        for number, (name, (case, much)) in enumerate(chosen.items()):
+            print(name, flush=True)
+            own = Path(folder) / str(number)
+            own.mkdir()
+            with turn_noting_broker(own, environment, "--mode", options.mode, *SETTINGS, *TOGETHER) as (port, turns):
+                for count, what in ((LITTLE, ", first use"), (much, "")):
+                    for step, noted in steps_of(case, port, count, turns):
+                        report(step + what, noted)
 
 
 def report(step: str, noted: list[NotedTurn]) -> None:

@@ -7,20 +7,24 @@ Processor time is what the turn costs: other processes, and threads that hold Py
 
 import contextlib
 import functools
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
 import trio
 from archiving_broker import broker_process
 
+import pipeline_broker
+import stages
 from pipeline_broker.cli import main as command_line
+from pipeline_broker.measure.experiment.broker_process import python_environment
 from pipeline_broker.wire.registry import API_KEYS
 from stages.loop_turns import NOTED_TURN_SECONDS, LoopTurns
 
-__all__ = ["NotedTurn", "noted_turns", "turn_noting_broker"]
+__all__ = ["NotedTurn", "environment_with_bytecode", "noted_turns", "turn_noting_broker"]
 
 NOTED_TURN_NS = int(NOTED_TURN_SECONDS * 1e9)
 
@@ -57,11 +61,21 @@ class TurnNotes(trio.abc.Instrument):
             print(name, took / 1e9, processor / 1e9, sep="\t", file=self._file, flush=True)
 
 
+def environment_with_bytecode(folder: Path) -> dict[str, str]:
+    """An environment with the bytecode that pip leaves behind for an installed package, for all of our modules."""
+    environment = {**python_environment(), "PYTHONPYCACHEPREFIX": str(folder)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    packages = [str(Path(package.__file__ or "").parent) for package in (pipeline_broker, stages)]
+    subprocess.run([sys.executable, "-m", "compileall", "-q", *packages], check=True, env=environment)
+    return environment
+
+
 @contextlib.contextmanager
-def turn_noting_broker(folder: Path, *options: str) -> Iterator[tuple[int, Path]]:
+def turn_noting_broker(folder: Path, environment: Mapping[str, str], *options: str) -> Iterator[tuple[int, Path]]:
     """A broker that serves: its port, and the file of its turns."""
     file = folder / "turns"
-    with broker_process(__file__, str(file), "serve", "--data", str(folder / "data"), *options) as port:
+    arguments = (str(file), "serve", "--data", str(folder / "data"), *options)
+    with broker_process(__file__, *arguments, environment=environment) as port:
         yield port, file
 
 
