@@ -93,7 +93,7 @@ SERVED: dict[int, Served] = {
         Served(ApiKey.OFFSET_FOR_LEADER_EPOCH),
         Served(ApiKey.DELETE_RECORDS, writes=True),
         Served(ApiKey.METADATA),
-        Served(ApiKey.API_VERSIONS),
+        Served(ApiKey.API_VERSIONS, needs=("state.features",)),
         Served(ApiKey.INIT_PRODUCER_ID, unstable_max=True, writes=True, needs=TRANSACTIONS),
         Served(
             ApiKey.ADD_PARTITIONS_TO_TXN,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -22,7 +22,7 @@ from pipeline_broker.records.control_batch import read_marker
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC
 from pipeline_broker.state.partition_for import partition_for
 from pipeline_broker.wire.error import ErrorCode
-from stages.request import Close, NoOp, Parked, Pending, Request, Send
+from stages.request import Close, Final, Parked, Pending, Request, Send
 
 if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig
@@ -43,9 +43,7 @@ __all__ = ["OFFSETS_TOPIC", "Groups", "WaitingMember", "group_settings"]
 
 logger = logging.getLogger(__name__)
 
-Answer = TypeVar("Answer", Send, NoOp)
-
-PARKED_WITHOUT_FRAME: Final = Parked(needs_frame=False)
+PARKED_WITHOUT_FRAME = Parked(needs_frame=False)
 """What a group keeps of a request counts in `pipeline.group.bytes`."""
 ANSWERED_AT_ONCE_MAX = 16
 """Members of a group that are answered in one go, beside what it takes to decide: about 0.5 ms of work."""
@@ -283,7 +281,7 @@ class Groups:
         self._announce(self.coordinator)
         return result
 
-    def answer_when_durable(self, outcome: Outcome, now_ms: int, answer: Answer) -> Pending | Answer:
+    def answer_when_durable(self, outcome: Outcome, now_ms: int, answer: Final) -> Pending | Final:
         """Give the answers to others, and this one when the records are durable."""
         self._answer(outcome)
         entries, applies = [], []

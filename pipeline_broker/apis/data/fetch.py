@@ -129,11 +129,15 @@ class _Fetch:
 
     def _now_readable(self, read: Read) -> Readable:
         """What a partition has; others may have written to it since it was read in an earlier turn."""
-        assert read.log is not None
+        log = read.log
+        assert log is not None
         assert read.readable is not None
-        if not self._was_interrupted:
-            return read.readable
-        return self._readable(read.log, self._context.partitions[read.key])
+        is_as_it_was = not self._was_interrupted or (
+            not self._is_committed
+            and log.high_watermark == read.data.high_watermark
+            and log.log_start_offset == read.data.log_start_offset
+        )
+        return read.readable if is_as_it_was else self._readable(log, self._context.partitions[read.key])
 
     def _again(self) -> Result:
         """The last attempt: whatever there is now, and is still allowed."""
@@ -239,10 +243,13 @@ class _Fetch:
                 return self._send_nothing()
             throttle(self._call.request, quota.throttle_ms)  # here, on the event loop: `work` is done in a thread
         cold = [read for read in reads if read.cold is not None]
+        if len(reads) > ANSWERED_IN_A_TURN:
+            yield None
         answer = self._select(reads)
         if not cold:
             if len(reads) <= ANSWERED_IN_A_TURN:
                 return self._call.send(answer)
+            yield None
             return (yield from self._call.send_in_steps(answer))
 
         def work() -> Send:

@@ -9,7 +9,7 @@ from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.classic.messages import LeaveResult, LeavingMember
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from stages.request import NO_OP, NoOp, Pending, Result
+from stages.request import NO_OP, Final, Pending, Result
 
 SEVERAL_FROM = 3
 ANSWERED_IN_A_TURN = 100
@@ -32,7 +32,7 @@ def handle(call: Call, request: LeaveGroupRequest) -> Result | Stepwise[Result]:
     return groups.answer_when_durable(outcome, now_ms, call.send(_response(call, result)))
 
 
-def _answer_in_steps(call: Call, result: LeaveResult, pending: Pending | NoOp) -> Stepwise[Result]:
+def _answer_in_steps(call: Call, result: LeaveResult, pending: Pending | Final) -> Stepwise[Result]:
     """Answer for very many members, who have left at once, in later turns."""
     yield pending if isinstance(pending, Pending) else None
     return (yield from call.send_in_steps(_response(call, result)))
