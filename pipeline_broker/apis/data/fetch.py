@@ -78,6 +78,8 @@ def handle(call: Call, request: FetchRequest) -> Stepwise[Result]:
         for topic in request.forgotten_topics_data
         for partition in topic.partitions
     ]
+    if len(partitions) > ANSWERED_IN_A_TURN:
+        yield None
     context = call.broker.fetch_sessions.begin(
         request.session_id,
         request.session_epoch,
@@ -243,9 +245,7 @@ class _Fetch:
                 return self._send_nothing()
             throttle(self._call.request, quota.throttle_ms)  # here, on the event loop: `work` is done in a thread
         cold = [read for read in reads if read.cold is not None]
-        if len(reads) > ANSWERED_IN_A_TURN:
-            yield None
-        answer = self._select(reads)
+        answer = yield from self._select(reads)
         if not cold:
             if len(reads) <= ANSWERED_IN_A_TURN:
                 return self._call.send(answer)
@@ -271,23 +271,27 @@ class _Fetch:
         error = self._call.broker.fetch_sessions.skip(self._context)
         return self._call.send(FetchResponse(error_code=error, session_id=self._context.session_id))
 
-    def _select(self, reads: list[Read]) -> FetchResponse:
+    def _select(self, reads: list[Read]) -> Stepwise[FetchResponse]:
         """The response with the partitions that the session has not been told of."""
-        answer = self._call.broker.fetch_sessions.answer(
-            self._context,
-            [
-                PartitionAnswer(
-                    read.key,
-                    read.data.high_watermark,
-                    read.data.log_start_offset,
-                    has_records=bool(read.data.records) or read.cold is not None,
-                    has_error=bool(read.data.error_code),
-                    is_unknown=read.data.error_code in UNKNOWN,
-                )
-                for read in reads
-            ],
-            self._call.now_ms,
-        )
+        is_large = len(reads) > ANSWERED_IN_A_TURN
+        if is_large:
+            yield None
+        found = [
+            PartitionAnswer(
+                read.key,
+                read.data.high_watermark,
+                read.data.log_start_offset,
+                has_records=bool(read.data.records) or read.cold is not None,
+                has_error=bool(read.data.error_code),
+                is_unknown=read.data.error_code in UNKNOWN,
+            )
+            for read in reads
+        ]
+        if is_large:
+            yield None
+        answer = self._call.broker.fetch_sessions.answer(self._context, found, self._call.now_ms)
+        if is_large:
+            yield None
         if answer.error is not ErrorCode.NONE:
             return FetchResponse(error_code=answer.error, session_id=answer.session_id)
         listed = {read.key: read.data for read in reads if read.key in answer.listed}
