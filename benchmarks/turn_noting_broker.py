@@ -45,8 +45,9 @@ class TurnNotes(trio.abc.Instrument):
         self._names: list[str] = []
         self._began = self._began_processor = 0
 
-    def note(self, name: int | str) -> None:
-        """Something in the turn at hand took long."""
+    def note_of(self, name: int | str, seconds: float) -> None:
+        """Something in the turn at hand took long; in place of `LoopTurns.note`."""
+        del seconds
         api = API_KEYS.get(name) if isinstance(name, int) else None
         self._names.append(str(name) if api is None else api.name)
 
@@ -89,8 +90,7 @@ def noted_turns(file: Path) -> list[NotedTurn]:
 def main() -> None:
     with Path(sys.argv[1]).open("a", encoding="utf-8") as file:
         notes = TurnNotes(file)
-        # In this process alone:
-        LoopTurns.note = lambda _, name, seconds: notes.note(name)  # type: ignore[method-assign]  # noqa: ARG005
+        LoopTurns.note = notes.note_of  # type: ignore[method-assign]  # in this process alone
         trio.run = functools.partial(trio.run, instruments=[notes])
         command_line(sys.argv[2:])
 
