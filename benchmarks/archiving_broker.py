@@ -7,7 +7,7 @@ import contextlib
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import trio
@@ -16,7 +16,7 @@ from pipeline_broker.cli import main as command_line
 from pipeline_broker.measure.experiment.broker_process import python_environment
 from pipeline_broker.node import upkeep
 
-__all__ = ["ARCHIVING", "HOARDING", "broker"]
+__all__ = ["ARCHIVING", "HOARDING", "broker", "broker_process"]
 
 HOARDING = "hoarding"
 ARCHIVING = "archiving"
@@ -39,8 +39,16 @@ def broker(folder: Path, kind: str, *options: str) -> Iterator[int]:
         kind: HOARDING or ARCHIVING.
         options: of `serve`.
     """
-    command = [sys.executable, __file__, kind, "serve", "--port", "0", "--data", str(folder), *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=python_environment()) as process:
+    with broker_process(__file__, kind, "serve", "--data", str(folder), *options) as port:
+        yield port
+
+
+@contextlib.contextmanager
+def broker_process(script: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[int]:
+    """A script that serves in a process of its own: its port."""
+    command = [sys.executable, script, *arguments, "--port", "0"]
+    environment = python_environment() if environment is None else environment
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         try:
             yield int(process.stdout.readline().split()[2].rpartition(":")[2])

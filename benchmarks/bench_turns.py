@@ -1,62 +1,76 @@
 """What keeps the event loop, while every other client waits: turns of more than 5 ms, and the longest, by what is done.
 
-    python benchmarks/bench_turns.py [--members 1000] [--mode pipelined]
+    python benchmarks/bench_turns.py [--only topic] [--members 1000] [--mode pipelined]
 
 Each case has a broker of its own and is done twice: first with little, which loads what the first request of an API
-loads, then with much. Both are told apart by the counts of `pipeline_broker_loop_long_turns_total`; the gauge of the
-longest turn counts from the start of the broker. The bound is that no turn of much takes more than 5 ms.
+loads, then with much. For each step of both the longest turn is told, by its processor time, which other processes
+change little, and by the clock. The bound is that no turn takes more than 5 ms of processor time.
 """
 
 import argparse
-import contextlib
-import re
-import socket
 import tempfile
-import urllib.request
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from archiving_broker import ARCHIVING, broker
-from bench_groups import SETTINGS, TOGETHER, Connection, ask, classic_rebalance, prepare
+from bench_groups import (
+    CLASSIC_VERSION,
+    PROTOCOLS,
+    SETTINGS,
+    Connection,
+    ask,
+    ask_all,
+    classic_join,
+    classic_rebalance,
+    classic_sync,
+    consumer_rebalance,
+    prepare,
+)
+from turn_noting_broker import NotedTurn, environment_with_bytecode, noted_turns, turn_noting_broker
 
 from pipeline_broker.measure.load.client import run_load
 from pipeline_broker.measure.load.options import LoadOptions
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest
+from pipeline_broker.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
+from pipeline_broker.wire.messages.data.delete_records import DeleteRecordsRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
+from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
+from pipeline_broker.wire.messages.data.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest
+from pipeline_broker.wire.messages.groups.describe_groups import DescribeGroupsRequest
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
+from pipeline_broker.wire.messages.groups.leave_group import LeaveGroupRequest
+from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
+from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
+from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest
+from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
+from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
+from pipeline_broker.wire.messages.transactions.end_txn import EndTxnRequest
+from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from pipeline_broker.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
-SAMPLE = re.compile(
-    r'^pipeline_broker_loop_(?P<kind>long_turns_total|turn_seconds_max)\{turn="(?P<turn>[^"]*)"\} (?P<value>.*)$'
-)
+BOUND_SECONDS = 0.005
 LITTLE = 3
 PARTITIONS = 10_000
+OFFSETS = 5_000
+"""What one request commits is one batch of records, which must not exceed 1 MB."""
+DECIDED_AT_ONCE = 9_000
+"""A coordinator decides about 10,000 elements at once, of which a topic is one."""
+SHORT_SESSION_MS = 2_000
+QUIET_SECONDS = 0.3
+"""After a step: what is done behind its last answer has time to happen."""
+TOGETHER = ("--set", "group.initial.rebalance.delay.ms=1000", "--set", "group.min.session.timeout.ms=1000")
+TOPIC, BROKER = 2, 4
+ONE_RECORD = build_batch([NewRecord(b"value", None, 0)])
 
-Case = Callable[[int, int], None]
-
-
-@contextlib.contextmanager
-def serving(mode: str) -> Iterator[tuple[int, int]]:
-    """A broker: its port, and that of its metrics."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        metrics_port = probe.getsockname()[1]
-    with (
-        tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder,
-        broker(
-            Path(folder) / "data", ARCHIVING, "--mode", mode, "--metrics", str(metrics_port), *SETTINGS, *TOGETHER
-        ) as port,
-    ):
-        yield port, metrics_port
-
-
-def turns(metrics_port: int) -> tuple[Mapping[str, float], Mapping[str, float]]:
-    """How often turns were long, and the longest ones in seconds, by what was done."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics", timeout=30) as answer:
-        lines = answer.read().decode().splitlines()
-    found: dict[str, dict[str, float]] = {"long_turns_total": {}, "turn_seconds_max": {}}
-    for sample in filter(None, map(SAMPLE.match, lines)):
-        found[sample["kind"]][sample["turn"]] = float(sample["value"])
-    return found["long_turns_total"], found["turn_seconds_max"]
+Case = Callable[[int, int], Iterator[str]]
+"""Does so much at a port; yields what the next step is called."""
 
 
 def create(connection: Connection, name: str, partitions: int) -> None:
@@ -64,80 +78,285 @@ def create(connection: Connection, name: str, partitions: int) -> None:
     assert not ask(connection, CreateTopicsRequest([topic], 30_000), 4).topics[0].error_code
 
 
-def metadata(port: int, count: int) -> None:
-    """Ask ten times for all topics, of ten partitions each."""
+def metadata(port: int, count: int) -> Iterator[str]:
     connection = Connection(port)
+    yield "create topics of 10 partitions each"
     for number in range(count // 10):
         create(connection, f"of-{count}-{number}", 10)
+    yield "Metadata of all partitions, ten times"
     for _ in range(10):
         ask(connection, MetadataRequest(topics=None), 5)
+    yield "a setting of the broker that topics inherit"
+    setting = IncrementalAlterConfigsRequest.AlterableConfig("log.retention.ms", 0, "86400000")
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(BROKER, "", [setting])
+    assert not ask(connection, IncrementalAlterConfigsRequest([resource]), 0).responses[0].error_code
+    yield "DescribeConfigs of all topics"
+    resources = [
+        DescribeConfigsRequest.DescribeConfigsResource(TOPIC, f"of-{count}-{number}", None)
+        for number in range(count // 10)
+    ]
+    ask(connection, DescribeConfigsRequest(resources), 1)
 
 
-def topics(port: int, count: int) -> None:
-    """Create a topic of many partitions, and delete it."""
+def topics(port: int, count: int) -> Iterator[str]:
     connection = Connection(port)
+    yield "create a topic"
     create(connection, f"large-{count}", count)
+    yield "a setting of the topic"
+    setting = IncrementalAlterConfigsRequest.AlterableConfig("retention.ms", 0, "86400000")
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(TOPIC, f"large-{count}", [setting])
+    assert not ask(connection, IncrementalAlterConfigsRequest([resource]), 0).responses[0].error_code
+    yield "delete it"
     answer = ask(connection, DeleteTopicsRequest(topic_names=[f"large-{count}"], timeout_ms=30_000), 4)
     assert not answer.responses[0].error_code, answer
+    create(connection, f"growing-{count}", 1)
+    yield "add partitions to one of one"
+    topic = CreatePartitionsRequest.CreatePartitionsTopic(f"growing-{count}", count, None)
+    assert not ask(connection, CreatePartitionsRequest([topic], 30_000), 1).results[0].error_code
 
 
-def auto_created(port: int, count: int) -> None:
-    """Name topics that are not there in one request for metadata."""
+def auto_created(port: int, count: int) -> Iterator[str]:
     names = [MetadataRequest.MetadataRequestTopic(name=f"auto-{count}-{number}") for number in range(count)]
+    yield "Metadata that names topics which are not there"
     ask(Connection(port), MetadataRequest(topics=names, allow_auto_topic_creation=True), 5)
+
+
+def data(port: int, count: int) -> Iterator[str]:
+    connection, name = Connection(port), f"data-{count}"
+    create(connection, name, count)
+    yield "Produce"
+    produced = [ProduceRequest.PartitionProduceData(index, ONE_RECORD) for index in range(count)]
+    request = ProduceRequest(
+        acks=-1, timeout_ms=9000, topic_data=[ProduceRequest.TopicProduceData(name, b"\0" * 16, produced)]
+    )
+    ask(connection, request, 9)
+    yield "Fetch"
+    fetched = [
+        FetchRequest.FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20)
+        for index in range(count)
+    ]
+    fetch = FetchRequest(
+        topics=[FetchRequest.FetchTopic(topic=name, partitions=fetched)],
+        max_bytes=1 << 25,
+        min_bytes=1,
+        max_wait_ms=1000,
+        session_epoch=0,
+    )
+    answer = ask(connection, fetch, 12)
+    yield "Fetch that waits, of a session"
+    fetch = FetchRequest(
+        max_bytes=1 << 25, min_bytes=1 << 24, max_wait_ms=100, session_epoch=1, session_id=answer.session_id
+    )
+    ask(connection, fetch, 12)
+    yield "ListOffsets"
+    listed = [ListOffsetsRequest.ListOffsetsPartition(index, -1, -1) for index in range(count)]
+    ask(connection, ListOffsetsRequest(-1, topics=[ListOffsetsRequest.ListOffsetsTopic(name, listed)]), 4)
+    yield "ListOffsets by time"
+    listed = [ListOffsetsRequest.ListOffsetsPartition(index, -1, 0) for index in range(count)]
+    ask(connection, ListOffsetsRequest(-1, topics=[ListOffsetsRequest.ListOffsetsTopic(name, listed)]), 4)
+    yield "OffsetForLeaderEpoch"
+    epochs = [OffsetForLeaderEpochRequest.OffsetForLeaderPartition(index, -1, 0) for index in range(count)]
+    ask(
+        connection,
+        OffsetForLeaderEpochRequest(topics=[OffsetForLeaderEpochRequest.OffsetForLeaderTopic(name, epochs)]),
+        3,
+    )
+    yield "DeleteRecords"
+    deleted = [DeleteRecordsRequest.DeleteRecordsPartition(index, 1) for index in range(count)]
+    ask(connection, DeleteRecordsRequest([DeleteRecordsRequest.DeleteRecordsTopic(name, deleted)], 30_000), 1)
+
+
+def offsets(port: int, count: int) -> Iterator[str]:
+    connection, name, group = Connection(port), f"offsets-{count}", f"offsets-{count}"
+    create(connection, name, count)
+    while ask(connection, FindCoordinatorRequest(key="g"), 2).error_code:
+        time.sleep(0.01)
+    yield "OffsetCommit"
+    committed = [OffsetCommitRequest.OffsetCommitRequestPartition(index, 0, -1, "") for index in range(count)]
+    request = OffsetCommitRequest(
+        group, topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name, partitions=committed)]
+    )
+    assert not ask(connection, request, 7).topics[0].partitions[0].error_code
+    yield "OffsetFetch of all"
+    ask(connection, OffsetFetchRequest(group, topics=None), 7)
+    yield "OffsetFetch of each"
+    topic = OffsetFetchRequest.OffsetFetchRequestTopic(name, list(range(count)))
+    ask(connection, OffsetFetchRequest(group, topics=[topic]), 7)
+    yield "DeleteTopics of what was committed for"
+    assert not ask(connection, DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000), 4).responses[0].error_code
+
+
+def transaction(port: int, count: int) -> Iterator[str]:
+    connection, name, group = Connection(port), f"txn-{count}", f"txn-{count}"
+    create(connection, name, count)
+    for kind in (0, 1):
+        while ask(connection, FindCoordinatorRequest(key="g", key_type=kind), 2).error_code:
+            time.sleep(0.01)
+    producer = ask(connection, InitProducerIdRequest(f"t-{count}", 60_000), 2)
+    assert not producer.error_code
+    ids = (producer.producer_id, producer.producer_epoch)
+    yield "AddPartitionsToTxn"
+    added = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name, list(range(count)))
+    request = AddPartitionsToTxnRequest([], f"t-{count}", *ids, [added])
+    result = ask(connection, request, 2).results_by_topic_v3_and_below[0].results_by_partition[0]
+    assert not result.partition_error_code, result
+    yield "Produce in a transaction"
+    batch = build_batch(
+        [NewRecord(b"v", None, 0)], producer_id=ids[0], producer_epoch=ids[1], base_sequence=0, transactional=True
+    )
+    produced = [ProduceRequest.PartitionProduceData(index, batch) for index in range(count)]
+    request = ProduceRequest(f"t-{count}", -1, 9000, [ProduceRequest.TopicProduceData(name, b"\0" * 16, produced)])
+    assert not ask(connection, request, 9).responses[0].partition_responses[-1].error_code
+    yield "TxnOffsetCommit"
+    stored = [TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(index, 0, -1, "") for index in range(count)]
+    topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name, stored)
+    ask(connection, TxnOffsetCommitRequest(f"t-{count}", group, *ids, topics=[topic]), 2)
+    yield "EndTxn"
+    assert not ask(connection, EndTxnRequest(f"t-{count}", *ids, committed=True), 2).error_code
+
+
+def prepare_members(port: int, count: int) -> None:
+    """Have a topic with a partition for each member."""
+    if count == LITTLE:
+        prepare(port, count)
+    else:
+        topic = CreatePartitionsRequest.CreatePartitionsTopic("t", count, None)
+        assert not ask(Connection(port), CreatePartitionsRequest([topic], 30_000), 1).results[0].error_code
 
 
 def rebalanced(rebalance: Callable[[list[Connection], str], float]) -> Case:
     """Let so many members in, and one more."""
 
-    def case(port: int, count: int) -> None:
-        if count == LITTLE:
-            prepare(port, count)
+    def case(port: int, count: int) -> Iterator[str]:
+        prepare_members(port, count)
         connections = [Connection(port) for _ in range(count)]
+        yield "a rebalance"
         rebalance(connections, f"group-{count}")
+        yield "the connections are closed"
         for connection in connections:
             connection.socket.close()
 
     return case
 
 
-def archived(port: int, count: int) -> None:
-    """Produce as fast as it goes for so many seconds, beside the archiver."""
+def members(port: int, count: int) -> Iterator[str]:
+    """What befalls a group of the classic protocol as a whole."""
+    prepare_members(port, count)
+    connections = [Connection(port) for _ in range(count)]
+    yield "a group forms"
+    joined = classic_join(connections, [""] * count, f"leaving-{count}")
+    yield "SyncGroup"
+    classic_sync(connections, joined, f"leaving-{count}")
+    yield "DescribeGroups"
+    ask(connections[0], DescribeGroupsRequest([f"leaving-{count}"]), 3)
+    yield "LeaveGroup of all members"
+    leaving = [LeaveGroupRequest.MemberIdentity(each.member_id) for each in joined]
+    answer = ask(connections[0], LeaveGroupRequest(f"leaving-{count}", members=leaving), 3)
+    assert not any(each.error_code for each in answer.members)
+    short = [
+        JoinGroupRequest(f"silent-{count}", SHORT_SESSION_MS, SHORT_SESSION_MS, "", None, "consumer", PROTOCOLS)
+        for _ in connections
+    ]
+    assert not any(each.error_code for each in ask_all(connections, short, CLASSIC_VERSION))
+    yield "the sessions of all members time out"
+    time.sleep(2.5 * SHORT_SESSION_MS / 1000)
+
+
+def groups(port: int, count: int) -> Iterator[str]:
+    connection, name = Connection(port), f"groups-{count}"
+    create(connection, name, 1)
+    while ask(connection, FindCoordinatorRequest(key="g"), 2).error_code:
+        time.sleep(0.01)
+    ids = [f"group-{count}-{number}" for number in range(count)]
+    committed = [OffsetCommitRequest.OffsetCommitRequestPartition(0, 0, -1, "")]
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic(name, partitions=committed)
+    for group in ids:
+        ask(connection, OffsetCommitRequest(group, topics=[topic]), 7)
+    yield "ListGroups"
+    ask(connection, ListGroupsRequest(), 3)
+    yield "DescribeGroups of each"
+    ask(connection, DescribeGroupsRequest(ids), 3)
+    yield "FindCoordinator of each"
+    ask(connection, FindCoordinatorRequest(coordinator_keys=ids), 4)
+    yield "OffsetFetch of each"
+    wanted = [OffsetFetchRequest.OffsetFetchRequestGroup(group, topics=None) for group in ids]
+    ask(connection, OffsetFetchRequest(groups=wanted), 8)
+    yield "DeleteTopics of what each has committed for"
+    create(connection, f"other-{count}", 1)
+    ask(connection, DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000), 4)
+    yield "DeleteGroups"
+    ask(connection, DeleteGroupsRequest(ids), 1)
+
+
+def archived(port: int, count: int) -> Iterator[str]:
+    yield "Produce, as fast as it goes"
     run_load(LoadOptions("127.0.0.1", port, 16, 16, record_size=1000, seconds=float(count), warmup_s=0.0))
 
 
-def cases(members: int) -> Mapping[str, tuple[Case, int]]:
+def cases(member_count: int) -> Mapping[str, tuple[Case, int]]:
     """What is done, and how much is much."""
     return {
-        f"Metadata of {PARTITIONS:,} partitions": (metadata, PARTITIONS),
+        f"topics of {PARTITIONS:,} partitions together": (metadata, PARTITIONS),
         f"a topic of {PARTITIONS:,} partitions": (topics, PARTITIONS),
         "1,000 topics created by Metadata": (auto_created, 1_000),
-        f"a rebalance of {members:,} members, classic protocol": (rebalanced(classic_rebalance), members),
+        f"requests about {PARTITIONS:,} partitions": (data, PARTITIONS),
+        f"offsets of {OFFSETS:,} partitions": (offsets, OFFSETS),
+        f"a transaction of {DECIDED_AT_ONCE:,} partitions": (transaction, DECIDED_AT_ONCE),
+        f"a rebalance of {member_count:,} members, classic protocol": (rebalanced(classic_rebalance), member_count),
+        f"a rebalance of {member_count:,} members, consumer protocol": (rebalanced(consumer_rebalance), member_count),
+        f"a group of {member_count:,} members": (members, member_count),
+        "1,000 groups": (groups, 1_000),
         "10 s of records of 1,000 bytes, archived meanwhile": (archived, 10),
     }
 
 
+def steps_of(case: Case, port: int, count: int, turns: Path) -> Iterator[tuple[str, list[NotedTurn]]]:
+    """Do it; what each step is called, and the turns that were noted in it."""
+    noted_turns(turns)
+    name = None
+    for following in case(port, count):
+        if name is not None:
+            time.sleep(QUIET_SECONDS)
+            yield name, noted_turns(turns)
+        else:
+            noted_turns(turns)
+        name = following
+    time.sleep(QUIET_SECONDS)
+    assert name is not None
+    yield name, noted_turns(turns)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="cases with this in their names")
     parser.add_argument("--members", type=int, default=1_000)
     parser.add_argument("--mode", choices=("classic", "pipelined"), default="pipelined")
     options = parser.parse_args()
-    for name, (case, much) in cases(options.members).items():
-        with serving(options.mode) as (port, metrics_port):
-            case(port, LITTLE)
-            before, first = turns(metrics_port)
-            case(port, much)
-            after, longest = turns(metrics_port)
-        long = {turn: count - before.get(turn, 0) for turn, count in after.items() if count > before.get(turn, 0)}
-        print(
-            f"{name}: {'holds' if not long else 'BROKEN'}; first use {1e3 * max(first.values()):.1f} ms at most",
-            flush=True,
-        )
-        for turn, count in long.items():
-            print(
-                f"  {turn}: {count:.0f} long turns, the longest since the start {1e3 * longest[turn]:.1f} ms",
-                flush=True,
-            )
+    chosen = {name: case for name, case in cases(options.members).items() if options.only in name}
+    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
+        environment = environment_with_bytecode(Path(folder) / "bytecode")
+        for number, (name, (case, much)) in enumerate(chosen.items()):
+            print(name, flush=True)
+            own = Path(folder) / str(number)
+            own.mkdir()
+            with turn_noting_broker(own, environment, "--mode", options.mode, *SETTINGS, *TOGETHER) as (port, turns):
+                for count, what in ((LITTLE, ", first use"), (much, "")):
+                    for step, noted in steps_of(case, port, count, turns):
+                        report(step + what, noted)
+
+
+def report(step: str, noted: list[NotedTurn]) -> None:
+    if not noted:
+        print(f"  {step}: no turn of more than 1 ms", flush=True)
+        return
+    longest = max(noted, key=lambda turn: turn.processor_seconds)
+    long = sum(turn.processor_seconds > BOUND_SECONDS for turn in noted)
+    print(
+        f"  {step}: {f'BROKEN by {long}' if long else 'holds'};"
+        f" {1e3 * longest.processor_seconds:.1f} ms of processor time at most"
+        f" ({1e3 * longest.clock_seconds:.1f} by the clock): {longest.name}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ a log directory of Kafka's that is offline. Nothing here waits.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import logging
 import struct
 from collections.abc import Callable, Generator
@@ -15,8 +17,9 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from pipeline_broker.apis.call import Call, Session
+from pipeline_broker.apis.loading import load
 from pipeline_broker.apis.refusals import refusal
-from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.apis.registry import SERVED, Served
 from pipeline_broker.apis.steps import Stepwise, paced
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.wire.codec import LARGE_BYTES, DecodeError, ResponseTooLargeError, decoder, stepwise_decoder
@@ -24,13 +27,16 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import read_request_header
 from pipeline_broker.wire.primitives import ELEMENTS_MAX
 from pipeline_broker.wire.registry import ApiKey, message_classes
-from stages.request import Close, Request, Result, Send, go_on
+from stages.request import Close, Parked, Request, Result, Send, go_on
 
 __all__ = ["Dispatcher", "refusal_by_api"]
 
 FIXED: Final = struct.Struct(">hhi")
 """API key, version and correlation id, with which every request begins."""
 PRODUCE: Final = int(ApiKey.PRODUCE)
+
+API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
+"""Every client asks it first; what it needs is loaded at once, in 3 ms, to which a thread would add for every start."""
 
 LEASE_RUN_OUT: Final = Close("the lease of the journal has run out, so another broker may have taken over")
 
@@ -47,10 +53,18 @@ class Handler(NamedTuple):
 
 
 class Dispatcher:
-    """The application of a broker's socket server; see `stages.request_handler.Application`."""
+    """The application of a broker's socket server; see `stages.request_handler.Application`.
 
-    def __init__(self, broker: Broker) -> None:
+    Args:
+        broker: what it serves.
+        loads_in_threads: what the first request of an API needs is loaded in a thread, for which the request waits;
+            else at once.
+    """
+
+    def __init__(self, broker: Broker, *, loads_in_threads: bool = False) -> None:
         self._broker = broker
+        self._loads_in_threads = loads_in_threads
+        self._loaded: set[tuple[int, int]] = set()
         self._quotas = broker.quotas
         self._room = broker.logs.journal.room
         self._is_owner = broker.logs.journal.is_owned
@@ -89,12 +103,34 @@ class Dispatcher:
         if key != PRODUCE and not self._is_owner():  # what is in memory may be old; of a write, its end tells
             return LEASE_RUN_OUT
         call = Call(self._broker, request, session, key, version, correlation_id, header.client_id, now_ms)
-        handler = self._handlers.get((key, version)) or self._load(call, key, version)
-        if not isinstance(handler, Handler):
-            return handler
+        handler = self._handlers.get((key, version))
+        if handler is None:
+            return self._handle_first(call, key, version, position)
         if self._quotas.is_active:
             call.quota = self._quotas.begin(session.principal.name, header.client_id)
         return self._handle_body(call, handler, frame, position)
+
+    def _handle_first(self, call: Call, key: int, version: int, position: int) -> Result:
+        """Handle the first request of an API in a version, where it is served; `position` is that of its body."""
+        served = SERVED.get(key)
+        if served is None or version not in served.versions:
+            return self._refuse(call, key, version)
+        if self._loads_in_threads and key != API_VERSIONS and (key, version) not in self._loaded:
+            return go_on(self._load_and_handle(call, served, version, position))
+        handler = self._load(served, version)
+        if not isinstance(handler, Handler):
+            return handler
+        if self._quotas.is_active:
+            call.quota = self._quotas.begin(call.session.principal.name, call.client_id)
+        return self._handle_body(call, handler, call.request.frame, position)
+
+    def _load_and_handle(self, call: Call, served: Served, version: int, position: int) -> Stepwise[Result]:
+        with contextlib.suppress(ImportError, OSError):  # on the event loop it fails again, and that is told
+            yield Parked(functools.partial(load, served, version))
+        self._loaded.add((served.key, version))
+        if served.key != PRODUCE and not self._is_owner():  # as in `handle`
+            return LEASE_RUN_OUT
+        return self._handle_first(call, served.key, version, position)
 
     def _handle_body(self, call: Call, handler: Handler, frame: Any, position: int) -> Result:
         """Read the body and handle the request; large ones in steps."""
@@ -151,11 +187,9 @@ class Dispatcher:
             return LEASE_RUN_OUT
         return answer
 
-    def _load(self, call: Call, key: int, version: int) -> Handler | Result:
-        """Import the file of an API; the answer to the call when that is not possible."""
-        served = SERVED.get(key)
-        if served is None or version not in served.versions:
-            return self._refuse(call, key, version)
+    def _load(self, served: Served, version: int) -> Handler | Close:
+        """Import the file of an API; the answer to a call when that is not possible."""
+        key = served.key
         try:
             module = import_module(f"pipeline_broker.apis.{served.module}")
             message_class, _ = message_classes(key)

@@ -27,6 +27,8 @@ class Served:
         refused_with: the error that it is refused with then.
         elements_max: of a request; fewer for an API that decides about all of them in one turn. More are refused
             with POLICY_VIOLATION.
+        needs: modules of the broker that are loaded with its handler, because its first request has objects of them
+            made.
     """
 
     key: ApiKey
@@ -35,6 +37,7 @@ class Served:
     writes: bool = False
     refused_with: ErrorCode = ErrorCode.KAFKA_STORAGE_ERROR
     elements_max: int = ELEMENTS_MAX
+    needs: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -67,6 +70,15 @@ SHARE_STATES_MAX = 1_000
 SCRAM_USERS_MAX = 2_000
 """Users whose passwords a request sets: each takes some hashes."""
 
+GROUPS = ("state.groups.coordinator",)
+CLASSIC_GROUPS = (*GROUPS, "state.groups.classic.coordinator")
+CONSUMER_GROUPS = (*CLASSIC_GROUPS, "state.groups.consumer.coordinator")
+SHARE_GROUPS = (*GROUPS, "state.groups.share.coordinator", "broker.share_partition_manager")
+TRANSACTIONS = ("state.transactions.coordinator",)
+QUOTAS = ("quotas.client_quotas", "quotas.kinds")
+SETTINGS = ("config.stored_settings",)
+PASSWORDS = ("security.scram_users",)
+
 _UNAVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 """What every client of a transaction coordinator waits for and tries again after."""
 
@@ -81,8 +93,8 @@ SERVED: dict[int, Served] = {
         Served(ApiKey.OFFSET_FOR_LEADER_EPOCH),
         Served(ApiKey.DELETE_RECORDS, writes=True),
         Served(ApiKey.METADATA),
-        Served(ApiKey.API_VERSIONS),
-        Served(ApiKey.INIT_PRODUCER_ID, unstable_max=True, writes=True),
+        Served(ApiKey.API_VERSIONS, needs=("state.features",)),
+        Served(ApiKey.INIT_PRODUCER_ID, unstable_max=True, writes=True, needs=TRANSACTIONS),
         Served(
             ApiKey.ADD_PARTITIONS_TO_TXN,
             elements_max=DECIDED_AT_ONCE_MAX,
@@ -96,23 +108,24 @@ SERVED: dict[int, Served] = {
             elements_max=DECIDED_AT_ONCE_MAX,
             writes=True,
             refused_with=_UNAVAILABLE,
+            needs=GROUPS,
         ),
-        Served(ApiKey.DESCRIBE_TRANSACTIONS),
-        Served(ApiKey.LIST_TRANSACTIONS),
+        Served(ApiKey.DESCRIBE_TRANSACTIONS, needs=TRANSACTIONS),
+        Served(ApiKey.LIST_TRANSACTIONS, needs=TRANSACTIONS),
         Served(ApiKey.FIND_COORDINATOR, elements_max=DECIDED_AT_ONCE_MAX),
-        Served(ApiKey.JOIN_GROUP, elements_max=DECIDED_AT_ONCE_MAX),
-        Served(ApiKey.SYNC_GROUP, elements_max=DECIDED_AT_ONCE_MAX),
-        Served(ApiKey.HEARTBEAT),
-        Served(ApiKey.LEAVE_GROUP, elements_max=DECIDED_AT_ONCE_MAX),
-        Served(ApiKey.OFFSET_COMMIT, elements_max=DECIDED_AT_ONCE_MAX, writes=True),
-        Served(ApiKey.OFFSET_FETCH),
-        Served(ApiKey.LIST_GROUPS),
-        Served(ApiKey.DESCRIBE_GROUPS),
-        Served(ApiKey.DELETE_GROUPS, elements_max=DECIDED_AT_ONCE_MAX, writes=True),
-        Served(ApiKey.SHARE_GROUP_HEARTBEAT, elements_max=DECIDED_AT_ONCE_MAX, writes=True),
-        Served(ApiKey.SHARE_GROUP_DESCRIBE),
-        Served(ApiKey.SHARE_FETCH, elements_max=DECIDED_AT_ONCE_MAX, writes=True),
-        Served(ApiKey.SHARE_ACKNOWLEDGE, elements_max=DECIDED_AT_ONCE_MAX, writes=True),
+        Served(ApiKey.JOIN_GROUP, elements_max=DECIDED_AT_ONCE_MAX, needs=CLASSIC_GROUPS),
+        Served(ApiKey.SYNC_GROUP, elements_max=DECIDED_AT_ONCE_MAX, needs=CLASSIC_GROUPS),
+        Served(ApiKey.HEARTBEAT, needs=CLASSIC_GROUPS),
+        Served(ApiKey.LEAVE_GROUP, elements_max=DECIDED_AT_ONCE_MAX, needs=CLASSIC_GROUPS),
+        Served(ApiKey.OFFSET_COMMIT, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=CLASSIC_GROUPS),
+        Served(ApiKey.OFFSET_FETCH, needs=GROUPS),
+        Served(ApiKey.LIST_GROUPS, needs=GROUPS),
+        Served(ApiKey.DESCRIBE_GROUPS, needs=CLASSIC_GROUPS),
+        Served(ApiKey.DELETE_GROUPS, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=GROUPS),
+        Served(ApiKey.SHARE_GROUP_HEARTBEAT, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=SHARE_GROUPS),
+        Served(ApiKey.SHARE_GROUP_DESCRIBE, needs=SHARE_GROUPS),
+        Served(ApiKey.SHARE_FETCH, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=SHARE_GROUPS),
+        Served(ApiKey.SHARE_ACKNOWLEDGE, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=SHARE_GROUPS),
         Served(
             ApiKey.INITIALIZE_SHARE_GROUP_STATE,
             elements_max=SHARE_STATES_MAX,
@@ -122,16 +135,12 @@ SERVED: dict[int, Served] = {
         Served(ApiKey.WRITE_SHARE_GROUP_STATE, elements_max=SHARE_STATES_MAX, writes=True),
         Served(ApiKey.DELETE_SHARE_GROUP_STATE, elements_max=SHARE_STATES_MAX, writes=True),
         Served(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, elements_max=SHARE_STATES_MAX),
-        Served(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, elements_max=DECIDED_AT_ONCE_MAX),
-        Served(ApiKey.ALTER_SHARE_GROUP_OFFSETS, elements_max=DECIDED_AT_ONCE_MAX, writes=True),
-        Served(
-            ApiKey.DELETE_SHARE_GROUP_OFFSETS,
-            elements_max=DECIDED_AT_ONCE_MAX,
-            writes=True,
-        ),
-        Served(ApiKey.OFFSET_DELETE, elements_max=DECIDED_AT_ONCE_MAX, writes=True),
-        Served(ApiKey.CONSUMER_GROUP_HEARTBEAT, elements_max=DECIDED_AT_ONCE_MAX),
-        Served(ApiKey.CONSUMER_GROUP_DESCRIBE),
+        Served(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, elements_max=DECIDED_AT_ONCE_MAX, needs=SHARE_GROUPS),
+        Served(ApiKey.ALTER_SHARE_GROUP_OFFSETS, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=SHARE_GROUPS),
+        Served(ApiKey.DELETE_SHARE_GROUP_OFFSETS, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=SHARE_GROUPS),
+        Served(ApiKey.OFFSET_DELETE, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=GROUPS),
+        Served(ApiKey.CONSUMER_GROUP_HEARTBEAT, elements_max=DECIDED_AT_ONCE_MAX, needs=CONSUMER_GROUPS),
+        Served(ApiKey.CONSUMER_GROUP_DESCRIBE, needs=CONSUMER_GROUPS),
         Served(ApiKey.CREATE_TOPICS, writes=True),
         Served(ApiKey.DELETE_TOPICS, elements_max=DECIDED_AT_ONCE_MAX, writes=True),
         Served(ApiKey.CREATE_PARTITIONS, writes=True),
@@ -139,11 +148,11 @@ SERVED: dict[int, Served] = {
         Served(ApiKey.CREATE_ACLS, elements_max=DECIDED_AT_ONCE_MAX, writes=True),
         Served(ApiKey.DELETE_ACLS, elements_max=DECIDED_AT_ONCE_MAX, writes=True),
         Served(ApiKey.DESCRIBE_CONFIGS),
-        Served(ApiKey.INCREMENTAL_ALTER_CONFIGS, writes=True),
-        Served(ApiKey.ALTER_CONFIGS, writes=True),
+        Served(ApiKey.INCREMENTAL_ALTER_CONFIGS, writes=True, needs=SETTINGS),
+        Served(ApiKey.ALTER_CONFIGS, writes=True, needs=SETTINGS),
         Served(ApiKey.LIST_CONFIG_RESOURCES),
-        Served(ApiKey.DESCRIBE_CLIENT_QUOTAS),
-        Served(ApiKey.ALTER_CLIENT_QUOTAS, elements_max=DECIDED_AT_ONCE_MAX, writes=True),
+        Served(ApiKey.DESCRIBE_CLIENT_QUOTAS, needs=QUOTAS),
+        Served(ApiKey.ALTER_CLIENT_QUOTAS, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=QUOTAS),
         Served(ApiKey.DESCRIBE_CLUSTER),
         Served(ApiKey.DESCRIBE_LOG_DIRS),
         Served(ApiKey.DESCRIBE_TOPIC_PARTITIONS),
@@ -151,12 +160,8 @@ SERVED: dict[int, Served] = {
         Served(ApiKey.WRITE_TXN_MARKERS, elements_max=DECIDED_AT_ONCE_MAX, writes=True),
         Served(ApiKey.SASL_HANDSHAKE),
         Served(ApiKey.SASL_AUTHENTICATE),
-        Served(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS),
-        Served(
-            ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-            elements_max=SCRAM_USERS_MAX,
-            writes=True,
-        ),
+        Served(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, needs=PASSWORDS),
+        Served(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, elements_max=SCRAM_USERS_MAX, writes=True, needs=PASSWORDS),
         Served(ApiKey.UPDATE_FEATURES, elements_max=DECIDED_AT_ONCE_MAX, writes=True),
         Served(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS),
         Served(ApiKey.PUSH_TELEMETRY),

@@ -15,18 +15,22 @@ from typing import Any, Final, TypeVar
 
 from pipeline_broker.apis.call import Call
 from pipeline_broker.broker.metadata_log import Change
+from pipeline_broker.log.partition.partition_log import PartitionLog
+from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.waiting_line import WaitingLine
 from stages.request import NO_OP, TURN_COST, Parked, Pending, Result, Waiting
 
 __all__ = [
     "CHANGE_COST",
     "ELEMENT_COST",
+    "LOGS_AT_ONCE_MAX",
     "PARTITION_COST",
     "SUBSCRIBED_AT_ONCE_MAX",
     "Stepwise",
     "commit_changes",
     "in_a_turn_of_its_own",
     "in_steps",
+    "made_logs",
     "paced",
     "submitted",
     "wait_for_place",
@@ -48,6 +52,12 @@ CHANGE_COST: Final = 300
 
 PARTITION_COST: Final = 50
 """What it costs to make or delete one."""
+
+LOG_COST: Final = 5
+"""Of that, what it costs to make its log."""
+
+LOGS_AT_ONCE_MAX: Final = 400
+"""Logs that are made when the record of their topic is durable; more are made before it is written."""
 
 SUBSCRIBED_AT_ONCE_MAX: Final = 100
 """Topic names of a heartbeat that is decided beside others; one with more, or with a pattern, has its own turn."""
@@ -103,6 +113,28 @@ def commit_changes(call: Call, changes: list[Change], response: Any) -> Stepwise
         return call.broker.commit_metadata(changes, call.now_ms, call.send(response))
     yield submitted(call, changes)
     return (yield from call.send_in_steps(response))
+
+
+def made_logs(call: Call, changes: list[Change], topic: Topic, first: int = 0) -> Stepwise[list[PartitionLog]]:
+    """Make the logs of very many partitions in turns, before the record that they come with is decided.
+
+    Args:
+        call: what is charged.
+        changes: what was decided and not submitted yet.
+        topic: as it is to be.
+        first: the first partition that it has not.
+
+    Returns:
+        the logs, for `Broker.topic_durable`; none where there are so few that they can be made then.
+    """
+    logs: list[PartitionLog] = []
+    if topic.partitions - first > LOGS_AT_ONCE_MAX:
+        make = call.broker.log_maker(topic)
+        for partition in range(first, topic.partitions):
+            logs.append(make(partition))
+            if call.is_turn_over(LOG_COST):
+                yield submitted(call, changes)
+    return logs
 
 
 def wait_for_place(call: Call, line: WaitingLine) -> Stepwise[None]:

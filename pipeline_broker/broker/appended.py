@@ -11,7 +11,7 @@ from collections.abc import Callable
 import attrs
 
 from pipeline_broker.log.entry import JournalEntry
-from stages.request import Pending, Send
+from stages.request import Final, Pending
 
 __all__ = ["Appended", "in_one_commit"]
 
@@ -44,7 +44,7 @@ class Appended:
             step()
 
 
-def in_one_commit(first: Appended, then: Pending | Send, answer: Send) -> Pending | Send:
+def in_one_commit(first: Appended, then: Pending | Final, answer: Final) -> Pending | Final:
     """The answer when both are durable, one behind the other.
 
     Args:

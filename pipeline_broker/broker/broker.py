@@ -65,6 +65,8 @@ LARGE_REQUESTS_MAX = 1
 """Requests that take many turns at a time; decoded, each takes up to 20 MB."""
 LONG_BATCHES_MAX = 1
 """Batches that are checked in steps, or searched by time, at a time; decompressed, each takes up to 32 MiB."""
+FORGOTTEN_AT_ONCE_MAX = 1_000
+"""Logs of deleted topics that are let go of in one turn: about 2 ms; those behind them wait for the next ones."""
 PRODUCERS_CHECK_INTERVAL_MS = 600_000
 """How often silent producers are looked for; Kafka's `producer.id.expiration.check.interval.ms`."""
 
@@ -287,10 +289,15 @@ class Broker:
         if write is not None and self.topics.latest(log.topic) is not None:
             self.ports.submit([self.append_metadata(write, now_ms)], lambda: self.log_start_durable(write))
 
-    def topic_durable(self, write: Write) -> None:
-        """The record of a topic's change is durable."""
+    def log_maker(self, topic: Topic) -> Callable[[int], PartitionLog]:
+        """What makes logs of a topic that is to come, or to grow, for `topic_durable`; until then they are nobody's."""
+        rules, policies = self._rules_and_policies(topic)
+        return lambda partition: self.logs.make(topic.name, topic.topic_id, partition, rules, policies)
+
+    def topic_durable(self, write: Write, made: Sequence[PartitionLog] = ()) -> None:
+        """The record of a topic's change is durable; `made` are logs of it that are made already, see LogManager."""
         change = self.topics.durable(write)
-        self._topic_changed(change.before, change.after)
+        self._topic_changed(change.before, change.after, made)
         self.groups.topic_changed()
         if change.before is not None and change.after is None:
             self.coordinators.topic_deleted(change.before)
@@ -299,18 +306,23 @@ class Broker:
         """The marker that ends a producer's transaction in a log is durable; see Coordinator."""
         self.coordinators.marker_durable(log, producer_id, is_commit=is_commit)
 
-    def _topic_changed(self, before: Topic | None, after: Topic | None) -> None:
+    def _topic_changed(self, before: Topic | None, after: Topic | None, made: Sequence[PartitionLog] = ()) -> None:
         self.topics_generation += 1
         if before is not None and (after is None or after.topic_id != before.topic_id):
-            logs = self.logs.partitions(before.name)
             self.logs.delete(before.name)
-            for log in logs:
-                self.fetches.wake(log)
+            self._forget_logs()
+            if self.logs.is_any_leaving:
+                self.ports.wake_timer()
             self.coordinators.unload(before.name)
         if after is not None:
             rules, policies = self._rules_and_policies(after)
-            self.logs.create(after.name, after.topic_id, after.partitions, rules, policies)
+            self.logs.create(after.name, after.topic_id, after.partitions, rules, policies, made)
             self.logs.set_rules(after.name, rules, policies)
+
+    def _forget_logs(self) -> None:
+        """Let go of logs that were deleted; fetches that wait for them are answered."""
+        for log in self.logs.forget_some(FORGOTTEN_AT_ONCE_MAX):
+            self.fetches.wake(log)
 
     def settings_durable(self, write: Write) -> None:
         """The record of altered settings is durable; what topics inherit may have changed."""
@@ -325,8 +337,12 @@ class Broker:
         self.config = self.layers.refresh()
         self.groups.settings_changed(self.config)
         self.share.settings_changed(self.config)
+        known: dict[tuple[tuple[str, str], ...], tuple[Rules, LogPolicies]] = {}  # most topics have the same settings
         for topic in self.topics.all():
-            self.logs.set_rules(topic.name, *self._rules_and_policies(topic))
+            own = tuple(topic.configs.items())
+            if own not in known:
+                known[own] = self._rules_and_policies(topic)
+            self.logs.set_rules(topic.name, *known[own])
 
     def check_settings(self, key: tuple[str, str], settings: Mapping[str, str], named: Collection[str]) -> None:
         """Refuse settings that do not go together with the others; `named` are those that a client sets or resets.
@@ -438,6 +454,7 @@ class Broker:
     def next_deadline_ms(self) -> int:
         """When `advance` has something to do."""
         deadlines = (
+            0 if self.logs.is_any_leaving else None,
             self.fetches.next_deadline_ms(),
             self.coordinators.next_deadline_ms(),
             self._check_producers_ms,
@@ -454,6 +471,7 @@ class Broker:
 
     def advance(self, now_ms: int) -> None:
         """Do what is due."""
+        self._forget_logs()
         self.fetches.advance(now_ms)
         self.coordinators.advance(now_ms)
         if self.has_faults:

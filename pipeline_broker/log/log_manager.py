@@ -7,7 +7,9 @@ are skipped and counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from random import Random, SystemRandom
 
 import attrs
@@ -17,7 +19,7 @@ from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.archive.archiver import ArchiveTarget
 from pipeline_broker.log.archive.manifest import Edit
 from pipeline_broker.log.entry import JournalEntry
-from pipeline_broker.log.journal.frame import entry_key
+from pipeline_broker.log.journal.frame import split_key
 from pipeline_broker.log.journal_port import JournalPort
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.policies import DEFAULT_POLICIES, LogPolicies
@@ -86,9 +88,10 @@ class LogManager:
         self.batches_replayed = 0
         self.batches_skipped = 0
         self._sources: tuple[BatchSource, ...] = (self.cache, JournalSource(journal))
-        self._logs: dict[tuple[str, int], PartitionLog] = {}
-        self._by_key: dict[bytes, PartitionLog] = {}
         self._topics: dict[str, list[PartitionLog]] = {}
+        self._by_id: dict[bytes, list[PartitionLog]] = {}  # the same lists
+        self._by_key: dict[bytes, PartitionLog] = {}  # those that a replay has met
+        self._leaving: deque[PartitionLog] = deque()
         self._deleted = LogTotals()
         self._roll_seed = (SystemRandom() if randomness is None else randomness).randbytes(ROLL_SEED_BYTES)
 
@@ -99,14 +102,21 @@ class LogManager:
             self.archive.close()
 
     def __iter__(self) -> Iterator[PartitionLog]:
-        return iter(self._logs.values())
+        return chain.from_iterable(self._topics.values())
 
     def __len__(self) -> int:
-        return len(self._logs)
+        return sum(map(len, self._topics.values()))
 
     def find(self, topic: str, partition: int) -> PartitionLog | None:
         """The log, if there is one."""
-        return self._logs.get((topic, partition))
+        logs = self._topics.get(topic)
+        return logs[partition] if logs is not None and 0 <= partition < len(logs) else None
+
+    def find_by_key(self, key: bytes) -> PartitionLog | None:
+        """The log whose entries have this key, if there is one."""
+        topic_id, partition = split_key(key)
+        logs = self._by_id.get(topic_id)
+        return logs[partition] if logs is not None and 0 <= partition < len(logs) else None
 
     def partitions(self, topic: str) -> tuple[PartitionLog, ...]:
         """The logs of a topic by partition number; none for an unknown topic."""
@@ -119,30 +129,56 @@ class LogManager:
         partition_count: int,
         rules: Rules = DEFAULT_RULES,
         policies: LogPolicies = DEFAULT_POLICIES,
+        made: Sequence[PartitionLog] = (),
     ) -> tuple[PartitionLog, ...]:
-        """Create a topic's logs, or more of them when it has fewer than `partition_count`."""
-        logs = self._topics.setdefault(topic, [])
-        assert all(log.topic_id == topic_id for log in logs), "a topic keeps its id until it is deleted"
+        """Create a topic's logs, or more of them when it has fewer than `partition_count`.
+
+        Args:
+            made: logs of partitions that follow each other, made by `make`, of which those are taken that are missing.
+        """
+        logs = self._topics.get(topic)
+        if logs is None:
+            logs = self._topics[topic] = self._by_id[topic_id] = []
+        assert not logs or logs[0].topic_id == topic_id, "a topic keeps its id until it is deleted"
+        if made and made[0].topic_id == topic_id and (first := made[0].partition) <= len(logs):
+            logs.extend(made[len(logs) - first : partition_count - first])
         for partition in range(len(logs), partition_count):
-            log = PartitionLog(topic, topic_id, partition, self.cache, self._sources, rules, policies)
-            log.roll_seed = self._roll_seed + log.entry_key
-            if self.archive is not None:
-                self.archive.attach(log)
-            logs.append(log)
-            self._logs[topic, partition] = log
-            self._by_key[log.entry_key] = log
+            logs.append(self.make(topic, topic_id, partition, rules, policies))
         return tuple(logs)
 
+    def make(self, topic: str, topic_id: bytes, partition: int, rules: Rules, policies: LogPolicies) -> PartitionLog:
+        """A log for `create`, which nobody finds before that: so those of a large topic can be made in turns."""
+        log = PartitionLog(topic, topic_id, partition, self.cache, self._sources, rules, policies)
+        log.roll_seed = self._roll_seed + log.entry_key
+        if self.archive is not None:
+            self.archive.attach(log)
+        return log
+
     def delete(self, topic: str) -> None:
-        """Forget a topic's logs; entries of theirs that are still on the way may arrive and harm nobody."""
-        for log in self._topics.pop(topic, []):
+        """Let nobody find a topic's logs; entries of theirs that are still on the way may arrive and harm nobody."""
+        logs = self._topics.pop(topic, [])
+        if logs:
+            del self._by_id[logs[0].topic_id]
+            self._by_key.clear()
+            self._leaving.extend(logs)
+
+    @property
+    def is_any_leaving(self) -> bool:
+        """Whether `forget_some` has something to do."""
+        return bool(self._leaving)
+
+    def forget_some(self, count_max: int) -> list[PartitionLog]:
+        """Forget logs that were deleted, and return them; to let go of very many at once takes long."""
+        gone = [self._leaving.popleft() for _ in range(min(count_max, len(self._leaving)))]
+        for log in gone:
             self._deleted.add(log)
-            del self._logs[topic, log.partition]
-            del self._by_key[entry_key(log.topic_id, log.partition)]
+        return gone
 
     def totals(self) -> dict[tuple[str, bytes], LogTotals]:
         """What the logs of each topic hold, by its name and id; deleted topics together have no name."""
         totals = {("", b""): attrs.evolve(self._deleted)}
+        for log in self._leaving:
+            totals["", b""].add(log)
         for topic, logs in self._topics.items():
             of_topic = totals[topic, logs[0].topic_id if logs else b""] = LogTotals()
             for log in logs:
@@ -174,7 +210,7 @@ class LogManager:
         assert self.archive is not None, "who has no archive has no edits of it"
         raised = []
         for key, manifest in edit.partitions.items():
-            log = self._by_key.get(key)
+            log = self.find_by_key(key)
             if log is not None and manifest is not None:
                 start = log.log_start_offset
                 log.on_archived(ArchivedLog(self.archive.reader, manifest))
@@ -201,12 +237,16 @@ class LogManager:
         for key, place, batch in self.journal.recover(archived_lsn):
             log = logs.get(key)
             if log is None:
-                skipped += 1
-                continue
+                log = self.find_by_key(key)
+                if log is None:
+                    skipped += 1
+                    continue
+                logs[key] = log
             header = read_header(batch)
             log.replay(header, place, now_ms, batch)
             replayed += 1
             on_replayed(log, header, batch)
+        logs.clear()
         self.batches_replayed, self.batches_skipped = replayed, skipped
 
     def _replay_archived(

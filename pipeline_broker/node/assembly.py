@@ -157,7 +157,7 @@ def assemble(
 ) -> AssembledBroker:
     """A recovered broker on its listeners, with the place where fault rules come in; it does not run yet."""
     listeners.follow_at_start(broker.config, lambda: broker.scram_users, broker.failed_logins)
-    dispatcher = Dispatcher(broker)
+    dispatcher = Dispatcher(broker, loads_in_threads=True)
     switch = FaultSwitch(dispatcher, broker)
     storage = JournalStorage(journal, surroundings.ports.fault_files)
     server = compose(options, surroundings, broker, switch, storage, switch=switch, timeline=timeline)

@@ -46,9 +46,17 @@ class Deadlines(Generic[Key]):
         self._settle()
         return self._heap[0][0] if self._heap else None
 
-    def pop_due(self, now_ms: int) -> Iterator[Key]:
-        """Remove and yield the keys that are due, earliest first; deadlines set meanwhile count too."""
-        while (next_ms := self.next_ms()) is not None and next_ms <= now_ms:
+    def pop_due(self, now_ms: int, count_max: int | None = None) -> Iterator[Key]:
+        """Remove and yield the keys that are due, earliest first; deadlines set meanwhile count too.
+
+        Args:
+            now_ms: the time.
+            count_max: how many, at most; the others stay due.
+        """
+        for _ in itertools.count() if count_max is None else range(count_max):
+            next_ms = self.next_ms()
+            if next_ms is None or next_ms > now_ms:
+                return
             _, _, key = heapq.heappop(self._heap)
             self._queued_ms.pop(key, None)
             del self._due_ms[key]

@@ -5,12 +5,14 @@ from pathlib import Path
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager, LogTotals
+from pipeline_broker.log.partition.policies import DEFAULT_POLICIES
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
+from pipeline_broker.records.check import DEFAULT_RULES
 from tests.archiving import archive_all
 from tests.files.memory_file_system import MemoryFileSystem
 from tests.node.upkeep_bench import NOW_MS, Bench
 
-ONE, TWO = bytes(16), bytes(15) + b"\1"
+ONE, TWO, THREE = bytes(16), bytes(15) + b"\1", bytes(15) + b"\3"
 
 
 def made():
@@ -58,6 +60,46 @@ def test_a_topic_grows_and_goes_with_all_its_partitions():
     assert (len(manager), manager.partitions("one"), manager.find("one", 0)) == (1, (), None)
     (again,) = manager.create("one", bytes(15) + b"\2", 1)
     assert again is not first
+
+
+def test_logs_that_are_made_beforehand_are_the_topics_own_from_its_creation_on():
+    _, manager = made()
+    logs = [manager.make("three", THREE, partition, DEFAULT_RULES, DEFAULT_POLICIES) for partition in range(4)]
+    assert manager.find("three", 0) is None
+    assert manager.find_by_key(logs[0].entry_key) is None
+    assert manager.create("three", THREE, 3, made=logs) == tuple(logs[:3])
+    assert manager.find_by_key(logs[2].entry_key) is logs[2]
+    assert manager.find_by_key(logs[3].entry_key) is None, "it was one too many"
+    assert manager.create("three", THREE, 2, made=logs) == tuple(logs[:3]), "there is no way to have fewer"
+
+
+def test_of_logs_that_are_made_beforehand_those_are_taken_that_are_missing():
+    _, manager = made()
+    later = [manager.make("one", ONE, partition, DEFAULT_RULES, DEFAULT_POLICIES) for partition in range(1, 4)]
+    first, second = manager.partitions("one")
+    assert manager.create("one", ONE, 5, made=later)[:4] == (first, second, *later[1:])
+    assert [log.partition for log in manager.partitions("one")] == [0, 1, 2, 3, 4]
+    foreign = manager.make("one", THREE, 5, DEFAULT_RULES, DEFAULT_POLICIES)
+    assert manager.create("one", ONE, 6, made=[foreign])[5] is not foreign
+    beyond = manager.make("one", ONE, 8, DEFAULT_RULES, DEFAULT_POLICIES)
+    assert [log.partition for log in manager.create("one", ONE, 9, made=[beyond])] == list(range(9))
+
+
+def test_deleted_logs_are_found_by_nobody_and_counted_until_and_after_they_are_forgotten():
+    journal, manager = made()
+    size_bytes = append(journal, manager, "one", 1, 3)
+    first, second = manager.partitions("one")
+    manager.delete("one")
+    assert manager.find_by_key(second.entry_key) is None
+    counts = []
+    gone = []
+    while manager.is_any_leaving:
+        counts.append(manager.totals()["", b""])
+        gone += manager.forget_some(1)
+    counts.append(manager.totals()["", b""])
+    assert gone == [first, second]
+    assert counts == [LogTotals(3, size_bytes, 1, 0)] * 3
+    assert manager.forget_some(1) == []
 
 
 def test_a_replay_counts_what_it_gave_to_logs_and_what_had_none():

@@ -50,7 +50,7 @@ class Machine:
         self.logs = self.manager.create("topic", TOPIC_ID, partitions)
         self.found = []
         for key, place, batch in self.journal.recover(archived_lsn):
-            log = self.manager._by_key[key]
+            log = self.manager.find_by_key(key)
             header = read_header(batch)
             log.replay(header, place, 0, batch)
             self.found += values_of(header, batch)

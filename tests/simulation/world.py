@@ -98,7 +98,7 @@ class Life:
             config, attrs.evolve(surroundings.ports, advertised=advertised.get)
         )
         self.broker.quotas.clock_ns = lambda: round(trio.current_time() * 1_000_000_000)
-        dispatcher = Dispatcher(self.broker)
+        dispatcher = Dispatcher(self.broker, loads_in_threads=True)
         application = self.watch.around(dispatcher, self.broker, self.journal)
         limits = limits_of(config)
         self.server = self.watch.server = compose(

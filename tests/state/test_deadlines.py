@@ -19,6 +19,16 @@ ACTIONS = st.lists(
 )
 
 
+def test_no_more_come_than_are_asked_for_and_the_others_stay_due() -> None:
+    deadlines = Deadlines()
+    for key in range(5):
+        deadlines.set(key, 10 - key)
+    assert list(deadlines.pop_due(10, 2)) == [4, 3]
+    assert deadlines.next_ms() == 8
+    assert list(deadlines.pop_due(9, 5)) == [2, 1]
+    assert list(deadlines.pop_due(10)) == [0]
+
+
 @given(ACTIONS)
 def test_deadlines_agree_with_a_dictionary(actions) -> None:
     """What is due comes once, earliest first; what was moved or cancelled does not come at its old time."""

@@ -78,6 +78,8 @@ def handle(call: Call, request: FetchRequest) -> Stepwise[Result]:
         for topic in request.forgotten_topics_data
         for partition in topic.partitions
     ]
+    if len(partitions) > ANSWERED_IN_A_TURN:
+        yield None
     context = call.broker.fetch_sessions.begin(
         request.session_id,
         request.session_epoch,
@@ -129,11 +131,15 @@ class _Fetch:
 
     def _now_readable(self, read: Read) -> Readable:
         """What a partition has; others may have written to it since it was read in an earlier turn."""
-        assert read.log is not None
+        log = read.log
+        assert log is not None
         assert read.readable is not None
-        if not self._was_interrupted:
-            return read.readable
-        return self._readable(read.log, self._context.partitions[read.key])
+        is_as_it_was = not self._was_interrupted or (
+            not self._is_committed
+            and log.high_watermark == read.data.high_watermark
+            and log.log_start_offset == read.data.log_start_offset
+        )
+        return read.readable if is_as_it_was else self._readable(log, self._context.partitions[read.key])
 
     def _again(self) -> Result:
         """The last attempt: whatever there is now, and is still allowed."""
@@ -239,10 +245,11 @@ class _Fetch:
                 return self._send_nothing()
             throttle(self._call.request, quota.throttle_ms)  # here, on the event loop: `work` is done in a thread
         cold = [read for read in reads if read.cold is not None]
-        answer = self._select(reads)
+        answer = yield from self._select(reads)
         if not cold:
             if len(reads) <= ANSWERED_IN_A_TURN:
                 return self._call.send(answer)
+            yield None
             return (yield from self._call.send_in_steps(answer))
 
         def work() -> Send:
@@ -264,23 +271,27 @@ class _Fetch:
         error = self._call.broker.fetch_sessions.skip(self._context)
         return self._call.send(FetchResponse(error_code=error, session_id=self._context.session_id))
 
-    def _select(self, reads: list[Read]) -> FetchResponse:
+    def _select(self, reads: list[Read]) -> Stepwise[FetchResponse]:
         """The response with the partitions that the session has not been told of."""
-        answer = self._call.broker.fetch_sessions.answer(
-            self._context,
-            [
-                PartitionAnswer(
-                    read.key,
-                    read.data.high_watermark,
-                    read.data.log_start_offset,
-                    has_records=bool(read.data.records) or read.cold is not None,
-                    has_error=bool(read.data.error_code),
-                    is_unknown=read.data.error_code in UNKNOWN,
-                )
-                for read in reads
-            ],
-            self._call.now_ms,
-        )
+        is_large = len(reads) > ANSWERED_IN_A_TURN
+        if is_large:
+            yield None
+        found = [
+            PartitionAnswer(
+                read.key,
+                read.data.high_watermark,
+                read.data.log_start_offset,
+                has_records=bool(read.data.records) or read.cold is not None,
+                has_error=bool(read.data.error_code),
+                is_unknown=read.data.error_code in UNKNOWN,
+            )
+            for read in reads
+        ]
+        if is_large:
+            yield None
+        answer = self._call.broker.fetch_sessions.answer(self._context, found, self._call.now_ms)
+        if is_large:
+            yield None
         if answer.error is not ErrorCode.NONE:
             return FetchResponse(error_code=answer.error, session_id=answer.session_id)
         listed = {read.key: read.data for read in reads if read.key in answer.listed}

@@ -5,11 +5,12 @@ The count asked for is the new total. A topic that the request names twice is re
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from pipeline_broker.apis.authorization import may_of_topic
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, submitted
+from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, made_logs, submitted
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.outcome import Write
@@ -47,8 +48,10 @@ def handle(call: Call, request: CreatePartitionsRequest) -> Stepwise[Result]:
             catalogue.check_room(added, call.broker.config.pipeline_partitions)
             check_changes(call.quota, added, strict=call.version >= STRICT_FROM)
             if not request.validate_only:
+                made = yield from made_logs(call, changes, grown, before.partitions)
+                catalogue.check_room(added, call.broker.config.pipeline_partitions)  # others had their turns
                 write = catalogue.add_partitions(topic.name, topic.count, assignments)
-                changes.append((write, call.broker.topic_durable))
+                changes.append((write, functools.partial(call.broker.topic_durable, made=made)))
         except TopicError as error:
             results.append(TopicResult(topic.name, error.code, error.message))
         else:

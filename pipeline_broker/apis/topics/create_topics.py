@@ -7,11 +7,12 @@ of nothing. A time-out that is over before the request is looked at creates noth
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 
 from pipeline_broker.apis.authorization import may_of_cluster, may_of_topic
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, submitted
+from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, made_logs, submitted
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.config.properties import ConfigError
@@ -52,7 +53,7 @@ def handle(call: Call, request: CreateTopicsRequest) -> Stepwise[Result]:
     ]
     for topic in request.topics:
         if topic.name not in repeated and topic.name not in forbidden:
-            results.append(_create(call, topic, request, changes))
+            results.append((yield from _create(call, topic, request, changes)))
             if call.is_turn_over(CHANGE_COST + PARTITION_COST * max(results[-1].num_partitions, 0)):
                 yield submitted(call, changes)
     results += [_refusal(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name in sorted(repeated)]
@@ -76,7 +77,7 @@ def _partitions(call: Call, topic: CreateTopicsRequest.CreatableTopic) -> int:
 
 def _create(
     call: Call, wanted: CreateTopicsRequest.CreatableTopic, request: CreateTopicsRequest, changes: Changes
-) -> TopicResult:
+) -> Stepwise[TopicResult]:
     """Decide about one topic; the result that it has when the changes are durable."""
     broker = call.broker
     try:
@@ -94,7 +95,9 @@ def _create(
         broker.topics.check_room(topic.partitions, broker.config.pipeline_partitions)
         check_changes(call.quota, topic.partitions, strict=call.version >= STRICT_FROM)
         if not request.validate_only:
-            changes.append((broker.topics.create(new), broker.topic_durable))
+            made = yield from made_logs(call, changes, topic)
+            broker.topics.check_room(topic.partitions, broker.config.pipeline_partitions)  # others had their turns
+            changes.append((broker.topics.create(new), functools.partial(broker.topic_durable, made=made)))
             broker.settings_warnings.tell_of_topic(given)
     except TopicError as error:
         return _refusal(wanted.name, error.code, error.message)

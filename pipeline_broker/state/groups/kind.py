@@ -12,7 +12,10 @@ from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import Outcome, StateRecord
 from pipeline_broker.wire.error import ErrorCode
 
-__all__ = ["GroupKind"]
+__all__ = ["DUE_AT_ONCE_MAX", "GroupKind"]
+
+DUE_AT_ONCE_MAX = 100
+"""Timers that go off in one turn, each a change of its own: about 1 ms; the others are due in the next ones."""
 
 
 class GroupKind(Protocol):
@@ -42,7 +45,7 @@ class GroupKind(Protocol):
         """When `advance` must be called at the latest; None: not until something else happens."""
 
     def advance(self, now_ms: int) -> Outcome:
-        """Do what is due."""
+        """Do what is due, or some of it: the rest is due at once."""
 
     def durable(self, change: Any, now_ms: int) -> Outcome:
         """The records of a change are durable."""

@@ -1,28 +1,103 @@
 """A group of many members: what concerns all of them is told in turns, because all clients wait meanwhile."""
 
+import itertools
+
+from pipeline_broker.apis.groups.delete_groups import DELETED_IN_A_TURN
+from pipeline_broker.apis.groups.leave_group import ANSWERED_IN_A_TURN
 from pipeline_broker.broker.groups import ANSWERED_AT_ONCE_MAX, PARKED_WITHOUT_FRAME
+from pipeline_broker.state.groups.kind import DUE_AT_ONCE_MAX
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest
+from pipeline_broker.wire.messages.groups.describe_groups import DescribeGroupsRequest
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
-from stages.request import Send
+from pipeline_broker.wire.messages.groups.leave_group import LeaveGroupRequest
+from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
+from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
+from stages.request import Pending, Send, Unfinished, go_on
 from tests.apis.groups.group_desk import GroupDesk
 
 VERSION = 3
 MEMBERS = 3 * ANSWERED_AT_ONCE_MAX
+PROTOCOLS = [JoinGroupRequest.JoinGroupRequestProtocol("range", b"subscription")]
+
+
+def formed(members):
+    """A group of so many members, who wait for their assignments; and their ids."""
+    desk = GroupDesk("group.initial.rebalance.delay.ms=0")
+    join = JoinGroupRequest("g", 60_000, 60_000, protocol_type="consumer", protocols=PROTOCOLS)
+    for _ in range(members):
+        desk.decide(join, VERSION)
+    desk.now_ms += 1
+    desk.broker.advance(desk.now_ms)
+    return desk, [member.member_id for member in members_of(desk)]
+
+
+def members_of(desk):
+    return desk.ask(DescribeGroupsRequest(["g"]), 3).groups[0].members
+
+
+def test_of_members_who_are_silent_so_many_go_in_one_turn_and_the_others_in_the_next_ones():
+    desk, ids = formed(2 * DUE_AT_ONCE_MAX + 1)
+    desk.now_ms += 60_001
+    left = []
+    while desk.broker.next_deadline_ms() <= desk.now_ms:
+        desk.broker.advance(desk.now_ms)
+        left.append(len(members_of(desk)))
+    gone = [before - after for before, after in itertools.pairwise([len(ids), *left])]
+    assert max(gone) <= DUE_AT_ONCE_MAX
+    assert left[-1] == 0
+
+
+def test_very_many_members_leave_at_once_and_are_told_so_in_later_turns():
+    desk, ids = formed(ANSWERED_IN_A_TURN + 1)
+    leaving = LeaveGroupRequest("g", members=[LeaveGroupRequest.MemberIdentity(each) for each in [*ids, ids[0]]])
+    unfinished = desk.decide(leaving, 3)
+    assert isinstance(unfinished, Unfinished)
+    assert members_of(desk) == []
+    answer = desk.finish(leaving, 3, unfinished)
+    assert [(each.member_id, each.error_code) for each in answer.members] == [
+        *((each, 0) for each in ids),
+        (ids[0], ErrorCode.UNKNOWN_MEMBER_ID),
+    ]
+
+
+def test_very_many_groups_are_deleted_in_turns_each_of_them_once():
+    desk = GroupDesk()
+    names = [f"g-{number}" for number in range(2 * DELETED_IN_A_TURN + 1)]
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition(0, 0, -1, "")
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic("t", partitions=[partition])
+    for name in names[1:]:
+        desk.ask(OffsetCommitRequest(name, topics=[topic]), 7)
+    request = DeleteGroupsRequest([*names, names[1]])
+    result, left = desk.decide(request, 1), []
+    while isinstance(result, Unfinished):
+        pending = result.first
+        if isinstance(pending, Pending):
+            desk.commit(list(pending.entries))
+            pending.on_durable()
+            left.append(len(desk.ask(ListGroupsRequest(), 3).groups))
+        result = go_on(result.steps)
+    assert left == [len(names) - DELETED_IN_A_TURN, 1, 0]
+    answer = desk.finish(request, 1, result)
+    assert [(each.group_id, each.error_code) for each in answer.results] == [
+        (names[0], ErrorCode.GROUP_ID_NOT_FOUND),
+        *((name, 0) for name in names[1:]),
+    ]
 
 
 def test_the_members_of_a_generation_are_answered_in_turns():
     desk = GroupDesk("group.initial.rebalance.delay.ms=0")
     desk.ask(FindCoordinatorRequest(key="g"), 2)
-    protocols = [JoinGroupRequest.JoinGroupRequestProtocol("range", b"subscription")]
-    join = JoinGroupRequest("g", 60_000, 60_000, protocol_type="consumer", protocols=protocols)
+    join = JoinGroupRequest("g", 60_000, 60_000, protocol_type="consumer", protocols=PROTOCOLS)
     for _ in range(MEMBERS):
         assert desk.decide(join, VERSION) is PARKED_WITHOUT_FRAME
     desk.now_ms += 1
     desk.broker.advance(desk.now_ms)
 
     connection = desk.connection
-    assert len(connection.completed) == ANSWERED_AT_ONCE_MAX
-    assert len(connection.callbacks) == MEMBERS - ANSWERED_AT_ONCE_MAX
+    assert connection.completed == []
+    assert len(connection.callbacks) == MEMBERS
     for request, callback in connection.callbacks:
         connection.complete(request, callback())
     assert all(isinstance(answer, Send) for _, answer in connection.completed)

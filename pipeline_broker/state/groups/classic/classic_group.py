@@ -81,7 +81,10 @@ class Member:
 
     def metadata(self, protocol_name: str) -> bytes:
         """What the member says about itself under one protocol."""
-        return next(protocol.metadata for protocol in self.protocols if protocol.name == protocol_name)
+        for protocol in self.protocols:
+            if protocol.name == protocol_name:
+                return protocol.metadata
+        raise KeyError(protocol_name)
 
     def vote(self, candidates: Iterable[str]) -> str:
         """The candidate that the member prefers."""
@@ -256,6 +259,8 @@ class ClassicGroup:
     def select_protocol(self) -> str:
         """The protocol with most votes among those that all support; the first one voted for wins a tie."""
         candidates = self._candidates()
+        if len(candidates) == 1:
+            return candidates.pop()
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 

@@ -32,6 +32,7 @@ from pipeline_broker.state.groups.classic.records import (
 )
 from pipeline_broker.state.groups.classic.turn import Timer, TimerKind, Turn
 from pipeline_broker.state.groups.group import Group, GroupType
+from pipeline_broker.state.groups.kind import DUE_AT_ONCE_MAX
 from pipeline_broker.state.groups.registry import GroupRegistry, check_replaceable
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import Outcome, StateRecord, Write
@@ -224,7 +225,7 @@ class ClassicGroups:
 
     def advance(self, now_ms: int) -> Outcome:
         turn = self._turn(now_ms)
-        for timer in self._deadlines.pop_due(now_ms):
+        for timer in self._deadlines.pop_due(now_ms, DUE_AT_ONCE_MAX):
             group = self._group(timer.group_id)
             if group is not None:
                 self._expire(turn, group, timer)

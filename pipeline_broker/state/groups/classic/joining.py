@@ -204,10 +204,10 @@ def static_member_stored(turn: Turn, change: StaticMemberStored) -> None:
     group = change.group
     result = rebalancing.generation_result(group, change.new_id)
     if change.assignment_skippable:
-        result = attrs.evolve(result, skip_assignment=group.leader == change.new_id)
+        result = result._replace(skip_assignment=group.leader == change.new_id)
     else:
         # an old client that hears it leads would assign anew: it is told the name that its former self had
-        result = attrs.evolve(result, leader=change.old_leader, members=())
+        result = result._replace(leader=change.old_leader, members=())
     turn.answer_join(group, change.new_id, result)
     turn.refresh_session(group, group.members[change.new_id])
 

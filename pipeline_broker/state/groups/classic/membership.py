@@ -148,11 +148,16 @@ def heartbeat(turn: Turn, group: ClassicGroup, request: HeartbeatRequest) -> Err
 def leave(turn: Turn, group: ClassicGroup, leaving: tuple[LeavingMember, ...]) -> tuple[LeftMember, ...]:
     """Take members out at once, and rebalance once for all of them."""
     left = []
+    gone: dict[str, None] = {}
     for who in leaving:
         member_id, error = _find(group, who)
-        if error is ErrorCode.NONE:
-            turn.remove(group, member_id)
+        if member_id in gone:
+            error = ErrorCode.UNKNOWN_MEMBER_ID
+        elif error is ErrorCode.NONE:
+            gone[member_id] = None
         left.append(LeftMember(who.member_id, who.group_instance_id, error))
+    for member_id in sorted(gone, key=lambda each: each == group.leader):  # last, else each of them would lead in turn
+        turn.remove(group, member_id)
     if group.state is not GroupState.EMPTY and any(who.error is ErrorCode.NONE for who in left):
         rebalancing.prepare_or_complete(turn, group)
     return tuple(left)

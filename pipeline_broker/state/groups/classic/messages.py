@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import attrs
 
@@ -56,8 +57,7 @@ class JoinRequest:
     assignment_skippable: bool = True
 
 
-@attrs.frozen
-class JoinedMember:
+class JoinedMember(NamedTuple):
     """What the leader learns of a member."""
 
     member_id: str
@@ -65,8 +65,7 @@ class JoinedMember:
     metadata: bytes
 
 
-@attrs.frozen(kw_only=True)
-class JoinResult:
+class JoinResult(NamedTuple):
     """The answer to a `JoinRequest`."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -92,8 +91,7 @@ class SyncRequest:
     assignments: Mapping[str, bytes] = attrs.Factory(dict)
 
 
-@attrs.frozen(kw_only=True)
-class SyncResult:
+class SyncResult(NamedTuple):
     """The answer to a `SyncRequest`."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -112,16 +110,14 @@ class HeartbeatRequest:
     group_instance_id: str | None = None
 
 
-@attrs.frozen
-class LeavingMember:
+class LeavingMember(NamedTuple):
     """Who leaves: a member by its id, or a static one by its instance id alone."""
 
     member_id: str
     group_instance_id: str | None = None
 
 
-@attrs.frozen
-class LeftMember:
+class LeftMember(NamedTuple):
     """What became of a `LeavingMember`."""
 
     member_id: str

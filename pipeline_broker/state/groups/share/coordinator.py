@@ -17,6 +17,7 @@ import attrs
 from pipeline_broker.state.deadlines import Deadlines
 from pipeline_broker.state.epochs import next_epoch
 from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.kind import DUE_AT_ONCE_MAX
 from pipeline_broker.state.groups.memory import SHARE_STATE_BYTES
 from pipeline_broker.state.groups.registry import GroupRegistry, check_replaceable
 from pipeline_broker.state.groups.settings import GroupSettings
@@ -365,7 +366,7 @@ class ShareGroups:
     def advance(self, now_ms: int) -> Outcome:
         """Let members go that were silent for too long."""
         outcome = Outcome()
-        for group_id, member_id in self._sessions.pop_due(now_ms):
+        for group_id, member_id in self._sessions.pop_due(now_ms, DUE_AT_ONCE_MAX):
             group = self.find(group_id)
             if group is not None and member_id in group.members:
                 outcome.writes.append(self._remove(group, member_id))

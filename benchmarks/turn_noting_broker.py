@@ -1,0 +1,99 @@
+"""A broker that writes down what kept its event loop: one line for each turn of more than 1 ms.
+
+Run as `turn_noting_broker.py FILE serve ...` it is that broker. A line has the turn's name, its seconds by the clock
+and its seconds of processor time, between tabs; the name is that of the task, with the APIs that took long in it.
+Processor time is what the turn costs: other processes, and threads that hold Python's lock, take part of the other.
+"""
+
+import contextlib
+import functools
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple, TextIO
+
+import trio
+from archiving_broker import broker_process
+
+import pipeline_broker
+import stages
+from pipeline_broker.cli import main as command_line
+from pipeline_broker.measure.experiment.broker_process import python_environment
+from pipeline_broker.wire.registry import API_KEYS
+from stages.loop_turns import NOTED_TURN_SECONDS, LoopTurns
+
+__all__ = ["NotedTurn", "environment_with_bytecode", "noted_turns", "turn_noting_broker"]
+
+NOTED_TURN_NS = int(NOTED_TURN_SECONDS * 1e9)
+
+
+class NotedTurn(NamedTuple):
+    """One turn that took more than 1 ms."""
+
+    name: str
+    clock_seconds: float
+    processor_seconds: float
+
+
+class TurnNotes(trio.abc.Instrument):
+    """Writes the lines."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._names: list[str] = []
+        self._began = self._began_processor = 0
+
+    def note_of(self, name: int | str, seconds: float) -> None:
+        """Something in the turn at hand took long; in place of `LoopTurns.note`."""
+        del seconds
+        api = API_KEYS.get(name) if isinstance(name, int) else None
+        self._names.append(str(name) if api is None else api.name)
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:  # noqa: ARG002 - Trio's signature
+        self._names.clear()
+        self._began, self._began_processor = time.perf_counter_ns(), time.thread_time_ns()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        took, processor = time.perf_counter_ns() - self._began, time.thread_time_ns() - self._began_processor
+        if took > NOTED_TURN_NS:
+            name = " ".join([task.name.rpartition(".")[2], *dict.fromkeys(self._names)])
+            print(name, took / 1e9, processor / 1e9, sep="\t", file=self._file, flush=True)
+
+
+def environment_with_bytecode(folder: Path) -> dict[str, str]:
+    """An environment with the bytecode that pip leaves behind for an installed package, for all of our modules."""
+    environment = {**python_environment(), "PYTHONPYCACHEPREFIX": str(folder)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    packages = [str(Path(package.__file__ or "").parent) for package in (pipeline_broker, stages)]
+    subprocess.run([sys.executable, "-m", "compileall", "-q", *packages], check=True, env=environment)
+    return environment
+
+
+@contextlib.contextmanager
+def turn_noting_broker(folder: Path, environment: Mapping[str, str], *options: str) -> Iterator[tuple[int, Path]]:
+    """A broker that serves: its port, and the file of its turns."""
+    file = folder / "turns"
+    arguments = (str(file), "serve", "--data", str(folder / "data"), *options)
+    with broker_process(__file__, *arguments, environment=environment) as port:
+        yield port, file
+
+
+def noted_turns(file: Path) -> list[NotedTurn]:
+    """What was written down since the last call, which empties the file."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    file.write_text("", encoding="utf-8")
+    return [NotedTurn(name, float(clock), float(spent)) for name, clock, spent in (line.split("\t") for line in lines)]
+
+
+def main() -> None:
+    with Path(sys.argv[1]).open("a", encoding="utf-8") as file:
+        notes = TurnNotes(file)
+        LoopTurns.note = notes.note_of  # type: ignore[method-assign]  # in this process alone
+        trio.run = functools.partial(trio.run, instruments=[notes])
+        command_line(sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()
