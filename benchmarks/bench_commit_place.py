@@ -131,7 +131,7 @@ if __name__ == "__main__":
 
         committer.CommitPlace = OnLoop  # type: ignore[misc]  # in this process alone
     if sys.argv[1:2] == ["thread"]:
-        commit_place.THREAD_NS_MAX = -1  # type: ignore[misc]
+        commit_place.THREAD_NS_MAX = -1  # type: ignore[misc]  # in this process alone
     if sys.argv[1:2] in (["loop"], ["thread"]):
         command_line(sys.argv[2:])
     else:

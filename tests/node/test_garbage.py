@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-WALKED_MAX = 30_000
+WALKED_MAX = 31_000
 PROGRAM = """
 import gc
 from pipeline_broker.node.garbage import shorten_collections
