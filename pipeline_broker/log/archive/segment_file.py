@@ -236,7 +236,7 @@ def not_whole(name: str, position: int, expected: int | None, *, is_short: bool)
 
 def _is_large(view: memoryview, size_max: int) -> bool:
     """Whether a window holds but the beginning of one batch, that is, if its length is right."""
-    return len(view) >= HEADER_SIZE and len(view) < _NEW(BatchHeader, HEADER.unpack_from(view)).size_bytes <= size_max
+    return len(view) < _NEW(BatchHeader, HEADER.unpack_from(view)).size_bytes <= size_max
 
 
 def _read_large_batch(store: SegmentStore, name: str, view: memoryview, position: int) -> memoryview:

@@ -89,6 +89,35 @@ def test_a_frame_with_another_number_of_entries_than_it_says_refuses_the_start(m
     assert bytes(file.read(1 << 20, 0)) == before
 
 
+def test_space_that_was_filled_with_zeros_is_still_there_after_a_crash():
+    """To find it anew is what a sync takes longer for."""
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    journal.prepare_ahead()
+    write(journal, [700])
+    path = segment_path(journal.directory, 1)
+    assert files.open(path).size_bytes() == SEGMENT_BYTES
+    files.kill()
+    assert len(list(opened(files).recover())) == 1
+    assert files.open(path).size_bytes() == SEGMENT_BYTES
+
+
+def test_a_torn_tail_is_read_once_however_often_a_frame_seems_to_begin_in_it():
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    value = struct.pack("<I", MAGIC) * 1000
+    journal.sync(journal.write([JournalEntry(Owner, 0, 0, 0, (value,), len(value))]))
+    path = segment_path(journal.directory, 1)
+    files.kill()
+    files.open(path).write([b"x"], HEADER_SPACE)
+    read = []
+    files.before = lambda operation, path: read.append(path) if operation == "read" else None
+    assert list(opened(files).recover()) == []
+    assert read.count(path) < 50
+
+
 def test_a_spare_without_a_header_is_none():
     files = MemoryFileSystem()
     journal = opened(files)

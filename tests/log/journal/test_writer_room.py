@@ -13,7 +13,7 @@ from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.journal.segment import SEGMENT_SUFFIX
 from pipeline_broker.log.log_manager import LogManager
 from tests.files.memory_file_system import MemoryFileSystem
-from tests.log.journal.test_recycling import DIRECTORY, SEGMENT_BYTES, VALUE, commit, start
+from tests.log.journal.test_recycling import DIRECTORY, SEGMENT_BYTES, VALUE, commit, entry_of, start
 
 RETRY_SECONDS = 0.001
 WAIT_SECONDS = 10.0
@@ -106,6 +106,27 @@ def test_writes_that_find_no_room_wait_and_go_on_with_the_next_lsn(error, operat
     journal.close()
     _, _, found = start(files)
     assert [int(value.rstrip(b"\0")) for value in found] == list(range(12))
+
+
+@pytest.mark.parametrize("write", ["write", "write_nowait"])
+@pytest.mark.parametrize(("error", "has_archiver"), [(errno.EIO, True), (errno.EIO, False), (errno.ENOSPC, False)])
+def test_what_refuses_one_write_refuses_all_unless_it_passes_and_an_archiver_makes_room(error, has_archiver, write):
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    if has_archiver:
+        journal.wait_for_archiver(10)
+    journal.room.retry_seconds = RETRY_SECONDS
+    refused = []
+
+    def once(operation, path):
+        if operation == "write" and not refused:
+            refused.append(path)
+            raise OSError(error, os.strerror(error))
+
+    files.before = once
+    for reason in ("cannot be written", "failed earlier"):
+        with pytest.raises(JournalFailed, match=f"{reason}.*{os.strerror(error)}"):
+            getattr(journal, write)([entry_of(log, b"a")])
 
 
 def test_every_operation_of_the_journal_is_refused_once_in_turn_and_nothing_is_lost():
