@@ -1,6 +1,5 @@
 """The logs of a broker: what they hold together, and what is left of deleted ones."""
 
-import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -105,9 +104,9 @@ def test_the_archived_part_of_a_log_of_state_is_replayed_first_and_of_others_not
 def open_below(directory):
     """The files of a directory that this process has open."""
     found = []
-    for descriptor in os.listdir("/proc/self/fd"):
+    for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):  # that of the listing itself
-            found.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+            found.append(str(descriptor.readlink()))
     return sorted(name.removeprefix(f"{directory}/") for name in found if name.startswith(f"{directory}/"))
 
 

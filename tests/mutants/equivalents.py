@@ -74,6 +74,9 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/object_journal.py ObjectJournal.__init__: 0 -> 1 #2": LAST_DIGIT,
     f"{LOG}/journal/recovery.py Recovery._frames_anywhere: position < window.size_bytes -> position <= "
     "window.size_bytes": "behind the last byte nothing is found",
+    f"{LOG}/journal/recovery.py Recovery._frame: window.size_bytes - position -> window.size_bytes + position": (
+        "a frame that says it goes beyond the end is found too short when it is read"
+    ),
     f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1 #3": LAST_DIGIT,
     f"{LOG}/archive/manifest_file.py is_edit_behind: 1 -> 2 #2": "no magic begins one byte behind another",
     f"{LOG}/archive/manifest_file.py is_edit_behind: behind >= 0 -> behind > 0": "it is behind a position",

@@ -72,7 +72,8 @@ class _Window:
 
     def ensure(self, position: int, size_bytes: int) -> int:
         """Make so many bytes (fewer at the end of the file) available; returns where they start in `data`."""
-        if position < self.start or position + size_bytes > self.start + len(self.data):
+        assert position >= self.start, "a file is read forwards"
+        if position + size_bytes > self.start + len(self.data):
             self.start = position
             self.data = self.file.read(max(WINDOW_BYTES, size_bytes), position)
         return position - self.start

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.errors import JournalCorrupt
 from pipeline_broker.log.journal import recovery
-from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE, MAGIC, entry_key
+from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE, MAGIC, RUN_FRAMES_MAX, entry_key
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.journal.segment import HEADER_SPACE, SPARE_NAME, segment_path, split_position
 from pipeline_broker.records.checksum import crc32c
@@ -101,6 +101,19 @@ def test_space_that_was_filled_with_zeros_is_still_there_after_a_crash():
     files.kill()
     assert len(list(opened(files).recover())) == 1
     assert files.open(path).size_bytes() == SEGMENT_BYTES
+
+
+def test_what_a_later_frame_declares_durable_is_not_written_again():
+    """A start takes frames together, so many at most: the first of them are declared durable by the one behind."""
+    files = MemoryFileSystem()
+    journal = Journal.open(DATA, files=files, segment_bytes=1 << 20)
+    list(journal.recover())
+    write(journal, *[[90]] * RUN_FRAMES_MAX, [700])
+    files.kill()
+    written = []
+    files.write_limit = lambda size_bytes: written.append(size_bytes) or size_bytes
+    assert len(list(opened(files).recover())) == RUN_FRAMES_MAX + 1
+    assert written == [HEADER_SPACE, FRAME_HEADER_SIZE + ENTRY_OVERHEAD + 700]
 
 
 def test_a_torn_tail_is_read_once_however_often_a_frame_seems_to_begin_in_it():
