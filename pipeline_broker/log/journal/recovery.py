@@ -128,9 +128,11 @@ class Recovery:
         for number in numbers[archived:]:
             window = _Window(self._files.open(segment_path(self._directory, number)))
             identity = self._identity(window, number)
-            if kept == archived and identity is not None:
+            if identity is None:
+                break
+            if kept == archived:
                 self._begin(window, identity, number)
-            if identity is None or (kept > archived and not self._continues(window, identity)):
+            elif not self._continues(window, identity):
                 break
             self._last_first_lsn = self._next_lsn
             end = yield from self._segment_batches(window, number, identity)

@@ -11,6 +11,7 @@ import pytest
 from pipeline_broker.files.errors import DirectoryLocked
 from pipeline_broker.log.errors import JournalCorrupt, JournalFailed
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME
+from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE
 from pipeline_broker.log.journal.journal import Journal, JournalPorts
 from pipeline_broker.log.journal.segment import HEADER_SPACE, segment_path
 from pipeline_broker.log.log_manager import LogManager
@@ -379,6 +380,18 @@ def test_it_says_where_its_directory_is_and_what_room_the_disk_has(tmp_path, mon
     total_bytes, free_bytes = journal.disk_space()
     assert total_bytes > free_bytes > 0
     journal.close()
+
+
+def test_it_says_for_a_person_where_a_batch_is():
+    journal, log, _ = start("/d", MemoryFileSystem(), segment_bytes=8 << 10)
+    entries = [entry_of(log, bytes(3000)) for _ in range(2)]
+    for entry in entries:
+        journal.sync(journal.write([entry]))
+    position = HEADER_SPACE + FRAME_HEADER_SIZE + ENTRY_OVERHEAD
+    assert [journal.name_of(entry.position) for entry in entries] == [
+        ("journal segment 1", position),
+        ("journal segment 2", position),
+    ]
 
 
 def test_reads_of_many_segments_keep_few_files_open(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """A start reads what was written through a window of any size, from any LSN on, and refuses what no writer wrote."""
 
+import random
 import struct
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from pipeline_broker.log.errors import JournalCorrupt
 from pipeline_broker.log.journal import recovery
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE, MAGIC, RUN_FRAMES_MAX, entry_key
 from pipeline_broker.log.journal.journal import Journal
-from pipeline_broker.log.journal.segment import HEADER_SPACE, SPARE_NAME, segment_path, split_position
+from pipeline_broker.log.journal.segment import HEADER_SPACE, SPARE_NAME, create_segment, segment_path, split_position
 from pipeline_broker.records.checksum import crc32c
 from tests.files.memory_file_system import MemoryFileSystem
 
@@ -101,6 +102,43 @@ def test_space_that_was_filled_with_zeros_is_still_there_after_a_crash():
     files.kill()
     assert len(list(opened(files).recover())) == 1
     assert files.open(path).size_bytes() == SEGMENT_BYTES
+
+
+class PowerCut(Exception):
+    pass
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_segments_that_were_cut_off_never_come_back_nor_leave_a_gap_whenever_the_power_is_cut(seed):
+    """Of two that nothing was written to, the later one may go without the other, and not the other way round."""
+    dice, has_ended = random.Random(seed), False
+    for number in range(100):
+        files, done = MemoryFileSystem(), []
+        journal = opened(files)
+        list(journal.recover())
+        write(journal, [700])
+        for later in (2, 3):
+            create_segment(files, journal.directory, later)
+        files.kill()
+
+        def cut(operation, _path, number=number, done=done):
+            done.append(operation)
+            if len(done) > number:
+                raise PowerCut
+
+        files.before = cut
+        try:
+            list(opened(files).recover())
+            has_ended = True
+        except PowerCut:
+            pass
+        files.before = lambda *_: None
+        files.power_cut((lambda _: 0) if has_ended else (lambda most: dice.randint(0, most)))
+        if has_ended:
+            assert files.list_directory(journal.directory) == [segment_path(journal.directory, 1).name]
+            return
+        assert len(list(opened(files).recover())) == 1
+    raise AssertionError("a start has no end")
 
 
 def test_what_a_later_frame_declares_durable_is_not_written_again():

@@ -142,10 +142,14 @@ def test_a_spare_that_is_ready_is_not_made_again():
     it.done.clear()
     it.journal.prepare_ahead()
     assert it.done == []
+
+
+def test_no_spare_is_made_for_a_journal_that_is_closed():
+    it = Setting()
     it.journal.close()
     it.done.clear()
     it.journal.prepare_ahead()
-    assert it.done == [], "nor for a journal that is closed"
+    assert it.done == []
 
 
 @pytest.mark.parametrize("flush", ["always", "os"])
