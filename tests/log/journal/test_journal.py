@@ -321,8 +321,24 @@ def test_a_tail_of_garbage_is_cut(tmp_path, tail):
     assert start(tmp_path)[2] == [b"value", b"next"]
 
 
-def test_damage_in_the_last_commit_is_noticed_after_a_clean_stop(tmp_path):
-    journal, log, _ = start(tmp_path)
+@pytest.mark.parametrize("damaged", range(4))
+def test_with_flush_os_no_commit_declares_another_one_durable(damaged):
+    """So what a power cut took in the middle is a torn tail; also of what an earlier start had found."""
+    files = MemoryFileSystem()
+    values = [b"%d!" % number for number in range(4)]
+    for two in (values[:2], values[2:]):
+        journal, log, _ = start("/d", files, flush="os")
+        for value in two:
+            commit(journal, log, value)
+        files.kill()
+    file = files.open(segment_path(journal.directory, 1))
+    file.write([b"\0"], bytes(file.read(1 << 20, 0)).index(values[damaged]))
+    assert start("/d", files, flush="os")[2] == values[:damaged]
+
+
+@pytest.mark.parametrize("flush", ["always", "os"])
+def test_damage_in_the_last_commit_is_noticed_after_a_clean_stop(tmp_path, flush):
+    journal, log, _ = start(tmp_path, flush=flush)
     ticket = commit(journal, log, b"value")
     journal.close()
     flip(segment_path(journal.directory, 1), HEADER_SPACE + ticket.size_bytes - 1)

@@ -117,6 +117,43 @@ def test_a_spare_is_used_as_soon_as_there_is_one(is_empty):
     assert it.place[0] == (1 if is_empty else 2)
 
 
+def test_a_spare_is_not_asked_for_where_there_is_one():
+    it = Setting()
+    it.journal.prepare_ahead()
+    it.commit(LEAST_BYTES)
+    it.journal.prepare_ahead()
+    it.commit(2000, LEAST_BYTES, LEAST_BYTES)
+    assert (it.place[0], it.asked) == (1, [])
+
+
+@pytest.mark.parametrize("nowait", [False, True])
+def test_a_spare_is_left_to_small_commits(monkeypatch, nowait):
+    monkeypatch.setattr(tested, "LARGE_COMMIT_BYTES_MIN", 120)
+    it = Setting(1 << 16)
+    it.commit(2000)
+    it.journal.prepare_ahead()
+    assert it.commit(2000, nowait=nowait)
+    assert it.place[0] == 1
+    while it.place[0] == 1:
+        it.commit(LEAST_BYTES)
+    assert it.count > 10, "those that follow large ones are not small on average yet"
+
+
+@pytest.mark.parametrize("nowait", [False, True])
+def test_a_spare_is_left_where_the_archive_has_not_taken_over_what_is_complete(nowait):
+    it = Setting()
+    it.journal.wait_for_archiver(1)
+    it.commit(2000)
+    it.journal.seal()
+    it.commit(100)
+    it.journal.prepare_ahead()
+    assert it.commit(100, nowait=nowait)
+    assert (it.place[0], it.journal.has_spare) == (2, True)
+    it.journal.recycle(1)
+    assert it.commit(100)
+    assert (it.place[0], it.journal.has_spare) == (3, False)
+
+
 def test_a_spare_is_asked_for_again_when_an_obstacle_has_passed():
     """It met the same one."""
     it = Setting()
@@ -141,6 +178,15 @@ def test_a_spare_that_is_ready_is_not_made_again():
     it.journal.prepare_ahead()
     it.done.clear()
     it.journal.prepare_ahead()
+    assert it.done == []
+
+
+def test_a_commit_that_is_durable_can_be_waited_for_again():
+    it = Setting()
+    ticket = it.journal.write([JournalEntry(Owner, 0, 0, 0, (b"",), 0)])
+    it.journal.sync(ticket)
+    it.done.clear()
+    it.journal.sync(ticket)
     assert it.done == []
 
 

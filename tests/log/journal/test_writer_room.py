@@ -214,6 +214,28 @@ def test_a_writer_that_waits_for_an_archive_without_room_says_so_and_goes_on_wit
     assert writer.committed == 1
 
 
+def test_a_writer_that_waits_for_the_archive_is_told_that_a_sync_of_another_one_failed():
+    """Nothing is archived any more, so nobody else would tell it."""
+    files = MemoryFileSystem()
+    journal, log = serving(files)
+    journal.wait_for_archiver(1)
+    for _ in range(3):
+        commit(journal, log)
+    unsynced = journal.write([entry_of(log, VALUE)])
+    writer = Writer(journal, log, 1)
+    wait_until(lambda: journal.room._changed._waiters)
+
+    def fail(operation, _path):
+        if operation == "sync":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    files.before = fail
+    with pytest.raises(JournalFailed):
+        journal.sync(unsynced)
+    writer.join()
+    assert writer.failure.startswith("the journal failed earlier: [Errno 5]")
+
+
 def test_a_segment_that_could_not_be_begun_is_not_handed_out_as_complete():
     files = MemoryFileSystem()
     journal, log = serving(files)
