@@ -16,6 +16,7 @@ BISECTED = "where it is met exactly either half of a bisection leads there"
 ENDS = "an interval has two ends or none"
 NEXT_PASS = "what one pass leaves the next one moves: a bound of effort"
 QUICKLY = "what is not decided quickly is decided by the rules, and alike"
+ENDLESS = "a bucket is never full, whatever number says so"
 READABLE = "what has no error has a log and what can be read of it, and an error is answered before"
 
 EQUIVALENT: dict[str, str] = {
@@ -77,6 +78,20 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/journal/recovery.py Recovery._frame: window.size_bytes - position -> window.size_bytes + position": (
         "a frame that says it goes beyond the end is found too short when it is read"
     ),
+    f"{LOG}/archive/damage.py DamageRecord.mark: known.position <= damage.position -> known.position < "
+    "damage.position": "what begins at the same place is the same damage",
+    f"{LOG}/archive/object_store.py ObjectSegmentStore._begin_upload: break -> continue": (
+        "where nothing is left to take the files that follow stay as they are"
+    ),
+    f"{LOG}/journal/clean_shutdown.py read_mark: 1 -> 2": "a byte more than a mark has is too many already",
+    f"{LOG}/partition/time_search.py TimeSearch._search_from_start: index.bases[first] >= start -> "
+    "index.bases[first] > start": "a batch that begins there has what it has behind the start",
+    f"{LOG}/archive/archived_log.py ArchivedLog._aborted: aborted.last_stable_offset >= end_offset -> "
+    "aborted.last_stable_offset > end_offset": "further ones have begun behind the end: a bound of effort",
+    f"{LOG}/partition/partition_log.py PartitionLog.last_stable_offset: first_unstable >= self.high_watermark -> "
+    "first_unstable > self.high_watermark": "where they are the same either is the end",
+    f"{LOG}/archive/object_store.py ObjectSegmentStore.free_bytes: 1 -> 2": ENDLESS,
+    f"{LOG}/archive/object_store.py ObjectSegmentStore.free_bytes: 62 -> 63": ENDLESS,
     f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1 #3": LAST_DIGIT,
     f"{LOG}/archive/manifest_file.py is_edit_behind: 1 -> 2 #2": "no magic begins one byte behind another",
     f"{LOG}/archive/manifest_file.py is_edit_behind: behind >= 0 -> behind > 0": "it is behind a position",

@@ -188,7 +188,7 @@ def verified_batches(
             reason = "the checksum of the batch is wrong"
         elif leader_epoch != LEADER_EPOCH or last_delta < 0 or last_offset > segment.last_offset:
             reason = "the batch cannot be of this segment"
-        elif not is_in_place or not (follows or base_offset >= (segment.base_offset if expected is None else expected)):
+        elif not is_in_place or base_offset < (segment.base_offset if expected is None else expected):
             reason = f"the batch has offset {base_offset}"
         if reason:
             name = log_name(folder, segment.base_offset, segment.cleanings)

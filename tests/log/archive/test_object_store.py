@@ -115,6 +115,30 @@ def test_nothing_is_uploaded_and_committed_where_nothing_has_changed():
         store.sync(["t-0/none"])
 
 
+def test_a_file_that_took_the_place_of_another_one_is_committed_once():
+    objects, log = Watched(), BytesLog()
+    store = object_store(log, objects)
+    store.write(NAMES[0], [b"content"], 0)
+    store.replace(NAMES[0], NAMES[1])
+    assert len(log.commits) == 1
+    store.sync([NAMES[1]])
+    store.delete([])
+    assert len(log.commits) == 1
+    store.close()
+
+
+def test_a_deletion_that_leaves_every_object_well_used_is_one_commit():
+    objects, log = Watched(), BytesLog()
+    store = object_store(log, objects, 1 << 20)
+    for name in NAMES:
+        store.write(name, [b"content"], 0)
+    store.sync(NAMES)
+    store.delete(NAMES[:1])
+    assert len(log.commits) == 2
+    assert content(reopened(log, objects), NAMES[1]) == b"content"
+    store.close()
+
+
 def test_a_range_is_cut_where_a_file_is_written_anew_within_it():
     objects, log = Watched(), BytesLog()
     store = object_store(log, objects, 1 << 20)
