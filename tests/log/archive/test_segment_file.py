@@ -146,6 +146,18 @@ def test_without_a_recorded_state_damage_reaches_back_to_the_first_offset_that_w
     assert damage.offset == (offsets[believed - 1] + 1 if believed else 0)
 
 
+def test_a_batch_that_reaches_over_a_place_that_the_index_names_is_none():
+    """Its checksum may be right: it is not what was written."""
+    store = ChunkStore()
+    batches = [make_batch(0, value_size=5000), make_batch(1, value_size=500), make_batch(2)]
+    info, index = write_segment(store, batches), index_of(0, batches)
+    assert list(index.positions) == [len(batches[0])]
+    longer = (make_batch(0, value_size=size) for size in range(5500, 5600))
+    over = next(it for it in longer if len(it) == len(batches[0]) + len(batches[1]))
+    overwrite(store, log_name(FOLDER, 0), over + batches[2])
+    assert assert_nothing_else_is_read(store, info, batches, index).position == 0
+
+
 def test_a_segment_that_is_cut_anywhere_gives_the_batches_before_the_cut():
     store = ChunkStore()
     info = write_segment(store, SMALL)
