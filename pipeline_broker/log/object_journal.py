@@ -293,7 +293,9 @@ class ObjectJournal:
 
     def _wait_for_archive(self) -> None:
         with self._changed:
-            while self._sealed_max is not None and len(self._complete) >= self._complete_max and not self._closed:
+            while self._sealed_max is not None and len(self._complete) >= self._complete_max:
+                if self._closed or self._failure is not None:
+                    break
                 if self._archive_obstacle is not None:
                     self.room.close(self._archive_obstacle)
                 self._changed.wait()

@@ -73,6 +73,8 @@ EQUIVALENT: dict[str, str] = {
         "the system's errors have a text"
     ),
     f"{LOG}/object_journal.py ObjectJournal.__init__: 0 -> 1 #2": LAST_DIGIT,
+    f"{LOG}/object_journal.py ObjectJournal._complete_max: run.end < self._ownership.first.slot -> run.end <= "
+    "self._ownership.first.slot": "a fence lies between",
     f"{LOG}/journal/recovery.py Recovery._frames_anywhere: position < window.size_bytes -> position <= "
     "window.size_bytes": "behind the last byte nothing is found",
     f"{LOG}/journal/recovery.py Recovery._frame: window.size_bytes - position -> window.size_bytes + position": (
