@@ -424,6 +424,18 @@ def test_a_writer_that_waits_for_the_archive_is_told_that_another_broker_took_ov
     assert failures == ["the journal failed earlier: another broker took over as generation 2"]
 
 
+def test_what_a_successor_gives_back_of_its_predecessor_keeps_the_generation_that_wrote_it():
+    store = MemoryStore()
+    predecessor = Machine(store, segment_bytes=1)
+    predecessor.commit(b"1")
+    predecessor.commit(b"2")
+    successor = Machine(store, segment_bytes=1)
+    (number, end_lsn), _ = successor.journal.sealed()
+    successor.journal.recycle(number)
+    assert read_boundary(store, LOG).place == Place(predecessor.journal.generation, number + 1)
+    assert Machine(store, end_lsn).found == [b"2"]
+
+
 def test_an_archive_that_is_ahead_of_the_journal_stops_a_start():
     store = MemoryStore()
     Machine(store).commit(b"1")
