@@ -108,10 +108,8 @@ class ObjectSegmentStore:
         self._prefix = prefix
         self._object_bytes_max = object_bytes_max
         self._writing = threading.RLock()
-        self._files = {name: ObjectFile(ranges) for name, ranges in log.files.files.items()}
+        self._files: dict[str, ObjectFile] = {}
         self._folders: dict[str, dict[str, None]] = {}
-        for name in self._files:
-            self._folders.setdefault(split_name(name)[0], {})[name] = None
         self._pending_bytes = 0
         self._dirty: dict[str, None] = {}  # files that are not as they were committed
         self._uncommitted: dict[str, int] = {}  # sizes of objects that only such files may have ranges of
@@ -120,6 +118,19 @@ class ObjectSegmentStore:
         self._uploads: deque[_Upload] = deque()  # the oldest first
         self._uploaders = ThreadPoolExecutor(UPLOADS_AT_ONCE, thread_name_prefix="upload")
         self._readers = ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="merge")
+
+        self.show(log.files)
+
+    def show(self, files: FileMap) -> None:
+        """Have readers see these files; what was written and not committed is forgotten."""
+        folders: dict[str, dict[str, None]] = {}
+        for name in files.files:
+            folders.setdefault(split_name(name)[0], {})[name] = None
+        with self._writing:
+            self._files = {name: ObjectFile(ranges) for name, ranges in files.files.items()}
+            self._folders = folders
+            self._pending_bytes = 0
+            self._dirty.clear()
 
     def folders(self) -> list[str]:
         with self._writing:
