@@ -424,6 +424,28 @@ def test_a_writer_that_waits_for_the_archive_is_told_that_another_broker_took_ov
     assert failures == ["the journal failed earlier: another broker took over as generation 2"]
 
 
+@pytest.mark.parametrize("end", [ObjectJournal.close, ObjectJournal.wait_for_nobody])
+def test_a_writer_that_waits_for_the_archive_is_told_that_nobody_archives_any_more(end):
+    machine = Machine(MemoryStore(), segment_bytes=1)
+    machine.journal.wait_for_archiver(1)
+    machine.commit(b"1")
+    failures = []
+
+    def write():
+        try:
+            machine.write(b"2")
+        except JournalFailed as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    while not machine.journal._changed._waiters:
+        thread.join(0.01)
+    end(machine.journal)
+    thread.join(SECONDS_MAX)
+    assert len(failures) == 1
+
+
 def test_what_a_successor_gives_back_of_its_predecessor_keeps_the_generation_that_wrote_it():
     store = MemoryStore()
     predecessor = Machine(store, segment_bytes=1)

@@ -16,6 +16,7 @@ BISECTED = "where it is met exactly either half of a bisection leads there"
 ENDS = "an interval has two ends or none"
 NEXT_PASS = "what one pass leaves the next one moves: a bound of effort"
 QUICKLY = "what is not decided quickly is decided by the rules, and alike"
+FOUND = "what lies behind the start is found in the first place: the second is asked in vain"
 ENDLESS = "a bucket is never full, whatever number says so"
 READABLE = "what has no error has a log and what can be read of it, and an error is answered before"
 
@@ -86,6 +87,10 @@ EQUIVALENT: dict[str, str] = {
         "where nothing is left to take the files that follow stay as they are"
     ),
     f"{LOG}/journal/clean_shutdown.py read_mark: 1 -> 2": "a byte more than a mark has is too many already",
+    f"{LOG}/partition/time_search.py TimeSearch._search_from_start: without index.bases[first] >= start in number is "
+    "None or number > first or index.bases[first] >= start": FOUND,
+    f"{LOG}/partition/time_search.py TimeSearch._search_from_start: without number > first in number is None or "
+    "number > first or index.bases[first] >= start": FOUND,
     f"{LOG}/partition/time_search.py TimeSearch._search_from_start: index.bases[first] >= start -> "
     "index.bases[first] > start": "a batch that begins there has what it has behind the start",
     f"{LOG}/archive/archived_log.py ArchivedLog._aborted: aborted.last_stable_offset >= end_offset -> "
@@ -97,6 +102,9 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/archive/segment_reader.py _Sequences.is_continued: 0 -> 1": "either says that nothing ended there",
     f"{LOG}/archive/segment_reader.py _Wanted.stop: 0 -> 1": "no batch fits into a byte",
     f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1": "it is set by the snapshot of the takeover",
+    f"{LOG}/archive/index_cache.py IndexCache._from_files: known.size_bytes >= segment.size_bytes -> known.size_bytes "
+    "> segment.size_bytes": "grown by nothing it is the same",
+    f"{LOG}/journal/recovery.py Recovery._refuse_damage: 0 -> 1": "what is kept declares nothing that is missing",
     f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1 #3": LAST_DIGIT,
     f"{LOG}/archive/manifest_file.py is_edit_behind: 1 -> 2 #2": "no magic begins one byte behind another",
     f"{LOG}/archive/manifest_file.py is_edit_behind: behind >= 0 -> behind > 0": "it is behind a position",

@@ -105,7 +105,14 @@ def assert_nothing_else_is_read(store, info, batches, index):
 
 
 SMALL = [make_batch(0, (5,), 3), make_batch(1, (7, 6, 9), 0), make_batch(4, (8,), 10, compression=3)]
-WITH_GAPS = [make_batch(2, (5,), 3), make_batch(30, (7, 6, 9), 0), make_batch(60, (8,), 10), make_batch(61, (8,), 10)]
+WITH_GAPS = [
+    make_batch(2, (5,), 3),
+    make_batch(30, (7, 6, 9), 0),
+    make_batch(33, (8,), 10),
+    make_batch(100, (8,), 10),
+    make_batch(101, (8,), 10),
+]
+"""Behind some gaps lies a batch that follows, and has offsets above that nobody has."""
 
 
 @pytest.mark.parametrize("batches", [SMALL, WITH_GAPS], ids=["without gaps", "with gaps"])
