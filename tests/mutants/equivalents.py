@@ -83,6 +83,12 @@ EQUIVALENT: dict[str, str] = {
     ),
     f"{LOG}/archive/damage.py DamageRecord.mark: known.position <= damage.position -> known.position < "
     "damage.position": "what begins at the same place is the same damage",
+    f"{LOG}/archive/object_store.py ObjectSegmentStore._begin_upload: self._objects_made += 1 -> self._objects_made -= "
+    "1": "a name is drawn: the number in it is for who reads a listing",
+    f"{LOG}/archive/segment_file.py verified_batches: without end > end_max in magic != MAGIC or length < "
+    "_BATCH_LENGTH_MIN or end > end_max or (position + end > named_position)": (
+        "a batch that goes beyond the end is not whole there, which is the same damage"
+    ),
     f"{LOG}/archive/object_store.py ObjectSegmentStore._begin_upload: break -> continue": (
         "where nothing is left to take the files that follow stay as they are"
     ),

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline_broker.files.errors import SyncError, is_passing
 from pipeline_broker.log.errors import JournalFailed
-from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.journal.journal import Journal, JournalPorts
 from pipeline_broker.log.journal.segment import SEGMENT_SUFFIX
 from pipeline_broker.log.log_manager import LogManager
 from tests.files.memory_file_system import MemoryFileSystem
@@ -194,6 +194,15 @@ def test_the_end_of_the_broker_ends_the_waiting(end):
         writer.join()
     assert writer.committed == 0
     assert "No space left on device" in writer.failure or writer.failure == "the journal is closed"
+
+
+def test_who_makes_room_is_told_that_nobody_waits_for_it_any_more():
+    told = []
+    journal, *_ = start(MemoryFileSystem(), ports=JournalPorts(nobody_waits=lambda: told.append(None)))
+    journal.wait_for_archiver(1)
+    assert told == []
+    journal.wait_for_nobody()
+    assert told == [None]
 
 
 def test_a_writer_that_waits_for_an_archive_without_room_says_so_and_goes_on_with_it():
