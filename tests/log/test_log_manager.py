@@ -49,6 +49,11 @@ def test_totals_are_of_each_topic_and_deleted_ones_are_counted_together():
     assert manager.totals() == {("", b""): LogTotals(10, sum(size_bytes) + other, 4, 0)}
 
 
+def test_all_topics_are_known_until_somebody_could_not_take_a_record_over():
+    _, manager = made()
+    assert manager.knows_all_topics
+
+
 def test_a_topic_grows_and_goes_with_all_its_partitions():
     _, manager = made()
     first, second = manager.partitions("one")

@@ -89,6 +89,12 @@ EQUIVALENT: dict[str, str] = {
     "_BATCH_LENGTH_MIN or end > end_max or (position + end > named_position)": (
         "a batch that goes beyond the end is not whole there, which is the same damage"
     ),
+    f"{LOG}/object_journal.py ObjectJournal.recycle: self._recovered.pop(slot, None) -> pass": (
+        "who asks for what is archived is refused before: it takes memory only"
+    ),
+    f"{LOG}/partition/offset_index.py OffsetIndex.drop_before: dropped > self.own_timestamps[0] -> dropped >= "
+    "self.own_timestamps[0]": "made anew they are the same",
+    f"{LOG}/archive/object_archive.py open_object_archive: name < own -> name <= own": "no object has the bare prefix",
     f"{LOG}/archive/object_store.py ObjectSegmentStore._begin_upload: break -> continue": (
         "where nothing is left to take the files that follow stay as they are"
     ),

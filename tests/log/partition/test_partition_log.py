@@ -341,6 +341,11 @@ class TestIdempotence:
             self.send(it, 1)
         self.send(it, 0)
 
+    def test_a_refused_batch_without_a_sequence_holds_nothing_back(self):
+        it = Setting()
+        it.log.refuse(batch_of(1, producer_id=0, producer_epoch=0, base_sequence=-1))
+        self.send(it, 5)
+
     @pytest.mark.parametrize("size", range(0, 70, 3))
     def test_a_cut_off_batch_is_refused_cleanly(self, size):
         it = Setting()
