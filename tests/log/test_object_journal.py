@@ -446,27 +446,6 @@ def test_a_writer_that_waits_for_the_archive_is_told_that_nobody_archives_any_mo
     assert len(failures) == 1
 
 
-def test_what_was_given_back_is_deleted_once():
-    class Noting(MemoryStore):
-        def __init__(self):
-            super().__init__()
-            self.deleted = []
-
-        def delete(self, names):
-            self.deleted += names
-            super().delete(names)
-
-    store = Noting()
-    machine = Machine(store, segment_bytes=1)
-    for value in (b"1", b"2", b"3"):
-        machine.commit(value)
-    numbers = [number for number, _ in machine.journal.sealed()]
-    for number in numbers:
-        machine.journal.recycle(number)
-    written = [slot_name(LOG, Place(1, number)) for number in numbers]
-    assert [name for name in store.deleted if name in written] == written
-
-
 def test_what_a_successor_gives_back_of_its_predecessor_keeps_the_generation_that_wrote_it():
     store = MemoryStore()
     predecessor = Machine(store, segment_bytes=1)

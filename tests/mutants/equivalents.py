@@ -17,6 +17,7 @@ ENDS = "an interval has two ends or none"
 NEXT_PASS = "what one pass leaves the next one moves: a bound of effort"
 QUICKLY = "what is not decided quickly is decided by the rules, and alike"
 FOUND = "what lies behind the start is found in the first place: the second is asked in vain"
+FREED = "what was deleted is not found again: where to look first is a bound of effort"
 ENDLESS = "a bucket is never full, whatever number says so"
 READABLE = "what has no error has a log and what can be read of it, and an error is answered before"
 
@@ -89,6 +90,8 @@ EQUIVALENT: dict[str, str] = {
     "_BATCH_LENGTH_MIN or end > end_max or (position + end > named_position)": (
         "a batch that goes beyond the end is not whole there, which is the same damage"
     ),
+    f"{LOG}/object_journal.py ObjectJournal.recycle: self._freed_to = boundary.place -> pass": FREED,
+    f"{LOG}/archive/archive_log.py ArchiveLog._free: self._freed_to = boundary.place -> pass": FREED,
     f"{LOG}/object_journal.py ObjectJournal.recycle: self._recovered.pop(slot, None) -> pass": (
         "who asks for what is archived is refused before: it takes memory only"
     ),
