@@ -11,7 +11,6 @@ import pytest
 from pipeline_broker.files.errors import DirectoryLocked
 from pipeline_broker.log.errors import JournalCorrupt, JournalFailed
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME
-from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE
 from pipeline_broker.log.journal.journal import Journal, JournalPorts
 from pipeline_broker.log.journal.segment import HEADER_SPACE, segment_path
 from pipeline_broker.log.log_manager import LogManager
@@ -321,21 +320,6 @@ def test_a_tail_of_garbage_is_cut(tmp_path, tail):
     assert start(tmp_path)[2] == [b"value", b"next"]
 
 
-@pytest.mark.parametrize("damaged", range(4))
-def test_with_flush_os_no_commit_declares_another_one_durable(damaged):
-    """So what a power cut took in the middle is a torn tail; also of what an earlier start had found."""
-    files = MemoryFileSystem()
-    values = [b"%d!" % number for number in range(4)]
-    for two in (values[:2], values[2:]):
-        journal, log, _ = start("/d", files, flush="os")
-        for value in two:
-            commit(journal, log, value)
-        files.kill()
-    file = files.open(segment_path(journal.directory, 1))
-    file.write([b"\0"], bytes(file.read(1 << 20, 0)).index(values[damaged]))
-    assert start("/d", files, flush="os")[2] == values[:damaged]
-
-
 @pytest.mark.parametrize("flush", ["always", "os"])
 def test_damage_in_the_last_commit_is_noticed_after_a_clean_stop(tmp_path, flush):
     journal, log, _ = start(tmp_path, flush=flush)
@@ -396,18 +380,6 @@ def test_it_says_where_its_directory_is_and_what_room_the_disk_has(tmp_path, mon
     total_bytes, free_bytes = journal.disk_space()
     assert total_bytes > free_bytes > 0
     journal.close()
-
-
-def test_it_says_for_a_person_where_a_batch_is():
-    journal, log, _ = start("/d", MemoryFileSystem(), segment_bytes=8 << 10)
-    entries = [entry_of(log, bytes(3000)) for _ in range(2)]
-    for entry in entries:
-        journal.sync(journal.write([entry]))
-    position = HEADER_SPACE + FRAME_HEADER_SIZE + ENTRY_OVERHEAD
-    assert [journal.name_of(entry.position) for entry in entries] == [
-        ("journal segment 1", position),
-        ("journal segment 2", position),
-    ]
 
 
 def test_reads_of_many_segments_keep_few_files_open(tmp_path, monkeypatch):

@@ -6,10 +6,12 @@ import pytest
 
 from pipeline_broker.log.errors import RecycledError
 from pipeline_broker.log.journal import journal_files as tested
+from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE
 from pipeline_broker.log.journal.journal_files import JournalFiles
-from pipeline_broker.log.journal.segment import create_segment, global_position
+from pipeline_broker.log.journal.segment import HEADER_SPACE, create_segment, global_position
 from tests.compiled import IS_COMPILED
 from tests.files.memory_file_system import MemoryFileSystem
+from tests.log.journal.test_recycling import commit, start
 
 DIRECTORY = Path("/d/journal")
 
@@ -51,3 +53,28 @@ def test_a_read_beyond_the_end_of_a_file_is_an_error_that_says_how_far_it_goes(f
     readable = JournalFiles(files, DIRECTORY)
     with pytest.raises(OSError, match=f"{1:020d}.segment ends before 5010"):
         readable.read(global_position(1, 5000), 10)
+
+
+def test_what_was_recycled_before_a_restart_is_gone_after_it():
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    entries = [commit(journal, log) for _ in range(5)]
+    (number, end_lsn), *others = journal.sealed()
+    journal.recycle(number)
+    journal.close()
+
+    journal, _, found = start(files, archived_lsn=end_lsn)
+    assert (len(found), journal.segment_count, journal.sealed()) == (5 - end_lsn, 2, others)
+    with pytest.raises(RecycledError):
+        journal.read(entries[end_lsn - 1].position, entries[end_lsn - 1].size_bytes)
+    assert len(journal.read(entries[end_lsn].position, entries[end_lsn].size_bytes)) == entries[end_lsn].size_bytes
+
+
+def test_it_says_for_a_person_where_a_batch_is():
+    journal, log, _ = start(MemoryFileSystem())
+    entries = [commit(journal, log, bytes(6000)) for _ in range(2)]
+    position = HEADER_SPACE + FRAME_HEADER_SIZE + ENTRY_OVERHEAD
+    assert [journal.name_of(entry.position) for entry in entries] == [
+        ("journal segment 1", position),
+        ("journal segment 2", position),
+    ]

@@ -16,6 +16,7 @@ from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.journal.segment import HEADER_SPACE, SPARE_NAME, create_segment, segment_path, split_position
 from pipeline_broker.records.checksum import crc32c
 from tests.files.memory_file_system import MemoryFileSystem
+from tests.log.journal.test_journal import commit, start
 
 DATA = Path("/d")
 SEGMENT_BYTES = 9000
@@ -102,6 +103,21 @@ def test_space_that_was_filled_with_zeros_is_still_there_after_a_crash():
     files.kill()
     assert len(list(opened(files).recover())) == 1
     assert files.open(path).size_bytes() == SEGMENT_BYTES
+
+
+@pytest.mark.parametrize("damaged", range(4))
+def test_with_flush_os_no_commit_declares_another_one_durable(damaged):
+    """So what a power cut took in the middle is a torn tail; also of what an earlier start had found."""
+    files = MemoryFileSystem()
+    values = [b"%d!" % number for number in range(4)]
+    for two in (values[:2], values[2:]):
+        journal, log, _ = start("/d", files, flush="os")
+        for value in two:
+            commit(journal, log, value)
+        files.kill()
+    file = files.open(segment_path(journal.directory, 1))
+    file.write([b"\0"], bytes(file.read(1 << 20, 0)).index(values[damaged]))
+    assert start("/d", files, flush="os")[2] == values[:damaged]
 
 
 class PowerCut(Exception):

@@ -155,32 +155,6 @@ def test_complete_segments_are_known_after_a_restart():
     assert journal.sealed() == sealed
 
 
-def test_what_was_recycled_before_a_restart_is_gone_after_it():
-    files = MemoryFileSystem()
-    journal, log, _ = start(files)
-    entries = [commit(journal, log) for _ in range(5)]
-    (number, end_lsn), *others = journal.sealed()
-    journal.recycle(number)
-    journal.close()
-
-    journal, _, found = start(files, archived_lsn=end_lsn)
-    assert (len(found), journal.segment_count, journal.sealed()) == (5 - end_lsn, 2, others)
-    with pytest.raises(RecycledError):
-        journal.read(entries[end_lsn - 1].position, entries[end_lsn - 1].size_bytes)
-    assert len(journal.read(entries[end_lsn].position, entries[end_lsn].size_bytes)) == entries[end_lsn].size_bytes
-
-
-def test_what_is_given_up_when_the_journal_is_closed_becomes_no_spare_of_who_has_the_directory_by_then():
-    files = MemoryFileSystem()
-    journal, log, _ = start(files)
-    commit(journal, log)
-    journal.seal()
-    journal.close()
-    journal.recycle(1)
-    names = files.list_directory(DIRECTORY / "journal")
-    assert names == [segment_path(DIRECTORY, 2).name]
-
-
 def test_the_space_of_a_segment_is_used_again_without_being_zeroed():
     files = MemoryFileSystem()
     journal, log, _ = start(files)

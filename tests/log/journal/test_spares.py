@@ -10,7 +10,7 @@ from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.journal import journal as tested
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE, entry_key
 from pipeline_broker.log.journal.journal import Journal, JournalPorts
-from pipeline_broker.log.journal.segment import HEADER_SPACE
+from pipeline_broker.log.journal.segment import HEADER_SPACE, segment_path
 from tests.files.memory_file_system import MemoryFileSystem
 
 SEGMENT_BYTES = 2 * (HEADER_SPACE + 2000)
@@ -196,6 +196,15 @@ def test_no_spare_is_made_for_a_journal_that_is_closed():
     it.done.clear()
     it.journal.prepare_ahead()
     assert it.done == []
+
+
+def test_what_is_given_up_when_the_journal_is_closed_becomes_no_spare_of_who_has_the_directory_by_then():
+    it = Setting()
+    it.commit(100)
+    it.journal.seal()
+    it.journal.close()
+    it.journal.recycle(1)
+    assert it.files.list_directory(it.journal.directory) == [segment_path(it.journal.directory, 2).name]
 
 
 @pytest.mark.parametrize("flush", ["always", "os"])
