@@ -165,6 +165,7 @@ EQUIVALENT: dict[str, str] = {
     f"{STATE}/log_starts.py LogStarts.raise_to: 0 -> 1": "an offset that is not 0 yet rises to 1 at least",
     f"{STATE}/share_partitions/runs.py Runs.join: 1 -> 2": WIDER,
     f"{STATE}/share_partitions/runs.py Runs.join: 1 -> 2 #2": WIDER,
+    f"{SESSIONS}_evict: break -> continue": "where there is enough room nobody else gives way",
     f"{SESSIONS}_evict: 1 -> 2": "what needs a slot needs one",
     f"{STATE}/groups/classic/classic_group.py ClassicGroup._find_topics: self.topics = None -> pass": (
         "members are of another type only after the group was empty, and had no topics then"

@@ -361,5 +361,5 @@ def test_the_simple_assignor_is_fair(subscriptions, a_count, b_count, data):
 
 
 def test_who_got_more_of_one_topic_gets_less_of_the_next():
-    target = assign(dict.fromkeys((A, B), ["x", "y"]), dict.fromkeys((A, B), range(3)), {})
+    target = assign({topic: ["x", "y"] for topic in (A, B)}, dict.fromkeys((A, B), range(3)), {})
     assert {name: sum(map(len, topics.values())) for name, topics in target.items()} == {"x": 3, "y": 3}
