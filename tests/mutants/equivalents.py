@@ -203,6 +203,9 @@ EQUIVALENT: dict[str, str] = {
     "None": ENDS,
     "spark_analysis/interval.py ratio_interval: without found.high is None in found.low is None or found.high is "
     "None": ENDS,
+    "spark_analysis/capacity.py _solve: min(solved) < 0 -> min(solved) <= 0": (
+        "where a part is nothing the model without it says the same"
+    ),
     "spark_analysis/breakdown.py beyond_chance: without difference.low is not None in difference.low is not None "
     "and difference.high is not None and (not difference.low <= 0 <= differenc...": ENDS,
     "spark_analysis/breakdown.py beyond_chance: without difference.high is not None in difference.low is not "

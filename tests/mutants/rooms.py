@@ -81,7 +81,7 @@ ROOMS = {
             "spark_analysis",
             tuple(f"spark_analysis/{name}.py" for name in DECIDING),
             tuple(f"tests/spark_analysis/test_{name}.py" for name in DECIDING),
-            0.87,
+            0.94,
         ),
     )
 }
