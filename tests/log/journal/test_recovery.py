@@ -170,6 +170,21 @@ def test_what_a_later_frame_declares_durable_is_not_written_again():
     assert written == [HEADER_SPACE, FRAME_HEADER_SIZE + ENTRY_OVERHEAD + 700]
 
 
+@pytest.mark.parametrize("inside", range(6))
+def test_a_frame_that_begins_across_the_end_of_a_window_says_too_what_was_durable(monkeypatch, inside):
+    """So many of its bytes are in the first window that is read behind the damage."""
+    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    write(journal, [HEADER_SPACE - inside - FRAME_HEADER_SIZE - ENTRY_OVERHEAD], [1])
+    path = segment_path(journal.directory, 1)
+    files.kill()
+    files.open(path).write([b"x"], HEADER_SPACE)
+    with pytest.raises(JournalCorrupt, match="records 0 to 0 were durable"):
+        list(opened(files).recover())
+
+
 def test_a_torn_tail_is_read_once_however_often_a_frame_seems_to_begin_in_it():
     files = MemoryFileSystem()
     journal = opened(files)
