@@ -185,6 +185,25 @@ def test_a_frame_that_begins_across_the_end_of_a_window_says_too_what_was_durabl
         list(opened(files).recover())
 
 
+@pytest.mark.parametrize("more", [b"", b"x"])
+def test_a_header_that_is_torn_is_that_of_a_segment_that_was_never_used_unless_something_lies_behind_it(more):
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    write(journal, [700])
+    create_segment(files, journal.directory, 2)
+    path = segment_path(journal.directory, 2)
+    files.kill()
+    files.open(path).write([b"x"], 0)
+    files.open(path).write([more], HEADER_SPACE)
+    if more:
+        with pytest.raises(JournalCorrupt, match=f"the header of .*{path.name} is damaged"):
+            list(opened(files).recover())
+    else:
+        assert len(list(opened(files).recover())) == 1
+        assert path.name not in files.list_directory(journal.directory)
+
+
 def test_a_torn_tail_is_read_once_however_often_a_frame_seems_to_begin_in_it():
     files = MemoryFileSystem()
     journal = opened(files)
