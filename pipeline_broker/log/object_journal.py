@@ -293,7 +293,9 @@ class ObjectJournal:
 
     def _wait_for_archive(self) -> None:
         with self._changed:
-            while self._sealed_max is not None and len(self._complete) >= self._complete_max and not self._closed:
+            while self._sealed_max is not None and len(self._complete) >= self._complete_max:
+                if self._closed or self._failure is not None:
+                    break
                 if self._archive_obstacle is not None:
                     self.room.close(self._archive_obstacle)
                 self._changed.wait()
@@ -310,20 +312,24 @@ class ObjectJournal:
     # Reading
 
     def read_cached(self, place: int, size_bytes: int) -> Buffer | None:
-        return self._cache.read(self._base + (place >> POSITION_BITS), place & ((1 << POSITION_BITS) - 1), size_bytes)
+        return self._cache.read(*self._split(place), size_bytes)
 
     def read(self, place: int, size_bytes: int) -> Buffer:
-        at = self._place_of(place)
+        slot, position = self._split(place)
+        at = self._readable_place(slot)
         try:
-            return self._reader.range(at, place & ((1 << POSITION_BITS) - 1), size_bytes)
+            return self._reader.range(at, position, size_bytes)
         except BrokenLogError as error:
-            self._place_of(place)  # it may have been recycled meanwhile
+            self._readable_place(slot)  # it may have been recycled meanwhile
             raise OSError(str(error)) from None
         except ObjectStoreError as error:
             raise Obstacle(f"the object store does not answer: {error}") from error
 
-    def _place_of(self, place: int) -> Place:
-        slot = self._base + (place >> POSITION_BITS)
+    def _split(self, place: int) -> tuple[int, int]:
+        """The slot of a place, and the position in its object."""
+        return self._base + (place >> POSITION_BITS), place & ((1 << POSITION_BITS) - 1)
+
+    def _readable_place(self, slot: int) -> Place:
         if slot < self._readable_from:
             raise RecycledError(f"slot {slot} of {self._log} is archived")
         return self._slot_place(slot)
@@ -332,8 +338,8 @@ class ObjectJournal:
         return Place(self._recovered.get(slot, self.generation), slot)
 
     def name_of(self, place: int) -> tuple[str, int]:
-        at = self._slot_place(self._base + (place >> POSITION_BITS))
-        return f"object {slot_name(self._log, at)}", place & ((1 << POSITION_BITS) - 1)
+        slot, position = self._split(place)
+        return f"object {slot_name(self._log, self._slot_place(slot))}", position
 
     # What is complete goes to the archive, and its space comes back
 

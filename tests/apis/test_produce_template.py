@@ -3,7 +3,9 @@
 import pytest
 
 from pipeline_broker.apis import produce_template
+from pipeline_broker.apis.produce_template import FLEXIBLE_FROM, ZSTD_FROM
 from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.records.compression import Compression
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
@@ -145,3 +147,35 @@ def test_the_request_says_with_which_acks_it_was_answered(desk):
         request = Request(desk.connection, 1, frame_of(request_of(desk, batch_of(1), acks=acks), 9), 0)
         desk.dispatcher.handle(request)
         assert request.acks == acks
+
+
+def test_a_batch_of_more_than_a_length_of_one_byte_goes_the_short_way_from_its_first_version_on(desk, ways):
+    for version in (FLEXIBLE_FROM - 1, FLEXIBLE_FROM):
+        ways["short"] = 0
+        for _ in range(2):
+            result_of(desk, frame_of(request_of(desk, batch_of(500)), version))
+        assert ways["short"] == 1
+
+
+@pytest.mark.parametrize(("version", "short"), [(ZSTD_FROM - 1, 0), (ZSTD_FROM, 1)])
+def test_zstandard_goes_the_short_way_from_the_version_on_that_has_it(desk, ways, version, short):
+    result_of(desk, frame_of(request_of(desk, batch_of(50)), version))
+    batch = build_batch([NewRecord(b"x" * 50, None, 0)], compression=Compression.ZSTD)
+    result_of(desk, frame_of(request_of(desk, batch), version))
+    assert ways["short"] == short
+
+
+def test_a_duplicate_that_went_the_short_way_is_counted_once(desk, ways):
+    batch = build_batch([NewRecord(b"x")], producer_id=7, producer_epoch=0, base_sequence=0)
+    answers = {result_of(desk, frame_of(request_of(desk, batch), 9)) for _ in range(3)}
+    assert (len(answers), ways["short"]) == (1, 2)
+    assert desk.broker.logs.partitions("t")[0].duplicates == 2
+
+
+@pytest.mark.parametrize("version", [FLEXIBLE_FROM - 1, FLEXIBLE_FROM])
+def test_a_frame_that_ends_within_the_length_of_its_records_is_what_it_is_the_general_way(desk, version):
+    frame = frame_of(request_of(desk, batch_of(500)), version)
+    ends = range(len(frame) - len(batch_of(500)) - 8, len(frame) - len(batch_of(500)))
+    outcomes = [outcome_of(desk, frame[:end]) for end in ends]
+    result_of(desk, frame)
+    assert [outcome_of(desk, frame[:end]) for end in ends] == outcomes

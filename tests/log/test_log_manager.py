@@ -1,7 +1,9 @@
 """The logs of a broker: what they hold together, and what is left of deleted ones."""
 
+from contextlib import suppress
 from pathlib import Path
 
+from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager, LogTotals
@@ -47,6 +49,11 @@ def test_totals_are_of_each_topic_and_deleted_ones_are_counted_together():
     assert manager.totals()["", b""] == one, "what was given is the caller's"
     manager.delete("two")
     assert manager.totals() == {("", b""): LogTotals(10, sum(size_bytes) + other, 4, 0)}
+
+
+def test_all_topics_are_known_until_somebody_could_not_take_a_record_over():
+    _, manager = made()
+    assert manager.knows_all_topics
 
 
 def test_a_topic_grows_and_goes_with_all_its_partitions():
@@ -139,3 +146,25 @@ def test_the_archived_part_of_a_log_of_state_is_replayed_first_and_of_others_not
         )
         assert found == expected
         again.close()
+
+
+def open_below(directory):
+    """The files of a directory that this process has open."""
+    found = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # that of the listing itself
+            found.append(str(descriptor.readlink()))
+    return sorted(name.removeprefix(f"{directory}/") for name in found if name.startswith(f"{directory}/"))
+
+
+def test_logs_that_are_closed_leave_no_file_of_the_data_directory_open(tmp_path):
+    bench = Bench(SystemFileSystem(), directory=tmp_path)
+    bench.produce(5)
+    archive_all(bench.journal, bench.logs, NOW_MS)
+    bench.archive.store.write("topic-0/half.log", [b"x"], 0)
+    bench.archive.cleaning_store.write("topic-0/half.index", [b"x"], 0)
+    assert bench.values() == [0, 1, 2, 3, 4]
+    folders = {name.split("/")[0] for name in open_below(tmp_path)}
+    assert {"archive", "journal"} <= folders
+    bench.logs.close()
+    assert open_below(tmp_path) == []

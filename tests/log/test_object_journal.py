@@ -399,6 +399,65 @@ def test_a_writer_waits_while_too_much_waits_for_the_archive():
     assert machine.manager.find("topic", 0).high_watermark == 3
 
 
+def test_a_writer_that_waits_for_the_archive_is_told_that_another_broker_took_over():
+    """Nothing is archived any more, so nobody else would tell it."""
+    store = MemoryStore()
+    machine = Machine(store, segment_bytes=1)
+    machine.journal.wait_for_archiver(2)
+    machine.commit(b"1")
+    under_way, failures = machine.write(b"2"), []
+
+    def write():
+        try:
+            machine.write(b"3")
+        except JournalFailed as error:
+            failures.append(str(error))
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    while not machine.journal._changed._waiters:
+        thread.join(0.01)
+    Machine(store)
+    with pytest.raises(JournalFailed):
+        machine.sync(under_way)
+    thread.join(SECONDS_MAX)
+    assert failures == ["the journal failed earlier: another broker took over as generation 2"]
+
+
+@pytest.mark.parametrize("end", [ObjectJournal.close, ObjectJournal.wait_for_nobody])
+def test_a_writer_that_waits_for_the_archive_is_told_that_nobody_archives_any_more(end):
+    machine = Machine(MemoryStore(), segment_bytes=1)
+    machine.journal.wait_for_archiver(1)
+    machine.commit(b"1")
+    failures = []
+
+    def write():
+        try:
+            machine.write(b"2")
+        except JournalFailed as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    while not machine.journal._changed._waiters:
+        thread.join(0.01)
+    end(machine.journal)
+    thread.join(SECONDS_MAX)
+    assert len(failures) == 1
+
+
+def test_what_a_successor_gives_back_of_its_predecessor_keeps_the_generation_that_wrote_it():
+    store = MemoryStore()
+    predecessor = Machine(store, segment_bytes=1)
+    predecessor.commit(b"1")
+    predecessor.commit(b"2")
+    successor = Machine(store, segment_bytes=1)
+    (number, end_lsn), _ = successor.journal.sealed()
+    successor.journal.recycle(number)
+    assert read_boundary(store, LOG).place == Place(predecessor.journal.generation, number + 1)
+    assert Machine(store, end_lsn).found == [b"2"]
+
+
 def test_an_archive_that_is_ahead_of_the_journal_stops_a_start():
     store = MemoryStore()
     Machine(store).commit(b"1")

@@ -16,6 +16,9 @@ BISECTED = "where it is met exactly either half of a bisection leads there"
 ENDS = "an interval has two ends or none"
 NEXT_PASS = "what one pass leaves the next one moves: a bound of effort"
 QUICKLY = "what is not decided quickly is decided by the rules, and alike"
+FOUND = "what lies behind the start is found in the first place: the second is asked in vain"
+FREED = "what was deleted is not found again: where to look first is a bound of effort"
+ENDLESS = "a bucket is never full, whatever number says so"
 READABLE = "what has no error has a log and what can be read of it, and an error is answered before"
 
 EQUIVALENT: dict[str, str] = {
@@ -40,6 +43,12 @@ EQUIVALENT: dict[str, str] = {
     f"{FETCH} _Fetch.__init__: False -> True": "what was not interrupted reads the same once more",
     f"{FETCH} _Fetch._read_partition: 0 -> 1": "no batch fits into a byte",
     f"{FETCH} _Fetch._answer: len(reads) <= ANSWERED_IN_A_TURN -> len(reads) < ANSWERED_IN_A_TURN": "a bound of effort",
+    "pipeline_broker/apis/data/produce.py _answer: len(batches) <= ANSWERED_IN_A_TURN -> len(batches) < "
+    "ANSWERED_IN_A_TURN": "a bound of effort",
+    "pipeline_broker/apis/produce_template.py ProduceTemplates.remember: without _records(frame, prefix_end, version) "
+    "!= data.records in prefix_end < FIXED_BYTES or _records(frame, prefix_end, version) != data.records": (
+        "what is remembered of another shape fits no request: its records are looked at again"
+    ),
     f"{SECURITY}/signed_tokens.py _algorithms_of: return frozenset() -> return None": "neither has an algorithm",
     f"{SECURITY}/certificates.py _elements: position + count -> position - count": BEYOND,
     f"{SECURITY}/certificates.py _elements: without position + count > end in not 0 < count <= 4 or "
@@ -72,8 +81,51 @@ EQUIVALENT: dict[str, str] = {
         "the system's errors have a text"
     ),
     f"{LOG}/object_journal.py ObjectJournal.__init__: 0 -> 1 #2": LAST_DIGIT,
+    f"{LOG}/object_journal.py ObjectJournal._complete_max: run.end < self._ownership.first.slot -> run.end <= "
+    "self._ownership.first.slot": "a fence lies between",
     f"{LOG}/journal/recovery.py Recovery._frames_anywhere: position < window.size_bytes -> position <= "
     "window.size_bytes": "behind the last byte nothing is found",
+    f"{LOG}/journal/recovery.py Recovery._frame: window.size_bytes - position -> window.size_bytes + position": (
+        "a frame that says it goes beyond the end is found too short when it is read"
+    ),
+    f"{LOG}/archive/damage.py DamageRecord.mark: known.position <= damage.position -> known.position < "
+    "damage.position": "what begins at the same place is the same damage",
+    f"{LOG}/archive/object_store.py ObjectSegmentStore._begin_upload: self._objects_made += 1 -> self._objects_made -= "
+    "1": "a name is drawn: the number in it is for who reads a listing",
+    f"{LOG}/archive/segment_file.py verified_batches: without end > end_max in magic != MAGIC or length < "
+    "_BATCH_LENGTH_MIN or end > end_max or (position + end > named_position)": (
+        "a batch that goes beyond the end is not whole there, which is the same damage"
+    ),
+    f"{LOG}/object_journal.py ObjectJournal.recycle: self._freed_to = boundary.place -> pass": FREED,
+    f"{LOG}/archive/archive_log.py ArchiveLog._free: self._freed_to = boundary.place -> pass": FREED,
+    f"{LOG}/object_journal.py ObjectJournal.recycle: self._recovered.pop(slot, None) -> pass": (
+        "who asks for what is archived is refused before: it takes memory only"
+    ),
+    f"{LOG}/partition/offset_index.py OffsetIndex.drop_before: dropped > self.own_timestamps[0] -> dropped >= "
+    "self.own_timestamps[0]": "made anew they are the same",
+    f"{LOG}/archive/object_archive.py open_object_archive: name < own -> name <= own": "no object has the bare prefix",
+    f"{LOG}/archive/object_store.py ObjectSegmentStore._begin_upload: break -> continue": (
+        "where nothing is left to take the files that follow stay as they are"
+    ),
+    f"{LOG}/journal/clean_shutdown.py read_mark: 1 -> 2": "a byte more than a mark has is too many already",
+    f"{LOG}/partition/time_search.py TimeSearch._search_from_start: without index.bases[first] >= start in number is "
+    "None or number > first or index.bases[first] >= start": FOUND,
+    f"{LOG}/partition/time_search.py TimeSearch._search_from_start: without number > first in number is None or "
+    "number > first or index.bases[first] >= start": FOUND,
+    f"{LOG}/partition/time_search.py TimeSearch._search_from_start: index.bases[first] >= start -> "
+    "index.bases[first] > start": "a batch that begins there has what it has behind the start",
+    f"{LOG}/archive/archived_log.py ArchivedLog._aborted: aborted.last_stable_offset >= end_offset -> "
+    "aborted.last_stable_offset > end_offset": "further ones have begun behind the end: a bound of effort",
+    f"{LOG}/partition/partition_log.py PartitionLog.last_stable_offset: first_unstable >= self.high_watermark -> "
+    "first_unstable > self.high_watermark": "where they are the same either is the end",
+    f"{LOG}/archive/object_store.py ObjectSegmentStore.free_bytes: 1 -> 2": ENDLESS,
+    f"{LOG}/archive/object_store.py ObjectSegmentStore.free_bytes: 62 -> 63": ENDLESS,
+    f"{LOG}/archive/segment_reader.py _Sequences.is_continued: 0 -> 1": "either says that nothing ended there",
+    f"{LOG}/archive/segment_reader.py _Wanted.stop: 0 -> 1": "no batch fits into a byte",
+    f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1": "it is set by the snapshot of the takeover",
+    f"{LOG}/archive/index_cache.py IndexCache._from_files: known.size_bytes >= segment.size_bytes -> known.size_bytes "
+    "> segment.size_bytes": "grown by nothing it is the same",
+    f"{LOG}/journal/recovery.py Recovery._refuse_damage: 0 -> 1": "what is kept declares nothing that is missing",
     f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1 #3": LAST_DIGIT,
     f"{LOG}/archive/manifest_file.py is_edit_behind: 1 -> 2 #2": "no magic begins one byte behind another",
     f"{LOG}/archive/manifest_file.py is_edit_behind: behind >= 0 -> behind > 0": "it is behind a position",
@@ -113,6 +165,7 @@ EQUIVALENT: dict[str, str] = {
     f"{STATE}/log_starts.py LogStarts.raise_to: 0 -> 1": "an offset that is not 0 yet rises to 1 at least",
     f"{STATE}/share_partitions/runs.py Runs.join: 1 -> 2": WIDER,
     f"{STATE}/share_partitions/runs.py Runs.join: 1 -> 2 #2": WIDER,
+    f"{SESSIONS}_evict: break -> continue": "where there is enough room nobody else gives way",
     f"{SESSIONS}_evict: 1 -> 2": "what needs a slot needs one",
     f"{STATE}/groups/classic/classic_group.py ClassicGroup._find_topics: self.topics = None -> pass": (
         "members are of another type only after the group was empty, and had no topics then"
@@ -150,6 +203,9 @@ EQUIVALENT: dict[str, str] = {
     "None": ENDS,
     "spark_analysis/interval.py ratio_interval: without found.high is None in found.low is None or found.high is "
     "None": ENDS,
+    "spark_analysis/capacity.py _solve: min(solved) < 0 -> min(solved) <= 0": (
+        "where a part is nothing the model without it says the same"
+    ),
     "spark_analysis/breakdown.py beyond_chance: without difference.low is not None in difference.low is not None "
     "and difference.high is not None and (not difference.low <= 0 <= differenc...": ENDS,
     "spark_analysis/breakdown.py beyond_chance: without difference.high is not None in difference.low is not "

@@ -17,7 +17,8 @@ class Room:
         tests: files and folders.
         floor: the share of the mutants that are not equivalent which these tests kill at least; a little less than
             was killed when it was measured, for quotas and fetch of all mutants, for the others of a sample: three
-            standard errors less.
+            standard errors less; for log, one less than its share of all that were drawn, those included that were
+            found to be equivalent then: of 60 it must kill 44, and misses that once in 40,000 times.
         left_out: files within the folders that belong to no room here.
     """
 
@@ -55,7 +56,7 @@ ROOMS = {
     room.name: room
     for room in (
         Room("stages", ("stages",), ("tests/stages",), 0.8, left_out=("stages/testing/",)),
-        Room("log", ("pipeline_broker/log",), ("tests/log",), 0.8),
+        Room("log", ("pipeline_broker/log",), ("tests/log",), 0.88),
         Room("state", ("pipeline_broker/state",), ("tests/state",), 0.9),
         Room(
             "produce",
@@ -80,7 +81,7 @@ ROOMS = {
             "spark_analysis",
             tuple(f"spark_analysis/{name}.py" for name in DECIDING),
             tuple(f"tests/spark_analysis/test_{name}.py" for name in DECIDING),
-            0.87,
+            0.94,
         ),
     )
 }

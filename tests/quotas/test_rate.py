@@ -78,6 +78,22 @@ def test_one_window_more_than_count_is_kept():
     assert rate.total(3_000) == 6
 
 
+def test_a_rate_that_nobody_asks_keeps_no_more_windows_than_count():
+    rate = Rate(Windows(3, 1_000))
+    for second in range(100):
+        rate.record(1, 1_000 * second)
+    assert len(rate._recorded) == 4
+
+
+def test_a_rate_of_fractions_is_0_when_nothing_of_it_counts_any_more():
+    """Their sum is not exact, and what is left of it would count for ever."""
+    rate = Rate(WINDOWS)
+    for second, value in enumerate((0.1, 0.2, 0.3)):
+        rate.record(value, 1_000 * second)
+    assert rate.total(2_000) - 0.1 - 0.2 - 0.3 != 0
+    assert rate.total(20_000) == 0
+
+
 def test_a_rate_without_events_is_taken_over_all_windows_but_one():
     assert Rate(WINDOWS).span_ms(123_456) == 10_000
     assert Rate(Windows(1, 1_000)).span_ms(123_456) == 1

@@ -98,6 +98,10 @@ def test_of_one_side_alone_the_one_that_lacks_is_named():
     assert found.startswith("1 load has no run of the other side in the same round")
 
 
+def test_a_run_that_is_of_neither_side_has_no_partner_to_lack():
+    assert said(*WHOLE, attrs.evolve(ZERO, number=9, side=2, cell=Cell("another", DEEP))) == []
+
+
 def test_names_are_cut_after_five():
     (found,) = said(*WHOLE, left_out=[f"run-{number:05}" for number in range(5)])
     assert "run-00003, run-00004. What" in found

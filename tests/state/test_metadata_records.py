@@ -67,3 +67,11 @@ def test_a_value_is_an_object_of_a_version_that_is_known(value):
 def test_a_topic_has_an_id_of_16_bytes_and_settings_that_are_texts(change):
     with pytest.raises(CorruptStateRecordError):
         read_topic_record(record_key(RecordType.TOPIC, "t"), body(**TOPIC | change))
+
+
+@pytest.mark.parametrize("name", ["", ".", "a/b", "x" * 250])
+def test_a_topic_has_a_name_that_topics_may_have(name):
+    with pytest.raises(CorruptStateRecordError):
+        read_topic_record(record_key(RecordType.TOPIC, name), body(**TOPIC))
+    with pytest.raises(CorruptStateRecordError):
+        read_topic_record(record_key(RecordType.TOPIC, name), None)

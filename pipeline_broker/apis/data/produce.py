@@ -225,8 +225,9 @@ def _is_transactional(call: Call, request: ProduceRequest) -> Stepwise[bool | Er
 def _append(call: Call, batch: _Batch, admission: Admission | None) -> Appended | None:
     """Append one batch, and set its response; returns what was appended unless it is refused."""
     log, checked, index = batch.log, batch.checked, batch.data.index
-    if log is None or checked is None:
+    if log is None:
         return None
+    assert checked is not None, "what has a log was checked"
     records = batch.data.records or b""
     if admission is not None and log in admission.refusals:
         _tell_refused(call, log)

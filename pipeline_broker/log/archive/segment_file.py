@@ -188,7 +188,7 @@ def verified_batches(
             reason = "the checksum of the batch is wrong"
         elif leader_epoch != LEADER_EPOCH or last_delta < 0 or last_offset > segment.last_offset:
             reason = "the batch cannot be of this segment"
-        elif not is_in_place or not (follows or base_offset >= (segment.base_offset if expected is None else expected)):
+        elif not is_in_place or base_offset < (segment.base_offset if expected is None else expected):
             reason = f"the batch has offset {base_offset}"
         if reason:
             name = log_name(folder, segment.base_offset, segment.cleanings)
@@ -236,7 +236,7 @@ def not_whole(name: str, position: int, expected: int | None, *, is_short: bool)
 
 def _is_large(view: memoryview, size_max: int) -> bool:
     """Whether a window holds but the beginning of one batch, that is, if its length is right."""
-    return len(view) >= HEADER_SIZE and len(view) < _NEW(BatchHeader, HEADER.unpack_from(view)).size_bytes <= size_max
+    return len(view) < _NEW(BatchHeader, HEADER.unpack_from(view)).size_bytes <= size_max
 
 
 def _read_large_batch(store: SegmentStore, name: str, view: memoryview, position: int) -> memoryview:

@@ -69,7 +69,7 @@ def entry_key(topic_id: bytes, partition: int) -> bytes:
 
 def split_key(key: bytes) -> tuple[bytes, int]:
     """The topic id and the partition."""
-    return key[:16], int.from_bytes(key[16:20], "little", signed=True)
+    return key[:16], int.from_bytes(key[16:], "little", signed=True)
 
 
 def encode_frame(

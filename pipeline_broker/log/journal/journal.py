@@ -111,10 +111,11 @@ class Journal:
         self._failure: OSError | None = None
         self._closed = False
         self._active: Segment | None = None
-        self._position = 0
-        self._next_lsn = 0
-        self._segment_lsn = 0  # of the first entry in the active segment
-        self._durable_lsn = 0
+        # Known when the journal is recovered.
+        self._position: int
+        self._next_lsn: int
+        self._segment_lsn: int  # of the first entry in the active segment
+        self._durable_lsn: int
         self._unsynced: dict[int, None] = {}  # first LSNs of the commits between write and sync, oldest first
         self._spare_identity: int | None = None
         self._prepare_asked = False

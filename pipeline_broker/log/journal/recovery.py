@@ -72,7 +72,8 @@ class _Window:
 
     def ensure(self, position: int, size_bytes: int) -> int:
         """Make so many bytes (fewer at the end of the file) available; returns where they start in `data`."""
-        if position < self.start or position + size_bytes > self.start + len(self.data):
+        assert position >= self.start, "a file is read forwards"
+        if position + size_bytes > self.start + len(self.data):
             self.start = position
             self.data = self.file.read(max(WINDOW_BYTES, size_bytes), position)
         return position - self.start
@@ -127,9 +128,11 @@ class Recovery:
         for number in numbers[archived:]:
             window = _Window(self._files.open(segment_path(self._directory, number)))
             identity = self._identity(window, number)
-            if kept == archived and identity is not None:
+            if identity is None:
+                break
+            if kept == archived:
                 self._begin(window, identity, number)
-            if identity is None or (kept > archived and not self._continues(window, identity)):
+            elif not self._continues(window, identity):
                 break
             self._last_first_lsn = self._next_lsn
             end = yield from self._segment_batches(window, number, identity)

@@ -133,8 +133,7 @@ def _delete_by_size(left: _Left, retention_bytes: int) -> None:
         surplus -= segment.size_bytes
         return True
 
-    if surplus >= 0:
-        left.delete_while(goes, DeletionReason.SIZE)
+    left.delete_while(goes, DeletionReason.SIZE)
 
 
 def _has_expired(segment: LogSegment, now_ms: int, retention_ms: int) -> bool:

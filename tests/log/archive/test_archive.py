@@ -1,11 +1,13 @@
 """What of an archive counts: what is taken out of it, what takes its place, and which files go for that."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import attrs
 import pytest
 
 from pipeline_broker.log.archive.archive import Archive, Cleaned, DeletedSegment
+from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
 from pipeline_broker.log.archive.segment_file import file_names, transaction_index_name
 from pipeline_broker.log.partition.retention_of_logs import Expiry
@@ -80,6 +82,17 @@ def test_what_expires_does_not_count_any_more_and_its_files_stay_until_they_are_
     setting.archive.delete_files([DeletedSegment("a-0", first)])
     assert setting.names("a-0") == files_of(second, third)
     assert setting.again().find(ONE).segments == (third,)
+
+
+@pytest.mark.parametrize(("start", "count"), [(0, 2), (2, 2), (3, 1), (5, 1), (6, 0)])
+def test_the_batches_of_a_log_begin_with_the_one_that_its_start_is_within(start, count):
+    setting = Setting()
+    batches = [make_batch(0, (1, 1, 1)), make_batch(3, (1, 1, 1))]
+    segment = write_segment(setting.archive.store, batches, folder="c-0")
+    manifest = PartitionManifest("c-0", log_start_offset=start, end_offset=6, segments=(segment,))
+    log = SimpleNamespace(archived=ArchivedLog(setting.archive.reader, manifest))
+    assert [bytes(batch) for _, batch in setting.archive.batches(log)] == batches[2 - count :]
+    assert list(setting.archive.batches(SimpleNamespace(archived=None))) == []
 
 
 def test_an_archive_of_which_nothing_expires_has_no_edit_of_it():

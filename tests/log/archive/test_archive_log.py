@@ -93,6 +93,17 @@ def test_slots_are_summed_up_and_go():
     assert state_of(open_log(store)) == state_of(log)
 
 
+def test_a_start_reads_what_was_summed_up_and_fewer_slots_behind_it_than_are_summed_up_at_once(monkeypatch):
+    monkeypatch.setattr(archive_log, "SNAPSHOT_SLOTS", 4)
+    store = MemoryStore()
+    log = open_log(store)
+    read = []
+    for number in range(1, 10):
+        log.commit(edit(number))
+        read.append(len(archive_log.read_state(SettledStore(store, no_pause), 7)[1]) - 1)
+    assert read == [1, 2, 3, 0, 1, 2, 3, 0, 1]
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 60), st.integers(1, 30), st.booleans())
 def test_a_process_that_ends_at_any_request_has_committed_what_it_was_told(requests, commits, is_applied):

@@ -6,8 +6,11 @@ from hypothesis import strategies as st
 
 from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.archive.manifest import PartitionManifest
+from pipeline_broker.log.archive.segment_file import transaction_index_name
 from pipeline_broker.log.archive.segment_reader import SegmentReader
+from pipeline_broker.log.archive.transaction_index import TransactionIndex
 from pipeline_broker.log.compaction.rebuild import empty_batch
+from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
 from pipeline_broker.log.partition.reading import ColdRead
 from pipeline_broker.records.batch import iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records
@@ -102,6 +105,43 @@ def test_of_the_segment_that_a_reader_begins_in_its_share_by_offsets_is_counted(
 def test_where_records_are_few_in_many_offsets_there_is_still_something_to_read():
     log, _ = made([[([1], False, 0), ([1], False, 1_000)]])
     assert log.bytes_from(1_001) == 1
+
+
+def with_aborted(store, offset, *transactions):
+    """A segment of ten records with the index of what was aborted in it."""
+    segment, index = write_segment(store, [make_batch(offset, [1] * 10)]), TransactionIndex()
+    for each in transactions:
+        index.add(each)
+    index.write(store, transaction_index_name(FOLDER, offset))
+    return index.noted(segment)
+
+
+def test_aborted_transactions_concern_readers_of_what_lies_between_their_offsets():
+    """And of what lies between, over all segments; where none of what follows has any nothing is read."""
+    store = ChunkStore()
+    first = with_aborted(store, 0, AbortedTransaction(7, 2, 5, 4))
+    second = with_aborted(store, 10, AbortedTransaction(8, 4, 12, 13), AbortedTransaction(9, 14, 17, 18))
+    third = write_segment(store, [make_batch(20)])
+    manifest = PartitionManifest(FOLDER, end_offset=21, segments=(first, second, third))
+    log = ArchivedLog(SegmentReader(store), manifest)
+    for offset, end_offset, expected in (
+        (0, 2, []),
+        (0, 3, [7]),
+        (0, 4, [7]),
+        (0, 5, [7, 8]),
+        (5, 6, [7, 8]),
+        (6, 14, [8]),
+        (6, 15, [8, 9]),
+        (12, 14, [8]),
+        (13, 14, []),
+        (17, 18, [9]),
+        (18, 20, []),
+    ):
+        found = log.aborted_transactions(offset, end_offset)
+        assert [it.producer_id for it in found()] == expected
+    assert log.aborted_transactions(9, 21).size_bytes == first.aborted_bytes + second.aborted_bytes
+    assert log.aborted_transactions(10, 21).size_bytes == second.aborted_bytes
+    assert log.aborted_transactions(20, 21) is None
 
 
 @pytest.mark.parametrize("is_cold", [False, True])

@@ -121,17 +121,17 @@ def test_batches_that_end_in_front_of_the_start_of_the_log_do_not_go_over(start,
 @pytest.mark.parametrize("silent_ms", [99, 100])
 def test_producers_go_over_with_their_log_until_they_were_silent_for_long(silent_ms):
     bench = Bench(policies=LogPolicies(producer_expiration_ms=100))
-    append(bench, producer_id=7, producer_epoch=3, base_sequence=11, count=2)
+    append(bench, producer_id=0, producer_epoch=3, base_sequence=11, count=2)
     archive_all(bench.journal, bench.logs, 1_000)
     (stored,) = decode_producers(bench.log.archived.manifest.producers)
-    assert (stored.producer_id, stored.epoch, stored.expected_sequence, stored.last_append_ms) == (7, 3, 13, 1_000)
+    assert (stored.producer_id, stored.epoch, stored.expected_sequence, stored.last_append_ms) == (0, 3, 13, 1_000)
     append(bench)
     archive_all(bench.journal, bench.logs, 5_000)
     assert list(decode_producers(bench.log.archived.manifest.producers)) == [stored], "nobody asked for producers"
     append(bench, producer_id=8, producer_epoch=0, base_sequence=0)
     archive_all(bench.journal, bench.logs, 1_000 + silent_ms)
     ids = [each.producer_id for each in decode_producers(bench.log.archived.manifest.producers)]
-    assert ids == ([7, 8] if silent_ms < 100 else [8])
+    assert ids == ([0, 8] if silent_ms < 100 else [8])
 
 
 def test_batches_of_deleted_topics_are_passed_over():

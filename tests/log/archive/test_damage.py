@@ -106,6 +106,17 @@ def test_the_index_files_of_a_segment_that_grows_are_left_to_its_writer():
     assert reader.write_repairs() == 0
 
 
+def test_index_files_of_a_segment_that_goes_are_not_written_again():
+    store = ChunkStore()
+    info = write_segment(store, LARGE)
+    store.delete(file_names(FOLDER, 0)[1:])
+    reader = SegmentReader(store)
+    read(reader, info, 0, 1)
+    reader.forget(FOLDER, info)
+    assert reader.write_repairs() == 0
+    assert store.names(FOLDER) == [log_name(FOLDER, 0).split("/")[1]]
+
+
 def test_index_files_to_be_written_again_are_bounded(monkeypatch):
     monkeypatch.setattr(index_cache, "REPAIRS_MAX", 2)
     store = ChunkStore()

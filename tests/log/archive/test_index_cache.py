@@ -6,21 +6,26 @@ from hypothesis import strategies as st
 from pipeline_broker.log.archive.damage import DamageRecord, segment_key
 from pipeline_broker.log.archive.index_cache import IndexCache
 from pipeline_broker.log.archive.index_files import IndexBuilder
+from tests.drawn import drawn, measured
 from tests.log.archive.chunk_store import ChunkStore
 from tests.log.archive.segments import append_batches, make_batch
 
 FOLDERS = ("a-0", "b-0", "c-0")
 
 
+ACTIONS = ["grow", "grow", "load", "load", "load", "find", "forget"]
+
+
+@measured(loaded_again=0.2)
 @given(
-    st.lists(st.tuples(st.sampled_from(FOLDERS), st.sampled_from(["grow", "load", "find", "forget"])), max_size=25),
-    st.sampled_from([0, 1, 600, 1300, 1 << 20]),
+    st.lists(st.tuples(st.sampled_from(FOLDERS), st.sampled_from(ACTIONS)), max_size=25),
+    st.sampled_from([0, 1, 600, 1300, 2000, 1 << 20]),
 )
 def test_the_cache_holds_what_was_used_last_and_counts_each_index_once(steps, bytes_max):
     store = ChunkStore()
     cache = IndexCache(store, DamageRecord(), bytes_max)
     builders = {folder: IndexBuilder(0) for folder in FOLDERS}
-    segments, kept = {}, {}
+    segments, kept, is_loaded_again = {}, {}, False
 
     def grow(folder):
         builder = builders[folder]
@@ -46,12 +51,14 @@ def test_the_cache_holds_what_was_used_last_and_counts_each_index_once(steps, by
         else:
             index = cache.load(folder, segment)
             assert (index.size_bytes, index.last_offset) == (segment.size_bytes, segment.last_offset)
-            kept.pop(folder, None)
+            known = kept.pop(folder, None)
+            is_loaded_again |= known is not None and known.size_bytes < index.size_bytes
             kept[folder] = index
             while sum(it.memory_bytes for it in kept.values()) > bytes_max:
                 del kept[next(iter(kept))]
         assert len(cache) == len(kept)
         assert cache.size_bytes == sum(it.memory_bytes for it in kept.values()) <= bytes_max
+    drawn("loaded_again", is_loaded_again)
     for each in FOLDERS:
         found = cache.find(each, segments[each])
         known = kept.get(each)

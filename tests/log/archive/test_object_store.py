@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline_broker.files.errors import Obstacle, is_passing
 from pipeline_broker.log.archive import object_store as tested
-from pipeline_broker.log.archive.file_map import MERGED_RANGES
+from pipeline_broker.log.archive.file_map import MERGED_RANGES, Change, Range
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.store import Missing, Unavailable, list_all
 from tests.log.archive.object_stores import BytesLog, object_store, reopened
@@ -113,6 +113,46 @@ def test_nothing_is_uploaded_and_committed_where_nothing_has_changed():
     assert len(log.commits) == 1
     with pytest.raises(FileNotFoundError):
         store.sync(["t-0/none"])
+
+
+def test_a_file_that_took_the_place_of_another_one_is_committed_once():
+    objects, log = Watched(), BytesLog()
+    store = object_store(log, objects)
+    store.write(NAMES[0], [b"content"], 0)
+    store.replace(NAMES[0], NAMES[1])
+    assert len(log.commits) == 1
+    store.sync([NAMES[1]])
+    store.delete([])
+    assert len(log.commits) == 1
+    store.close()
+
+
+def test_who_is_shown_other_files_forgets_what_it_has_not_committed():
+    objects, log = Watched(), BytesLog()
+    store, other = object_store(log, objects, 10), BytesLog()
+    store.write(NAMES[0], [b"012345678"], 0)
+    other.commit_files([Change(NAMES[1], 0, (Range("bulk/x", 0, 7),)), Change(NAMES[2], 0)], {"bulk/x": 7})
+    objects.upload("bulk/x", [b"content"])
+    objects.asked.clear()
+    store.show(other.files)
+    assert (store.folders(), [content(store, name) for name in NAMES]) == (["t-0", "u-1"], [None, b"content", b""])
+    store.write(NAMES[2], [b"01"], 0)
+    assert "upload" not in objects.asked, "two bytes are in memory"
+    store.sync([NAMES[2]])
+    assert list(log.files.files) == [NAMES[2]]
+    store.close()
+
+
+def test_a_deletion_that_leaves_every_object_well_used_is_one_commit():
+    objects, log = Watched(), BytesLog()
+    store = object_store(log, objects, 1 << 20)
+    for name in NAMES:
+        store.write(name, [b"content"], 0)
+    store.sync(NAMES)
+    store.delete(NAMES[:1])
+    assert len(log.commits) == 2
+    assert content(reopened(log, objects), NAMES[1]) == b"content"
+    store.close()
 
 
 def test_a_range_is_cut_where_a_file_is_written_anew_within_it():

@@ -105,7 +105,14 @@ def assert_nothing_else_is_read(store, info, batches, index):
 
 
 SMALL = [make_batch(0, (5,), 3), make_batch(1, (7, 6, 9), 0), make_batch(4, (8,), 10, compression=3)]
-WITH_GAPS = [make_batch(2, (5,), 3), make_batch(30, (7, 6, 9), 0), make_batch(60, (8,), 10), make_batch(61, (8,), 10)]
+WITH_GAPS = [
+    make_batch(2, (5,), 3),
+    make_batch(30, (7, 6, 9), 0),
+    make_batch(33, (8,), 10),
+    make_batch(100, (8,), 10),
+    make_batch(101, (8,), 10),
+]
+"""Behind some gaps lies a batch that follows, and has offsets above that nobody has."""
 
 
 @pytest.mark.parametrize("batches", [SMALL, WITH_GAPS], ids=["without gaps", "with gaps"])
@@ -144,6 +151,18 @@ def test_without_a_recorded_state_damage_reaches_back_to_the_first_offset_that_w
     _, damage = rebuilt_index(store, FOLDER, info)
     assert damage.position == ends[believed]
     assert damage.offset == (offsets[believed - 1] + 1 if believed else 0)
+
+
+def test_a_batch_that_reaches_over_a_place_that_the_index_names_is_none():
+    """Its checksum may be right: it is not what was written."""
+    store = ChunkStore()
+    batches = [make_batch(0, value_size=5000), make_batch(1, value_size=500), make_batch(2)]
+    info, index = write_segment(store, batches), index_of(0, batches)
+    assert list(index.positions) == [len(batches[0])]
+    longer = (make_batch(0, value_size=size) for size in range(5500, 5600))
+    over = next(it for it in longer if len(it) == len(batches[0]) + len(batches[1]))
+    overwrite(store, log_name(FOLDER, 0), over + batches[2])
+    assert assert_nothing_else_is_read(store, info, batches, index).position == 0
 
 
 def test_a_segment_that_is_cut_anywhere_gives_the_batches_before_the_cut():

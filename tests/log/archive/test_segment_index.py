@@ -1,11 +1,20 @@
 """Every question to an index, answered as a scan over the batches would."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.log.archive.index_files import IndexBuilder
+from pipeline_broker.log.archive.index_files import (
+    NO_TIMESTAMP,
+    OFFSET_ENTRY,
+    TIME_ENTRY,
+    IndexBuilder,
+    IndexState,
+)
 from pipeline_broker.log.archive.segment_index import OBJECT_BYTES, SegmentIndex
+from pipeline_broker.log.errors import DamagedIndexError
 from pipeline_broker.records.batch import read_header
+from pipeline_broker.records.checksum import crc32c
 from tests.log.archive.segments import add, segments
 
 
@@ -97,3 +106,32 @@ def test_an_index_of_no_batch_yet_ends_where_it_begins():
     assert (index.base_offset, index.last_offset, index.size_bytes) == (7, 6, 0)
     assert (index.floor(7), index.ceiling(7), index.boundary(0, 100), index.search_start(5)) == (0, 0, 0, 0)
     assert (list(index.names(0)), index.encoded(), index.memory_bytes) == ([], (b"", b""), OBJECT_BYTES)
+
+
+def grown_by(offset_entries, time_entries, before=None):
+    """A segment of offsets 7 to 17, of 1000 bytes, of times up to 50; whoever wrote these entries has summed them."""
+    before = SegmentIndex.empty(7) if before is None else before
+    state, offsets = before.state, b"".join(OFFSET_ENTRY.pack(*entry) for entry in offset_entries)
+    times = b"".join(TIME_ENTRY.pack(*entry) for entry in time_entries)
+    state = IndexState(
+        state.offset_index_bytes + len(offsets),
+        crc32c(offsets, state.offset_index_crc),
+        state.time_index_bytes + len(times),
+        crc32c(times, state.time_index_crc),
+    )
+    return before.grown(17, 1000, 50, state, offsets, times)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_entries_within_a_segment_are_taken_to_its_bounds_and_none_beyond(number):
+    """Each bound of offsets, positions and times, in an index of no entry and in one that goes on."""
+    fitting = [[(0, 0), (10, 999)], [(0, 0), (50, 10)]], [[(5, 500)], [(20, 5)]], [[(10, 999)], [(50, 10)]]
+    index = None if number == 0 else grown_by(*fitting[1]) if number == 2 else grown_by([], [])
+    assert grown_by(*fitting[number], index).memory_bytes > OBJECT_BYTES
+    lowest = (5, 500, 20, 5) if number == 2 else (-1, -1, NO_TIMESTAMP, -1)
+    for offset, position in ((lowest[0], 600), (6, lowest[1]), (11, 600), (6, 1000)):
+        with pytest.raises(DamagedIndexError, match="do not grow"):
+            grown_by([(offset, position)], [], index)
+    for timestamp, offset in ((lowest[2], 6), (30, lowest[3]), (51, 6), (30, 11)):
+        with pytest.raises(DamagedIndexError, match="do not grow"):
+            grown_by([], [(timestamp, offset)], index)

@@ -16,7 +16,7 @@ from pipeline_broker.log.archive.local_store import LocalStore
 from pipeline_broker.log.archive.segment_file import file_names, log_name
 from pipeline_broker.log.archive.segment_index import OBJECT_BYTES
 from pipeline_broker.log.archive.segment_reader import SegmentReader
-from pipeline_broker.log.errors import SegmentGone
+from pipeline_broker.log.errors import DamagedSegment, SegmentGone
 from pipeline_broker.log.partition.reading import ColdRead
 from pipeline_broker.records.batch import iterate_batches, read_header
 from tests.files.memory_file_system import MemoryFileSystem
@@ -112,6 +112,19 @@ def test_what_one_read_does_is_bounded(monkeypatch):
     assert len(read(SegmentReader(store), info, 0, 1 << 30)) == 20 * size
     monkeypatch.setattr(segment_reader, "BATCHES_PER_READ", 7)
     assert len(read(SegmentReader(store), info, 0, 1 << 30)) == 7 * size
+
+
+@pytest.mark.parametrize("find", [lambda reader, info: read(reader, info, 1, 1 << 20), lambda *it: search(*it, 2000)])
+@pytest.mark.parametrize("left_bytes", [1, 60])
+def test_what_is_left_behind_the_last_batch_and_too_short_for_one_is_damage_where_it_begins(find, left_bytes):
+    """Each batch there is as a writer would have written it, and the last one is missing."""
+    store = ChunkStore()
+    info = write_segment(store, [make_batch(0), make_batch(1, (2000,))])
+    longer = (make_batch(0, value_size=size) for size in range(100, 400))
+    batch = next(it for it in longer if len(it) == info.size_bytes - left_bytes)
+    overwrite(store, log_name(FOLDER, 0), batch + bytes(left_bytes))
+    with pytest.raises(DamagedSegment, match=f"at byte {len(batch)}, offset 1: there is no whole batch"):
+        find(SegmentReader(store), info)
 
 
 def test_nothing_is_read_behind_the_end_and_bytes_behind_it_are_never_looked_at():

@@ -57,6 +57,7 @@ def test_what_was_read_once_is_read_again_without_waiting(store):
     store.read("t-0/a.log", 1, 0)
 
     assert bytes(store.read_cached("t-0/a.log", 3, 2)) == b"nte"
+    assert bytes(store.read_cached("t-0/a.log", 7, 0)) == b"content"
     assert store.read_cached("t-0/a.log", 8, 0) is None, "there are only seven bytes"
     assert store.read_cached("t-0/none.log", 1, 0) is None
     store.read_ahead("t-0/a.log", 1 << 20, 3)

@@ -36,7 +36,7 @@ from tests.node.upkeep_bench import NOW_MS, Bench
 
 DATA = "data"
 OTHER_CONTROL = 2
-PRODUCERS = (11, 12, 13)
+PRODUCERS = (0, 12, 13)
 step = st.tuples(st.sampled_from(PRODUCERS), st.sampled_from([DATA, DATA, DATA, ABORT, ABORT, COMMIT, OTHER_CONTROL]))
 steps = st.lists(step, min_size=1, max_size=60) | st.lists(step, min_size=20, max_size=60)
 """Long ones, too: only complete segments, of six batches and more, are archived."""

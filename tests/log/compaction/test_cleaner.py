@@ -146,12 +146,12 @@ def test_a_marker_stays_while_data_of_its_transaction_does():
 
 
 def test_the_last_batch_of_a_live_producer_is_kept_as_an_empty_header():
-    log = log_of(batch_of((b"a", b"1"), producer_id=7, producer_epoch=2, base_sequence=40), batch_of((b"a", b"2")))
-    header = read_header(clean(log, live={7: LastRecord(2, 0)})[0])
+    log = log_of(batch_of((b"a", b"1"), producer_id=0, producer_epoch=2, base_sequence=40), batch_of((b"a", b"2")))
+    header = read_header(clean(log, live={0: LastRecord(2, 0)})[0])
     assert (header.record_count, header.last_offset, header.last_sequence, header.producer_epoch) == (0, 0, 40, 2)
-    kept = clean(log, live={7: LastRecord(2, 0)})
-    assert clean(kept, live={7: LastRecord(2, 0)}) == kept
-    assert len(clean(kept, live={7: LastRecord(2, 90)})) == 1, "a later batch has the last sequence now"
+    kept = clean(log, live={0: LastRecord(2, 0)})
+    assert clean(kept, live={0: LastRecord(2, 0)}) == kept
+    assert len(clean(kept, live={0: LastRecord(2, 90)})) == 1, "a later batch has the last sequence now"
     assert len(clean(log)) == 1, "a producer that is forgotten needs nothing"
 
 

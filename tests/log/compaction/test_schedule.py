@@ -127,6 +127,14 @@ def test_the_dirtiest_log_that_is_due_comes_first():
     assert next_plan([attrs.evolve(logs[0], segments=())], NOW_MS) is None
 
 
+def test_when_it_is_forced_the_dirtiest_of_all_that_has_anything_dirty_comes_first():
+    calm = CompactionRules(min_cleanable_dirty_ratio=1.0)
+    logs = [four(topic=topic, checkpoint=place, rules=calm) for topic, place in (("a", 20), ("b", 10), ("c", 30))]
+    assert next_plan(logs, NOW_MS) is None
+    assert next_plan(logs, NOW_MS, is_forced=True).log.topic == "b"
+    assert next_plan(logs[2:], NOW_MS, is_forced=True) is None
+
+
 def test_a_log_that_is_overdue_is_cleaned_though_its_ratio_is_low():
     overdue = four(topic="old", checkpoint=20, rules=CompactionRules(max_compaction_lag_ms=1))
     assert next_plan([four(topic="a", checkpoint=20), overdue], NOW_MS).log.topic == "old"

@@ -87,6 +87,19 @@ def test_a_length_of_four_gib_is_refused_before_anything_is_read():
     assert read_frame_header(data, 0, 1 << 40) is None
 
 
+@pytest.mark.parametrize("position", [0, 1000])
+def test_a_frame_may_be_as_long_as_what_is_said_to_follow_and_no_longer(position):
+    data = bytes(position) + b"".join(encode([b"one"]))
+    size = len(data) - position
+    assert read_frame_header(data, position, size).body_size == size - FRAME_HEADER_SIZE
+    assert [read_frame_header(data, position, size - less) for less in (1, FRAME_HEADER_SIZE)] == [None, None]
+    largest = bytearray(data)
+    largest[position + 8 : position + 12] = ((1 << 31) - 1).to_bytes(4, "little")
+    assert read_frame_header(largest, position, 1 << 40).body_size == (1 << 31) - 1
+    largest[position + 8 : position + 12] = (1 << 31).to_bytes(4, "little")
+    assert read_frame_header(largest, position, 1 << 40) is None
+
+
 def test_where_a_header_does_not_fit_there_is_no_frame_however_much_is_said_to_follow():
     for length in range(FRAME_HEADER_SIZE):
         for position in (0, 3):

@@ -320,8 +320,9 @@ def test_a_tail_of_garbage_is_cut(tmp_path, tail):
     assert start(tmp_path)[2] == [b"value", b"next"]
 
 
-def test_damage_in_the_last_commit_is_noticed_after_a_clean_stop(tmp_path):
-    journal, log, _ = start(tmp_path)
+@pytest.mark.parametrize("flush", ["always", "os"])
+def test_damage_in_the_last_commit_is_noticed_after_a_clean_stop(tmp_path, flush):
+    journal, log, _ = start(tmp_path, flush=flush)
     ticket = commit(journal, log, b"value")
     journal.close()
     flip(segment_path(journal.directory, 1), HEADER_SPACE + ticket.size_bytes - 1)

@@ -1,5 +1,6 @@
 """A start reads what was written through a window of any size, from any LSN on, and refuses what no writer wrote."""
 
+import random
 import struct
 from pathlib import Path
 
@@ -10,11 +11,12 @@ from hypothesis import strategies as st
 from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.errors import JournalCorrupt
 from pipeline_broker.log.journal import recovery
-from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE, MAGIC, entry_key
+from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE, MAGIC, RUN_FRAMES_MAX, entry_key
 from pipeline_broker.log.journal.journal import Journal
-from pipeline_broker.log.journal.segment import HEADER_SPACE, SPARE_NAME, segment_path, split_position
+from pipeline_broker.log.journal.segment import HEADER_SPACE, SPARE_NAME, create_segment, segment_path, split_position
 from pipeline_broker.records.checksum import crc32c
 from tests.files.memory_file_system import MemoryFileSystem
+from tests.log.journal.test_journal import commit, start
 
 DATA = Path("/d")
 SEGMENT_BYTES = 9000
@@ -87,6 +89,134 @@ def test_a_frame_with_another_number_of_entries_than_it_says_refuses_the_start(m
     with pytest.raises(JournalCorrupt, match=rf"{path.name} at {HEADER_SPACE}: "):
         list(opened(files).recover())
     assert bytes(file.read(1 << 20, 0)) == before
+
+
+def test_space_that_was_filled_with_zeros_is_still_there_after_a_crash():
+    """To find it anew is what a sync takes longer for."""
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    journal.prepare_ahead()
+    write(journal, [700])
+    path = segment_path(journal.directory, 1)
+    assert files.open(path).size_bytes() == SEGMENT_BYTES
+    files.kill()
+    assert len(list(opened(files).recover())) == 1
+    assert files.open(path).size_bytes() == SEGMENT_BYTES
+
+
+@pytest.mark.parametrize("damaged", range(4))
+def test_with_flush_os_no_commit_declares_another_one_durable(damaged):
+    """So what a power cut took in the middle is a torn tail; also of what an earlier start had found."""
+    files = MemoryFileSystem()
+    values = [b"%d!" % number for number in range(4)]
+    for two in (values[:2], values[2:]):
+        journal, log, _ = start("/d", files, flush="os")
+        for value in two:
+            commit(journal, log, value)
+        files.kill()
+    file = files.open(segment_path(journal.directory, 1))
+    file.write([b"\0"], bytes(file.read(1 << 20, 0)).index(values[damaged]))
+    assert start("/d", files, flush="os")[2] == values[:damaged]
+
+
+class PowerCut(Exception):
+    pass
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_segments_that_were_cut_off_never_come_back_nor_leave_a_gap_whenever_the_power_is_cut(seed):
+    """Of two that nothing was written to, the later one may go without the other, and not the other way round."""
+    dice, has_ended = random.Random(seed), False
+    for number in range(100):
+        files, done = MemoryFileSystem(), []
+        journal = opened(files)
+        list(journal.recover())
+        write(journal, [700])
+        for later in (2, 3):
+            create_segment(files, journal.directory, later)
+        files.kill()
+
+        def cut(operation, _path, number=number, done=done):
+            done.append(operation)
+            if len(done) > number:
+                raise PowerCut
+
+        files.before = cut
+        try:
+            list(opened(files).recover())
+            has_ended = True
+        except PowerCut:
+            pass
+        files.before = lambda *_: None
+        files.power_cut((lambda _: 0) if has_ended else (lambda most: dice.randint(0, most)))
+        if has_ended:
+            assert files.list_directory(journal.directory) == [segment_path(journal.directory, 1).name]
+            return
+        assert len(list(opened(files).recover())) == 1
+    raise AssertionError("a start has no end")
+
+
+def test_what_a_later_frame_declares_durable_is_not_written_again():
+    """A start takes frames together, so many at most: the first of them are declared durable by the one behind."""
+    files = MemoryFileSystem()
+    journal = Journal.open(DATA, files=files, segment_bytes=1 << 20)
+    list(journal.recover())
+    write(journal, *[[90]] * RUN_FRAMES_MAX, [700])
+    files.kill()
+    written = []
+    files.write_limit = lambda size_bytes: written.append(size_bytes) or size_bytes
+    assert len(list(opened(files).recover())) == RUN_FRAMES_MAX + 1
+    assert written == [HEADER_SPACE, FRAME_HEADER_SIZE + ENTRY_OVERHEAD + 700]
+
+
+@pytest.mark.parametrize("inside", range(6))
+def test_a_frame_that_begins_across_the_end_of_a_window_says_too_what_was_durable(monkeypatch, inside):
+    """So many of its bytes are in the first window that is read behind the damage."""
+    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    write(journal, [HEADER_SPACE - inside - FRAME_HEADER_SIZE - ENTRY_OVERHEAD], [1])
+    path = segment_path(journal.directory, 1)
+    files.kill()
+    files.open(path).write([b"x"], HEADER_SPACE)
+    with pytest.raises(JournalCorrupt, match="records 0 to 0 were durable"):
+        list(opened(files).recover())
+
+
+@pytest.mark.parametrize("more", [b"", b"x"])
+def test_a_header_that_is_torn_is_that_of_a_segment_that_was_never_used_unless_something_lies_behind_it(more):
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    write(journal, [700])
+    create_segment(files, journal.directory, 2)
+    path = segment_path(journal.directory, 2)
+    files.kill()
+    files.open(path).write([b"x"], 0)
+    files.open(path).write([more], HEADER_SPACE)
+    if more:
+        with pytest.raises(JournalCorrupt, match=f"the header of .*{path.name} is damaged"):
+            list(opened(files).recover())
+    else:
+        assert len(list(opened(files).recover())) == 1
+        assert path.name not in files.list_directory(journal.directory)
+
+
+def test_a_torn_tail_is_read_once_however_often_a_frame_seems_to_begin_in_it():
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    value = struct.pack("<I", MAGIC) * 1000
+    journal.sync(journal.write([JournalEntry(Owner, 0, 0, 0, (value,), len(value))]))
+    path = segment_path(journal.directory, 1)
+    files.kill()
+    files.open(path).write([b"x"], HEADER_SPACE)
+    read = []
+    files.before = lambda operation, path: read.append(path) if operation == "read" else None
+    assert list(opened(files).recover()) == []
+    assert read.count(path) < 50
 
 
 def test_a_spare_without_a_header_is_none():

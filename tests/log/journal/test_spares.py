@@ -10,7 +10,7 @@ from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.journal import journal as tested
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE, entry_key
 from pipeline_broker.log.journal.journal import Journal, JournalPorts
-from pipeline_broker.log.journal.segment import HEADER_SPACE
+from pipeline_broker.log.journal.segment import HEADER_SPACE, segment_path
 from tests.files.memory_file_system import MemoryFileSystem
 
 SEGMENT_BYTES = 2 * (HEADER_SPACE + 2000)
@@ -117,6 +117,43 @@ def test_a_spare_is_used_as_soon_as_there_is_one(is_empty):
     assert it.place[0] == (1 if is_empty else 2)
 
 
+def test_a_spare_is_not_asked_for_where_there_is_one():
+    it = Setting()
+    it.journal.prepare_ahead()
+    it.commit(LEAST_BYTES)
+    it.journal.prepare_ahead()
+    it.commit(2000, LEAST_BYTES, LEAST_BYTES)
+    assert (it.place[0], it.asked) == (1, [])
+
+
+@pytest.mark.parametrize("nowait", [False, True])
+def test_a_spare_is_left_to_small_commits(monkeypatch, nowait):
+    monkeypatch.setattr(tested, "LARGE_COMMIT_BYTES_MIN", 120)
+    it = Setting(1 << 16)
+    it.commit(2000)
+    it.journal.prepare_ahead()
+    assert it.commit(2000, nowait=nowait)
+    assert it.place[0] == 1
+    while it.place[0] == 1:
+        it.commit(LEAST_BYTES)
+    assert it.count > 10, "those that follow large ones are not small on average yet"
+
+
+@pytest.mark.parametrize("nowait", [False, True])
+def test_a_spare_is_left_where_the_archive_has_not_taken_over_what_is_complete(nowait):
+    it = Setting()
+    it.journal.wait_for_archiver(1)
+    it.commit(2000)
+    it.journal.seal()
+    it.commit(100)
+    it.journal.prepare_ahead()
+    assert it.commit(100, nowait=nowait)
+    assert (it.place[0], it.journal.has_spare) == (2, True)
+    it.journal.recycle(1)
+    assert it.commit(100)
+    assert (it.place[0], it.journal.has_spare) == (3, False)
+
+
 def test_a_spare_is_asked_for_again_when_an_obstacle_has_passed():
     """It met the same one."""
     it = Setting()
@@ -142,10 +179,32 @@ def test_a_spare_that_is_ready_is_not_made_again():
     it.done.clear()
     it.journal.prepare_ahead()
     assert it.done == []
+
+
+def test_a_commit_that_is_durable_can_be_waited_for_again():
+    it = Setting()
+    ticket = it.journal.write([JournalEntry(Owner, 0, 0, 0, (b"",), 0)])
+    it.journal.sync(ticket)
+    it.done.clear()
+    it.journal.sync(ticket)
+    assert it.done == []
+
+
+def test_no_spare_is_made_for_a_journal_that_is_closed():
+    it = Setting()
     it.journal.close()
     it.done.clear()
     it.journal.prepare_ahead()
-    assert it.done == [], "nor for a journal that is closed"
+    assert it.done == []
+
+
+def test_what_is_given_up_when_the_journal_is_closed_becomes_no_spare_of_who_has_the_directory_by_then():
+    it = Setting()
+    it.commit(100)
+    it.journal.seal()
+    it.journal.close()
+    it.journal.recycle(1)
+    assert it.files.list_directory(it.journal.directory) == [segment_path(it.journal.directory, 2).name]
 
 
 @pytest.mark.parametrize("flush", ["always", "os"])

@@ -9,11 +9,11 @@ import pytest
 
 from pipeline_broker.files.errors import SyncError, is_passing
 from pipeline_broker.log.errors import JournalFailed
-from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.journal.journal import Journal, JournalPorts
 from pipeline_broker.log.journal.segment import SEGMENT_SUFFIX
 from pipeline_broker.log.log_manager import LogManager
 from tests.files.memory_file_system import MemoryFileSystem
-from tests.log.journal.test_recycling import DIRECTORY, SEGMENT_BYTES, VALUE, commit, start
+from tests.log.journal.test_recycling import DIRECTORY, SEGMENT_BYTES, VALUE, commit, entry_of, start
 
 RETRY_SECONDS = 0.001
 WAIT_SECONDS = 10.0
@@ -108,6 +108,27 @@ def test_writes_that_find_no_room_wait_and_go_on_with_the_next_lsn(error, operat
     assert [int(value.rstrip(b"\0")) for value in found] == list(range(12))
 
 
+@pytest.mark.parametrize("write", ["write", "write_nowait"])
+@pytest.mark.parametrize(("error", "has_archiver"), [(errno.EIO, True), (errno.EIO, False), (errno.ENOSPC, False)])
+def test_what_refuses_one_write_refuses_all_unless_it_passes_and_an_archiver_makes_room(error, has_archiver, write):
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    if has_archiver:
+        journal.wait_for_archiver(10)
+    journal.room.retry_seconds = RETRY_SECONDS
+    refused = []
+
+    def once(operation, path):
+        if operation == "write" and not refused:
+            refused.append(path)
+            raise OSError(error, os.strerror(error))
+
+    files.before = once
+    for reason in ("cannot be written", "failed earlier"):
+        with pytest.raises(JournalFailed, match=f"{reason}.*{os.strerror(error)}"):
+            getattr(journal, write)([entry_of(log, b"a")])
+
+
 def test_every_operation_of_the_journal_is_refused_once_in_turn_and_nothing_is_lost():
     """Which operations there are decides the journal: one run per operation, until a run has none left to refuse."""
     for number in range(200):
@@ -175,6 +196,15 @@ def test_the_end_of_the_broker_ends_the_waiting(end):
     assert "No space left on device" in writer.failure or writer.failure == "the journal is closed"
 
 
+def test_who_makes_room_is_told_that_nobody_waits_for_it_any_more():
+    told = []
+    journal, *_ = start(MemoryFileSystem(), ports=JournalPorts(nobody_waits=lambda: told.append(None)))
+    journal.wait_for_archiver(1)
+    assert told == []
+    journal.wait_for_nobody()
+    assert told == [None]
+
+
 def test_a_writer_that_waits_for_an_archive_without_room_says_so_and_goes_on_with_it():
     journal, log = serving(MemoryFileSystem())
     journal.wait_for_archiver(1)
@@ -191,6 +221,28 @@ def test_a_writer_that_waits_for_an_archive_without_room_says_so_and_goes_on_wit
     journal.recycle(1)
     writer.join()
     assert writer.committed == 1
+
+
+def test_a_writer_that_waits_for_the_archive_is_told_that_a_sync_of_another_one_failed():
+    """Nothing is archived any more, so nobody else would tell it."""
+    files = MemoryFileSystem()
+    journal, log = serving(files)
+    journal.wait_for_archiver(1)
+    for _ in range(3):
+        commit(journal, log)
+    unsynced = journal.write([entry_of(log, VALUE)])
+    writer = Writer(journal, log, 1)
+    wait_until(lambda: journal.room._changed._waiters)
+
+    def fail(operation, _path):
+        if operation == "sync":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    files.before = fail
+    with pytest.raises(JournalFailed):
+        journal.sync(unsynced)
+    writer.join()
+    assert writer.failure.startswith("the journal failed earlier: [Errno 5]")
 
 
 def test_a_segment_that_could_not_be_begun_is_not_handed_out_as_complete():

@@ -139,6 +139,15 @@ def test_a_small_batch_does_not_keep_its_buffer():
     assert all(isinstance(part, bytes) for part in appended.entry.parts)
 
 
+def test_a_batch_of_the_bound_is_large():
+    least = len(batch_of(1, value=bytes(JOIN_BELOW_BYTES))) - JOIN_BELOW_BYTES
+    for less, is_copied in ((0, False), (1, True)):
+        batch = memoryview(batch_of(1, value=bytes(JOIN_BELOW_BYTES - least - less)))
+        assert len(batch) == JOIN_BELOW_BYTES - less
+        parts = Setting().log.produce(batch, NOW).entry.parts
+        assert all(isinstance(part, bytes) for part in parts) is is_copied
+
+
 def test_one_read_is_bounded():
     it = Setting()
     it.commit(*[it.produce(1) for _ in range(BATCHES_PER_READ + 10)])
@@ -283,7 +292,7 @@ def test_a_refused_batch_takes_no_offset():
 
 class TestIdempotence:
     def send(self, it, sequence, epoch=0, **options):
-        return it.produce(1, producer_id=7, producer_epoch=epoch, base_sequence=sequence, **options)
+        return it.produce(1, producer_id=0, producer_epoch=epoch, base_sequence=sequence, **options)
 
     def test_a_duplicate_has_its_originals_offsets_and_waits_for_it(self):
         it = Setting()
@@ -324,7 +333,7 @@ class TestIdempotence:
 
     def test_a_damaged_batch_holds_back_its_successors_too(self):
         it = Setting()
-        batch = bytearray(batch_of(1, producer_id=7, producer_epoch=0, base_sequence=0))
+        batch = bytearray(batch_of(1, producer_id=0, producer_epoch=0, base_sequence=0))
         batch[-1] ^= 1
         with pytest.raises(CorruptRecord):
             it.log.produce(batch, NOW)
@@ -332,16 +341,21 @@ class TestIdempotence:
             self.send(it, 1)
         self.send(it, 0)
 
+    def test_a_refused_batch_without_a_sequence_holds_nothing_back(self):
+        it = Setting()
+        it.log.refuse(batch_of(1, producer_id=0, producer_epoch=0, base_sequence=-1))
+        self.send(it, 5)
+
     @pytest.mark.parametrize("size", range(0, 70, 3))
     def test_a_cut_off_batch_is_refused_cleanly(self, size):
         it = Setting()
         with pytest.raises(RecordError) as caught:
-            it.log.produce(batch_of(1, producer_id=7, producer_epoch=0, base_sequence=0)[:size], NOW)
+            it.log.produce(batch_of(1, producer_id=0, producer_epoch=0, base_sequence=0)[:size], NOW)
         assert caught.value.error_name in {"INVALID_RECORD", "CORRUPT_MESSAGE"}
 
     def test_a_header_without_records_says_who_was_refused(self):
         it = Setting()
-        header = read_header(batch_of(1, producer_id=7, producer_epoch=0, base_sequence=0))
+        header = read_header(batch_of(1, producer_id=0, producer_epoch=0, base_sequence=0))
         _, batch = assembled(header._replace(record_count=0), b"")
         with pytest.raises(RecordError):
             it.log.produce(batch, NOW)

@@ -197,6 +197,7 @@ def test_a_compacted_log_rolls_within_its_largest_compaction_lag():
 def test_a_segment_rolls_when_an_offset_is_too_far_from_its_base(base, around):
     active = segment(base, is_sealed=False)
     assert rolls(active, last=base + RELATIVE_OFFSET_MAX + around, timestamp=-1) == (around > 0)
+    assert rolls(active, last=base + around, timestamp=-1) == (around < 0)
 
 
 @given(st.integers(0, 2**40), st.integers(0, 2**40), st.integers(1, 2**40), st.integers(1, 2**40), st.booleans())

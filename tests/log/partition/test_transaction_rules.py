@@ -22,7 +22,7 @@ from pipeline_broker.records.record import iterate_records
 from tests import transactional_batches
 from tests.log.partition.test_partition_log import NOW, Setting
 
-PRODUCER, OTHER = 7, 8
+PRODUCER, OTHER = 0, 8
 
 
 def batch_of(count=1, *, producer=PRODUCER, epoch=0, sequence=0, transactional=True, value=b"v"):

@@ -40,7 +40,7 @@ DIRECTORY = Path("/data")
 NOW_MS = 1_000_000
 OPERATIONS_MAX = 40
 """A round of the archive takes fewer operations of the disk than this, with the segments of this test."""
-CLIENTS = (7, 8, 9)
+CLIENTS = (0, 8, 9)
 COMMITTER = 10
 """A producer for which a coordinator writes; no partition has both kinds of batches of one producer."""
 PRODUCERS = (*CLIENTS, COMMITTER)

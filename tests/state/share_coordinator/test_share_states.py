@@ -242,6 +242,7 @@ def test_of_two_accounts_of_a_record_the_later_delivery_counts(known, told, star
     assert expected == {
         offset: (batch.delivery_count, batch.state) for batch in found for offset in range(batch.first, batch.last + 1)
     }
+    assert all(batch.first <= batch.last for batch in found), "none is of nothing"
     for before, after in itertools.pairwise(found):
         assert before.last < after.first
         assert before.last + 1 < after.first or before[2:] != after[2:], "neighbours that agree are one"

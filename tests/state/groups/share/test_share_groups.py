@@ -358,3 +358,8 @@ def test_the_simple_assignor_is_fair(subscriptions, a_count, b_count, data):
         assert not members or max(readers) - min(readers) <= 1
         assert not members or max(loads) - min(loads) <= 1
     assert assign(subscribers, partitions, target) == target, "a fair assignment stays"
+
+
+def test_who_got_more_of_one_topic_gets_less_of_the_next():
+    target = assign({topic: ["x", "y"] for topic in (A, B)}, dict.fromkeys((A, B), range(3)), {})
+    assert {name: sum(map(len, topics.values())) for name, topics in target.items()} == {"x": 3, "y": 3}

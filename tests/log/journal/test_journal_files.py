@@ -1,0 +1,80 @@
+"""Segments that are read: few files are open for that, those that were used last."""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline_broker.log.errors import RecycledError
+from pipeline_broker.log.journal import journal_files as tested
+from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE
+from pipeline_broker.log.journal.journal_files import JournalFiles
+from pipeline_broker.log.journal.segment import HEADER_SPACE, create_segment, global_position
+from tests.compiled import IS_COMPILED
+from tests.files.memory_file_system import MemoryFileSystem
+from tests.log.journal.test_recycling import commit, start
+
+DIRECTORY = Path("/d/journal")
+
+
+@pytest.fixture
+def files():
+    made = MemoryFileSystem()
+    made.make_directory(DIRECTORY)
+    for number in range(1, 5):
+        create_segment(made, DIRECTORY, number).take_file().write([b"%d" % number], 0)
+    return made
+
+
+def read(readable, number):
+    return bytes(readable.read(global_position(number, 0), 1))
+
+
+@pytest.mark.skipif(IS_COMPILED, reason="machine code has the values of constants, not their names")
+def test_the_files_that_were_read_last_stay_open(files, monkeypatch):
+    monkeypatch.setattr(tested, "OPEN_FILES_MAX", 2)
+    readable, opened = JournalFiles(files, DIRECTORY), []
+    files.before = lambda operation, path: opened.append(int(path.stem)) if operation == "open" else None
+    for number in (1, 2, 1, 3, 1, 3, 2, 1):
+        assert read(readable, number) == b"%d" % number
+    assert opened == [1, 2, 3, 2, 1], "of 1 and 2 the second was used last when 3 came, of 1 and 3 when 2 came"
+
+
+def test_a_segment_that_is_out_of_use_is_read_no_more_and_those_behind_it_are(files):
+    readable = JournalFiles(files, DIRECTORY)
+    assert [read(readable, number) for number in (1, 2, 3)] == [b"1", b"2", b"3"]
+    readable.retire(2)
+    for number in (1, 2):
+        with pytest.raises(RecycledError, match=f"segment {number} is in use again"):
+            read(readable, number)
+    assert read(readable, 3) == b"3"
+
+
+def test_a_read_beyond_the_end_of_a_file_is_an_error_that_says_how_far_it_goes(files):
+    readable = JournalFiles(files, DIRECTORY)
+    with pytest.raises(OSError, match=f"{1:020d}.segment ends before 5010"):
+        readable.read(global_position(1, 5000), 10)
+
+
+def test_what_was_recycled_before_a_restart_is_gone_after_it():
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    entries = [commit(journal, log) for _ in range(5)]
+    (number, end_lsn), *others = journal.sealed()
+    journal.recycle(number)
+    journal.close()
+
+    journal, _, found = start(files, archived_lsn=end_lsn)
+    assert (len(found), journal.segment_count, journal.sealed()) == (5 - end_lsn, 2, others)
+    with pytest.raises(RecycledError):
+        journal.read(entries[end_lsn - 1].position, entries[end_lsn - 1].size_bytes)
+    assert len(journal.read(entries[end_lsn].position, entries[end_lsn].size_bytes)) == entries[end_lsn].size_bytes
+
+
+def test_it_says_for_a_person_where_a_batch_is():
+    journal, log, _ = start(MemoryFileSystem())
+    entries = [commit(journal, log, bytes(6000)) for _ in range(2)]
+    position = HEADER_SPACE + FRAME_HEADER_SIZE + ENTRY_OVERHEAD
+    assert [journal.name_of(entry.position) for entry in entries] == [
+        ("journal segment 1", position),
+        ("journal segment 2", position),
+    ]
