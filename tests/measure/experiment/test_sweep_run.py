@@ -31,6 +31,7 @@ def described(out):
     return {path: json.loads(path.read_text()) for path in sorted((out / "raw").glob("*/run.json"))}
 
 
+@pytest.mark.usefixtures("forked_brokers")
 def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, capsys, monkeypatch):
     sweep, options = small_example(), SweepOptions(tmp_path / "out", HowBrokersStart("os"))
     results = run_sweep(sweep, options)
@@ -119,6 +120,7 @@ def test_an_interruption_tells_how_to_go_on(tmp_path, monkeypatch, capsys):
     assert "0 of 26 runs are done: the same command goes on" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("forked_brokers")
 def test_a_share_of_a_capacity_is_offered_to_both_sides(tmp_path):
     factors = {"rate": ["closed", "50% of classic", 300], "connections": 2}
     sweep = parse_sweep({"rounds": 2, "traced": 0, "seconds": 0.2, "warmup": 0.05, "seed": 1, "factors": factors})
