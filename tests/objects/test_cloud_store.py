@@ -110,12 +110,20 @@ def test_what_is_not_there_is_missing(monkeypatch):
         store.read("a", 0, 1)
 
 
+@pytest.fixture
+def tried_for_a_moment(monkeypatch):
+    """How long an attempt is made again is a matter of tests/objects/test_check.py."""
+    monkeypatch.setattr("pipeline_broker.objects.check.TRIES_SECONDS_MAX", 0.5)
+
+
+@pytest.mark.usefixtures("tried_for_a_moment")
 def test_a_store_that_accepts_everything_is_refused(monkeypatch):
     """No tag, no condition, no content."""
     with answering(monkeypatch, 200) as (store, _), pytest.raises(StoreRefused):
         check_store(store)
 
 
+@pytest.mark.usefixtures("tried_for_a_moment")
 def test_a_port_that_nobody_serves_is_refused(monkeypatch):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -125,6 +133,7 @@ def test_a_port_that_nobody_serves_is_refused(monkeypatch):
             check_store(open_store("s3://bucket", SystemFileSystem()))
 
 
+@pytest.mark.usefixtures("tried_for_a_moment")
 def test_a_server_that_accepts_and_says_nothing_is_refused_in_time(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         for name, value in environment(f"http://127.0.0.1:{silent.getsockname()[1]}").items():

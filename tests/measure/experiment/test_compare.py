@@ -96,6 +96,7 @@ TINY = Profile(
 
 
 @pytest.mark.clients
+@pytest.mark.usefixtures("forked_brokers")
 def test_a_whole_experiment_has_every_part_in_every_round(tmp_path, monkeypatch, capsys):
     """All that `quick` has but the replay, whose length is its events'."""
     pytest.importorskip("confluent_kafka", reason="confluent-kafka (extra `compare`) is not installed")
@@ -128,6 +129,7 @@ def test_a_whole_experiment_has_every_part_in_every_round(tmp_path, monkeypatch,
     assert "equal load, an open loop" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("forked_brokers")
 def test_a_broker_that_runs_already_is_driven_beside_both_and_left_running(tmp_path, capsys):
     out = tmp_path / "out"
     with running([BrokerSettings("pipelined", tmp_path / "data", flush="os")]) as (other,):

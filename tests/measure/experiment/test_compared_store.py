@@ -37,6 +37,7 @@ def compared(out, store, monkeypatch):
     return {path.parent: json.loads(path.read_text()) for path in (out / "raw").glob("*/run.json")}
 
 
+@pytest.mark.usefixtures("forked_brokers")
 @pytest.mark.parametrize("kind", ["memory", "file"])
 def test_the_commits_of_both_modes_are_objects(kind, tmp_path, monkeypatch):
     directory = tmp_path / "a store"
@@ -74,6 +75,7 @@ def bucket():
         yield url
 
 
+@pytest.mark.usefixtures("forked_brokers")
 def test_nothing_is_left_in_a_bucket(bucket, tmp_path, monkeypatch):
     compared(tmp_path / "out", ComparedStore(bucket), monkeypatch)
     assert open_store(bucket, SystemFileSystem()).list("") == []

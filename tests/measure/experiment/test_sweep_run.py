@@ -31,6 +31,7 @@ def described(out):
     return {path: json.loads(path.read_text()) for path in sorted((out / "raw").glob("*/run.json"))}
 
 
+@pytest.mark.usefixtures("forked_brokers")
 def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, capsys, monkeypatch):
     sweep, options = small_example(), SweepOptions(tmp_path / "out", HowBrokersStart("os"))
     results = run_sweep(sweep, options)
@@ -119,8 +120,9 @@ def test_an_interruption_tells_how_to_go_on(tmp_path, monkeypatch, capsys):
     assert "0 of 26 runs are done: the same command goes on" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("forked_brokers")
 def test_a_share_of_a_capacity_is_offered_to_both_sides(tmp_path):
-    factors = {"rate": ["closed", "50% of classic", 300], "connections": 2}
+    factors = {"rate": ["closed", "50% of classic", 1000], "connections": 2}
     sweep = parse_sweep({"rounds": 2, "traced": 0, "seconds": 0.2, "warmup": 0.05, "seed": 1, "factors": factors})
     out = tmp_path / "out"
     results = run_sweep(sweep, SweepOptions(out, HowBrokersStart("os")))
@@ -134,8 +136,8 @@ def test_a_share_of_a_capacity_is_offered_to_both_sides(tmp_path):
     assert {(run["offered_of"], run["offered_share"], run["side"]) for run in shares} == {
         ("classic", 0.5, 0), ("classic", 0.5, 1),
     }  # fmt: skip
-    given = [run for run in runs if run["variant"] == "rate=300"]
-    assert {(run["offered_of"], run["offered_share"], run["offered_per_s"]) for run in given} == {(None, None, 300.0)}
+    given = [run for run in runs if run["variant"] == "rate=1000"]
+    assert {(run["offered_of"], run["offered_share"], run["offered_per_s"]) for run in given} == {(None, None, 1000.0)}
     by_round = {}
     for run in given:
         rows = read_client(out / "raw" / f"run-{run['run']:05}" / "client-0.ring")
