@@ -9,11 +9,14 @@ import re
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
+import threading
+from contextlib import contextmanager
+from tempfile import TemporaryFile
 
 import attrs
 
-ROOT = Path(__file__).parents[1]
+from tests.forks import ANYWHERE, PARENT_OF_PYTEST, PYTEST
+
 PLUGIN = "pipeline_broker.pytest_plugin"
 RUN_SECONDS_MAX = 100
 THREE_CLIENTS = """
@@ -99,7 +102,7 @@ def run_python(folder, *arguments, **environment):
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "", **environment},
+        env={**os.environ, **ANYWHERE, **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -107,11 +110,32 @@ def run_python(folder, *arguments, **environment):
     )
 
 
-def run_pytest(folder, *arguments):
-    """Run pytest in a folder, with the plugin."""
+def run_pytest(folder, *arguments, is_fork=True):
+    """Run pytest in a folder, with the plugin: a fork unless it has workers or must have imported nothing before."""
+    variables = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "200"}
     workers = ("-p", "xdist") if "-n" in arguments else ()
-    command = ("-m", "pytest", "-p", "no:cacheprovider", "-W", "error", "-p", PLUGIN, *workers, *arguments)
-    return run_python(folder, *command, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", COLUMNS="200")
+    command = (*PYTEST, "-p", "no:cacheprovider", "-W", "error", "-p", PLUGIN, *workers, *arguments)
+    if workers or not is_fork:
+        return run_python(folder, *command, **variables)
+    with TemporaryFile() as stderr:
+        process = PARENT_OF_PYTEST.fork(command, stderr, {**os.environ, **ANYWHERE, **variables}, folder=folder)
+        with process.stdout, _killed_after(process, RUN_SECONDS_MAX):
+            printed = process.stdout.read()
+        code = process.wait(RUN_SECONDS_MAX)
+        stderr.seek(0)
+        return subprocess.CompletedProcess(command, code, printed.decode(), stderr.read().decode())
+
+
+@contextmanager
+def _killed_after(process, seconds):
+    """So that what waits for its output does not wait for ever."""
+    timer = threading.Timer(seconds, process.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 @attrs.frozen
@@ -146,10 +170,10 @@ class Tree:
         self.folder = parent / "a stranger's tree"
         self.folder.mkdir()
 
-    def __call__(self, files, *arguments):
+    def __call__(self, files, *arguments, **options):
         for name, text in files.items():
             path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(textwrap.dedent(text), encoding="utf-8")
-        result = run_pytest(self.folder, *arguments)
+        result = run_pytest(self.folder, *arguments, **options)
         return Outcome(result.stdout, result.stderr, result.returncode)
