@@ -20,6 +20,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -59,6 +60,13 @@ def start_python(arguments, stderr, *, program=PROGRAM, prefix=(), environment=N
         env={"PYTHONPATH": str(ROOT), **variables},  # for a file, which Python begins in its own folder
         process_group=process_group,
     )
+
+
+def run_command(*arguments, seconds_max=60.0):
+    """Run a command of the package to its end, a fork on ROOT; what `subprocess.run` has, with texts."""
+    variables = dict(os.environ)
+    assert not PARENT.differs_early(variables), "it would not be what a process that is started anew is"
+    return PARENT.run([*PROGRAM, *arguments], variables, seconds_max)
 
 
 class Parent:
@@ -106,6 +114,20 @@ class Parent:
         finally:
             os.close(write_end)
         return Fork(self, pid, os.fdopen(read_end, "rb", buffering=0), arguments)
+
+    def run(self, arguments, variables, seconds_max, folder=ROOT):
+        """What a fork printed, and how it ended; one that takes longer is killed."""
+        with tempfile.TemporaryFile() as stderr:
+            fork = self.fork(arguments, stderr, variables, folder=folder)
+            killer = threading.Timer(seconds_max, fork.kill)
+            killer.start()
+            with fork.stdout:
+                printed = fork.stdout.read()
+            code = fork.wait()
+            killer.cancel()
+            killer.join()
+            stderr.seek(0)
+            return subprocess.CompletedProcess(arguments, code, printed.decode(), stderr.read().decode())
 
     def ask(self, **request):
         """Have the parent do something; the number that it answers."""

@@ -9,9 +9,6 @@ import re
 import subprocess
 import sys
 import textwrap
-import threading
-from contextlib import contextmanager
-from tempfile import TemporaryFile
 
 import attrs
 
@@ -117,25 +114,7 @@ def run_pytest(folder, *arguments, is_fork=True):
     command = (*PYTEST, "-p", "no:cacheprovider", "-W", "error", "-p", PLUGIN, *workers, *arguments)
     if workers or not is_fork:
         return run_python(folder, *command, **variables)
-    with TemporaryFile() as stderr:
-        process = PARENT_OF_PYTEST.fork(command, stderr, {**os.environ, **ANYWHERE, **variables}, folder=folder)
-        with process.stdout, _killed_after(process, RUN_SECONDS_MAX):
-            printed = process.stdout.read()
-        code = process.wait(RUN_SECONDS_MAX)
-        stderr.seek(0)
-        return subprocess.CompletedProcess(command, code, printed.decode(), stderr.read().decode())
-
-
-@contextmanager
-def _killed_after(process, seconds):
-    """So that what waits for its output does not wait for ever."""
-    timer = threading.Timer(seconds, process.kill)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
+    return PARENT_OF_PYTEST.run(command, {**os.environ, **ANYWHERE, **variables}, RUN_SECONDS_MAX, folder)
 
 
 @attrs.frozen
