@@ -1,16 +1,12 @@
 """Whatever one client asks for, others are served meanwhile, memory is bounded, and the broker stops and starts."""
 
-import attrs
 import pytest
 
 from pipeline_broker.apis.registry import SERVED
-from pipeline_broker.wire.registry import ApiKey
-from tests.bad_input.raw_client import frame_of
 from tests.conftest import CAMPAIGN
 from tests.crashes.broker_under_test import VARIANTS
-from tests.hostile.amplified import Case
 from tests.hostile.campaign import faults_of, plans
-from tests.hostile.handmade import create_request
+from tests.hostile.handmade import HANDMADE
 from tests.hostile.harness import WAIT_MS_MAX, Life, in_memory
 
 MODES = ("classic", "pipelined")
@@ -40,8 +36,7 @@ def test_the_lowest_and_the_highest_version_of_an_api_are_attacked():
 
 def test_a_broker_that_takes_no_turns_is_found(filled):
     source, world = filled
-    request = attrs.evolve(create_request("narrow", 10_000, 1), validate_only=True)
-    case = Case(ApiKey.CREATE_TOPICS, 7, "10,000 topics, checked only", lambda _: [frame_of(request, 7)])
+    case = next(case for case in HANDMADE if case.what == "topics created by their names")
     with in_memory(source) as folder:
         life = Life(folder, source, "pipelined", program=(str(VARIANTS), "takes-no-turns"))
         try:
