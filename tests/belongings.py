@@ -4,7 +4,7 @@ Rules: what librdkafka, Trio and the like end on threads of their own ends a mom
 objects with the next search for garbage: only what is still there after both was left behind. Trio's idle threads are
 kept for the next that needs one, and end by themselves. Threads and descriptors count by what they are, not by number:
 a broker that several tests share has others after it was put back. Pipes do not count: librdkafka makes them at any
-time. The parent of forks (`tests/forks.py`) stays, and what it has forked counts in its place.
+time. Parents of forks (`tests/forks.py`) stay, and what they have forked counts in their place.
 """
 
 import gc
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import attrs
 
-from tests.forks import PARENT
+from tests.forks import PARENTS
 
 IDLE_THREAD = "Trio thread "
 PROC = "/proc/self"
@@ -52,9 +52,10 @@ class Belongings:
 def belongings():
     """What this process holds now; asked around every test, so in as few steps as there can be."""
     children = children_of("self")
-    if PARENT.pid in children:
-        children.remove(PARENT.pid)
-        children += children_of(PARENT.pid)
+    for parent in PARENTS:
+        if parent.pid in children:
+            children.remove(parent.pid)
+            children += children_of(parent.pid)
     threads = Counter(thread.name for thread in threading.enumerate() if not thread.name.startswith(IDLE_THREAD))
     targets = map(target_of, os.listdir(f"{PROC}/fd"))
     descriptors = Counter(target for target in targets if target and not target.startswith("pipe:"))

@@ -1,4 +1,6 @@
-"""Brokers as forks of a process that has imported what they do: to start one anew takes six times the processor time.
+"""Brokers, and runs of pytest, as forks of a process that has imported what they do.
+
+To start one anew takes six times the processor time.
 
 Rules: a fork is a process like any other. It has the arguments, the environment, the standard files and the process
 group that it is given, and nothing of the tests. What Python or the system's libraries look at before they run a
@@ -18,6 +20,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -26,6 +29,9 @@ PACKAGE = "pipeline_broker"
 PROGRAM = ("-m", PACKAGE)
 LOADED = ("pipeline_broker.commands.serve", "pipeline_broker.node.process", "pipeline_broker.node.upkeep")
 """What loads nearly all that a broker does; the rest is loaded by each fork."""
+PYTEST = ("-m", "pytest")
+LOADED_FOR_PYTEST = ("pytest", "pipeline_broker.embedded.embedded_broker", "pipeline_broker.embedded.island", *LOADED)
+"""The same for pytest with the plugin, which pytest itself must be the first to load: it rewrites its assertions."""
 LOOKED_AT_EARLY = re.compile("PYTHON|LD_|LC_|LANG|MALLOC_|GLIBC_|TZ$")
 STDIN, STDOUT, STDERR = range(3)
 
@@ -56,10 +62,24 @@ def start_python(arguments, stderr, *, program=PROGRAM, prefix=(), environment=N
     )
 
 
-class Parent:
-    """The process that is forked, once it is there."""
+def run_command(*arguments, seconds_max=60.0):
+    """Run a command of the package to its end, a fork on ROOT; what `subprocess.run` has, with texts."""
+    variables = dict(os.environ)
+    assert not PARENT.differs_early(variables), "it would not be what a process that is started anew is"
+    return PARENT.run([*PROGRAM, *arguments], variables, seconds_max)
 
-    def __init__(self):
+
+class Parent:
+    """The process that is forked, once it is there.
+
+    Args:
+        loaded: names of modules that it imports.
+        environment: variables over those of this process.
+    """
+
+    def __init__(self, loaded, environment=None):
+        self._loaded = loaded
+        self._environment = environment or {}
         self._process = None
         self._owner = None
         self._variables = {}
@@ -73,21 +93,41 @@ class Parent:
 
     def differs_early(self, variables):
         """Whether these variables would have given another interpreter than that of the forks."""
-        ours = self._variables if self.pid else os.environ
+        ours = self._variables if self.pid else {**os.environ, **self._environment}
         return early(variables) != early(ours)
 
-    def fork(self, arguments, stderr, variables, process_group):
+    def fork(self, arguments, stderr, variables, process_group=None, folder=ROOT):
         """A running fork."""
         read_end, write_end = os.pipe()
         files = [f"/proc/{os.getpid()}/fd/{descriptor}" for descriptor in (write_end, stderr.fileno())]
         try:
-            pid = self.ask(arguments=[*map(str, arguments)], files=files, variables=variables, leads=process_group == 0)
+            pid = self.ask(
+                arguments=[*map(str, arguments)],
+                files=files,
+                variables=variables,
+                leads=process_group == 0,
+                folder=str(folder),
+            )
         except BaseException:
             os.close(read_end)
             raise
         finally:
             os.close(write_end)
-        return Fork(pid, os.fdopen(read_end, "rb", buffering=0), arguments)
+        return Fork(self, pid, os.fdopen(read_end, "rb", buffering=0), arguments)
+
+    def run(self, arguments, variables, seconds_max, folder=ROOT):
+        """What a fork printed, and how it ended; one that takes longer is killed."""
+        with tempfile.TemporaryFile() as stderr:
+            fork = self.fork(arguments, stderr, variables, folder=folder)
+            killer = threading.Timer(seconds_max, fork.kill)
+            killer.start()
+            with fork.stdout:
+                printed = fork.stdout.read()
+            code = fork.wait()
+            killer.cancel()
+            killer.join()
+            stderr.seek(0)
+            return subprocess.CompletedProcess(arguments, code, printed.decode(), stderr.read().decode())
 
     def ask(self, **request):
         """Have the parent do something; the number that it answers."""
@@ -105,9 +145,10 @@ class Parent:
     def _start(self):
         if self._process:  # of the process that this one is a fork of
             self._process.returncode = 0
-        self._owner, self._variables = os.getpid(), dict(os.environ)
+        self._owner, self._variables = os.getpid(), {**os.environ, **self._environment}
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen([sys.executable, "-m", "tests.forks"], cwd=ROOT, stdin=pipe, stdout=pipe)
+        command = [sys.executable, "-m", "tests.forks", *self._loaded]
+        self._process = subprocess.Popen(command, cwd=ROOT, env=self._variables, stdin=pipe, stdout=pipe)
         atexit.register(self._end)
 
     def _end(self):
@@ -117,7 +158,11 @@ class Parent:
             self._process.stdout.close()
 
 
-PARENT = Parent()
+PARENT = Parent(LOADED)
+ANYWHERE = {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": ""}
+"""Variables by which Python finds this repository's packages from any folder, and what is in that folder."""
+PARENT_OF_PYTEST = Parent(LOADED_FOR_PYTEST, ANYWHERE)
+PARENTS = PARENT, PARENT_OF_PYTEST
 
 
 def early(variables):
@@ -127,7 +172,8 @@ def early(variables):
 class Fork:
     """A fork, with what `subprocess.Popen` has for a process."""
 
-    def __init__(self, pid, stdout, arguments):
+    def __init__(self, parent, pid, stdout, arguments):
+        self._parent = parent
         self.pid = pid
         self.stdout = stdout
         self.args = arguments
@@ -156,7 +202,7 @@ class Fork:
         if self.returncode is None and self._ends_within(seconds):
             with self._lock:
                 if self.returncode is None:
-                    self.returncode = PARENT.ask(ended=self.pid)
+                    self.returncode = self._parent.ask(ended=self.pid)
         return self.returncode
 
     def _ends_within(self, seconds):
@@ -172,10 +218,10 @@ class Fork:
             os.close(descriptor)
 
 
-def be_parent():
+def be_parent(loaded):
     """Fork, and tell how forks ended, until nobody is left who asks; a fork is given what it runs, the parent None."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: it ends with who started it
-    for name in LOADED:
+    for name in loaded:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
@@ -194,8 +240,8 @@ def be_parent():
     return None
 
 
-def fork(arguments, files, variables, leads):
-    """As os.fork; the fork has its files, its variables and its group."""
+def fork(arguments, files, variables, leads, folder):
+    """As os.fork; the fork has its files, its variables, its group and its folder."""
     del arguments
     opened = [os.open(os.devnull, os.O_RDONLY), *(os.open(path, os.O_WRONLY) for path in files)]
     pid = os.fork()
@@ -207,16 +253,18 @@ def fork(arguments, files, variables, leads):
             os.dup2(descriptor, standard)
         os.environ.clear()
         os.environ.update(variables)
+        os.chdir(folder)
     for descriptor in opened:
         os.close(descriptor)
     return pid
 
 
 if __name__ == "__main__":
-    found = be_parent()
-    if found and found[:2] == [*PROGRAM]:
+    found = be_parent(sys.argv[1:])
+    if found and found[0] == "-m":
         sys.argv[1:] = found[2:]
-        runpy.run_module(PACKAGE, run_name="__main__", alter_sys=True)
+        sys.path[0] = str(Path.cwd())
+        runpy.run_module(found[1], run_name="__main__", alter_sys=True)
     elif found:
         sys.argv = found
         runpy.run_path(found[0], run_name="__main__")

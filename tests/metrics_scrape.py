@@ -2,11 +2,9 @@
 
 import re
 import socket
-import subprocess
-import sys
 import urllib.request
 
-from tests.conftest import ROOT
+from tests.forks import run_command
 
 
 def scrape_in_use(broker):
@@ -16,7 +14,7 @@ def scrape_in_use(broker):
     commit = ["groups", "reset-offsets", "billing", "--topic", "load", "--to", "beginning", "--execute"]
     with socket.create_connection((broker.host, broker.port)):  # there are metrics of open connections too
         for arguments in (load, [*commit, "-b", broker.bootstrap]):
-            command = [sys.executable, "-m", "pipeline_broker", *arguments]
-            subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+            ended = run_command(*arguments)
+            assert ended.returncode == 0, ended.stderr
         with urllib.request.urlopen(address) as response:
             return response.read().decode()

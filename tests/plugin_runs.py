@@ -9,11 +9,11 @@ import re
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import attrs
 
-ROOT = Path(__file__).parents[1]
+from tests.forks import ANYWHERE, PARENT_OF_PYTEST, PYTEST
+
 PLUGIN = "pipeline_broker.pytest_plugin"
 RUN_SECONDS_MAX = 100
 THREE_CLIENTS = """
@@ -99,7 +99,7 @@ def run_python(folder, *arguments, **environment):
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "", **environment},
+        env={**os.environ, **ANYWHERE, **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -107,11 +107,14 @@ def run_python(folder, *arguments, **environment):
     )
 
 
-def run_pytest(folder, *arguments):
-    """Run pytest in a folder, with the plugin."""
+def run_pytest(folder, *arguments, is_fork=True):
+    """Run pytest in a folder, with the plugin: a fork unless it has workers or must have imported nothing before."""
+    variables = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "200"}
     workers = ("-p", "xdist") if "-n" in arguments else ()
-    command = ("-m", "pytest", "-p", "no:cacheprovider", "-W", "error", "-p", PLUGIN, *workers, *arguments)
-    return run_python(folder, *command, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", COLUMNS="200")
+    command = (*PYTEST, "-p", "no:cacheprovider", "-W", "error", "-p", PLUGIN, *workers, *arguments)
+    if workers or not is_fork:
+        return run_python(folder, *command, **variables)
+    return PARENT_OF_PYTEST.run(command, {**os.environ, **ANYWHERE, **variables}, RUN_SECONDS_MAX, folder)
 
 
 @attrs.frozen
@@ -146,10 +149,10 @@ class Tree:
         self.folder = parent / "a stranger's tree"
         self.folder.mkdir()
 
-    def __call__(self, files, *arguments):
+    def __call__(self, files, *arguments, **options):
         for name, text in files.items():
             path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(textwrap.dedent(text), encoding="utf-8")
-        result = run_pytest(self.folder, *arguments)
+        result = run_pytest(self.folder, *arguments, **options)
         return Outcome(result.stdout, result.stderr, result.returncode)

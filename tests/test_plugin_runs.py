@@ -11,7 +11,8 @@ import pytest
 
 from tests.conftest import CAMPAIGN
 from tests.documents import blocks_run_by, write_tests
-from tests.plugin_runs import FASTSTREAM_CLIENTS, IN_BOTH_MODES, ROOT, THREE_CLIENTS, Tree, faststream_test
+from tests.forks import ROOT
+from tests.plugin_runs import FASTSTREAM_CLIENTS, IN_BOTH_MODES, THREE_CLIENTS, Tree, faststream_test
 
 RUNS = int(os.environ.get("RUNS", "1"))
 EXAMPLES = ("orders", "orders_avro")

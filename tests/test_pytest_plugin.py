@@ -1,5 +1,7 @@
 """The pytest plugin in the tree of a stranger: another process, and another folder with blanks in its path.
 
+Some of these processes are started anew, as a stranger's is: two that look at what is loaded, and those with workers.
+
 What the plugin does there is looked at from outside, by the outcomes that pytest tells and the files that it writes.
 """
 
@@ -7,7 +9,8 @@ import re
 
 import pytest
 
-from tests.plugin_runs import PLUGIN, ROOT, THREE_CLIENTS, Tree
+from tests.forks import ROOT
+from tests.plugin_runs import PLUGIN, THREE_CLIENTS, Tree
 
 
 @pytest.fixture
@@ -177,6 +180,7 @@ def test_another_package_named_stages_fails_only_the_tests_that_want_a_broker_wi
             """,
         },
         "-q",
+        is_fork=False,
     )
     assert outcome.counts() == {"passed": 1, "error": 1}, outcome.text
     assert "is another package named stages and shadows the one of pipeline-broker" in outcome.text
@@ -196,7 +200,8 @@ def test_a_run_that_uses_no_fixture_loads_nothing_of_ours(tree):
                 assert ours == [{PLUGIN!r}]
                 assert "trio" not in sys.modules
             """
-        }
+        },
+        is_fork=False,
     )
     assert outcome.counts() == {"passed": 1}, outcome.text
 
@@ -264,7 +269,7 @@ def test_what_does_not_come_is_told_at_the_line_of_the_test_and_no_line_of_ours(
             "no content": lambda broker: broker.produce("t", {"a": 1}),
             "no property": lambda broker: pipeline_broker.EmbeddedBroker(settings={"num.partition": 1}).start(),
             "no mode": lambda broker: pipeline_broker.EmbeddedBroker(mode="clasic"),
-            "other records": lambda broker: broker.assert_records("t", ["a"]),
+            "other records": lambda broker: broker.assert_records("t", ["a"], timeout=0.1),
         }
 
         @pytest.mark.parametrize("name", ASKED)

@@ -39,15 +39,21 @@ class SettingsLayers:
         self._started_with = started_with
         self._cluster = cluster
         self.config = started_with
+        self._settings = BrokerSettings()
+        self._settings_of: tuple[BrokerConfig, int] | None = None
 
     @property
     def settings(self) -> BrokerSettings:
-        """All that was set."""
-        return BrokerSettings(
-            static=self.config.properties,
-            dynamic_default=self._cluster.settings(self.key(for_all=True)),
-            dynamic=self._cluster.settings(self.key(for_all=False)),
-        )
+        """All that was set; the same object until something else is, because it knows what topics inherit."""
+        latest = self.config, self._cluster.generations[BROKER_RESOURCE]
+        if self._settings_of != latest:
+            self._settings_of = latest
+            self._settings = BrokerSettings(
+                static=self.config.properties,
+                dynamic_default=self._cluster.settings(self.key(for_all=True)),
+                dynamic=self._cluster.settings(self.key(for_all=False)),
+            )
+        return self._settings
 
     def key(self, *, for_all: bool) -> tuple[str, str]:
         """Under which key the cluster keeps what was set for this broker, or for all brokers, while they run."""

@@ -112,6 +112,8 @@ class BrokerSettings:
     static: Settings = attrs.field(factory=dict)
     dynamic_default: Settings = attrs.field(factory=dict)
     dynamic: Settings = attrs.field(factory=dict)
+    _inherited: dict[str, Entry] = attrs.field(init=False, factory=dict, eq=False, repr=False)
+    _inherited_values: dict[str, Value] = attrs.field(init=False, factory=dict, eq=False, repr=False)
 
     def synonyms(self, name: str, *others: str) -> list[Synonym]:
         """The settings of one property, the strongest first, its default last; then its `others` within each layer.
@@ -132,6 +134,22 @@ class BrokerSettings:
         while found and found[0].name != name:
             del found[0]
         return found
+
+    def inherited(self, name: str) -> Entry:
+        """What topics without a setting of their own get, worked out once for all of them."""
+        known = self._inherited.get(name)
+        if known is None:
+            known = self._inherited[name] = _inherited(topic_properties()[name], self)
+        return known
+
+    def inherited_value(self, name: str) -> Value:
+        """The value of that, as Python's type."""
+        known = self._inherited_values.get(name)
+        if known is None:
+            entry = self.inherited(name)
+            assert entry.value is not None
+            known = self._inherited_values[name] = entry.definition.parse(entry.value)
+        return known
 
 
 def _coarser(name: str) -> list[str]:
@@ -162,12 +180,11 @@ def _entry(definition: Property, synonyms: list[Synonym]) -> Entry:
 
 def topic_entry(name: str, own: Settings, settings: BrokerSettings) -> Entry:
     """The entry of one topic setting, given the topic's own settings."""
-    definition = topic_properties()[name]
-    synonyms = [Synonym(name, own[name], Source.DYNAMIC_TOPIC)] if name in own else []
-    value, source = (own[name], Source.DYNAMIC_TOPIC) if name in own else _inherited(definition, settings)
-    if definition.broker_property is not None:
-        synonyms += settings.synonyms(definition.broker_property, *_coarser(definition.broker_property))
-    return Entry(definition, value, source, tuple(synonyms))
+    inherited = settings.inherited(name)
+    if name not in own:
+        return inherited
+    synonym = Synonym(name, own[name], Source.DYNAMIC_TOPIC)
+    return Entry(inherited.definition, synonym.value, synonym.source, (synonym, *inherited.synonyms))
 
 
 def broker_entries(settings: BrokerSettings) -> list[Entry]:
@@ -192,13 +209,17 @@ def topic_entries(own: Settings, settings: BrokerSettings) -> list[Entry]:
 
 def topic_value(name: str, own: Settings, settings: BrokerSettings) -> Value:
     """The value of a topic setting that counts, as Python's type."""
-    definition = topic_properties()[name]
-    text = own[name] if name in own else _inherited(definition, settings)[0]
-    return definition.parse(text)
+    return topic_properties()[name].parse(own[name]) if name in own else settings.inherited_value(name)
 
 
-def _inherited(definition: Property, settings: BrokerSettings) -> tuple[str, Source]:
-    """What a topic without a setting of its own gets."""
+def _inherited(definition: Property, settings: BrokerSettings) -> Entry:
+    value, source = _inherited_text(definition, settings)
+    name = definition.broker_property
+    synonyms = () if name is None else settings.synonyms(name, *_coarser(name))
+    return Entry(definition, value, source, tuple(synonyms))
+
+
+def _inherited_text(definition: Property, settings: BrokerSettings) -> tuple[str, Source]:
     name = definition.broker_property
     if name is not None:
         for candidate, unit in ((name, 1), *COARSER.get(name, ())):

@@ -2,8 +2,6 @@
 
 import socket
 import struct
-import subprocess
-import sys
 from contextlib import closing
 
 import pytest
@@ -11,7 +9,7 @@ from click.testing import CliRunner
 
 from pipeline_broker.cli import main
 from tests.bad_input.raw_client import RawClient, batch_of, create_topic, produce_answers, produce_request
-from tests.conftest import ROOT
+from tests.forks import run_command
 
 END_SECONDS_MAX = 60.0
 
@@ -26,16 +24,8 @@ def mistake(*arguments):
 
 def refused(data, *arguments, port=0):
     """The one line with which a start is refused."""
-    command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", str(port), "--data", str(data), *arguments]
-    result = subprocess.run(
-        command,
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=END_SECONDS_MAX,
-        check=False,
-    )
+    arguments = ("serve", "--port", str(port), "--data", str(data), *arguments)
+    result = run_command(*arguments, seconds_max=END_SECONDS_MAX)
     assert result.returncode == 2, result.stderr
     assert result.stdout == ""
     (line,) = result.stderr.splitlines()

@@ -1,17 +1,16 @@
 """What the command line says to a setting that cannot be used."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.forks import run_command
 
 ROOT = Path(__file__).parents[2]
 
 
 def serve(*arguments):
-    command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", "0", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    return run_command("serve", "--port", "0", *arguments)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import os
 import random
 import resource
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from tests.crashes.lengths import drawn
 from tests.crashes.producers import ConfluentProducer, PlainProducer, produce_request
 from tests.crashes.scene import PARTITIONS, Load, Scene
 from tests.crashes.wire_client import WireClient, describe_topics
+from tests.forks import run_command
 from tests.required import absent
 from tests.waiting import wait_readable
 
@@ -231,8 +231,7 @@ def test_a_start_on_a_full_disk_serves_reads_and_with_space_writes_go_on(tmp_pat
 def test_a_start_that_must_write_to_a_full_disk_says_so_in_one_line(small_disk):
     data = small_disk / "data"
     fill(small_disk)
-    command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", "0", "--data", data]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+    ended = run_command("serve", "--port", "0", "--data", data, seconds_max=WAIT_SECONDS)
     line = f"Error: the disk of the data directory {data} is full, but this start must write: make room there\n"
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", line)
 

@@ -1,8 +1,6 @@
 """A broker process whose internal topics hold what it cannot read: it starts, says so once, and serves."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -17,9 +15,9 @@ from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinato
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
 from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
-from tests.conftest import ROOT
 from tests.crashes import wire_client
 from tests.crashes.wire_client import WireClient
+from tests.forks import run_command
 
 pytestmark = [pytest.mark.faults]
 POISONED = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_TOPIC)
@@ -58,8 +56,8 @@ def poison(data):
 
 
 def inspected(data):
-    command = [sys.executable, "-m", "pipeline_broker", "inspect", "--json", str(data)]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    ended = run_command("inspect", "--json", str(data))
+    assert ended.returncode == 0, ended.stderr
     lines = map(json.loads, ended.stdout.splitlines())
     return [(line["topic"], line["partition"], line["offset"]) for line in lines if line["type"] == "set_aside"]
 

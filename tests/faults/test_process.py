@@ -1,8 +1,6 @@
 """Rules of a broker process: from a file, from the command line, over real sockets, on real files, in both modes."""
 
 import json
-import subprocess
-import sys
 import threading
 import time
 
@@ -15,8 +13,8 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
-from tests.conftest import ROOT
 from tests.crashes.wire_client import LENGTH, WireClient, describe_topics
+from tests.forks import run_command
 
 pytestmark = [pytest.mark.faults]
 each_mode = pytest.mark.parametrize("mode", ["classic", "pipelined"])
@@ -85,10 +83,7 @@ def test_a_file_that_is_wrong_is_one_line_and_no_broker(tmp_path, text, line):
     path = tmp_path / "faults.toml"
     if text is not None:
         path.write_text(text, encoding="utf-8")
-    command = ["serve", "--port", "0", "--data", str(tmp_path / "data"), "--faults", str(path)]
-    ended = subprocess.run(
-        [sys.executable, "-m", "pipeline_broker", *command], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    ended = run_command("serve", "--port", "0", "--data", str(tmp_path / "data"), "--faults", str(path))
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.count("\n") == 1
     assert line in ended.stderr

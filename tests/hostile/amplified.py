@@ -210,6 +210,7 @@ class Builder:
         self._version = version
         self._world = world
         self._kind = kind
+        self._known = {}
         self.elements_max = SERVED[key].elements_max - COUNTED_BESIDE
 
     def frame(self, path):
@@ -218,47 +219,55 @@ class Builder:
 
     def build(self, struct, path, number):
         """An object; `number` says which of its siblings it is."""
-        values = {}
-        for field in fields_of(struct):
-            if self._version in field.versions:
-                values[field.name] = self._value(struct, field, path, number)
+        values = {
+            field.name: self._value(field, inner, make, path, number) for field, inner, make in self._fields_of(struct)
+        }
         return struct(**values)
 
-    def _value(self, struct, field, path, number):
-        inner = resolve(self._message, field.type)
+    def _fields_of(self, struct):
+        """The fields that a struct has, each with the struct that it is of, if any, and what makes a single value."""
+        if (known := self._known.get(struct)) is None:
+            known = self._known[struct] = [
+                (field, resolve(self._message, field.type), self._maker(struct, field))
+                for field in fields_of(struct)
+                if self._version in field.versions
+            ]
+        return known
+
+    def _maker(self, struct, field):
+        if make := _role(f"{self._message.__name__.removesuffix('Request')}.{struct.__name__}.{field.name}"):
+            return make
+        if self._version in field.nullable:
+            return always(None)
+        if field.default and not field.is_array:
+            return always(field.default)
+        return always(PLAIN.get(field.type, 0))
+
+    def _value(self, field, inner, make, path, number):
         if field.is_array:
-            return self._array(struct, field, inner, path)
+            return self._array(field, inner, make, path)
         if inner:
             is_null = self._version in field.nullable
             return None if is_null else field.default
-        return self._primitive(struct, field, number)
+        return make(self._world, number)
 
-    def _array(self, struct, field, inner, path):
+    def _array(self, field, inner, make, path):
         if not path or path[0] != field.name:
             if self._version in field.nullable:
                 return None
             if self._kind is NOTHING_NAMED:
                 return []
-            return [self._element(struct, field, inner, (), 0)]
-        first = self._element(struct, field, inner, path[1:], 0)
+            return [self._element(inner, make, (), 0)]
+        first = self._element(inner, make, path[1:], 0)
         if len(path) > 1:
             return [first]
         count = self.elements_max // _elements(self._message, first)
         if self._kind is ALL_ALIKE:
             return [first] * count
-        return [self._element(struct, field, inner, (), each) for each in range(count)]
+        return [self._element(inner, make, (), each) for each in range(count)]
 
-    def _element(self, struct, field, inner, path, number):
-        return self.build(inner, path, number) if inner else self._primitive(struct, field, number)
-
-    def _primitive(self, struct, field, number):
-        if make := _role(f"{self._message.__name__.removesuffix('Request')}.{struct.__name__}.{field.name}"):
-            return make(self._world, number)
-        if self._version in field.nullable:
-            return None
-        if field.default and not field.is_array:
-            return field.default
-        return PLAIN.get(field.type, 0)
+    def _element(self, inner, make, path, number):
+        return self.build(inner, path, number) if inner else make(self._world, number)
 
 
 @cache

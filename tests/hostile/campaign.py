@@ -16,7 +16,7 @@ from tests.hostile.amplified import EACH_DIFFERENT, NOTHING_NAMED, cases_of
 from tests.hostile.handmade import HANDMADE
 from tests.hostile.harness import HEAD, ROOT, STOP_SECONDS_MAX, STRANGER, Guard, Life, in_memory, row
 
-CASES_MAX = 50
+CASES_MAX = 70
 """Of one life; handmade ones, which are larger, have HANDMADE_MAX."""
 HANDMADE_MAX = 12
 MEASURED_ALONE_MAX = 3

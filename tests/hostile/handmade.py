@@ -45,7 +45,7 @@ from tests.bad_input.test_memory import headers_bomb, value_bomb
 from tests.bad_input.test_records import with_records
 from tests.crashes.lengths import AT_LENGTH
 from tests.hostile.amplified import CREATED_BYTES_MAX, KEPT_BYTES_MAX, Case
-from tests.hostile.prepared import AT_ONCE, PARTITIONS, SESSION_MS, TOPIC_RESOURCE
+from tests.hostile.prepared import AT_ONCE, CLEANUP_MS, PARTITIONS, SESSION_MS, TOPIC_RESOURCE
 
 PRODUCE_VERSION = 9
 TINY_RECORDS = 1_000_000
@@ -66,9 +66,12 @@ MARKER_BYTES = 1_300
 BROKER_RESOURCE = 4
 EPOCH_OF_A_NEW_SESSION = 0
 WIDE_TOPIC = "wide"
-WIDE_PARTITIONS = 12 if AT_LENGTH else 3
+WIDE_PARTITIONS = 12 if AT_LENGTH else 2
 """Each million of records takes a second of the broker."""
 LARGE_SESSIONS = 8 if AT_LENGTH else 4
+UNKNOWN_TO_MANY = 10 if AT_LENGTH else 4
+"""Connections; with as many it is nearly a second of the broker, far more than anyone may wait."""
+ABORTED_SECONDS_MAX = 5
 DENSE_TOPIC = "dense"
 GROUP_BYTES_MAX = BrokerConfig().pipeline_group_bytes
 SESSION_PARTITIONS_MAX = BrokerConfig().pipeline_fetch_session_partitions
@@ -381,7 +384,7 @@ HANDMADE = [
         lambda _: [frame_of(ListTransactionsRequest(), 0)],
         before=lambda client, _: begin_wide_transactions(client, timeout_ms=1_000),
         kept_bytes_max=MANY_CONNECTIONS * TRANSACTION_PARTITIONS * MARKER_BYTES,
-        watched_seconds=BrokerConfig().transaction_abort_timed_out_transaction_cleanup_interval_ms / 1000 + 5,
+        watched_seconds=CLEANUP_MS / 1000 + ABORTED_SECONDS_MAX,
     ),
     _row("everything", ShareFetchRequest, 1, lambda world: [share_fetch(world, AT_ONCE)]),
     _row(
@@ -398,7 +401,12 @@ HANDMADE = [
         kept_bytes_max=CREATED_BYTES_MAX,
     ),
     _row("unknown topics", MetadataRequest, 8, lambda _: [metadata(unknown(NAMES), create=False)]),
-    _row("unknown topics for many", MetadataRequest, 8, lambda _: [metadata(unknown(NAMES), create=False)] * 10),
+    _row(
+        "unknown topics for many",
+        MetadataRequest,
+        8,
+        lambda _: [metadata(unknown(NAMES), create=False)] * UNKNOWN_TO_MANY,
+    ),
     _row(
         "all topics for many",
         MetadataRequest,

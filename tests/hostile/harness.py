@@ -154,7 +154,7 @@ class Life:
         folder: where its directory is made.
         source: what `prepared.prepare` filled.
         mode: of the broker.
-        guard: who attacks, where the broker asks; without one it has Kafka's defaults.
+        guard: who attacks, where the broker asks; without one it has Kafka's defaults, but for CLEANUP_MS.
         program: what Python runs.
     """
 
@@ -163,7 +163,8 @@ class Life:
         self._folder = folder
         self._guard = guard
         self._attacked_port = free_port() if guard else None
-        settings = guard.settings(self._attacked_port) if guard else ()
+        settings = [f"transaction.abort.timed.out.transaction.cleanup.interval.ms={prepared.CLEANUP_MS}"]
+        settings += guard.settings(self._attacked_port) if guard else ()
         self._data = prepared.copy_of(source, folder / "data")
         self._settings = settings
         self.process = start_broker(folder / "broker", mode=mode, data=self._data, settings=settings, program=program)

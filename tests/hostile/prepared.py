@@ -27,6 +27,7 @@ from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import Add
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.bad_input.raw_client import ACKS_ALL, produce_request
 from tests.conftest import start_broker
+from tests.crashes.lengths import AT_LENGTH
 from tests.crashes.wire_client import WireClient
 from tests.hostile import innocent
 
@@ -34,6 +35,8 @@ AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 TOPIC_RESOURCE, GROUP_RESOURCE = 2, 32
 PREPARING = ["group.initial.rebalance.delay.ms=0"]
 SESSION_MS = 1_800_000
+CLEANUP_MS = 10_000 if AT_LENGTH else 1_000
+"""How often a broker looks for transactions that are too old; ten seconds are Kafka's default."""
 METADATA_BYTES = 1_000_000
 """Of the member of the large group; its assignment is as large."""
 WHOLE_BATCH_RECORDS = 10_000

@@ -17,6 +17,7 @@ from pipeline_broker.log.archive.archive_place import PLACE_NAME
 from pipeline_broker.objects.opening import open_store
 from pipeline_broker.objects.store import list_all
 from tests.conftest import ROOT
+from tests.forks import run_command
 from tests.objects import s3_servers
 
 RECORDS = 60
@@ -141,8 +142,7 @@ def test_a_stopped_brokers_archive_is_compacted_where_it_is(broker_process, tmp_
 
 def failed_start(data, *arguments):
     began = time.monotonic()
-    command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", "0", "--data", str(data), *arguments]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    ended = run_command("serve", "--port", "0", "--data", str(data), *arguments)
     return ended.returncode, ended.stderr, time.monotonic() - began
 
 

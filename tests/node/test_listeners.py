@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.apis.wire_client import WireClient
+from tests.forks import run_command
 from tests.free_ports import free_port
 from tests.node.listener_clients import ports_of, told_to
 from tests.required import absent
@@ -19,10 +20,10 @@ SECURE = "listener.security.protocol.map=SAFE:{}"
 
 
 def refusal_of(tmp_path, *settings, arguments=()):
-    command = [sys.executable, "-m", "pipeline_broker", "serve", "--data", str(tmp_path / "data"), *arguments]
+    command = ["serve", "--data", str(tmp_path / "data"), *arguments]
     for setting in settings:
         command += ["--set", setting]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    result = run_command(*command)
     assert (result.returncode, result.stdout) == (2, "")
     assert not (tmp_path / "data").exists()
     (line,) = result.stderr.splitlines()

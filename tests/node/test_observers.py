@@ -3,8 +3,6 @@
 import json
 import re
 import signal
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -22,6 +20,7 @@ from pipeline_broker.wire.messages.data.fetch import FetchRequest, FetchResponse
 from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from tests.apis.wire_client import WireClient
+from tests.forks import run_command
 
 BROKER, LOGGER = 4, 8
 SET = 0
@@ -167,8 +166,7 @@ def test_a_client_switches_the_log_of_a_running_broker(broker_process):
 
 def test_a_file_that_cannot_be_written_is_one_line_at_the_start(tmp_path):
     path = tmp_path / "missing" / "requests.jsonl"
-    command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", "0", "--data", str(tmp_path / "data")]
-    ended = subprocess.run([*command, "--request-log", str(path)], capture_output=True, text=True, check=False)
+    ended = run_command("serve", "--port", "0", "--data", str(tmp_path / "data"), "--request-log", str(path))
 
     assert ended.returncode == 2
     assert ended.stderr == (

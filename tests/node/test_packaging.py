@@ -80,7 +80,8 @@ def test_the_unit_starts_a_broker_of_its_environment_file(tmp_path):
     command = re.sub(r"\$\{(\w+)\}", lambda found: shlex.quote(own[found[1]]), fields["ExecStart"])
     program, *arguments = shlex.split(command)
     assert program == "/opt/pipeline-broker/bin/pipeline-broker"
-    process = started(["127.0.0.1" if each == "0.0.0.0" else each for each in arguments], {}, tmp_path)
+    here = ["127.0.0.1" if each == "0.0.0.0" else each for each in arguments]
+    process = started([*here, "--set", "broker.session.timeout.ms=2000"], {}, tmp_path)
     assert read_line(process, WAIT_SECONDS) == "standing by"
     assert READY_LINE.fullmatch(read_line(process, WAIT_SECONDS))
     assert ended(process) == [0]

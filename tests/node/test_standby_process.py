@@ -3,8 +3,6 @@
 import select
 import shutil
 import signal
-import subprocess
-import sys
 import time
 
 import confluent_kafka as ck
@@ -14,7 +12,8 @@ from pipeline_broker.objects.lease import lease_name
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from tests.bad_input.raw_client import RawClient, fetch_request, frame_of, produce_answers, produce_request
-from tests.conftest import READY_LINE, ROOT, BrokerProcess, read_line
+from tests.conftest import READY_LINE, BrokerProcess, read_line
+from tests.forks import start_python
 from tests.node.test_archive_in_store import (
     RECORDS,
     WAIT_SECONDS,
@@ -51,24 +50,9 @@ class Standby:
     def __init__(self, directory, url, port):
         self.directory = directory
         directory.mkdir()
-        command = [
-            "-m",
-            "pipeline_broker",
-            "serve",
-            "--port",
-            str(port),
-            "--data",
-            str(directory / "data"),
-            "--standby",
-        ]
+        command = ["serve", "--port", str(port), "--data", str(directory / "data"), "--standby"]
         with (directory / "stderr").open("wb") as stderr:
-            self.process = subprocess.Popen(
-                [sys.executable, *command, *on_objects(url), "--standby", *SETTING],
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-            )
+            self.process = start_python([*command, *on_objects(url), *SETTING], stderr)
         assert read_line(self.process, WAIT_SECONDS) == "standing by", self.stderr
 
     @property
@@ -221,7 +205,7 @@ def test_of_several_standbys_one_goes_on_and_the_others_stand_by_again(owner, st
 
 def test_a_standby_leaves_an_owner_that_does_nothing_alone(owner, standby, url):
     waiting = standby(url)
-    assert waiting.broker(3 * SESSION_SECONDS) is None
+    assert waiting.broker(2 * SESSION_SECONDS) is None
     assert owner.process.poll() is None
     assert names_in(url, "wal/1/").count(lease_name("wal/1")) == 1
     produce(owner, "t", first=RECORDS)

@@ -3,8 +3,6 @@
 import itertools
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import click
@@ -13,6 +11,7 @@ from click.testing import CliRunner
 
 from pipeline_broker.cli import COMMANDS, main
 from pipeline_broker.commands.cluster.reach import ClientCommand
+from tests.forks import run_command
 from tests.tables import each_row
 
 ROOT = Path(__file__).parents[2]
@@ -107,9 +106,7 @@ def test_a_command_that_a_document_shows_is_accepted(arguments, output, tmp_path
 
 @pytest.mark.parametrize(("arguments", "output"), REFUSED)
 def test_a_command_that_is_shown_to_be_refused_says_what_is_shown(arguments, output):
-    result = subprocess.run(
-        [sys.executable, "-m", "pipeline_broker", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    result = run_command(*arguments)
     assert (result.returncode, result.stdout, result.stderr) == (2, "", output)
 
 

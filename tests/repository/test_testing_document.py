@@ -6,7 +6,8 @@ import shutil
 import pytest
 
 from tests.documents import blocks, programs, write_tests
-from tests.plugin_runs import ROOT, run_pytest, run_python
+from tests.forks import ROOT
+from tests.plugin_runs import run_pytest, run_python
 
 DOCUMENT = ROOT / "docs/testing.md"
 

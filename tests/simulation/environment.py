@@ -10,11 +10,13 @@ import itertools
 import logging
 import random
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import trio
 import trio._core._run as scheduler  # its dice and its switch for them have no public name
 from trio.testing import MockClock
 
+from stages import unfinished
 from tests.stages.sabotage import replaced
 
 EPOCH_MS = 1_700_000_000_000
@@ -31,7 +33,11 @@ def run(seed, function, *arguments):
     Returns:
         what the function returned, and the errors that were logged meanwhile.
     """
-    with _deterministic(seed), _logged_errors() as errors:
+    with (
+        _deterministic(seed),
+        _logged_errors() as errors,
+        replaced(unfinished, "time", SimpleNamespace(sleep=lambda _: None)),  # no thread waits for Python's lock
+    ):
         return trio.run(function, *arguments, clock=MockClock(autojump_threshold=0)), errors
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.simulation.scenario import SCHEDULES_PER_SCRIPT
 from tests.simulation.simulation import simulate
 
 SEEDS = 60
+SECONDS_MAX = 120
 pytestmark = pytest.mark.simulation
 
 
@@ -22,19 +24,32 @@ def test_a_seed_gives_the_same_events_at_the_same_times_again():
         assert (first.answers, first.final, first.complaints) == (again.answers, again.final, again.complaints)
 
 
-def of_another_process(seeds, *arguments):
-    """What tells runs of the first seeds apart, with other addresses in memory and another hash of texts.
+@contextmanager
+def other_process(seeds, *arguments):
+    """Gives what says, once the other process has ended, what tells runs of the first seeds apart there.
 
-    These decide the order in sets.
+    It has other addresses in memory and another hash of texts: these decide the order in sets.
     """
     command = [sys.executable, "-m", "tests.simulation.campaign", "--digests", "--seeds", str(seeds), *arguments]
     environment = {**os.environ, "PYTHONHASHSEED": "4711"}
-    other = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True, timeout=120)
-    return other.stdout.splitlines()
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True) as other:
+
+        def fingerprints_there():
+            printed, errors = other.communicate(timeout=SECONDS_MAX)
+            assert other.returncode == 0, errors
+            return printed.splitlines()
+
+        try:
+            yield fingerprints_there
+        finally:
+            other.kill()
 
 
 def test_a_seed_gives_the_same_events_in_another_process():
-    assert of_another_process(SEEDS) == fingerprints(range(SEEDS))
+    with other_process(SEEDS) as fingerprints_there:  # both at once
+        here = fingerprints(range(SEEDS))
+        assert fingerprints_there() == here
 
 
 def test_seeds_that_share_a_script_differ_in_their_schedule():

@@ -18,7 +18,7 @@ from tests.simulation.scenario import SCHEDULES_PER_SCRIPT, Fault
 from tests.simulation.simulation import run, simulate
 from tests.simulation.store_faults import WANTED
 from tests.simulation.store_scenario import draw_on_store
-from tests.simulation.test_determinism import of_another_process
+from tests.simulation.test_determinism import other_process
 from tests.stages.sabotage import replaced
 
 STRIDE = SCHEDULES_PER_SCRIPT + 1
@@ -54,7 +54,9 @@ def test_a_seed_gives_the_same_run_again():
 
 
 def test_a_seed_gives_the_same_run_in_another_process():
-    assert of_another_process(REPLAYED, "--store") == fingerprints(range(REPLAYED), draw_on_store)
+    with other_process(REPLAYED, "--store") as fingerprints_there:
+        here = fingerprints(range(REPLAYED), draw_on_store)
+        assert fingerprints_there() == here
 
 
 def test_no_thread_of_a_simulated_broker_looks_at_a_clock_of_the_machine():

@@ -3,6 +3,7 @@
 import itertools
 from collections import Counter, defaultdict
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import attrs
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from stages import committer
+from stages import committer, unfinished
 from stages.connection_limits import ConnectionLimits
 from stages.response_order import ResponseOrder
 from stages.socket_server import ServerLimits
@@ -116,7 +117,12 @@ def run_script(
     if executor is None:
         executor = DrawnCommits if script.has_threads else ScriptedCommits
     clock = MockClock(autojump_threshold=0)
-    with sabotage(), replaced(trio.to_thread, "run_sync", _run_sync), _commits_timed_by(clock):
+    with (
+        sabotage(),
+        replaced(trio.to_thread, "run_sync", _run_sync),
+        replaced(unfinished, "time", SimpleNamespace(sleep=lambda _: None)),  # no thread waits for Python's lock
+        _commits_timed_by(clock),
+    ):
         return trio.run(_run, script, mode, order, executor, during, open_session, clock=clock)
 
 

@@ -155,6 +155,17 @@ def test_a_brokers_setting_counts_before_that_of_all_brokers_and_topics_inherit(
         assert each.broker.logs.find("t", 0).rules.size_max == 90
 
 
+def test_what_topics_inherit_is_known_until_it_changes(desk):
+    before = desk.broker.settings
+    shown(desk, T, "retention.ms")
+    assert desk.broker.settings is before
+    for changed, value in ((ALL, "200"), (B, "100")):
+        alter(desk, (changed, ("log.retention.ms", SET, value)))
+        assert shown(desk, T, "retention.ms")[0] == value
+    alter(desk, (B, ("log.retention.ms", DELETE, None)), (ALL, ("log.retention.ms", DELETE, None)))
+    assert shown(desk, T, "retention.ms")[0] == "604800000"
+
+
 def test_a_change_of_the_broker_acts_on_batches_and_on_its_configuration(desk):
     alter(desk, (ALL, ("message.max.bytes", SET, "90")), (B, ("max.connections", SET, "7")))
     assert produce(desk, b"x" * 100) == ErrorCode.MESSAGE_TOO_LARGE
