@@ -246,7 +246,7 @@ class Watch:
             "in flight": len(order) < server.mode.in_flight_max,
             "throttled": trio.current_time() >= self.throttled_until[connection.index],
             "unsent bytes": connection.unsent_bytes < limits.unsent_bytes_max
-            or connection in connection._owner._marked,  # released in this turn, and not tried to be sent yet
+            or connection._is_marked,  # released in this turn, and not tried to be sent yet
             "queued bytes": channel.bytes_held < channel.bytes_max,
             "draining": MuteReason.DRAINING not in connection.mute,
         }

@@ -18,8 +18,8 @@ ACTIONS = ["grow", "grow", "load", "load", "load", "find", "forget"]
 
 @measured(loaded_again=0.2)
 @given(
-    st.lists(st.tuples(st.sampled_from(FOLDERS), st.sampled_from(ACTIONS)), max_size=25),
-    st.sampled_from([0, 1, 600, 1300, 2000, 1 << 20]),
+    st.lists(st.tuples(st.sampled_from(FOLDERS), st.sampled_from(ACTIONS)), min_size=10, max_size=25),
+    st.sampled_from([0, 600, 1300, 2000, 1 << 20, 1 << 20]),
 )
 def test_the_cache_holds_what_was_used_last_and_counts_each_index_once(steps, bytes_max):
     store = ChunkStore()

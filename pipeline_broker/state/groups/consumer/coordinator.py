@@ -30,7 +30,7 @@ from pipeline_broker.state.groups.consumer.assigning import bump_epoch
 from pipeline_broker.state.groups.consumer.describing import describe_group
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.consumer.leaving import remove_members, tombstone_all
-from pipeline_broker.state.groups.consumer.member import Member, MemberState
+from pipeline_broker.state.groups.consumer.member import Member
 from pipeline_broker.state.groups.consumer.messages import (
     DescribedConsumerGroup,
     GroupError,
@@ -292,7 +292,7 @@ class ConsumerGroups:
             step = self._step(group, now_ms)
             for member in group.members.values():
                 step.start_session(member)
-                if member.current.state is MemberState.UNREVOKED_PARTITIONS and member.metadata.classic is None:
+                if member.current.gives_back and member.metadata.classic is None:
                     step.start(TimerKind.REBALANCE, member.member_id, member.metadata.rebalance_timeout_ms)
         return Outcome()
 

@@ -104,6 +104,11 @@ class CurrentAssignment:
     assigned: OwnedPartitions = attrs.Factory(dict)
     revoking: OwnedPartitions = attrs.Factory(dict)
 
+    @property
+    def gives_back(self) -> bool:
+        """Whether the member has partitions to give back; one that left for a while has none."""
+        return self.state is MemberState.UNREVOKED_PARTITIONS and self.member_epoch != LEAVING_STATIC_EPOCH
+
     def moved_to(
         self, member_epoch: int, state: MemberState, assigned: OwnedPartitions, revoking: OwnedPartitions
     ) -> CurrentAssignment:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
-from pipeline_broker.state.groups.consumer.member import MemberState
+from pipeline_broker.state.groups.consumer.member import LEAVING_STATIC_EPOCH, MemberState
 from pipeline_broker.state.groups.consumer.step import TimerKind
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.settings import GroupSettings
@@ -268,7 +268,9 @@ class ConsumerGroupLives(RuleBasedStateMachine):
         group = self.live()
         members = {} if group is None else group.members
         gives_back = {
-            member_id for member_id, it in members.items() if it.current.state is MemberState.UNREVOKED_PARTITIONS
+            member_id
+            for member_id, it in members.items()
+            if it.current.state is MemberState.UNREVOKED_PARTITIONS and it.current.member_epoch != LEAVING_STATIC_EPOCH
         }
         expected = {(TimerKind.SESSION, "g", each) for each in members}
         assert timers == expected | {(TimerKind.REBALANCE, "g", each) for each in gives_back}

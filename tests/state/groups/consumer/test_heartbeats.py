@@ -207,6 +207,17 @@ def test_after_a_restart_only_who_was_asked_to_give_something_back_has_a_time_fo
     assert driver.beat("a", member_epoch=2).error is expected
 
 
+def test_who_left_for_a_while_has_nothing_to_give_back_after_a_restart_either(driver):
+    driver.enter("a", instance_id="i", rebalance_timeout_ms=10_000)
+    driver.tick(1_000)
+    driver.enter("b")
+    driver.beat("a", member_epoch=2)  # asked to give something back
+    driver.beat("a", member_epoch=-2, instance_id="i")
+    driver.restart()
+    driver.tick(10_001)
+    assert "a" in driver.group().members, "it has its session to come back"
+
+
 def test_who_gives_back_in_time_stays(driver):
     topic_id = driver.topics.get("t").topic_id
     driver.enter("a", rebalance_timeout_ms=10_000)
