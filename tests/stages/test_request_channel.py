@@ -8,6 +8,7 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
+from trio.testing import wait_all_tasks_blocked
 
 from stages.mode import CLASSIC, PIPELINED
 from stages.mute import MuteReason
@@ -90,6 +91,30 @@ def test_a_waiter_that_closes_or_cannot_passes_its_turn_on():
     assert last.turns == []
     queue.stop_waiting(waiting)
     assert last.turns == [MuteReason.QUEUE_FULL]
+
+
+def test_what_follows_is_what_waits_for_a_handler_that_is_about_to_run():
+    """A commit waits for it; for a handler that stands still it would wait for ever."""
+
+    async def main():
+        channel = RequestChannel(attrs.evolve(PIPELINED, queues=2))
+        first, second = channel.queues
+        first.put_nowait(request())
+        assert channel.following == 0, "no handler was woken for it"
+        async with trio.open_nursery() as nursery:
+            for queue in channel.queues:
+                nursery.start_soon(queue.wait_not_empty_once)
+            await wait_all_tasks_blocked()
+            first.put_nowait(request())
+            assert channel.following == 2
+            second.put_nowait(request())
+            assert channel.following == 3
+            first.is_held = True
+            assert channel.following == 1
+            second.is_due = False  # its turn has begun
+            assert channel.following == 0
+
+    trio.run(main)
 
 
 def test_bytes_go_to_one_waiter_at_a_time_and_on_when_it_cannot():

@@ -5,6 +5,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from stages.commit_place import COMMITS_LOOKED_AT
 from stages.loop_turns import COMMIT
 from stages.mode import PIPELINED
 from stages.request import NOT_SET, TURN_SECONDS_MAX, Close, Pending, Send, go_on
@@ -62,6 +63,42 @@ def test_a_turn_is_bounded_and_others_run_between_turns():
                 nursery.cancel_scope.cancel()
         assert max(application.turns) <= 2 * TURN_MAX  # the ticking may run first in one round, last in the next
         assert sum(application.turns) == 500
+
+    trio.run(main)
+
+
+class OnLoop:
+    """Runs each commit where it is asked for, and says so where that suits it."""
+
+    def start(self, committer):
+        self.committer = committer
+
+    def wake(self, count=1):
+        committer = self.committer
+        committer.complete(committer.commit_nowait() if committer.place.suits_loop else committer.run_one())
+
+    def stop(self):
+        pass
+
+
+def test_a_commit_on_the_loop_takes_along_what_the_other_handlers_decide_in_the_same_pass():
+    """Else each handler would pay for a sync of its own."""
+
+    async def main():
+        storage = MemoryStorage()
+        mode = attrs.evolve(PIPELINED, queues=4)
+        async with open_memory_server(mode, Counting(), storage=storage, executor=OnLoop()) as memory:
+            clients = [await memory.connect() for _ in range(8)]
+            for number in range(COMMITS_LOOKED_AT):
+                clients[0].send(b"r")
+                await clients[0].receive_count(1)
+                assert storage.writes == number + 1
+            await wait_all_tasks_blocked()
+            for client in clients:
+                client.send(b"a", b"b")
+            for client in clients:
+                assert await client.receive_count(2) == [b"a", b"b"]
+            assert storage.writes == COMMITS_LOOKED_AT + 1
 
     trio.run(main)
 
