@@ -105,6 +105,8 @@ class Listener:
             administration works while everything else is saturated.
         is_privileged: its clients are peers, not strangers; only the application gives it a meaning.
         source: accepts in place of a socket. With neither, connections come by `SocketServer.connect` only.
+        host: the address it is bound to; empty for one without a socket.
+        port: the port it is bound to; 0 for one without a socket.
     """
 
     name: str
@@ -121,15 +123,16 @@ class Listener:
     is_privileged: bool = attrs.field(default=False, kw_only=True)
     source: AcceptSource | None = attrs.field(default=None, kw_only=True)
 
-    @property
-    def host(self) -> str:
-        """The address it is bound to; empty for one without a socket."""
-        return "" if self.sock is None else str(self.sock.getsockname()[0])
+    # Asked for at once: a socket that is closed does not tell any more.
+    host: str = attrs.field(init=False, default=attrs.Factory(lambda self: _address(self.sock)[0], takes_self=True))
+    port: int = attrs.field(init=False, default=attrs.Factory(lambda self: _address(self.sock)[1], takes_self=True))
 
-    @property
-    def port(self) -> int:
-        """The port it is bound to; 0 for one without a socket."""
-        return 0 if self.sock is None else int(self.sock.getsockname()[1])
+
+def _address(sock: socket.socket | None) -> tuple[str, int]:
+    if sock is None:
+        return "", 0
+    host, port, *_ = sock.getsockname()
+    return host, port
 
 
 def open_listener(

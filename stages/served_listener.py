@@ -61,7 +61,6 @@ class ServedListener:
 
     def __init__(self, listener: Listener, shared: Shared, quotas: ConnectionQuotas, numbers: Numbers) -> None:
         self.listener = listener
-        self.port = listener.port  # asked for now: the socket does not tell any more once it is closed
         self.processors: list[Processor] = []
         self.own_processors = 1 if listener.is_control_plane else listener.processors
         self.own_limits = listener.limits
@@ -191,7 +190,7 @@ class ServedListener:
         now = trio.current_time()
         return ListenerStatistics(
             name=self.name,
-            port=self.port,
+            port=self.listener.port,
             processors=len(self.processors),
             connections=sum(len(processor.connections) for processor in self.all_processors),
             counters=counters,
