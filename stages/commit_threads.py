@@ -69,6 +69,7 @@ class CommitThreads:
         self._wakeups: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._ended: deque[Commit] = deque()
         self._is_loop_called = False
+        self._is_left_to_loop = False  # a thread does not look for what is next
         self._is_stopping = False
         self._is_completing = False
         self._committer: Committer | None = None
@@ -106,7 +107,9 @@ class CommitThreads:
                 if not has_unannounced:
                     is_backlogged = committer.is_backlogged
                 is_loops_turn = committer.place.suits_loop and not self._is_stopping
-                states[index] = _State.IDLE if is_loops_turn else _State.LOOKING  # before the loop looks at it
+                states[index] = _State.LOOKING
+                if is_loops_turn:  # noted before the loop is called, which may find by then that it does not suit it
+                    states[index], self._is_left_to_loop = _State.IDLE, True
                 self._ended.append(commit)
                 is_enough = not is_backlogged or is_loops_turn or len(self._ended) >= HAND_OVER_MAX
                 if is_enough and not self._hand_over(committer, token):
@@ -149,8 +152,9 @@ class CommitThreads:
         """On the loop: what ends from here on calls it again, so that others have their turns."""
         self._is_loop_called = False
         self._complete_all(committer, [self._ended.popleft() for _ in range(len(self._ended))])
-        if committer.place.suits_loop:
-            committer.start_commit()  # no thread looks for what is next
+        if self._is_left_to_loop:
+            self._is_left_to_loop = False
+            committer.start_commit()
 
     def _complete_all(self, committer: Committer, commits: list[Commit]) -> None:
         began_ns = now_ns()

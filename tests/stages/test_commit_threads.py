@@ -370,6 +370,30 @@ def test_what_ends_while_others_are_completed_is_completed_in_a_later_pass_of_th
     assert completed == [1, 2, 11, 12]
 
 
+def test_what_a_thread_left_to_the_loop_is_started_wherever_it_is_to_run_by_then():
+    """Else it would wait for the next request: the thread does not look for it."""
+    threads, started = CommitThreads(LoopTurns()), []
+
+    class Started:
+        place = CommitPlace(Batching.GROUP, is_synced=True)
+
+        def complete(self, *commits):
+            pass
+
+        def start_commit(self):
+            started.append(self.place.suits_loop)
+
+    threads._ended.append(commit_of(1))
+    threads._complete(Started())
+    assert not started
+    threads._ended.append(commit_of(2))
+    threads._is_left_to_loop = True
+    threads._complete(Started())
+    assert started == [False]
+    threads._complete(Started())
+    assert len(started) == 1
+
+
 def commit_of(number):
     commit = Commit(number)
     commit.submissions.append(Submission([]))
