@@ -356,15 +356,6 @@ def test_a_failed_sync_closes_and_ends_the_server(mode):
     trio.run(main)
 
 
-def test_a_listener_knows_its_address_also_when_its_socket_is_closed():
-    """A change that is applied while the server ends still asks for it."""
-    listener = open_listener("PLAINTEXT", "127.0.0.1", 0)
-    host, port = listener.sock.getsockname()
-    listener.sock.close()
-    assert (listener.host, listener.port) == (host, port)
-    assert (Listener("MEMORY").host, Listener("MEMORY").port) == ("", 0)
-
-
 def test_a_port_in_use_is_an_error_that_leaves_no_socket():
     listener = open_listener("PLAINTEXT", "127.0.0.1", 0)
     with pytest.raises(OSError, match="in use"):
