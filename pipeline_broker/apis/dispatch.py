@@ -106,8 +106,6 @@ class Dispatcher:
         handler = self._handlers.get((key, version))
         if handler is None:
             return self._handle_first(call, key, version, position)
-        if self._quotas.is_active:
-            call.quota = self._quotas.begin(session.principal.name, header.client_id)
         return self._handle_body(call, handler, frame, position)
 
     def _handle_first(self, call: Call, key: int, version: int, position: int) -> Result:
@@ -120,8 +118,6 @@ class Dispatcher:
         handler = self._load(served, version)
         if not isinstance(handler, Handler):
             return handler
-        if self._quotas.is_active:
-            call.quota = self._quotas.begin(call.session.principal.name, call.client_id)
         return self._handle_body(call, handler, call.request.frame, position)
 
     def _load_and_handle(self, call: Call, served: Served, version: int, position: int) -> Stepwise[Result]:
@@ -134,6 +130,8 @@ class Dispatcher:
 
     def _handle_body(self, call: Call, handler: Handler, frame: Any, position: int) -> Result:
         """Read the body and handle the request; large ones in steps."""
+        if self._quotas.is_active:
+            call.quota = self._quotas.begin(call.session.principal.name, call.client_id)
         if len(frame) > LARGE_BYTES:
             return self._begin(call, self._handle_large(call, handler, frame, position))
         try:
