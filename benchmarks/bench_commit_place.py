@@ -20,6 +20,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from processor_time import processor_ns
+
 from pipeline_broker.cli import main as command_line
 from pipeline_broker.measure.experiment.broker_process import python_environment
 from pipeline_broker.measure.experiment.intervals import speedup
@@ -85,19 +87,13 @@ def broker(place: str, environment: dict[str, str]) -> Iterator[tuple[int, int]]
                 process.send_signal(signal.SIGTERM)
 
 
-def cpu_ns(pid: int) -> int:
-    """Processor time of all its threads so far (proc(5), schedstat)."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks)
-
-
 def measured(place: str, connections: int, in_flight: int, seconds: float, environment: dict[str, str]) -> list[float]:
     """Requests per second, and microseconds of the broker's processor time a request."""
     with broker(place, environment) as (port, pid):
         run_load(LoadOptions("127.0.0.1", port, connections, in_flight, seconds=0.4, warmup_s=0))
-        before = cpu_ns(pid)
+        before = processor_ns(pid)
         rows = run_load(LoadOptions("127.0.0.1", port, connections, in_flight, seconds=seconds, warmup_s=0)).rows
-        return [figures(rows).requests_per_s, (cpu_ns(pid) - before) / len(rows) / 1000]
+        return [figures(rows).requests_per_s, (processor_ns(pid) - before) / len(rows) / 1000]
 
 
 def main() -> None:

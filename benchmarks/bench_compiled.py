@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import attrs
+from processor_time import processor_ns
 
 from pipeline_broker.measure.experiment.broker_process import READY_S_MAX, python_module, read_line
 from pipeline_broker.measure.experiment.intervals import speedup
@@ -60,11 +61,6 @@ class Broker:
     host: str
     port: int
     pid: int
-
-    def cpu_ns(self) -> int:
-        """Processor time of all its threads so far (proc(5), schedstat: the first of three figures)."""
-        tasks = Path(f"/proc/{self.pid}/task").iterdir()
-        return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks)
 
     def resident_mb(self) -> float:
         """Resident memory."""
@@ -121,9 +117,9 @@ def load(broker: Broker, cell: Cell, seconds: float, rate_per_s: float | None = 
 
 def drive(broker: Broker, cell: Cell, seconds: float) -> tuple[float, ...]:
     """One run; all of FIGURES but the last, in their order."""
-    before = broker.cpu_ns()
+    before = processor_ns(broker.pid)
     found = load(broker, cell, seconds)
-    spent_ns = broker.cpu_ns() - before
+    spent_ns = processor_ns(broker.pid) - before
     if found.errors or found.order_violations:
         sys.exit(f"{found.errors} errors, {found.order_violations} answers out of order")
     p99 = percentile_ms(found.latencies_ns, 0.99)

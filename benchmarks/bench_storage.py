@@ -20,17 +20,15 @@ import argparse
 import contextlib
 import mmap
 import os
-import socket
 import statistics
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import attrs
 import trio
 from archiving_broker import ARCHIVING, HOARDING, broker
+from large_exchange import MEGABYTE, Exchange, exchange
 
 from pipeline_broker.client.control import Target, prepare
 from pipeline_broker.files.file_system import BLOCK_BYTES
@@ -42,7 +40,6 @@ from pipeline_broker.measure.load.statistics import figures
 from pipeline_broker.measure.load.template import fetch_frame, produce_frame
 from pipeline_broker.records.batch import NewRecord, build_batch
 
-MEGABYTE = 1_000_000
 CONNECTIONS = 4
 IN_FLIGHT = 4
 DISK_SECONDS = 4.0
@@ -86,54 +83,6 @@ def disk_rate(folder: Path, *, grows: bool, is_direct: bool = False) -> float:
     finally:
         os.close(descriptor)
         path.unlink()
-
-
-@attrs.define
-class Exchange:
-    """One connection that keeps a window of the same requests in flight."""
-
-    port: int
-    frame: bytes
-    received: bytearray = attrs.Factory(lambda: bytearray(4 * MEGABYTE))
-    count: int = 0
-    response_bytes: int = 0
-
-    def run(self, in_flight: int, until: Callable[[], bool]) -> None:
-        """Ask until it is over, and take every answer."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection.settimeout(None)  # else the kernel would not wait for all
-            for _ in range(in_flight):
-                connection.sendall(self.frame)
-            missing = in_flight
-            while missing:
-                self._receive(connection)
-                if until():
-                    missing -= 1
-                else:
-                    connection.sendall(self.frame)
-                    self.count += 1
-
-    def _receive(self, connection: socket.socket) -> None:
-        view = memoryview(self.received)
-        connection.recv_into(view, 4, socket.MSG_WAITALL)
-        size = int.from_bytes(view[:4], "big")
-        if connection.recv_into(view, size, socket.MSG_WAITALL) != size:
-            raise RuntimeError("the broker closed the connection")
-        self.response_bytes = size
-
-
-def exchange(exchanges: list[Exchange], in_flight: int, seconds: float) -> float:
-    """Requests per second of all connections together."""
-    until = time.perf_counter() + seconds
-    threads = [
-        threading.Thread(target=one.run, args=(in_flight, lambda: time.perf_counter() >= until)) for one in exchanges
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sum(one.count for one in exchanges) / seconds
 
 
 def batch_of(size: int) -> bytes:

@@ -133,6 +133,8 @@ def _collect(wanted: _Wanted, index: SegmentIndex, end: int, fetch: Fetch) -> _R
                 _check_whole(view, done, size, name, position, run.next_offset)
             position += size
             expected = run.next_offset
+            if run.found:  # only until then the place where the batches begin was a guess
+                stop = min(stop, position + wanted.bytes_max - run.size_bytes)
     except (DamagedSegment, NotInMemory):
         if not run.parts:
             raise
