@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import attrs
 
 from pipeline_broker.log.archive.index_files import (
+    INDEX_INTERVAL_BYTES,
     NO_TIMESTAMP,
     OFFSET_ENTRY,
     TIME_ENTRY,
@@ -119,6 +120,15 @@ class SegmentIndex:
         if number and self.positions[number - 1] > position:
             return self.positions[number - 1]
         return self.positions[number] if number < len(self.positions) else self.size_bytes
+
+    def reach(self, position: int, bytes_max: int) -> int:
+        """A place behind which no batch ends that fits into so many bytes from `position` on, where a batch begins.
+
+        The last batch before a place that the index knows begins no further than an interval behind the one before it.
+        """
+        stop = position + bytes_max
+        place = self.boundary(position, bytes_max)
+        return min(stop, (place if place <= stop else position) + INDEX_INTERVAL_BYTES)
 
     def search_start(self, timestamp: int) -> int:
         """Where a batch begins such that no batch before it reaches the time; the first that does is not far."""

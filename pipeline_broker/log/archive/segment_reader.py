@@ -47,13 +47,14 @@ SEARCH_BYTES_MAX = 1 << 20  # without waiting; a search that goes further is con
 
 
 class _Wanted(NamedTuple):
-    """What a read is for."""
+    """What a read is for; `place` is where the first batch begins, if that is known."""
 
     folder: str
     segment: SegmentInfo
     offset: int
     bytes_max: int
     at_least_one: bool
+    place: int | None
 
     @property
     def name(self) -> str:
@@ -63,10 +64,18 @@ class _Wanted(NamedTuple):
     def key(self) -> SegmentKey:
         return segment_key(self.folder, self.segment)
 
+    def start(self, index: SegmentIndex) -> int:
+        """The place in the file where a batch begins that is the first one, or lies before that."""
+        return index.floor(self.offset) if self.place is None else self.place
+
     def stop(self, index: SegmentIndex, end: int) -> int:
         """The place in the file behind which nothing is of use."""
-        ceiling = index.ceiling(self.offset)
-        stop = ceiling + self.bytes_max
+        if self.place is None:
+            ceiling = index.ceiling(self.offset)
+            stop = ceiling + self.bytes_max
+        else:
+            ceiling = self.place
+            stop = index.reach(ceiling, self.bytes_max)
         if self.at_least_one:
             stop = max(stop, index.boundary(ceiling, 0))
         return min(stop, end)
@@ -75,7 +84,7 @@ class _Wanted(NamedTuple):
 class _Run:
     """Batches from the one that is wanted on, as they come by."""
 
-    __slots__ = ("_wanted", "count", "found", "is_full", "next_offset", "parts", "size_bytes")
+    __slots__ = ("_wanted", "count", "end", "found", "is_full", "next_offset", "parts", "size_bytes")
 
     def __init__(self, wanted: _Wanted) -> None:
         self._wanted = wanted
@@ -85,9 +94,10 @@ class _Run:
         self.found = False  # the first one
         self.is_full = False
         self.next_offset: int | None = None
+        self.end = 0  # the place in the file of the batch with the next offset
 
-    def take(self, view: memoryview, batches: Iterator[tuple[BatchHeader, int, int]]) -> int:
-        """Keep what is wanted of the batches in `view`; returns how far they were looked at."""
+    def take(self, view: memoryview, position: int, batches: Iterator[tuple[BatchHeader, int, int]]) -> int:
+        """Keep what is wanted of the batches in `view`, which is at `position`; returns how far it was looked at."""
         offset, bytes_max = self._wanted.offset, self._wanted.bytes_max
         first = done = 0
         try:
@@ -112,6 +122,7 @@ class _Run:
         finally:
             if done > first:
                 self.parts.append(view[first:done])
+            self.end = position + done
         return done
 
 
@@ -119,22 +130,22 @@ def _collect(wanted: _Wanted, index: SegmentIndex, end: int, fetch: Fetch) -> _R
     """Read up to the limits of `wanted`, or to what cannot be had; raises when that is the first batch."""
     segment, folder, name = wanted.segment, wanted.folder, wanted.name
     run = _Run(wanted)
-    position, stop = index.floor(wanted.offset), wanted.stop(index, end)
-    expected = None if position else segment.base_offset
+    position, stop = wanted.start(index), wanted.stop(index, end)
+    expected = (None if position else segment.base_offset) if wanted.place is None else wanted.offset
     try:
         while position < stop:
             boundary = min(index.boundary(position, SPAN_BYTES_MAX), end)
             size = min(boundary, stop) - position
             view = fetched(fetch, name, size, position)
-            done = run.take(view, verified_batches(view, position, segment, folder, expected, index))
+            done = run.take(view, position, verified_batches(view, position, segment, folder, expected, index))
             if run.is_full:
                 break
             if position + size == boundary or len(view) < size:
                 _check_whole(view, done, size, name, position, run.next_offset)
             position += size
             expected = run.next_offset
-            if run.found:  # only until then the place where the batches begin was a guess
-                stop = min(stop, position + wanted.bytes_max - run.size_bytes)
+            if run.found:
+                stop = min(stop, index.reach(position, wanted.bytes_max - run.size_bytes))
     except (DamagedSegment, NotInMemory):
         if not run.parts:
             raise
@@ -148,21 +159,22 @@ def _check_whole(view: memoryview, done: int, size_bytes: int, name: str, positi
 
 
 class _Sequences:
-    """Where reads ended: one that begins there is probably not the last."""
+    """Where reads ended: one that begins there is probably not the last, and need not look for its place."""
 
     def __init__(self) -> None:
-        self._ends: OrderedDict[tuple[SegmentKey, int], None] = OrderedDict()
+        self._ends: OrderedDict[tuple[SegmentKey, int], int] = OrderedDict()
         self._lock = threading.Lock()
 
-    def ended(self, key: SegmentKey, next_offset: int) -> None:
+    def ended(self, key: SegmentKey, next_offset: int, place: int) -> None:
         with self._lock:
-            self._ends[key, next_offset] = None
+            self._ends[key, next_offset] = place
             if len(self._ends) > SEQUENCES_MAX:
                 self._ends.popitem(last=False)
 
-    def is_continued(self, key: SegmentKey, offset: int) -> bool:
+    def take(self, key: SegmentKey, offset: int) -> int | None:
+        """The place in the file of the batch that one read ended in front of; a second reader looks for it itself."""
         with self._lock:
-            return self._ends.pop((key, offset), 0) is None
+            return self._ends.pop((key, offset), None)
 
 
 class SegmentReader:
@@ -183,14 +195,15 @@ class SegmentReader:
         """
         if offset > segment.last_offset:
             return ReadResult()
-        wanted = _Wanted(folder, segment, offset, min(bytes_max, BYTES_PER_READ), at_least_one)
+        place = self._sequences.take(segment_key(folder, segment), offset)
+        wanted = _Wanted(folder, segment, offset, min(bytes_max, BYTES_PER_READ), at_least_one, place)
         size_bytes = min(wanted.bytes_max, segment.size_bytes)
         index = self._indexes.find(folder, segment)
         if index is not None:
             parts = self._read_now(wanted, index)
             if parts is not None:
                 return ReadResult(parts)
-            size_bytes = wanted.stop(index, segment.size_bytes) - index.floor(offset)
+            size_bytes = wanted.stop(index, segment.size_bytes) - wanted.start(index)
         return ReadResult(cold=ColdRead(lambda: self._read_cold(wanted), size_bytes))
 
     def _read_now(self, wanted: _Wanted, index: SegmentIndex) -> list[Buffer] | None:
@@ -204,8 +217,8 @@ class SegmentReader:
         folder, segment = wanted.folder, wanted.segment
         with self._judged(folder, segment):
             index = self._indexes.load(folder, segment)
-            start = index.floor(wanted.offset)
-            if start == 0 or self._sequences.is_continued(wanted.key, wanted.offset):
+            start = wanted.start(index)
+            if start == 0 or wanted.place is not None:
                 self._store.read_ahead(wanted.name, min(READ_AHEAD_BYTES, segment.size_bytes - start), start)
             try:
                 return self._read_batches(wanted, index, self._store.read)
@@ -219,7 +232,7 @@ class SegmentReader:
         if not run.found and wanted.stop(index, end) == end:  # all there is was looked at
             raise damage
         if run.parts and run.next_offset is not None:
-            self._sequences.ended(wanted.key, run.next_offset)
+            self._sequences.ended(wanted.key, run.next_offset, run.end)
         return run.parts
 
     def _readable(self, folder: str, segment: SegmentInfo, index: SegmentIndex) -> tuple[int, DamagedSegment]:

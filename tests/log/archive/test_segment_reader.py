@@ -6,12 +6,12 @@ from pathlib import Path
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive import segment_reader
-from pipeline_broker.log.archive.index_files import IndexBuilder
+from pipeline_broker.log.archive.index_files import INDEX_INTERVAL_BYTES, IndexBuilder
 from pipeline_broker.log.archive.local_store import LocalStore
 from pipeline_broker.log.archive.segment_file import file_names, log_name
 from pipeline_broker.log.archive.segment_index import OBJECT_BYTES
@@ -53,17 +53,22 @@ def test_every_read_is_what_a_scan_would_give(segment, data):
     store = ChunkStore()
     info = write_segment(store, batches, base_offset=base_offset)
     reader, naive = SegmentReader(store), Naive(batches)
+    next_offset = base_offset
     for _ in range(data.draw(st.integers(1, 8))):
         store.is_cold = data.draw(st.booleans())
         edges = [edge + step for batch in batches for edge in (read_header(batch).last_offset,) for step in (0, 1)]
-        offset = data.draw(st.sampled_from([base_offset, base_offset - 1, *edges]))
-        sizes = [0, 1, 61, 4096, len(batches[0]), sum(map(len, batches[:2])) - 1, sum(map(len, batches)), 1 << 20]
+        offset = data.draw(st.one_of(st.just(next_offset), st.sampled_from([base_offset, base_offset - 1, *edges])))
+        event("goes on where a read ended" if offset == next_offset > base_offset else "begins somewhere")
+        sizes = [0, 1, 61, 4096, 9000, len(batches[0]), sum(map(len, batches[:2])) - 1, sum(map(len, batches)), 1 << 20]
         bytes_max, at_least_one = data.draw(st.sampled_from(sizes)), data.draw(st.booleans())
 
         result = reader.read(FOLDER, info, offset, bytes_max, at_least_one=at_least_one)
         assert not (store.is_cold and result.parts)
         parts = result.cold() if result.cold else result.parts
-        assert b"".join(parts) == naive.read(offset, bytes_max, at_least_one=at_least_one)
+        found = b"".join(parts)
+        assert found == naive.read(offset, bytes_max, at_least_one=at_least_one)
+        for header, _ in iterate_batches(found):
+            next_offset = header.last_offset + 1
 
 
 @given(segments(), st.sampled_from([100, 5000, 1 << 20]), st.booleans())
@@ -172,6 +177,43 @@ def test_what_is_in_the_page_cache_is_given_at_once_and_the_rest_is_left(monkeyp
     cold = reader.read(FOLDER, info, 1 + len(taken) // len(batches[0]), 1 << 20, at_least_one=True)
     assert cold.parts == []
     assert taken + b"".join(cold.cold()) == b"".join(batches[1:])
+
+
+@pytest.mark.parametrize("is_cold", [False, True])
+def test_a_reader_that_goes_on_reads_what_it_gets_and_an_interval_of_the_index(is_cold):
+    """Batches that are too large for the rest of a read are not read in vain, nor those before the first one again."""
+    asked = []
+
+    class Noting(ChunkStore):
+        def read(self, name, size_bytes, position):
+            asked.append(size_bytes)
+            return super().read(name, size_bytes, position)
+
+    for records, value_size, bytes_max in (
+        (1, 90_000, 100_000),
+        (30, 3000, 100_000),
+        (30, 3000, 1),
+        (10, 3000, 100_000),
+        (16, 100, 10_000),
+        (1, 50, 10_000),
+    ):
+        store = Noting()
+        count = 300_000 // (records * value_size)
+        batches = [make_batch(n * records, (1000,) * records, value_size) for n in range(count)]
+        info = write_segment(store, batches)
+        reader = SegmentReader(store)
+        got = len(read(reader, info, 0, 1))
+        offset, reads = records, 0
+        asked.clear()
+        store.is_cold = is_cold
+        while offset <= info.last_offset:
+            data = read(reader, info, offset, bytes_max)
+            got += len(data)
+            reads += 1
+            *_, (last, _) = iterate_batches(data)
+            offset = last.last_offset + 1
+        assert got == info.size_bytes
+        assert sum(asked) <= info.size_bytes + reads * INDEX_INTERVAL_BYTES
 
 
 def test_a_cold_read_says_how_much_of_the_segment_it_reads():
