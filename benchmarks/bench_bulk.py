@@ -231,7 +231,7 @@ def main() -> None:
         for number in range(-WARM_UP_ROUNDS, options.rounds):
             order = SIDES[2:] if number < 0 else SIDES if number % 2 else tuple(reversed(SIDES))
             for name in order:
-                with contextlib.ExitStack() as one, tempfile.TemporaryDirectory(dir=folder) as data:
+                with tempfile.TemporaryDirectory(dir=folder) as data, contextlib.ExitStack() as one:
                     address = kafka.get(name) or one.enter_context(running(BrokerSettings(name, Path(data) / "data")))
                     side = one.enter_context(topic(f"bulk-{number + WARM_UP_ROUNDS}", *address))
                     results = measured(side, options.seconds, options.only)

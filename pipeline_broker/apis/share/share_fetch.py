@@ -234,16 +234,21 @@ class _ShareFetch:
         quota = self._call.quota
         if quota is not None and quota.fetch_bytes_max() is not None:
             left = min(left, quota.fetch_bytes_max() or 0)
-        readings, found_any = [], not room
+        readings, found_any, is_cold = [], not room, False
         share_bytes = left // max(1, len(ready))
+        records_left = self._request.max_records
         for active in ready:
+            if records_left <= 0:  # it would be read in vain; it comes earlier the next time
+                break
             reading = self._read_partition(active, share_bytes, at_least_one=not found_any)
-            found_any = found_any or bool(reading.parts) or reading.cold is not None
+            if reading.cold is not None and records_left < self._request.max_records:
+                break  # what was acquired does not wait for the disk
             readings.append(reading)
-        cold = [reading for reading in readings if reading.cold is not None]
-        if not cold:
-            return self._acquire(readings)
-        return self._read_cold(readings, cold)
+            found_any = found_any or bool(reading.parts) or reading.cold is not None
+            is_cold = is_cold or reading.cold is not None
+            if not is_cold:
+                records_left -= self._acquire(reading, records_left)
+        return self._read_cold(readings) if is_cold else self._answer_acquired(readings, records_left)
 
     def _read_partition(self, active: ActivePartition, bytes_max: int, *, at_least_one: bool) -> Reading:
         offset = active.partition.next_offset()
@@ -252,8 +257,9 @@ class _ShareFetch:
         bytes_max = min(bytes_max, bytes_wanted(active.log, offset, last))
         return read_partition(active, offset, bytes_max, at_least_one=at_least_one, committed=self._is_committed())
 
-    def _read_cold(self, readings: list[Reading], cold: list[Reading]) -> Parked:
+    def _read_cold(self, readings: list[Reading]) -> Parked:
         """Go to the disk; what is acquired is decided when that is done."""
+        cold = [reading for reading in readings if reading.cold is not None]
         for reading in cold:
             reading.active.is_reading = True
         self._submit()
@@ -266,7 +272,10 @@ class _ShareFetch:
         def then(_: None) -> Result:
             for reading in cold:
                 reading.active.is_reading = False
-            result = self._acquire(readings)
+            records_left = self._request.max_records
+            for reading in readings:
+                records_left -= self._acquire(reading, records_left)
+            result = self._answer_acquired(readings, records_left)
             if isinstance(result, Pending):  # others may append when they are woken: what is appended here goes first
                 self._submit()
                 result = self._hold(send) if isinstance(send := result.result, Send) else result
@@ -276,15 +285,9 @@ class _ShareFetch:
 
         return Parked(work, sum(reading.cold.size_bytes for reading in cold if reading.cold is not None), then)
 
-    def _acquire(self, readings: Sequence[Reading]) -> Send | Pending | Parked:
-        """Give the member what was read, as far as nobody else has it."""
-        left = self._request.max_records
-        for reading in readings:
-            data = self._found[reading.active.key[1:]]
-            data.error_code = reading.error
-            if reading.parts and left > 0 and self._is_current(reading.active):
-                left -= self._acquire_partition(reading, data, left)
-        has_any = left < self._request.max_records
+    def _answer_acquired(self, readings: Sequence[Reading], records_left: int) -> Send | Pending | Parked:
+        """Answer with what was acquired of what was read; where that is nothing, wait for more."""
+        has_any = records_left < self._request.max_records
         has_errors = any(reading.error for reading in readings)
         if readings and not has_any and not has_errors and self._park(self._actives()):
             return PARKED
@@ -299,8 +302,13 @@ class _ShareFetch:
         session = self._coordinator.sessions.listed().get((self._group_id, self._member_id))
         return session is self._session and session.epoch == self._epoch
 
-    def _acquire_partition(self, reading: Reading, data: PartitionData, records_max: int) -> int:
+    def _acquire(self, reading: Reading, records_max: int) -> int:
+        """Give the member what was read, as far as nobody else has it; how many records that is."""
         active = reading.active
+        data = self._found[active.key[1:]]
+        data.error_code = reading.error
+        if not reading.parts or records_max <= 0 or not self._is_current(active):
+            return 0
         found = ReadBatches(reading.parts, reading.aborted)
         wanted = Wanted(
             records_max=records_max,
