@@ -117,6 +117,14 @@ class TestProduce:
         desk.connection.session.principal = KafkaPrincipal("User", "ann")
         assert all(produce(desk, 1_000)[0] > 0 for _ in range(2))
 
+    def test_a_client_without_an_id_is_one_client_on_either_way(self, desk):
+        alter(desk, [("client-id", None)], ("producer_byte_rate", 1.0))
+        desk.client_id = None
+        (first_ms, _), (second_ms, _) = [produce(desk, 1_000) for _ in range(2)]
+        assert desk.connection.session.produce_templates is not None
+        assert second_ms > 1.5 * first_ms
+        assert [it.client_id for it in desk.broker.quotas.statistics().produce] == [""]
+
     def test_a_quota_that_is_removed_throttles_nobody(self, desk):
         alter(desk, EVERYBODY, ("producer_byte_rate", 1.0))
         alter(desk, EVERYBODY, ("producer_byte_rate", None))

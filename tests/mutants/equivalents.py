@@ -39,11 +39,8 @@ EQUIVALENT: dict[str, str] = {
     f"{FETCH} _Fetch.__init__: False -> True": "what was not interrupted reads the same once more",
     f"{FETCH} _Fetch._read_partition: 0 -> 1": "no batch fits into a byte",
     f"{FETCH} _Fetch._answer: len(reads) <= ANSWERED_IN_A_TURN -> len(reads) < ANSWERED_IN_A_TURN": "a bound of effort",
-    "pipeline_broker/apis/data/produce.py _answer: len(batches) <= ANSWERED_IN_A_TURN -> len(batches) < "
-    "ANSWERED_IN_A_TURN": "a bound of effort",
-    "pipeline_broker/apis/produce_template.py ProduceTemplates.remember: without _records(frame, prefix_end, version) "
-    "!= data.records in prefix_end < FIXED_BYTES or _records(frame, prefix_end, version) != data.records": (
-        "what is remembered of another shape fits no request: its records are looked at again"
+    "pipeline_broker/apis/produce_template.py _Template.__init__: 0 -> 1": (
+        "the correlation id is cut off from what is encoded once"
     ),
     f"{SECURITY}/signed_tokens.py _algorithms_of: return frozenset() -> return None": "neither has an algorithm",
     f"{SECURITY}/certificates.py _elements: position + count -> position - count": BEYOND,

@@ -17,6 +17,7 @@ from pipeline_broker.wire.messages.transactions.describe_transactions import Des
 from pipeline_broker.wire.messages.transactions.end_txn import EndTxnRequest
 from pipeline_broker.wire.messages.transactions.list_transactions import ListTransactionsRequest
 from stages.request import Pending, Send
+from tests.apis.counted import Counted
 from tests.apis.desk import Desk
 from tests.apis.transactions.transaction_desk import (
     ABORTABLE,
@@ -113,8 +114,18 @@ def test_a_transaction_ends_for_readers_of_committed_records(desk, version, comm
 def test_a_batch_outside_of_a_transaction_is_refused(desk, version, code):
     producer = Producer(desk)
     desk.ask(producer.add(1), 3)
+    desk.broker.topic_metrics = counted = Counted()
     assert codes(desk.ask(producer.produce(0), version)) == {0: code}
+    assert counted.told == [("produce_refused", "t", False)]
     assert codes(desk.ask(producer.produce(1), version)) == {1: 0}
+
+
+@pytest.mark.parametrize(("version", "code"), [(11, 0), (12, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)])
+def test_a_producer_that_nothing_is_known_of_begins_with_sequence_0_since_version_12(desk, version, code):
+    producer = Producer(desk)
+    desk.ask(producer.add(0), 3)
+    producer.sequences[("t", 0), producer.epoch] = 5
+    assert codes(desk.ask(producer.produce(0), version)) == {0: code}
 
 
 def test_without_verification_it_is_appended_as_before_kafka_3_6(desk):
