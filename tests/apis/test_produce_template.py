@@ -83,22 +83,24 @@ def ways(monkeypatch):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_batches_of_any_length_are_stored_and_answered_as_by_the_general_way(desk, version, ways):
-    """All but the first go the short way, however long the length of the records is."""
+    """All but the first of a connection go the short way, however long the length of the records is in it."""
     other = Desk("num.partitions=2", "message.max.bytes=4000000")
     other.create_topic("t")
+    lasting = desk.connection
     for size_bytes in LONG_RECORDS:
         records = batch_of(size_bytes)
-        for _ in range(2):
+        new = Connection()
+        for desk.connection in (lasting, new, new):
             answer = result_of(desk, frame_of(request_of(desk, records), version))
             other.connection = Connection()  # which has no templates
             assert answer == result_of(other, frame_of(request_of(other, records), version)).replace(
                 other.broker.topics.get("t").topic_id, desk.broker.topics.get("t").topic_id
             )
     (log, _), (other_log, _) = desk.broker.logs.partitions("t"), other.broker.logs.partitions("t")
-    assert log.high_watermark == other_log.high_watermark == 2 * len(LONG_RECORDS)
+    assert log.high_watermark == other_log.high_watermark == 3 * len(LONG_RECORDS)
     read = [b"".join(it.read(0, 1 << 30, at_least_one=True, committed=False).parts) for it in (log, other_log)]
     assert read[0] == read[1]
-    assert ways["short"] == 2 * len(LONG_RECORDS) - 1
+    assert ways["short"] == 2 * len(LONG_RECORDS) - 1, "once for each new one, and for the lasting one but once"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
