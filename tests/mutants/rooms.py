@@ -60,7 +60,13 @@ ROOMS = {
         Room("state", ("pipeline_broker/state",), ("tests/state",), 0.9),
         Room(
             "produce",
-            (f"{APIS}/data/produce.py", f"{APIS}/data/long_batches.py", f"{APIS}/produce_template.py"),
+            (
+                f"{APIS}/data/produce.py",
+                f"{APIS}/data/long_batches.py",
+                f"{APIS}/data/internal_topics.py",
+                f"{APIS}/produce_template.py",
+                f"{APIS}/transactions/transactional_produce.py",
+            ),
             ("tests/apis", *METRICS),
             0.99,
         ),
