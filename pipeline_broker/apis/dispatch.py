@@ -87,11 +87,8 @@ class Dispatcher:
             key, version, correlation_id = FIXED.unpack_from(frame)
             if key == PRODUCE:
                 request.api, request.version, request.correlation_id = key, version, correlation_id
-                generation = self._broker.topics_generation
                 quota = self._quotas.begin(session.principal.name, None) if self._quotas.is_active else None
-                short = session.produce_templates.handle(
-                    request, frame, version, correlation_id, generation, now_ms, quota
-                )
+                short = session.produce_templates.handle(request, frame, version, correlation_id, now_ms, quota)
                 if short is not None:
                     return short
         try:

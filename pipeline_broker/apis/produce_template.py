@@ -40,6 +40,7 @@ LOG_START_FROM: Final = 5
 FLEXIBLE_FROM: Final = API_KEYS[ApiKey.PRODUCE].flexible_from
 FLEXIBLE_TAIL: Final = bytes(3)
 """Behind the records: the empty tag sections of the partition, the topic and the request."""
+UVARINT_BYTES_MAX: Final = 5
 TEMPLATES_MAX = 4096
 """Templates of one connection; a client that writes to more partitions goes the general way for the rest."""
 TEMPLATES_OF_ALL_MAX = 65_536
@@ -88,7 +89,7 @@ class ProduceTemplates:
         self._broker = broker
         self._by_prefix: dict[bytes, _Template] = {}
         self._prefix_end = FIXED_BYTES
-        self._generation = 0
+        self._generation = broker.topics_generation
 
     def handle(
         self,
@@ -96,7 +97,6 @@ class ProduceTemplates:
         frame: bytes,
         version: int,
         correlation_id: int,
-        generation: int,
         now_ms: int,
         quota: RequestQuota | None,
     ) -> Pending | Send | None:
@@ -107,16 +107,12 @@ class ProduceTemplates:
             frame: header and body.
             version: API version, from the header.
             correlation_id: from the header.
-            generation: of the topics; a new one drops what was remembered.
             now_ms: wall clock.
             quota: what the request counts for, if anything.
         """
         position = self._prefix_end
         template = self._by_prefix.get(frame[FIXED_BYTES:position])
-        if template is None or template.version != version:
-            return None
-        if generation != self._generation:
-            self.forget()
+        if template is None or template.version != version or self._generation != self._broker.topics_generation:
             return None
         records = _records(frame, position, version)
         if records is None:
@@ -135,18 +131,12 @@ class ProduceTemplates:
             return Pending((appended.entry,), Close("produce failed after it was appended"))
 
     def remember(
-        self,
-        frame: bytes,
-        version: int,
-        request: ProduceRequest,
-        log: PartitionLog,
-        generation: int,
-        client_id: str | None,
+        self, frame: bytes, version: int, request: ProduceRequest, log: PartitionLog, client_id: str | None
     ) -> None:
         """Keep the shape of a request with one batch for one partition that was appended in the general way."""
-        if generation != self._generation:
+        if self._generation != self._broker.topics_generation:
             self.forget()
-            self._generation = generation
+            self._generation = self._broker.topics_generation
         data = request.topic_data[0].partition_data[0]
         assert data.records is not None
         size = len(data.records)
@@ -154,7 +144,7 @@ class ProduceTemplates:
             prefix_end = len(frame) - size - _length.size
         else:
             prefix_end = len(frame) - len(FLEXIBLE_TAIL) - size - _uvarint_size(size + 1)
-        if prefix_end < FIXED_BYTES or _records(frame, prefix_end, version) != data.records:
+        if _records(frame, prefix_end, version) != data.records:
             return  # tagged fields or trailing bytes: not what producers repeat
         if prefix_end != self._prefix_end:
             self.forget()
@@ -216,20 +206,18 @@ def _records(frame: bytes, position: int, version: int) -> bytes | None:
     end = len(frame)
     if version < FLEXIBLE_FROM:
         start = position + _length.size
-        if start > end or _length.unpack_from(frame, position)[0] != end - start:
-            return None
-        return frame[start:]
+        return frame[start:] if frame[position:start] == _length.pack(end - start) else None
     end -= len(FLEXIBLE_TAIL)
-    if position >= end or frame[end:] != FLEXIBLE_TAIL:
+    if frame[end:] != FLEXIBLE_TAIL:
         return None
-    size = frame[position] & 0x7F
-    shift = 7
-    while frame[position] > 0x7F and shift <= 28:
+    size = shift = 0
+    for byte in frame[position : position + UVARINT_BYTES_MAX]:
         position += 1
-        size |= (frame[position] & 0x7F) << shift
+        size |= (byte & 0x7F) << shift
+        if byte <= 0x7F:
+            break
         shift += 7
-    start = position + 1
-    return frame[start:end] if size - 1 == end - start else None
+    return frame[position:end] if size - 1 == end - position else None
 
 
 def _uvarint_size(value: int) -> int:

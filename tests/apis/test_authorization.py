@@ -67,6 +67,11 @@ def allow(desk, *rules):
     desk.broker.acls_durable(write)
 
 
+def forbid(desk, *rules):
+    """Take back what was allowed."""
+    desk.broker.acls_durable(desk.broker.acls.remove(rules))
+
+
 def codes(message: Any) -> set[int]:
     """All error codes of a response, however deep."""
     if isinstance(message, list):
@@ -214,22 +219,41 @@ def test_topics_by_id_say_what_is_forbidden_without_their_name(desk):
     assert (refused.error_code, refused.name) == (TOPIC_REFUSED, "t")
 
 
+@pytest.mark.parametrize("replica_id", [0, 1])
 @pytest.mark.parametrize("version", [12, 17])
-def test_who_fetches_as_a_broker_must_be_allowed_to_act_as_one(desk, version):
+def test_who_fetches_as_a_broker_must_be_allowed_to_act_as_one(desk, version, replica_id):
     """CVE-2018-1288: such a fetch would tell how far a follower is. There are no followers here."""
     t = desk.broker.topics.get("t")
     wanted = [inner("fetch", "FetchTopic", "t", t.topic_id, partitions=[inner("fetch", "FetchPartition", 0)])]
     fetch = make("fetch", topics=wanted, max_wait_ms=0)
     if version < 15:
-        fetch.replica_id = 1
+        fetch.replica_id = replica_id
     else:
-        fetch.replica_state = FetchReplicaState(1)
+        fetch.replica_state = FetchReplicaState(replica_id)
+    allow(desk, cluster(Op.CLUSTER_ACTION))
+    assert codes(desk.ask(fetch, version)) >= {ErrorCode.NOT_LEADER_OR_FOLLOWER}, "a broker may read every topic"
+    forbid(desk, cluster(Op.CLUSTER_ACTION))
     allow(desk, topic(Op.READ))
     assert codes(desk.ask(fetch, version)) >= {TOPIC_REFUSED}
     allow(desk, cluster(Op.CLUSTER_ACTION))
     assert codes(desk.ask(fetch, version)) >= {ErrorCode.NOT_LEADER_OR_FOLLOWER}
     desk.broker.authorizer = None
     assert codes(desk.ask(fetch, version)) >= {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+
+def test_a_session_is_not_told_what_became_of_a_topic_that_its_client_may_no_longer_read(desk):
+    t = desk.broker.topics.get("t")
+    allow(desk, topic(Op.READ), topic(Op.DELETE))
+    wanted = [inner("fetch", "FetchTopic", "", t.topic_id, partitions=[inner("fetch", "FetchPartition", 0)])]
+    opened = desk.ask(make("fetch", topics=wanted, max_wait_ms=0, session_epoch=0), 13)
+    assert opened.session_id
+    deletion = make("delete_topics", topics=[inner("delete_topics", "DeleteTopicState", "t")], timeout_ms=9)
+    assert not codes(desk.ask(deletion, 6)) & REFUSALS
+    again = make("fetch", session_id=opened.session_id, session_epoch=1, max_wait_ms=0)
+    assert codes(desk.ask(again, 13)) == {0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    forbid(desk, topic(Op.READ))
+    again.session_epoch = 2
+    assert codes(desk.ask(again, 13)) == {0, TOPIC_REFUSED}
 
 
 @pytest.mark.parametrize("key", [ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS])

@@ -9,12 +9,15 @@ from pipeline_broker.records.compression import Compression
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
 from pipeline_broker.wire.registry import ApiKey
 from stages.request import Pending, Request, Send
 from tests.apis.desk import Connection, Desk
+from tests.apis.transactions.transaction_desk import TRANSACTION, Producer
 
 VERSIONS = range(3, 14)
-LONG_RECORDS = (1, 60, 61, 62, 63, 127, 16_300, 16_310, 16_320, 16_383, 16_384, 40_000, 2_100_000, 5)
+LONG_RECORDS = (1, *range(56, 63), 127, 16_300, *range(16_308, 16_314), 16_384, 40_000, 2_100_000, 5)
 """Bytes of a value: below and above what makes the length of the records one byte longer, and back."""
 CORRELATION = 77
 
@@ -80,22 +83,24 @@ def ways(monkeypatch):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_batches_of_any_length_are_stored_and_answered_as_by_the_general_way(desk, version, ways):
-    """Twice each: a length of another size has another template before it, so the first of these is general."""
+    """All but the first of a connection go the short way, however long the length of the records is in it."""
     other = Desk("num.partitions=2", "message.max.bytes=4000000")
     other.create_topic("t")
+    lasting = desk.connection
     for size_bytes in LONG_RECORDS:
         records = batch_of(size_bytes)
-        for _ in range(2):
+        new = Connection()
+        for desk.connection in (lasting, new, new):
             answer = result_of(desk, frame_of(request_of(desk, records), version))
             other.connection = Connection()  # which has no templates
             assert answer == result_of(other, frame_of(request_of(other, records), version)).replace(
                 other.broker.topics.get("t").topic_id, desk.broker.topics.get("t").topic_id
             )
     (log, _), (other_log, _) = desk.broker.logs.partitions("t"), other.broker.logs.partitions("t")
-    assert log.high_watermark == other_log.high_watermark == 2 * len(LONG_RECORDS)
+    assert log.high_watermark == other_log.high_watermark == 3 * len(LONG_RECORDS)
     read = [b"".join(it.read(0, 1 << 30, at_least_one=True, committed=False).parts) for it in (log, other_log)]
     assert read[0] == read[1]
-    assert ways["short"] >= len(LONG_RECORDS)
+    assert ways["short"] == 2 * len(LONG_RECORDS) - 1, "once for each new one, and for the lasting one but once"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -104,7 +109,10 @@ def test_a_frame_that_is_cut_or_longer_is_not_taken_for_one_like_the_last(desk, 
     frame = frame_of(request_of(desk, records), version)
     for _ in range(2):
         assert isinstance(result_of(desk, frame), bytes)
-    for changed in (frame[:-1], frame[:-3], frame[: len(frame) - len(records)], frame + b"\0", frame[:-1] + b"\1"):
+    place = frame.index(records) - 1  # the last byte of their length
+    longer, shorter = (frame[:place] + bytes([frame[place] + change]) + frame[place + 1 :] for change in (1, -1))
+    cut = (frame[:-1], frame[:-3], frame[: len(frame) - len(records)])
+    for changed in (*cut, longer, shorter, frame + b"\0", frame[:-1] + b"\1"):
         with_templates = outcome_of(desk, changed)
         connection, desk.connection = desk.connection, Connection()
         assert with_templates == outcome_of(desk, changed)
@@ -117,6 +125,39 @@ def test_a_frame_that_is_cut_or_longer_is_not_taken_for_one_like_the_last(desk, 
 def test_a_request_of_one_batch_that_is_answered_is_remembered(desk, acks, partitions, is_remembered):
     result_of(desk, frame_of(request_of(desk, batch_of(1), *partitions, acks=acks), 9))
     assert desk.broker.produce_templates == is_remembered
+    if is_remembered:
+        assert [log.partition for log in desk.connection.session.produce_templates.logs(9)] == [*partitions]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_request_that_names_a_topic_without_partitions_beside_is_not_remembered(desk, place):
+    """Its answer names that topic, too."""
+    message = request_of(desk, batch_of(1))
+    message.topic_data.insert(place, ProduceRequest.TopicProduceData("u"))
+    assert len(desk.ask(message, 9).responses) == 2
+    assert desk.broker.produce_templates == 0
+
+
+def test_requests_whose_records_begin_elsewhere_take_the_place_of_those_before(desk):
+    """One place is looked at for all of a connection, so the others would only be kept."""
+    for name in ("t", "longer", "t"):
+        if desk.broker.topics.get(name) is None:
+            desk.create_topic(name)
+        message = request_of(desk, batch_of(1))
+        message.topic_data[0].name = name
+        for _ in range(2):
+            assert not desk.ask(message, 9).responses[0].partition_responses[0].error_code
+        assert [log.topic for log in desk.connection.session.produce_templates.logs(9)] == [name]
+        assert desk.broker.produce_templates == 1
+
+
+def test_a_request_of_a_transaction_is_not_remembered(desk):
+    """Each is looked at: whether the transaction is going on, and has the partition."""
+    desk.ask(FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["x"]), 4)
+    producer = Producer(desk)
+    for _ in range(2):  # the first is committed together with a record about the transaction
+        assert not desk.ask(producer.produce(0), 12).responses[0].partition_responses[0].error_code
+    assert desk.broker.produce_templates == 0
 
 
 def test_a_topic_that_changes_drops_all_templates(desk, ways):
@@ -129,6 +170,27 @@ def test_a_topic_that_changes_drops_all_templates(desk, ways):
     assert (ways["short"], desk.broker.produce_templates) == (2, 1)
     assert result_of(desk, frame)
     assert ways["short"] == 3
+
+
+def test_no_partition_of_a_topic_that_changed_keeps_its_template(desk):
+    """Else it would be appended to the log of a topic that is gone."""
+    frames = [frame_of(request_of(desk, batch_of(1), partition), 9) for partition in (0, 1)]
+    for frame in frames * 2:
+        result_of(desk, frame)
+    states = [DeleteTopicsRequest.DeleteTopicState("t")]
+    assert not desk.ask(DeleteTopicsRequest(topics=states, timeout_ms=1000), 6).responses[0].error_code
+    desk.create_topic("t")
+    for frame in frames:
+        result_of(desk, frame)
+    assert [log.high_watermark for log in desk.broker.logs.partitions("t")] == [1, 1]
+
+
+def test_a_request_of_another_version_is_not_answered_like_the_last(desk):
+    """The bytes around the records are the same, those of the answer are not."""
+    for versions in ((4, 5), (5, 4), (7, 8), (8, 7), (9, 10)):
+        for version in versions:
+            answer = desk.ask(request_of(desk, batch_of(1)), version)  # which fails where bytes are left
+            assert answer.responses[0].partition_responses[0].log_start_offset == (0 if version >= 5 else -1)
 
 
 def test_what_is_refused_goes_the_general_way_and_is_answered_by_it(desk, ways):

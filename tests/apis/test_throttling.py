@@ -1,5 +1,6 @@
 """What exceeds a quota is answered with a throttle time, and its connection is not read for as long (KIP-219)."""
 
+import attrs
 import pytest
 
 from pipeline_broker.records.batch import NewRecord, build_batch
@@ -116,6 +117,14 @@ class TestProduce:
         desk.connection.session.principal = KafkaPrincipal("User", "ann")
         assert all(produce(desk, 1_000)[0] > 0 for _ in range(2))
 
+    def test_a_client_without_an_id_is_one_client_on_either_way(self, desk):
+        alter(desk, [("client-id", None)], ("producer_byte_rate", 1.0))
+        desk.client_id = None
+        (first_ms, _), (second_ms, _) = [produce(desk, 1_000) for _ in range(2)]
+        assert desk.connection.session.produce_templates is not None
+        assert second_ms > 1.5 * first_ms
+        assert [it.client_id for it in desk.broker.quotas.statistics().produce] == [""]
+
     def test_a_quota_that_is_removed_throttles_nobody(self, desk):
         alter(desk, EVERYBODY, ("producer_byte_rate", 1.0))
         alter(desk, EVERYBODY, ("producer_byte_rate", None))
@@ -179,6 +188,38 @@ class TestFetch:
         again.files.is_cold = True
         assert isinstance(again.decide(fetch_request(), 12), Parked)
         assert listed(fetch(again)) == []
+
+    def test_a_client_whose_answer_is_read_from_the_disk_is_throttled_before_that(self, desk):
+        """Connections belong to the event loop, and the answer is made in a thread."""
+        produce(desk, 900)
+        again = desk.restart()
+        alter(again, EVERYBODY, ("consumer_byte_rate", 10.0))
+        again.files.is_cold = True
+        request = fetch_request()
+        result = again.decide(request, 12)
+        assert isinstance(result, Parked)
+        throttles = list(again.connection.throttles)
+        assert len(throttles) == 1
+        assert again.finish(request, 12, result).throttle_time_ms == throttles[0] * 1_000
+        assert again.connection.throttles == throttles
+
+    @pytest.mark.parametrize("is_cold", [False, True], ids=["cached", "from the disk"])
+    def test_what_counts_is_the_size_of_the_answer(self, desk, is_cold):
+        """Of records, errors and what the disk holds alike: partitions that have none of it are not told of."""
+        produce(desk, 900)
+        desk = desk.restart()
+        alter(desk, EVERYBODY, ("consumer_byte_rate", 1e6))
+        desk.files.is_cold = is_cold
+        request = fetch_request()
+        (topic,) = request.topics
+        (found,) = topic.partitions
+        topic.partitions = [found, *(attrs.evolve(found, partition=missing) for missing in range(5, 15))]
+        result = desk.decide(request, 12)
+        assert isinstance(result, Parked) is is_cold
+        parts = (result.work() if is_cold else result).parts
+        (client,) = desk.broker.quotas.statistics().fetch
+        total = desk.broker.quotas.fetch.total(client.user or "", client.client_id or "", desk.now_ms)
+        assert total == pytest.approx(sum(map(len, parts)), abs=8)  # a header, and the length of what was not read yet
 
     def test_time_of_the_handlers_empties_it_too(self, desk):
         produce(desk, 900)

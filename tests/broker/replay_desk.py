@@ -38,6 +38,12 @@ STATE_TOPICS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_TOPIC, METADATA_TOPIC)
 UNKNOWN_TYPE = b"\x7f\x7f"
 
 
+def produce_request(topic: str, partition: int, batch: bytes) -> ProduceRequest:
+    """One batch for one partition."""
+    data = ProduceRequest.PartitionProduceData(partition, batch)
+    return ProduceRequest(acks=-1, topic_data=[ProduceRequest.TopicProduceData(topic, partition_data=[data])])
+
+
 class ReplayDesk(Desk):
     """See the file."""
 
@@ -94,10 +100,8 @@ class ReplayDesk(Desk):
         """
         batch = bytearray(build_batch([NewRecord(value, key, self.now_ms) for key, value in records], **fields))
         batch[-1] ^= damage
-        data = ProduceRequest.PartitionProduceData(partition, bytes(batch))
         self.client_id = client_id
-        request = ProduceRequest(acks=-1, topic_data=[ProduceRequest.TopicProduceData(topic, partition_data=[data])])
-        return self.ask(request, 9).responses[0].partition_responses[0]
+        return self.ask(produce_request(topic, partition, bytes(batch)), 9).responses[0].partition_responses[0]
 
     def partition(self, topic: str) -> int:
         """Of a topic with state, one that these tests write to; the metadata topic has only one."""

@@ -19,7 +19,6 @@ QUICKLY = "what is not decided quickly is decided by the rules, and alike"
 FOUND = "what lies behind the start is found in the first place: the second is asked in vain"
 FREED = "what was deleted is not found again: where to look first is a bound of effort"
 ENDLESS = "a bucket is never full, whatever number says so"
-READABLE = "what has no error has a log and what can be read of it, and an error is answered before"
 
 EQUIVALENT: dict[str, str] = {
     f"{QUOTAS}/limits.py _shape: return tuple(((kind, name is None) for kind, name in entity)) -> return None": (
@@ -37,17 +36,11 @@ EQUIVALENT: dict[str, str] = {
     f"{QUOTAS}/client_quotas.py ClientQuotas.durable: del self._coming[entity] -> pass": (
         "what was coming is then what is set"
     ),
-    f"{FETCH} _Fetch.first: read.log is not None and read.readable -> read.log is not None or read.readable": READABLE,
-    f"{FETCH} _Fetch.first: without read.log is not None in read.log is not None and read.readable": READABLE,
-    f"{FETCH} _Fetch.first: without read.readable in read.log is not None and read.readable": READABLE,
     f"{FETCH} _Fetch.__init__: False -> True": "what was not interrupted reads the same once more",
     f"{FETCH} _Fetch._read_partition: 0 -> 1": "no batch fits into a byte",
     f"{FETCH} _Fetch._answer: len(reads) <= ANSWERED_IN_A_TURN -> len(reads) < ANSWERED_IN_A_TURN": "a bound of effort",
-    "pipeline_broker/apis/data/produce.py _answer: len(batches) <= ANSWERED_IN_A_TURN -> len(batches) < "
-    "ANSWERED_IN_A_TURN": "a bound of effort",
-    "pipeline_broker/apis/produce_template.py ProduceTemplates.remember: without _records(frame, prefix_end, version) "
-    "!= data.records in prefix_end < FIXED_BYTES or _records(frame, prefix_end, version) != data.records": (
-        "what is remembered of another shape fits no request: its records are looked at again"
+    "pipeline_broker/apis/produce_template.py _Template.__init__: 0 -> 1": (
+        "the correlation id is cut off from what is encoded once"
     ),
     f"{SECURITY}/signed_tokens.py _algorithms_of: return frozenset() -> return None": "neither has an algorithm",
     f"{SECURITY}/certificates.py _elements: position + count -> position - count": BEYOND,

@@ -61,7 +61,6 @@ class Read:
     key: Key
     data: PartitionData
     log: PartitionLog | None
-    readable: Readable | None = None
     cold: ColdRead[list[Buffer]] | None = None
     size_bytes: int = 0
     offset: int = 0
@@ -105,10 +104,9 @@ class _Fetch:
         self._call = call
         self._request = request
         self._context = context
-        self._replica_id = request.replica_id if call.version < REPLICA_STATE_FROM else request.replica_state.replica_id
-        self._is_allowed = topics_allowed(call, AclOperation.READ)
-        if self._replica_id >= FIRST_REPLICA_ID:
-            self._is_allowed = _every_topic
+        replica_id = request.replica_id if call.version < REPLICA_STATE_FROM else request.replica_state.replica_id
+        self._is_replica = replica_id >= FIRST_REPLICA_ID
+        self._is_allowed = _every_topic if self._is_replica else topics_allowed(call, AclOperation.READ)
         self._is_committed = request.isolation_level == READ_COMMITTED
         self._was_interrupted = False
         self._bytes_max = min(request.max_bytes, call.broker.config.fetch_max_bytes)
@@ -123,23 +121,11 @@ class _Fetch:
         wanted = min(request.min_bytes, self._bytes_max)
         if request.max_wait_ms <= 0 or not reads or any(read.data.error_code for read in reads):
             return (yield from self._answer(reads))
-        waiting_for = {read.log: self._now_readable(read) for read in reads if read.log is not None and read.readable}
         waiting = Waiting(call.request, self._again)
+        waiting_for = dict(map(self._readable, reads))
         if call.broker.fetches.park(waiting, waiting_for, wanted, call.now_ms + request.max_wait_ms):
             return PARKED
         return (yield from self._last() if self._was_interrupted else self._answer(reads))
-
-    def _now_readable(self, read: Read) -> Readable:
-        """What a partition has; others may have written to it since it was read in an earlier turn."""
-        log = read.log
-        assert log is not None
-        assert read.readable is not None
-        is_as_it_was = not self._was_interrupted or (
-            not self._is_committed
-            and log.high_watermark == read.data.high_watermark
-            and log.log_start_offset == read.data.log_start_offset
-        )
-        return read.readable if is_as_it_was else self._readable(log, self._context.partitions[read.key])
 
     def _again(self) -> Result:
         """The last attempt: whatever there is now, and is still allowed."""
@@ -173,7 +159,7 @@ class _Fetch:
 
     def _read_partition(self, key: Key, wanted: FetchRequest.FetchPartition, left: int, *, at_least_one: bool) -> Read:
         name, topic_id, partition = key
-        if self._replica_id >= FIRST_REPLICA_ID and not may_of_cluster(self._call, AclOperation.CLUSTER_ACTION):
+        if self._is_replica and not may_of_cluster(self._call, AclOperation.CLUSTER_ACTION):
             return Read(key, _without_log(partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED), None)
         log = self._call.broker.find_allowed_log(
             name, topic_id, partition, self._is_allowed, by_id=self._context.uses_topic_ids
@@ -185,7 +171,7 @@ class _Fetch:
         refused = leader_epoch_error(wanted.current_leader_epoch)
         if refused is not None:
             return Read(key, _refusal(partition, refused), log)
-        if self._replica_id >= FIRST_REPLICA_ID:  # there is one broker: nobody follows it
+        if self._is_replica:  # there is one broker: nobody follows it
             knows_epoch = wanted.current_leader_epoch != NO_EPOCH
             code = ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
             return Read(key, _refusal(partition, code), log)
@@ -195,9 +181,9 @@ class _Fetch:
         except OffsetOutOfRange:
             return Read(key, _refusal(partition, ErrorCode.OFFSET_OUT_OF_RANGE), log)
         except (OSError, LogError) as error:
-            if self._call.broker.topic_metrics is not None:
-                self._call.broker.topic_metrics.fetch_failed(log.topic)
-            return Read(key, _unreadable(log, error), log)
+            read = Read(key, _unreadable(log, error), log)
+            self._tell_failed([read])
+            return read
         read = Read(
             key=key,
             data=PartitionData(
@@ -209,7 +195,6 @@ class _Fetch:
                 records=result.parts,
             ),
             log=log,
-            readable=self._readable(log, wanted),
             cold=result.cold,
             size_bytes=result.size_bytes,
             offset=wanted.fetch_offset,
@@ -218,15 +203,18 @@ class _Fetch:
             _tell_aborted(read, log, result.parts)
         return read
 
-    def _readable(self, log: PartitionLog, wanted: FetchRequest.FetchPartition) -> Readable:
+    def _readable(self, read: Read) -> tuple[PartitionLog, Readable]:
+        """What a partition has by now; others may have written to it since it was read in an earlier turn."""
+        log, wanted = read.log, self._context.partitions[read.key]
+        assert log is not None, "what has no log is an error, with which no fetch waits"
         offset, bytes_max = wanted.fetch_offset, max(wanted.partition_max_bytes, 1)
         if not self._is_committed:
-            return Readable(log.bytes_available(offset), bytes_max)
+            return log, Readable(log.bytes_available(offset), bytes_max)
 
         def measure() -> int:
             return log.bytes_available(offset, committed=True)
 
-        return Readable(measure(), bytes_max, measure)
+        return log, Readable(measure(), bytes_max, measure)
 
     def _former_topic_error(self, topic_id: bytes, code: ErrorCode) -> ErrorCode:
         """What a session is told of a topic that it knew: that it is gone, or that another one has its name."""
@@ -257,7 +245,20 @@ class _Fetch:
                 _read_cold(read)
             return self._call.send(answer)
 
-        return Parked(work, response_bytes=sum(read.cold.size_bytes for read in cold if read.cold is not None))
+        def then(send: Send) -> Send:
+            self._tell_failed(read for read in cold if read.data.error_code)
+            return send
+
+        response_bytes = sum(read.cold.size_bytes for read in cold if read.cold is not None)
+        return Parked(work, response_bytes=response_bytes, then=then)
+
+    def _tell_failed(self, reads: Iterable[Read]) -> None:
+        """Count partitions that could not be read, if anybody observes the broker; on the event loop."""
+        metrics = self._call.broker.topic_metrics
+        if metrics is not None:
+            for read in reads:
+                assert read.log is not None, "what cannot be read has a log"
+                metrics.fetch_failed(read.log.topic)
 
     def _size_bytes(self, reads: list[Read]) -> int:
         """Bytes of the answer that tells all that was found, with what is still to be read from the disk."""
@@ -306,7 +307,7 @@ class _Fetch:
         misled = [data for data in found if data.error_code in MISLED]
         for data in misled:
             data.current_leader = FetchLeaderIdAndEpoch(call.broker.config.node_id, LEADER_EPOCH)
-        if misled and call.address is not None and self._replica_id < FIRST_REPLICA_ID:  # brokers know each other
+        if misled and call.address is not None and not self._is_replica:  # brokers know each other
             host, port = call.address
             response.node_endpoints = [FetchResponse.NodeEndpoint(call.broker.config.node_id, host, port)]
 
@@ -336,7 +337,7 @@ def _read_cold(read: Read) -> None:
     assert read.log is not None
     try:
         read.data.records = parts = read.cold()
-        if read.aborted is not None and parts:
+        if read.aborted is not None:
             found = read.aborted.find(read.offset, end_of(parts))
             read.data.aborted_transactions = _aborted(found() if isinstance(found, ColdRead) else found)
     except (OSError, LogError) as error:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import typing
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import attrs
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
     from pipeline_broker.apis.steps import Stepwise
     from pipeline_broker.apis.transactions.transactional_produce import Admission
-    from pipeline_broker.log.entry import Appended, Buffer, IndexedLog, JournalEntry
+    from pipeline_broker.log.entry import Appended, Buffer, JournalEntry
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
 
@@ -77,7 +76,7 @@ def handle(call: Call, request: ProduceRequest) -> Stepwise[Result]:
     if is_transactional:
         from pipeline_broker.apis.transactions.transactional_produce import admit  # noqa: PLC0415 - nobody else needs the coordinator
 
-        admitted = admit(call, request, [(it.log, it.data.records) for it in batches if it.log and it.data.records])
+        admitted = admit(call, request, [(it.log, it.records) for it in batches if it.log is not None])
         if isinstance(admitted, ErrorCode):
             return _refuse(call, request, admitted)
         admission = admitted
@@ -91,36 +90,37 @@ def _append_all(
     entries: list[JournalEntry] = [] if admission is None else [*admission.appending.entries]
     on_durable = None if admission is None else admission.appending.apply
     is_waiting = admission is not None  # for what was decided about the transaction
-    appended_to: set[IndexedLog] = set()
+    is_long = len(batches) > ANSWERED_IN_A_TURN
     try:
         for batch in batches:
             appended = _append(call, batch, admission)
-            if appended is not None and appended.entry is not None:
-                entries.append(appended.entry)
-                appended_to.add(appended.entry.log)
-            # A duplicate whose original is still on the way waits for it: commits complete in the order of submission.
-            is_waiting = is_waiting or (appended is not None and appended.in_flight)
+            if appended is not None:
+                # So does a duplicate whose original is on its way: commits complete in the order of submission.
+                is_waiting = is_waiting or appended.in_flight
+                if appended.entry is not None:
+                    entries.append(appended.entry)
             if admission is None and call.is_turn_over(APPEND_COST):
                 # What is decided of a transaction counts only now, so its batches are appended in one turn.
                 submitted, entries = tuple(entries), []
                 yield Pending(submitted, NO_OP) if submitted else None
-        if len(batches) > ANSWERED_IN_A_TURN and (entries or admission is not None):
+        if is_long and is_waiting:
             submitted, entries = tuple(entries), []
             yield Pending(submitted, NO_OP, on_durable)
             on_durable = None
-        result = yield from _answer(call, request, batches)
+        result = yield from _answer(call, request, batches, is_long=is_long)
     except Exception:
-        if not appended_to and not entries:
+        if not is_waiting:
             raise
         # What is in a log must reach the journal, whatever happened since: only the answer may be lost.
         logger.exception("a produce request failed after batches of it were appended")
-        refuse_batches(request, call, appended_to)
+        refuse_batches(request, call)
         return Pending(entries, Close("produce failed after it was appended"), on_durable)
     if len(entries) == 1 == len(batches) and len(request.topic_data) == 1 and request.acks and admission is None:
         log = batches[0].log
-        if log is not None and log.topic not in call.broker.reserved_topics:  # these are looked at each time
+        assert log is not None, "what was appended has a log"
+        if log.topic not in call.broker.reserved_topics:  # these are looked at each time
             _remember(call, request, log)
-    return Pending(entries, result, on_durable) if entries or is_waiting else result
+    return Pending(entries, result, on_durable) if is_waiting else result
 
 
 def _refuse(call: Call, request: ProduceRequest, code: ErrorCode) -> Result:
@@ -136,14 +136,16 @@ class _Batch:
     """What a request holds for one partition, and what becomes of it.
 
     Attributes:
-        data: as it came.
+        index: of the partition.
+        records: as they came; none where they are null.
         log: where it goes; None where it is refused.
         checked: the header and the batch as they are stored, or why the batch is refused.
         response: None until it is decided.
     """
 
     topic: ProduceRequest.TopicProduceData
-    data: ProduceRequest.PartitionProduceData
+    index: int
+    records: Buffer
     log: PartitionLog | None = None
     checked: tuple[BatchHeader, Buffer] | RecordError | None = None
     response: PartitionResponse | None = None
@@ -160,27 +162,25 @@ def _checked_batches(call: Call, request: ProduceRequest, *, transactions_allowe
     batches: dict[tuple[str, bytes, int], _Batch] = {}
     for topic in request.topic_data:
         for data in topic.partition_data:
-            key = topic.name, topic.topic_id, data.index
-            batches.pop(key, None)
-            batches[key] = _Batch(topic, data)
+            batches[topic.name, topic.topic_id, data.index] = _Batch(topic, data.index, data.records or b"")
             if call.is_turn_over(LOOK_COST):
                 yield None
     for batch in batches.values():
-        topic, data = batch.topic, batch.data
-        log = call.broker.find_allowed_log(topic.name, topic.topic_id, data.index, is_allowed, by_id=by_id)
+        topic, index = batch.topic, batch.index
+        log = call.broker.find_allowed_log(topic.name, topic.topic_id, index, is_allowed, by_id=by_id)
         if isinstance(log, ErrorCode):
             _tell_refused(call, None)
-            batch.response = _refusal(data.index, log)
+            batch.response = _refusal(index, log)
         elif log.topic in call.broker.reserved_topics and call.client_id != ADMIN_CLIENT_ID:
             _tell_refused(call, log)
-            batch.response = _refusal(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION)
+            batch.response = _refusal(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
         elif call.request.acks not in ACKS:
             _tell_refused(call, log)
-            batch.response = _refusal(data.index, ErrorCode.INVALID_REQUIRED_ACKS)
+            batch.response = _refusal(index, ErrorCode.INVALID_REQUIRED_ACKS)
         else:
             batch.log = log
             try:
-                batch.checked = yield from _check(call, log, data.records or b"", is_transactional=transactions_allowed)
+                batch.checked = yield from _check(call, log, batch.records, is_transactional=transactions_allowed)
             except RecordError as error:
                 # Its traceback has frames that hold the batch: a cycle, which would outlive the request.
                 batch.checked = error.with_traceback(None)
@@ -211,24 +211,21 @@ def _is_transactional(call: Call, request: ProduceRequest) -> Stepwise[bool | Er
         for data in topic.partition_data:
             if call.is_turn_over(LOOK_COST):
                 yield None
-            if data.records is None or not len(data.records):
-                continue
             try:
-                is_transactional = first_header(data.records).is_transactional or is_transactional
+                is_transactional = first_header(data.records or b"").is_transactional or is_transactional
             except CorruptFirstHeader:
                 return ErrorCode.CORRUPT_MESSAGE
             except RecordError:
-                continue  # concerns one partition only
+                pass  # concerns one partition only
     return is_transactional
 
 
 def _append(call: Call, batch: _Batch, admission: Admission | None) -> Appended | None:
     """Append one batch, and set its response; returns what was appended unless it is refused."""
-    log, checked, index = batch.log, batch.checked, batch.data.index
+    log, checked, index, records = batch.log, batch.checked, batch.index, batch.records
     if log is None:
         return None
     assert checked is not None, "what has a log was checked"
-    records = batch.data.records or b""
     if admission is not None and log in admission.refusals:
         _tell_refused(call, log)
         log.refuse(records)
@@ -261,8 +258,8 @@ def _append(call: Call, batch: _Batch, admission: Admission | None) -> Appended 
     return None
 
 
-def _answer(call: Call, request: ProduceRequest, batches: list[_Batch]) -> Stepwise[Final]:
-    """The answer when all is appended."""
+def _answer(call: Call, request: ProduceRequest, batches: list[_Batch], *, is_long: bool) -> Stepwise[Final]:
+    """The answer when all is appended; in steps where it is long, and all of it was submitted."""
     responses = {
         (topic.name, topic.topic_id): ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, [])
         for topic in request.topic_data
@@ -274,15 +271,13 @@ def _answer(call: Call, request: ProduceRequest, batches: list[_Batch]) -> Stepw
         if response.error_code:
             failure = ErrorCode(response.error_code)
         responses[topic.name, topic.topic_id].partition_responses.append(response)
-        if len(batches) > ANSWERED_IN_A_TURN and call.is_turn_over(LOOK_COST):
+        if is_long and call.is_turn_over(LOOK_COST):
             yield None
     answer = ProduceResponse(list(responses.values()))
     _count(call, request)
-    if request.acks and len(batches) <= ANSWERED_IN_A_TURN:
-        return call.send(answer)
-    if request.acks:
-        return (yield from call.send_in_steps(answer))
-    return NO_OP if failure is None else _close(call, answer, failure)
+    if not request.acks:
+        return NO_OP if failure is None else _close(call, answer, failure)
+    return (yield from call.send_in_steps(answer)) if is_long else call.send(answer)
 
 
 def _count(call: Call, request: ProduceRequest) -> None:
@@ -306,7 +301,7 @@ def _remember(call: Call, request: ProduceRequest, log: PartitionLog) -> None:
         templates = call.session.produce_templates
         if templates is None:
             templates = call.session.produce_templates = ProduceTemplates(call.broker)
-        templates.remember(frame, call.version, request, log, call.broker.topics_generation, call.client_id)
+        templates.remember(frame, call.version, request, log, call.client_id)
 
 
 def _tell_refused(
@@ -338,16 +333,15 @@ def _refusal(
     )
 
 
-def refuse_batches(request: ProduceRequest, call: Call, appended_to: Collection[IndexedLog] = ()) -> None:
+def refuse_batches(request: ProduceRequest, call: Call) -> None:
     """A request is not appended: what idempotent producers sent behind it must not slip in front of it.
 
-    Args:
-        appended_to: the logs to which it was appended all the same.
+    Where it was appended all the same, its producers are known, and nothing changes.
     """
     for topic in request.topic_data:
         for data in topic.partition_data:
             log = call.broker.find_log(topic.name, topic.topic_id, data.index, by_id=call.version >= TOPIC_ID_FROM)
-            if not isinstance(log, ErrorCode) and log not in appended_to:
+            if not isinstance(log, ErrorCode):
                 log.refuse(data.records or b"")
 
 

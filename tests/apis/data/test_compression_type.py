@@ -8,6 +8,7 @@ from pipeline_broker.records.recompression import Target
 from pipeline_broker.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
+from stages.request import Parked
 from tests.apis.desk import Desk
 
 VERSION = 9
@@ -28,13 +29,14 @@ def alter(desk, resource, name, value):
     assert desk.ask(made(resources=[change]), 1).responses[0].error_code == 0
 
 
+def produce_request(batch):
+    data = ProduceRequest.TopicProduceData(name="t", partition_data=[ProduceRequest.PartitionProduceData(0, batch)])
+    return ProduceRequest(acks=-1, topic_data=[data])
+
+
 def produce(desk, value=b"value", codec=Compression.NONE):
     batch = build_batch([NewRecord(value, b"key", desk.now_ms)], compression=codec)
-    data = ProduceRequest.TopicProduceData(name="t", partition_data=[ProduceRequest.PartitionProduceData(0, batch)])
-    assert (
-        desk.ask(ProduceRequest(acks=-1, topic_data=[data]), VERSION).responses[0].partition_responses[0].error_code
-        == 0
-    )
+    assert desk.ask(produce_request(batch), VERSION).responses[0].partition_responses[0].error_code == 0
 
 
 def codecs(desk):
@@ -57,6 +59,17 @@ def test_a_change_acts_on_the_next_batch_that_is_like_one_before():
     produce(desk)
     produce(desk)
     assert codecs(desk) == [Compression.NONE] * 2 + [Compression.GZIP] * 2 + [Compression.NONE] * 2
+
+
+def test_a_batch_in_another_codec_is_compressed_anew_in_a_thread():
+    desk = desk_with(compression_type="gzip")
+    batch = build_batch([NewRecord(b"value", b"key", desk.now_ms)], compression=Compression.LZ4)
+    for _ in range(2):  # the second one is like one before
+        result = desk.decide(produce_request(batch), VERSION)
+        assert isinstance(result.first, Parked)
+        assert result.first.work is not None
+        assert desk.finish(produce_request(batch), VERSION, result).responses[0].partition_responses[0].error_code == 0
+    assert codecs(desk) == [Compression.GZIP] * 2
 
 
 def test_the_brokers_own_setting_is_inherited_and_outdone():

@@ -138,20 +138,24 @@ def fail(operation, path):
 def test_a_partition_that_cannot_be_read_is_told_and_others_are_returned(desk, at):
     desk.archive_all()
     desk = desk.restart()
+    desk.ask(fetch(0), VERSION)  # so that it is known what the segment holds
+    produce(desk, 1)
     desk.files.is_cold = at == "reading"
     desk.broker.topic_metrics = counted = Counted()
-    request = fetch(0)
+    request = fetch(0, (1, 3), max_bytes=2 << 20)
     if at == "decision":
         desk.files.before = fail
         result = desk.decide(request, VERSION)
+        assert isinstance(result, Send)
     else:
         result = desk.decide(request, VERSION)
         assert isinstance(result, Parked)
         assert result.response_bytes == 3 * SIZE
         desk.files.before = fail
-    (found,) = desk.finish(request, VERSION, result).responses[0].partitions
-    assert (found.error_code, found.high_watermark, found.records) == (ErrorCode.KAFKA_STORAGE_ERROR, -1, b"")
-    assert [0] in counted.told
+    failed, read = desk.finish(request, VERSION, result).responses[0].partitions
+    assert (failed.error_code, failed.high_watermark, failed.records) == (ErrorCode.KAFKA_STORAGE_ERROR, -1, b"")
+    assert (read.error_code, len(read.records)) == (0, SIZE)
+    assert sorted(counted.told, key=str) == [[0, 1], "t"]
 
 
 def test_each_partition_that_a_fetch_looks_at_is_counted(desk):

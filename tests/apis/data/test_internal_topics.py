@@ -7,11 +7,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline_broker.apis.data.internal_topics import STATE_RECORDS_MAX
+from pipeline_broker.apis.data.produce import ADMIN_CLIENT_ID
+from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.check import RECORD_ERRORS_MAX
 from pipeline_broker.state.group_records import CommittedOffset, OffsetKey, offset_record
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from pipeline_broker.wire.error import ErrorCode
-from tests.broker.replay_desk import SETTINGS, UNKNOWN_TYPE, ReplayDesk
+from stages.request import Pending, Unfinished
+from tests.broker.replay_desk import SETTINGS, UNKNOWN_TYPE, ReplayDesk, produce_request
 from tests.drawn import drawn, measured
 from tests.state_records import MESSAGES, any_records, foreign_key
 
@@ -88,6 +91,13 @@ def test_a_batch_has_no_more_records_than_a_start_reads_in_an_instant(desk, reco
     assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert desk.broker.logs.find(OFFSETS_TOPIC, 1).log_end_offset == 0
     assert desk.produce(OFFSETS_TOPIC, 1, [record] * STATE_RECORDS_MAX).error_code == 0
+
+
+@pytest.mark.parametrize(("count", "kind"), [(STATE_RECORDS_MAX // 100, Pending), (STATE_RECORDS_MAX, Unfinished)])
+def test_records_are_read_in_turns_where_they_are_many(desk, count, kind):
+    desk.client_id = ADMIN_CLIENT_ID
+    message = produce_request(OFFSETS_TOPIC, 1, build_batch([NewRecord(SOUND.value, SOUND.key, desk.now_ms)] * count))
+    assert type(desk.decide(message, 9)) is kind
 
 
 def test_a_batch_that_an_older_release_took_is_replayed_however_many_records_it_has(desk):

@@ -135,7 +135,9 @@ def test_batches_of_many_partitions_are_appended_in_several_commits(desk, short_
     assert end_offsets(desk, PARTITIONS) == [1] * PARTITIONS
 
 
-def test_refused_batches_of_many_partitions_wait_for_no_commit(desk, short_turns):
+@pytest.mark.parametrize("answered_in_a_turn", [1, 1_000])
+def test_refused_batches_of_many_partitions_wait_for_no_commit(desk, short_turns, monkeypatch, answered_in_a_turn):
+    monkeypatch.setattr(produce, "ANSWERED_IN_A_TURN", answered_in_a_turn)
     message = request(*[b"nonsense"] * PARTITIONS)
     result = desk.decide(message, VERSION)
     while isinstance(result, Unfinished):
@@ -193,20 +195,50 @@ def test_a_request_that_fails_after_some_of_it_was_committed_has_no_answer(desk,
     assert codes(desk.ask(request(*[batch_of(sequence=1)] * 3), VERSION)) == [0] * 3
 
 
-def test_what_a_transaction_appended_is_submitted_before_others_have_a_turn(monkeypatch):
-    """Else others append behind it and are written first, or it is lost with its connection."""
-    monkeypatch.setattr(produce, "ANSWERED_IN_A_TURN", 0)
+@pytest.mark.parametrize("answered_in_a_turn", [0, 1_000])
+@pytest.mark.parametrize("is_transaction", [False, True])
+def test_what_is_appended_is_submitted_in_the_turn_that_appended_it(monkeypatch, is_transaction, answered_in_a_turn):
+    """Else others append behind it and are written first, or it is lost with its connection.
+
+    Wherever turns end; but of a transaction all is appended in one.
+    """
+    monkeypatch.setattr(produce, "ANSWERED_IN_A_TURN", answered_in_a_turn)
     desk = Desk(*SETTINGS)
     desk.create_topic("t")
     desk.ask(FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["x"]), 4)
     producer = Producer(desk)
-    message = producer.produce(0, 1)
+    for turn_cost in range(1, 45):
+        monkeypatch.setattr("pipeline_broker.apis.call.TURN_COST", turn_cost)
+        message = producer.produce(0, 1, transactional=is_transaction)
+        result, commits = desk.decide(message, 12), []
+        while True:
+            pending = result.first if type(result) is Unfinished else result
+            if type(pending) is Pending:
+                commits.append([entry.log.topic for entry in pending.entries])
+                desk.submit(pending.entries, pending.on_durable or (lambda: None))
+            assert all(log.high_watermark == log.log_end_offset for log in desk.broker.logs.partitions("t")), turn_cost
+            if type(result) is not Unfinished:
+                break
+            result = step(result)
+        assert codes(desk.finish(message, 12, result.result)) == [0, 0]
+        if is_transaction:
+            assert [it for it in commits if it] == [["__transaction_state", "t", "t"]]
+            monkeypatch.undo()
+            monkeypatch.setattr(produce, "ANSWERED_IN_A_TURN", answered_in_a_turn)
+            assert producer.ended() == 0
+
+
+def test_what_was_decided_about_a_transaction_is_committed_though_its_request_failed(monkeypatch, caplog):
+    """Else the coordinator would know of a partition that no record tells of."""
+    caplog.set_level(logging.CRITICAL)
+    desk = Desk(*SETTINGS)
+    desk.create_topic("t")
+    desk.ask(FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["x"]), 4)
+    message = Producer(desk).produce(0)
+    monkeypatch.setattr(produce, "_append", lambda *_: 1 / 0)
     result = desk.decide(message, 12)
-    assert type(result.first) is Pending
-    assert {entry.log.topic for entry in result.first.entries} == {"t", "__transaction_state"}
-    assert codes(desk.finish(message, 12, result)) == [0, 0]
-    producer.ended()
-    assert end_offsets(desk, 2) == [2, 2]
+    assert isinstance(result.result, Close)
+    assert [entry.log.topic for entry in result.entries] == ["__transaction_state"]
 
 
 def test_a_partition_that_is_named_twice_is_answered_once_and_its_last_batch_counts(desk):

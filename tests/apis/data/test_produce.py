@@ -7,12 +7,20 @@ import pytest
 from pipeline_broker.apis import produce_template
 from pipeline_broker.apis.data import produce
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.records.errors import CHECKSUM
+from pipeline_broker.records.errors import CHECKSUM, NO_KEY
+from pipeline_broker.state.internal_topics import OFFSETS_TOPIC
+from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.header import RequestHeader, encode_request_header
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
-from stages.request import NO_OP, Close, Pending, Send, Unfinished
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.primitives import ELEMENTS_A_TURN
+from pipeline_broker.wire.registry import ApiKey
+from stages.request import NO_OP, Close, Pending, Request, Send, Unfinished, go_on
+from tests.apis.counted import Counted
 from tests.apis.desk import Connection, Desk
+from tests.tables import each_row
 
 VERSION = 9
 
@@ -32,6 +40,23 @@ def request(value, *partitions, acks=-1):
         ProduceRequest.PartitionProduceData(index, build_batch([NewRecord(value, None, 0)])) for index in partitions
     ]
     return ProduceRequest(acks=acks, topic_data=[ProduceRequest.TopicProduceData("t", partition_data=data)])
+
+
+def damaged(batch):
+    return batch[:-1] + bytes([batch[-1] ^ 1])
+
+
+def one_of(*batches, acks=-1, topic="t"):
+    data = [ProduceRequest.PartitionProduceData(index, batch) for index, batch in enumerate(batches)]
+    return ProduceRequest(acks=acks, topic_data=[ProduceRequest.TopicProduceData(topic, partition_data=data)])
+
+
+PLAIN = build_batch([NewRecord(b"1", None, 0)])
+OF_EARLIER_TIMES = bytes(8) + (20).to_bytes(4, "big") + bytes(4) + b"\1" + bytes(15)
+IN_THE_FUTURE = build_batch([NewRecord(b"1", None, 10**12)] * 3)
+WITHOUT_KEYS = build_batch([NewRecord(b"1", None, 0)] * 3)
+LARGE = build_batch([NewRecord(bytes(2 << 20), None, 0)])
+BEHIND_A_GAP = build_batch([NewRecord(b"1", None, 0)], producer_id=7, producer_epoch=0, base_sequence=5)
 
 
 def lengths(desk):
@@ -80,7 +105,7 @@ def test_what_was_not_appended_is_refused_as_ever(desk, monkeypatch, caplog):
     def append_once(call, batch, admission):
         if appended:
             raise RuntimeError("a bug")
-        appended.append(batch.data.index)
+        appended.append(batch.index)
         return original(call, batch, admission)
 
     monkeypatch.setattr(produce, "_append", append_once)
@@ -142,13 +167,18 @@ def test_of_several_batches_one_duplicate_on_its_way_makes_the_answer_wait(desk)
     assert isinstance(desk.decide(idempotent(0, 1), VERSION), Send)  # the other one alone
 
 
+def test_duplicates_whose_originals_are_durable_are_answered_at_once(desk):
+    desk.ask(idempotent(0, 0, 1), VERSION)
+    assert isinstance(desk.decide(idempotent(0, 0, 1), VERSION), Send)
+
+
 def test_what_a_failed_produce_left_out_makes_room_for_nothing_that_its_producer_sent_behind_it(desk, monkeypatch):
     """Invariant 7: the first batch of a partition was refused, so the second, with which it could begin, is, too."""
     monkeypatch.setattr(logging.getLogger(produce.__name__), "disabled", True)
     original = produce._append
 
     def append_first(call, batch, admission):
-        if batch.data.index:
+        if batch.index:
             raise RuntimeError("a bug")
         return original(call, batch, admission)
 
@@ -161,12 +191,16 @@ def test_what_a_failed_produce_left_out_makes_room_for_nothing_that_its_producer
 
 
 @pytest.mark.parametrize("partitions", [(0, 1), (1, 0)], ids=["in the first partition", "in the last"])
-def test_one_batch_of_a_transaction_makes_the_whole_request_transactional(desk, partitions):
-    """CVE-2018-17196: who may write it is asked of the transaction, wherever in the request its batch stands."""
+@pytest.mark.parametrize("other", [PLAIN, OF_EARLIER_TIMES, b"", None], ids=["sound", "old", "empty", "null"])
+def test_one_batch_of_a_transaction_makes_the_whole_request_transactional(desk, partitions, other):
+    """CVE-2018-17196: who may write it is asked of the transaction, wherever in the request its batch stands.
+
+    Whatever the other one is, too, unless it is damaged.
+    """
     in_transaction = build_batch(
         [NewRecord(b"1", None, 0)], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
     )
-    batches = dict(zip(partitions, (in_transaction, build_batch([NewRecord(b"1", None, 0)])), strict=True))
+    batches = dict(zip(partitions, (in_transaction, other), strict=True))
     data = [ProduceRequest.PartitionProduceData(index, batches[index]) for index in (0, 1)]
     topic = ProduceRequest.TopicProduceData("t", partition_data=data)
     answers = desk.ask(ProduceRequest(None, -1, 0, [topic]), VERSION).responses[0].partition_responses
@@ -228,40 +262,96 @@ def test_a_long_answer_is_made_in_steps(desk, monkeypatch):
     assert isinstance(desk.decide(request(b"1", 0), VERSION), Pending)
     message = request(b"2", 0, 1)
     result = desk.decide(message, VERSION)
-    assert isinstance(result, Unfinished)
+    assert isinstance(result.first, Pending)
+    desk.commit(list(result.first.entries))
+    result = go_on(result.steps)
+    assert isinstance(result, Pending), "its few partitions fit into one turn"
     answer = desk.finish(message, VERSION, result)
     assert [it.error_code for it in answer.responses[0].partition_responses] == [0, 0]
 
 
-class Counted:
-    """Takes the place of the metrics of topics, and keeps what it is told."""
+def test_a_long_answer_is_encoded_in_steps(desk, monkeypatch):
+    for cost in ("LOOK_COST", "CHECK_COST", "APPEND_COST"):
+        monkeypatch.setattr(produce, cost, 0)
+    message = one_of(*[None] * (ELEMENTS_A_TURN + 1))
+    result = desk.decide(message, VERSION)
+    assert type(result) is Unfinished
+    assert result.first is None, "nothing was appended that it could wait for"
+    assert len(desk.finish(message, VERSION, result).responses[0].partition_responses) == ELEMENTS_A_TURN + 1
 
-    def __init__(self):
-        self.told = []
 
-    def __getattr__(self, name):
-        return lambda *arguments, **more: self.told.append((name, *arguments, *more.values()))
+START, NOWHERE = 1, -1
 
 
-def test_refusals_are_counted_with_what_kafka_counts_as_a_failure(desk):
-    desk.broker.topic_metrics = counted = Counted()
-    answers(desk, request(b"1", 0, 9))
-    assert counted.told == [("produce_refused", None)]
-    counted.told.clear()
-    broken_batch = bytearray(build_batch([NewRecord(b"1", None, 0)]))
-    broken_batch[-1] ^= 1
-    message = request(b"1", 0, 1)
-    message.topic_data[0].partition_data[0].records = bytes(broken_batch)
-    assert answers(desk, message) == ["CORRUPT_MESSAGE", "NONE"]
-    assert [it[:2] for it in counted.told] == [("produce_refused", "t"), ("records_faulty", CHECKSUM)]
-    assert counted.told[0][2] is False
-    counted.told.clear()
-    desk.decide(idempotent(0, 0), VERSION)
-    assert answers(desk, idempotent(5, 0)) == ["OUT_OF_ORDER_SEQUENCE_NUMBER"]
-    assert counted.told == [("produce_refused", "t", True)]
-    counted.told.clear()
-    large = build_batch([NewRecord(bytes(2 << 20), None, 0)])
-    message = request(b"1", 0)
-    message.topic_data[0].partition_data[0].records = large
-    assert answers(desk, message) == ["MESSAGE_TOO_LARGE"]
-    assert counted.told == [("produce_refused", "t", False), ("bytes_rejected", "t", len(large))]
+def refused(topic="t", *, is_failure=False):
+    return "produce_refused", topic, is_failure
+
+
+REFUSALS = {
+    "a partition that is not there": (
+        request(b"1", 9),
+        ("UNKNOWN_TOPIC_OR_PARTITION", NOWHERE),
+        [("produce_refused", None)],
+    ),
+    "a topic of the broker": (
+        one_of(PLAIN, topic=OFFSETS_TOPIC),
+        ("INVALID_TOPIC_EXCEPTION", NOWHERE),
+        [refused(OFFSETS_TOPIC)],
+    ),
+    "acks of 2": (one_of(PLAIN, acks=2), ("INVALID_REQUIRED_ACKS", NOWHERE), [refused()]),
+    "acks of -2": (one_of(PLAIN, acks=-2), ("INVALID_REQUIRED_ACKS", NOWHERE), [refused()]),
+    "a wrong checksum": (
+        one_of(damaged(PLAIN)),
+        ("CORRUPT_MESSAGE", NOWHERE),
+        [refused(), ("records_faulty", CHECKSUM, 1)],
+    ),
+    "too many bytes": (
+        one_of(LARGE),
+        ("MESSAGE_TOO_LARGE", NOWHERE),
+        [refused(), ("bytes_rejected", "t", len(LARGE))],
+    ),
+    "records of the future": (one_of(IN_THE_FUTURE), ("INVALID_TIMESTAMP", START), [refused(is_failure=True)]),
+    "records without a key": (
+        one_of(WITHOUT_KEYS, topic="compacted"),
+        ("INVALID_RECORD", 0),
+        [refused("compacted", is_failure=True), ("records_faulty", NO_KEY, 3)],
+    ),
+    "a sequence behind a gap": (
+        one_of(BEHIND_A_GAP),
+        ("OUT_OF_ORDER_SEQUENCE_NUMBER", START),
+        [refused(is_failure=True)],
+    ),
+}
+
+
+@pytest.fixture
+def begun(desk):
+    """A desk with a topic whose log does not start at 0, one of a coordinator and one that is compacted."""
+    desk.create_topic(OFFSETS_TOPIC)
+    compacted = CreateTopicsRequest.CreatableTopicConfig("cleanup.policy", "compact")
+    topic = CreateTopicsRequest.CreatableTopic("compacted", 1, 1, configs=[compacted])
+    assert desk.ask(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 5).topics[0].error_code == 0
+    for sequence in range(2):
+        desk.ask(idempotent(sequence, 0), VERSION)
+    desk.broker.logs.find("t", 0).raise_log_start(START)
+    return desk
+
+
+@each_row("message, expected, told", REFUSALS.values(), REFUSALS)
+def test_a_refusal_says_why_and_where_the_log_starts_and_counts_as_with_kafka(begun, message, expected, told):
+    """Not every refusal is a failure there, and one for what Kafka finds early tells no log start."""
+    begun.broker.topic_metrics = counted = Counted()
+    (found,) = begun.ask(message, VERSION).responses[0].partition_responses
+    assert (ErrorCode(found.error_code).name, found.log_start_offset) == expected
+    assert (found.base_offset, counted.told) == (-1, told)
+
+
+@pytest.mark.parametrize("refusal", [b"nonsense" * 10, damaged(PLAIN)], ids=["as a whole", "of a batch"])
+def test_without_an_answer_a_refusal_closes_the_connection_and_its_error_counts(desk, refusal):
+    """What observers see is what the answer would have been."""
+    message = one_of(refusal, None, acks=0)
+    frame = encode_request_header(RequestHeader(ApiKey.PRODUCE, VERSION, 1, "desk"))
+    handled = Request(desk.connection, 1, frame + b"".join(map(bytes, encode(message, VERSION))), 0)
+    assert isinstance(desk.do_steps(desk.dispatcher.handle(handled)), Close)
+    found, _ = handled.answer.responses[0].partition_responses
+    assert found.error_code == ErrorCode.CORRUPT_MESSAGE

@@ -11,12 +11,15 @@ import sys
 import pytest
 
 from pipeline_broker.log.partition.partition_log import PartitionLog
+from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
 from pipeline_broker.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
 from pipeline_broker.wire.messages.transactions.end_txn import EndTxnRequest
 from pipeline_broker.wire.messages.transactions.list_transactions import ListTransactionsRequest
 from stages.request import Pending, Send
+from tests.apis.counted import Counted
 from tests.apis.desk import Desk
 from tests.apis.transactions.transaction_desk import (
     ABORTABLE,
@@ -32,6 +35,7 @@ from tests.apis.transactions.transaction_desk import (
     ready,
     state_of,
 )
+from tests.tables import each_row
 
 
 @pytest.fixture
@@ -113,14 +117,55 @@ def test_a_transaction_ends_for_readers_of_committed_records(desk, version, comm
 def test_a_batch_outside_of_a_transaction_is_refused(desk, version, code):
     producer = Producer(desk)
     desk.ask(producer.add(1), 3)
+    desk.broker.topic_metrics = counted = Counted()
     assert codes(desk.ask(producer.produce(0), version)) == {0: code}
+    assert counted.told == [("produce_refused", "t", False)]
     assert codes(desk.ask(producer.produce(1), version)) == {1: 0}
 
 
+@pytest.mark.parametrize(("version", "code"), [(11, 0), (12, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)])
+def test_a_producer_that_nothing_is_known_of_begins_with_sequence_0_since_version_12(desk, version, code):
+    producer = Producer(desk)
+    desk.ask(producer.add(0), 3)
+    producer.sequences[("t", 0), producer.epoch] = 5
+    assert codes(desk.ask(producer.produce(0), version)) == {0: code}
+
+
 def test_without_verification_it_is_appended_as_before_kafka_3_6(desk):
+    """Wherever its sequence begins; it is part of a transaction all the same, which the short way knows nothing of."""
     desk = ready(Desk(*SETTINGS, "transaction.partition.verification.enable=false"))
     producer = Producer(desk)
-    assert codes(desk.ask(producer.produce(0), 11)) == {0: 0}
+    producer.sequences[("t", 0), producer.epoch] = 5
+    for _ in range(2):
+        assert codes(desk.ask(producer.produce(0), 11)) == {0: 0}
+    assert desk.broker.produce_templates == 0
+    assert state_of(desk).transaction_state == "Empty"
+    assert logs_of(desk.decide(producer.produce(1), 12)) == ["__transaction_state", "t"], "a batch adds its partition"
+
+
+PLAIN = [NewRecord(b"1", None, 0)]
+BESIDE = {
+    "of no producer": (build_batch(PLAIN), 0),
+    "of no transaction": (build_batch(PLAIN, producer_id=7, producer_epoch=0, base_sequence=0), 0),
+    "of a transaction without a producer": (build_batch(PLAIN, transactional=True), 0),
+    "of an earlier format": (bytes(8) + (20).to_bytes(4, "big") + bytes(4) + b"\1" + bytes(15), 87),
+    "empty": (b"", 87),
+    "null": (None, 87),
+}
+
+
+@each_row("batch, code", BESIDE.values(), BESIDE)
+def test_of_the_batches_of_a_request_those_of_the_transaction_add_their_partitions(batch, code):
+    """CVE-2018-17196: no batch is part of it because of another one, and none is left out."""
+    for place in (0, 1):
+        desk = ready(Desk(*SETTINGS))
+        producer = Producer(desk)
+        request = producer.produce(1 - place)
+        beside = ProduceRequest.PartitionProduceData(place, batch)
+        request.topic_data[0].partition_data.insert(place, beside)
+        assert codes(desk.ask(request, 12)) == {1 - place: 0, place: code}
+        (topic,) = state_of(desk).topics
+        assert (topic.topic, topic.partitions) == ("t", [1 - place])
 
 
 @pytest.mark.parametrize("version", [9, 11, 12])

@@ -112,8 +112,7 @@ def generation_result(group: ClassicGroup, member_id: str) -> JoinResult:
 
 def expire_sync(turn: Turn, group: ClassicGroup) -> None:
     """Drop the members that never asked for their assignment, and rebalance without them."""
-    if group.state not in {GroupState.COMPLETING_REBALANCE, GroupState.STABLE} or not group.pending_syncs:
-        return
+    assert group.pending_syncs, "who syncs, or leaves, last ends the timer, and so does a rebalance"
     for member_id in sorted(group.pending_syncs):
         turn.remove(group, member_id)
     prepare_rebalance(turn, group)
