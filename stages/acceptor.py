@@ -61,8 +61,8 @@ class AcceptedSocket:
 
     def configure(self, send_buffer_bytes: int) -> tuple[TransportLayer, str]:
         sock = self._sock
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, True)
         if send_buffer_bytes != SYSTEM_DEFAULT:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
         local, remote = sock.getsockname(), sock.getpeername()
