@@ -90,7 +90,7 @@ def _intervals(comparison: Comparison) -> Measure:
     if not widths:
         return Measure("intervals", Light.POOR, "no load has an interval: there was one round, or no pair")
     middle = median(widths)
-    wide = sum(width > _WIDTHS[1] for width in widths)
+    wide = sum(_light(width, _WIDTHS) is Light.POOR for width in widths)
     said = f"half of the intervals are wider than {times(middle)} from end to end"
     said += f", {wide} of {len(widths)} wider than {times(_WIDTHS[1])}" if wide else ""
     return Measure("intervals", _light(middle, _WIDTHS), said)

@@ -61,8 +61,8 @@ class AcceptedSocket:
 
     def configure(self, send_buffer_bytes: int) -> tuple[TransportLayer, str]:
         sock = self._sock
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, True)
         if send_buffer_bytes != SYSTEM_DEFAULT:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
         local, remote = sock.getsockname(), sock.getpeername()
@@ -166,7 +166,6 @@ class Acceptor:
         self._accepted = self._rejected = self._failed = self._exhausted = self._throttled_total = 0
         self._blocked_seconds = 0.0
         self._blocked_since: float | None = None
-        self._is_exhausted = False
         self._told_again_at = -math.inf
         self._throttled: list[tuple[float, int, Accepted]] = []  # a heap by the time at which each is closed
         self._throttled_number = itertools.count()
@@ -180,9 +179,10 @@ class Acceptor:
                 task_status.started()
                 while True:
                     await self._source.wait_readable()
+                    exhausted_before = self._exhausted
                     for accepted in self._burst():
                         await self._admit(accepted)
-                    if self._is_exhausted:
+                    if self._exhausted > exhausted_before:
                         await trio.sleep(EXHAUSTED_PAUSE_SECONDS)
         finally:
             self._source.close()
@@ -191,7 +191,6 @@ class Acceptor:
 
     def _burst(self) -> Iterator[Accepted]:
         """What the backlog holds, taken at once."""
-        self._is_exhausted = False
         for _ in range(BACKLOG):
             try:
                 accepted = self._source.accept()
@@ -200,7 +199,6 @@ class Acceptor:
             except OSError as error:
                 if error.errno in _EXHAUSTED:
                     self._tell_exhausted(error)
-                    self._is_exhausted = True
                     self._exhausted += 1
                 return  # the client gave up while it waited, or the pause is over
             yield accepted

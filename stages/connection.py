@@ -348,7 +348,7 @@ class Connection:
         if reasons:
             # What the client does not take counts as one in flight: with one allowed, its response must have left.
             in_flight = len(self.order) + output.is_blocked
-            if MuteReason.IN_FLIGHT in reasons and in_flight < limits.in_flight_max:
+            if in_flight < limits.in_flight_max:
                 self.muting.end(MuteReason.IN_FLIGHT)
             self._deferred.begin_if_possible()
         if self._closing and not output.is_blocked:

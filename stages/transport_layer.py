@@ -83,14 +83,13 @@ class PlaintextTransportLayer:
         sock: a connected stream socket; becomes non-blocking and is owned from here on.
     """
 
-    __slots__ = ("_closed", "_sock")
+    __slots__ = ("_sock",)
     has_unsent = False
     peer_certificate = None
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self._sock = sock
-        self._closed = False
 
     async def start(self) -> None:
         """Nothing to do."""
@@ -132,8 +131,5 @@ class PlaintextTransportLayer:
         await trio.lowlevel.wait_writable(self._sock)
 
     def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
         trio.lowlevel.notify_closing(self._sock)
         self._sock.close()

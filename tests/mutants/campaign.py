@@ -2,12 +2,12 @@
 
     python -m tests.mutants.campaign --room quotas --sample 60
 
-Rules: the tests of a room run once, in forks, with every statement of a function that has a mutant noting that it was
-run. A mutant is a fork in which one function has other code; in it run the tests that ran the changed line, quickest
-first, until one fails. A mutant that none kills survives, and is named; one that makes them take far longer than they
-did counts as killed, one that is not decided when the time of the campaign is over counts as nothing. Hypothesis draws
-the same examples for each mutant, and shrinks nothing. A room fails when fewer are killed than its floor says; a
-sample, when so few would be killed once in a thousand samples of a room at its floor.
+Rules: the tests of a room run once, in forks, with every statement that has a mutant noting that it was run. A mutant
+is a fork in which one function has other code; in it run the tests that ran the changed line, quickest first, until one
+fails. A mutant that none kills survives, and is named; one that makes a test take far more of the processor than it
+did, or wait for what never comes, counts as killed, one that is not decided when the time of the campaign is over
+counts as nothing. Hypothesis draws the same examples for each mutant, and shrinks nothing. A room fails when fewer are
+killed than its floor says; a sample, when so few would be killed once in a thousand samples of a room at its floor.
 """
 
 import argparse
@@ -25,19 +25,19 @@ import attrs
 import pytest
 
 from tests.mutants.equivalents import EQUIVALENT
-from tests.mutants.forks import Job, run_forked
+from tests.mutants.forks import Job, limit_processor, run_forked
 from tests.mutants.operators import Mutation, Source
 from tests.mutants.rooms import NOT_ITS_OWN, ROOMS, Room
 from tests.mutants.swapping import codes_of, live_functions, note_lines, noting_codes, swap
 
 ROOT = Path(__file__).parent.parent.parent
-TESTS_SECONDS_MAX = 40.0
+TESTS_SECONDS_MAX = 12.0
 """Of the tests that run a line, so many are tried, by what they took without a change, of the processor."""
 SLOWER_MAX = 8.0
-SECONDS_MIN = 20.0
-"""A mutant whose tests take so much longer than without it, and at least so long, is stuck."""
-SHARE_MIN = 1 / 3
-"""So much of the processor a fork gets at least: by the clock a mutant has three times as long."""
+SECONDS_MIN = 4.0
+"""A mutant of which one test takes so much more of the processor than without it, and at least so much, is stuck."""
+CLOCK_SECONDS_MAX = 600.0
+"""All tests of a mutant, however little of the processor it gets."""
 COVER_SECONDS_MAX = 1800.0
 CHANCE_MAX = 0.001
 
@@ -125,6 +125,7 @@ class Campaign:
             import_module(path.removesuffix(".py").replace("/", "."))
         functions = live_functions(source.file for source in self.sources.values())
         self._cover(session.items, functions)
+        say(f"{len(self.covered)} tests: {processor_seconds():.0f} s of the processor so far")
         self._kill(session.items, functions)
         return True
 
@@ -136,6 +137,8 @@ class Campaign:
             item.config._tmp_path_factory._basetemp = folder  # each fork has one of its own
         for place, item in enumerate(items):
             self._failed = None
+            if item.nodeid in self.covered:
+                limit_processor(max(SECONDS_MIN, SLOWER_MAX * self.covered[item.nodeid].seconds))
             following = items[place + 1] if place + 1 < len(items) else None
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             yield item, self._failed is not None
@@ -151,9 +154,12 @@ class Campaign:
         return covered
 
     def _noting_codes(self):
-        """Of functions that have a mutant here: to note the lines of all others costs time, and tells nothing."""
+        """Of what has a mutant here: to note other lines costs time, and tells nothing."""
         drawn = {self._key_of(mutation) for mutation in self.mutations}
-        codes = noting_codes(self.sources[path] for path in {mutation.path for mutation in self.mutations})
+        lines_of = defaultdict(set)
+        for mutation in self.mutations:
+            lines_of[self.sources[mutation.path]].add(mutation.line)
+        codes = noting_codes(lines_of)
         return {key: code for key, code in codes.items() if key in drawn}
 
     def _key_of(self, mutation):
@@ -180,7 +186,7 @@ class Campaign:
             for module, those in by_module.items()
         ]
         for job, covered, seconds in run_forked(jobs, self.workers):
-            say(f"{job.name}: {len(covered or ())} tests in {seconds:.1f} s")
+            say(f"{job.name}: {'stuck' if covered is None else f'{len(covered)} tests'} in {seconds:.1f} s")
             self.covered.update(covered or {})
         for name, found in self.covered.items():
             if found.has_failed:
@@ -196,26 +202,24 @@ class Campaign:
                 break
             chosen.append(item)
             seconds += self.covered[item.nodeid].seconds
-        return chosen, seconds
+        return chosen
 
     def _jobs(self, items, functions):
         """A job for each mutant, made when its turn comes: none is begun, and none goes on, after the end."""
         for mutation in self.mutations:
             if (left := self._latest - time.monotonic()) <= 0:
                 return
-            chosen, seconds = self._tests_of(mutation, items)
+            chosen = self._tests_of(mutation, items)
 
             def work(folder, mutation=mutation, chosen=chosen):
                 return self._killer(mutation, chosen, functions, folder)
 
-            stuck = max(SECONDS_MIN, SLOWER_MAX * seconds)
-            longest = stuck / SHARE_MIN
-            yield Job((mutation, len(chosen), longest <= left), work, min(longest, left), stuck)
+            yield Job((mutation, len(chosen)), work, min(CLOCK_SECONDS_MAX, left))
 
     def _kill(self, items, functions):
         for place, (job, result, seconds) in enumerate(run_forked(self._jobs(items, functions), self.workers)):
-            mutation, tests, had_its_time = job.name
-            if result is None and not had_its_time:
+            mutation, tests = job.name
+            if result is None and seconds >= job.seconds_max:
                 say(f"not decided, the time is over: {mutation.name}")
                 continue
             killer, is_made = result or ("out of time", True)
@@ -285,7 +289,7 @@ def run_room(room: Room, arguments: argparse.Namespace) -> int:
     print(
         f"{room.name}: {campaign.killed} of {len(campaign.fates)} killed = {share:.1%} (floor {room.floor:.0%}), "
         f"{len(campaign.mutations)} drawn of {campaign.total}, {campaign.equivalent} listed as equivalent, "
-        f"{time.monotonic() - started:.0f} s",
+        f"{time.monotonic() - started:.0f} s, {processor_seconds():.0f} s of the processor",
         flush=True,
     )
     return 0 if not code and campaign.has_passed(is_sample=is_sample) else 1

@@ -21,6 +21,9 @@ FREED = "what was deleted is not found again: where to look first is a bound of 
 ENDLESS = "a bucket is never full, whatever number says so"
 
 EQUIVALENT: dict[str, str] = {
+    "stages/listener.py open_listener: sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0) -> pass": (
+        "a machine on which net.ipv6.bindv6only is not set does so by itself"
+    ),
     f"{QUOTAS}/limits.py _shape: return tuple(((kind, name is None) for kind, name in entity)) -> return None": (
         "levels that cannot fit are left out for speed only"
     ),

@@ -10,7 +10,7 @@ import copy
 import gc
 import types
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 HITS = "_mutants_hits"
 """The set, among the builtins, of what was run."""
@@ -47,10 +47,11 @@ def codes_of(module: types.CodeType) -> dict[Key, types.CodeType]:
 
 
 class _Noting(ast.NodeTransformer):
-    """Has each statement of a function note its file and line."""
+    """Has the statements of functions that begin in some lines note that they are run."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, lines: Collection[int]) -> None:
         self._path = path
+        self._lines = lines
         self._depth = 0
 
     def _function(self, node):
@@ -67,27 +68,29 @@ class _Noting(ast.NodeTransformer):
             for field in ("body", "orelse", "finalbody"):
                 statements = getattr(node, field, None)
                 if isinstance(statements, list) and statements and isinstance(statements[0], ast.stmt):
-                    setattr(node, field, [it for each in statements for it in (self._note(each), each)])
+                    setattr(node, field, [it for each in statements for it in (*self._note(each), each)])
         return node
 
     def _note(self, statement):
+        if statement.lineno not in self._lines:
+            return
         call = ast.parse(f"{HITS}.add(({self._path!r}, {statement.lineno}))").body[0]
         for node in ast.walk(call):
             ast.copy_location(node, statement)
-        return call
+        yield call
 
 
-def noting_codes(sources) -> dict[Key, types.CodeType]:
-    """The code of all functions of the sources, noting which of their lines are run."""
+def noting_codes(lines_of) -> dict[Key, types.CodeType]:
+    """The code of all functions of the sources, noting which of the lines that are given for each are run."""
     found: dict[Key, types.CodeType] = {}
-    for source in sources:
-        tree = _Noting(source.path).visit(copy.deepcopy(source.tree))
+    for source, lines in lines_of.items():
+        tree = _Noting(source.path, lines).visit(copy.deepcopy(source.tree))
         found.update(codes_of(compile(ast.fix_missing_locations(tree), source.file, "exec", dont_inherit=True)))
     return found
 
 
 def note_lines(codes, functions) -> set[tuple[str, int]]:
-    """Have functions note which of their lines are run, by code that does so; the set that they note it in."""
+    """Have functions note which lines are run, by code that does so; the set that they note it in."""
     hits: set[tuple[str, int]] = set()
     setattr(builtins, HITS, hits)
     swap(codes, functions)

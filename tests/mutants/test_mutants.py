@@ -5,14 +5,16 @@ import importlib.util
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.mutants import forks
 from tests.mutants.campaign import ROOT, Campaign, chance_of_so_few
 from tests.mutants.equivalents import EQUIVALENT
-from tests.mutants.forks import Job, run_forked
+from tests.mutants.forks import Job, limit_processor, run_forked
 from tests.mutants.operators import Source
 from tests.mutants.rooms import ROOMS
 from tests.mutants.swapping import HITS, codes_of, live_functions, note_lines, noting_codes, swap
@@ -132,15 +134,16 @@ def test_a_source_is_as_before_when_its_mutants_are_made(source):
     assert compile(source.tree, source.file, "exec").co_consts == compile(TEXT, source.file, "exec").co_consts
 
 
-def test_the_lines_that_run_are_noted(source, module):
+def test_of_the_lines_that_are_asked_for_those_that_run_are_noted(source, module):
     try:
-        hits = note_lines(noting_codes([source]), live_functions([source.file]))
+        first = 1 + TEXT.splitlines().index("    def add(self, count):")
+        asked_for = {first + after for after in (1, 3, 4, 5)}
+        hits = note_lines(noting_codes({source: asked_for}), live_functions([source.file]))
         counter = module.Counter()
         hits.clear()
         with pytest.raises(NameError):  # it has no logger
             counter.add(1)
-        first = 1 + TEXT.splitlines().index("    def add(self, count):")
-        assert hits == {("made_up.py", first + after) for after in (1, 2, 3)}
+        assert hits == {("made_up.py", first + after) for after in (1, 3)}
     finally:
         delattr(builtins, HITS)
 
@@ -149,20 +152,56 @@ def test_a_fork_says_its_result_and_is_stopped_when_it_takes_too_long():
     before = os.getpid()
     jobs = [
         Job("quick", lambda folder: (folder.is_dir(), os.getpid() != before), 20.0),
-        Job("stuck", lambda _: time.sleep(60), 0.5),
+        Job("slow", lambda _: time.sleep(60), 0.5),
         Job("broken", lambda _: 1 // 0, 20.0),
     ]
     assert {job.name: result for job, result, _ in run_forked(jobs, 2)} == {
         "quick": (True, True),
-        "stuck": None,
+        "slow": None,
         "broken": None,
     }
 
 
-def test_a_fork_that_takes_too_much_of_the_processor_is_stopped_before_its_time_is_over():
-    ((_, result, seconds),) = run_forked([Job("busy", lambda _: all(iter(lambda: 1, 0)), 60.0, 0.5)], 1)
-    assert result is None
-    assert seconds < 60
+def test_a_fork_that_takes_too_much_of_the_processor_or_nothing_of_it_is_stopped_before_its_time_is_over(monkeypatch):
+    """Whether it waits itself, or for a process that does; one that works, or waits for one that does, goes on."""
+    monkeypatch.setattr(forks, "IDLE_SECONDS_MAX", 0.7)
+
+    def loop(_):
+        limit_processor(0.5)
+        while True:
+            pass
+
+    def poll(_):
+        while True:
+            time.sleep(0.05)
+
+    def work(_):
+        ends = time.process_time() + 1.2
+        while time.process_time() < ends:
+            pass
+        return "done"
+
+    in_a_process = [sys.executable, "-c", "import time\nwhile time.process_time() < 1.2: pass"]
+    jobs = {
+        "loops": loop,
+        "waits": lambda _: threading.Event().wait(),
+        "polls": poll,
+        "waits for what waits": lambda _: subprocess.run(["sleep", "600"], check=False),
+        "works": work,
+        "waits for what works": lambda _: subprocess.run(in_a_process, check=False).returncode,
+    }
+    found = {
+        job.name: (result, seconds) for job, result, seconds in run_forked([Job(*it, 600.0) for it in jobs.items()], 3)
+    }
+    assert {name: result for name, (result, _) in found.items()} == {
+        "loops": None,
+        "waits": None,
+        "polls": None,
+        "waits for what waits": None,
+        "works": "done",
+        "waits for what works": 0,
+    }
+    assert all(seconds < 600 for _, seconds in found.values())
 
 
 def test_what_a_fork_started_ends_with_it():
@@ -197,7 +236,7 @@ def test_a_sample_fails_only_when_so_few_would_be_killed_once_in_a_thousand_samp
 
 def test_a_mutant_that_is_not_decided_when_the_time_is_over_counts_as_nothing(monkeypatch):
     quota = Campaign(ROOMS["quotas"], sample=4, seed="x", seconds_max=1.0)
-    monkeypatch.setattr(quota, "_tests_of", lambda *_: ([], 100.0))
+    monkeypatch.setattr(quota, "_tests_of", lambda *_: [])
     monkeypatch.setattr(quota, "_killer", lambda *_: time.sleep(60))
     began = time.monotonic()
     quota._kill([], {})

@@ -315,6 +315,34 @@ def test_a_stop_ends_all_threads_though_one_waits_for_a_key_or_a_time(batching):
     trio.run(with_a_commit_and_one_that_waits, batching, stop)
 
 
+def test_a_stop_returns_when_the_commit_that_is_on_its_way_has_ended():
+    """Whoever stops closes the storage next."""
+    begun, stopped, seen = threading.Event(), threading.Event(), []
+
+    def sync():
+        begun.set()
+        seen.append(stopped.wait(0.1))
+
+    async def main():
+        committer = Committer(
+            Storage(sync),
+            batching=Batching.GROUP,
+            sender=ResponseSender(ResponseBudget()),
+            on_commit=lambda commit: None,
+            on_failure=lambda error: None,
+        )
+        threads = CommitThreads(LoopTurns())
+        committer.start(threads)
+        committer.submit(Submission([1]))
+        committer.start_commit()
+        assert begun.wait(SECONDS_MAX)
+        threads.stop()
+        stopped.set()
+        assert seen == [False]
+
+    trio.run(main)
+
+
 class SubmittingCommitter(Committer):
     """Is given something at the worst moment: a thread has found nothing, and has not yet said so."""
 

@@ -317,3 +317,76 @@ def test_work_that_is_parked_runs_in_a_thread_and_its_failure_is_answered():
             assert memory.server.statistics().handlers.blocking_works == 0
 
     trio.run(main)
+
+
+@pytest.mark.parametrize("bound", [{"requests_max": 1}, {"bytes_max": 1}], ids=["room in the queue", "bytes"])
+def test_a_connection_that_was_called_and_throttled_before_it_ran_passes_its_turn(bound):
+    async def test(memory, application):
+        pool, go_on, waits = memory.server.handlers, trio.Event(), "bytes_max" not in bound
+        turn = pool._turn
+
+        async def turn_that_makes_room(queue):
+            nonlocal waits
+            await go_on.wait()
+            await turn(queue)
+            if waits:
+                connection_of(memory, 1).throttle(10)
+            waits = False
+
+        pool._turn = turn_that_makes_room
+        clients = [await memory.connect() for _ in range(3)]
+        for number, client in enumerate(clients, 1):
+            client.send(b"%d" % number)
+            await wait_all_tasks_blocked()
+        go_on.set()
+        await wait_all_tasks_blocked()
+        application.answer(b"1")
+        if "bytes_max" in bound:
+            connection_of(memory, 1).throttle(10)
+        await wait_all_tasks_blocked()
+        assert application.handled == [b"1", b"3"]
+        application.answer(b"3")
+        await trio.sleep(10.1)
+        application.answer(b"2")
+        assert [await client.receive() for client in clients] == [b"1", b"2", b"3"]
+
+    run(test, mode=ONE_QUEUE, **bound)
+
+
+def test_what_was_received_behind_a_request_is_freed_when_the_client_is_gone():
+    """What is in flight may keep the connection for long."""
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1")
+        client.send_bytes((1000).to_bytes(4, "big") + bytes(900))
+        await wait_all_tasks_blocked()
+        reader = connection_of(memory).admission.reader
+        assert reader.buffered_bytes == 904
+        client.half_close()
+        await wait_all_tasks_blocked()
+        assert reader.buffered_bytes == 0
+        application.answer(b"1")
+
+    run(test)
+
+
+@pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
+def test_a_connection_that_is_closed_while_it_is_muted_leaves_no_task(mode):
+    async def test(memory, application):
+        before = trio.lowlevel.current_statistics().tasks_living
+        muted, throttled, draining = [await memory.connect() for _ in range(3)]
+        muted.send(*[b"1"] * mode.in_flight_max)
+        draining.send(b"2")
+        draining.half_close()
+        connection_of(memory, 1).throttle(1000)
+        await wait_all_tasks_blocked()
+        reasons = [connection_of(memory, index).statistics().mute_reasons for index in range(3)]
+        assert reasons == [("IN_FLIGHT",), ("THROTTLED",), ("DRAINING",) if mode is PIPELINED else ("IN_FLIGHT",)]
+        for client in (muted, throttled, draining):
+            connection_of(memory).close()
+            await wait_all_tasks_blocked()
+            assert client.is_closed_by_server
+        assert trio.lowlevel.current_statistics().tasks_living == before
+
+    run(test, mode=mode)

@@ -1,9 +1,12 @@
 """A server that runs out of file descriptors serves those it has, and the others when there are some again."""
 
+import resource
 import socket
 import subprocess
 import sys
 import textwrap
+
+from stages.acceptor import DESCRIPTORS_KEPT_MAX, _is_kept
 
 SERVER = textwrap.dedent(
     """
@@ -53,3 +56,15 @@ def test_running_out_of_descriptors_is_survived():
     assert exhausted > 0
     assert open_ones == 20
     assert server.returncode == 0
+
+
+def test_a_quarter_of_the_descriptors_and_at_most_so_many_are_left_to_everything_else():
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    found = {}
+    try:
+        for limit in (40, 4 * DESCRIPTORS_KEPT_MAX, 5 * DESCRIPTORS_KEPT_MAX):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, before[1]))
+            found[limit] = next(number for number in range(limit + 1) if _is_kept(number))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert found == {40: 30, 512: 384, 640: 512}

@@ -1,5 +1,8 @@
-"""What a listener tells of itself."""
+"""What a listener tells of itself, and the options of its sockets."""
 
+import socket
+
+from stages.acceptor import SocketSource
 from stages.listener import Listener, open_listener
 
 
@@ -10,3 +13,29 @@ def test_a_listener_knows_its_address_also_when_its_socket_is_closed():
     listener.sock.close()
     assert (listener.host, listener.port) == (host, port)
     assert (Listener("MEMORY").host, Listener("MEMORY").port) == ("", 0)
+
+
+def test_sockets_have_the_options_and_the_buffers_that_were_asked_for():
+    """A response is sent at once, a client that is gone is noticed, the port may be taken again after a restart."""
+    listener = open_listener("PLAINTEXT", "127.0.0.1", 0, send_buffer_bytes=20_000, receive_buffer_bytes=30_000)
+    with listener.sock, socket.create_connection((listener.host, listener.port)) as client:
+        accepted = SocketSource(listener.sock).accept()
+        _, name = accepted.configure(listener.send_buffer_bytes)
+        of_connection = accepted._sock.getsockopt
+        assert of_connection(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert of_connection(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert listener.sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
+        buffers = [of_connection(socket.SOL_SOCKET, buffer) for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF)]
+        assert buffers == [2 * 20_000, 2 * 30_000]  # Linux doubles them, for what it holds beside the bytes
+        assert not listener.sock.getblocking()
+        assert name == "{}:{}-{}:{}".format(*listener.sock.getsockname(), *client.getsockname())
+        accepted.close()
+
+
+def test_all_interfaces_are_those_of_both_protocols_where_the_system_can_listen_to_both(monkeypatch):
+    with open_listener("ALL", "", 0).sock as sock:
+        assert sock.family is socket.AF_INET6
+        assert not sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
+    with open_listener("ALL", "", 0).sock as sock:
+        assert sock.family is socket.AF_INET

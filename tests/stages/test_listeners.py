@@ -270,11 +270,19 @@ def test_whoever_connects_too_late_is_cut_off():
     trio.run(main)
 
 
+class ClosedOnce(MemoryListener):
+    """A listening socket that may not be closed again: its number may be another's by then."""
+
+    def close(self):
+        assert not self.is_closed
+        super().close()
+
+
 def test_a_server_that_is_stopped_before_it_serves_closes_its_sockets():
     """Behaviour 28: a stop that comes first."""
 
     async def main():
-        sources = [MemoryListener(), MemoryListener()]
+        sources = [ClosedOnce(), ClosedOnce()]
         waiting = sources[1].connect()
         server = SocketServer(PIPELINED, ByFirstByte(), MemoryStorage())
         server.stop()
@@ -282,6 +290,20 @@ def test_a_server_that_is_stopped_before_it_serves_closes_its_sockets():
             await server.run([Listener(f"L{index}", source=source) for index, source in enumerate(sources)])
         assert [source.is_closed for source in sources] == [True, True]
         assert waiting.is_closed_by_server
+
+    trio.run(main)
+
+
+def test_a_server_that_is_cancelled_before_it_accepts_closes_its_sockets_where_it_has_any():
+    async def main():
+        source = MemoryListener()
+        server = SocketServer(PIPELINED, ByFirstByte(), MemoryStorage())
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.run, [Listener("SOCKET", source=source), Listener("NONE")])
+            while len(server._listeners) < 2:
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+        assert source.is_closed
 
     trio.run(main)
 

@@ -5,12 +5,14 @@ import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
+from stages.committer import CommitFailedError, Submission
 from stages.listener import Listener
 from stages.mode import MODES
 from stages.socket_server import ServerLimits, SocketServer
 from stages.testing.memory_listener import MemoryListener
+from stages.testing.memory_server import open_memory_server
 from stages.testing.memory_storage import MemoryStorage
 from stages.testing.order_checks import WatchedApplication, check_response_order, watched_response_order
 from stages.testing.schedules import Schedule, ScheduleCount
@@ -138,3 +140,25 @@ def test_what_is_never_answered_keeps_a_stop_no_longer_than_its_deadline(mode):
 
     count = ScheduleCount(f"stop with parked requests, {mode.name}")
     stopped_under_load(mode, count, b"scp", check, DRAIN_SECONDS)
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+def test_a_commit_of_nobody_that_fails_ends_a_stop_at_once(mode):
+    """Nothing that a drain still waits for could be answered."""
+
+    async def main():
+        storage = MemoryStorage()
+        storage.sync_fault = 0
+        began = trio.current_time()
+        async with open_memory_server(
+            mode, ByFirstByte(), storage=storage, limits=LIMITS, executor=ScriptedCommits([1.0])
+        ) as memory:
+            client = await memory.connect()
+            client.send(b"parked")
+            memory.server.submit(Submission([b"entry"]))
+            await wait_all_tasks_blocked()
+        assert isinstance(memory.failure, CommitFailedError)
+        assert client.is_closed_by_server
+        assert trio.current_time() - began == 1.0
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
