@@ -20,7 +20,7 @@ from pipeline_broker.state.deadlines import Deadlines
 from pipeline_broker.state.group_records import OffsetKey, offset_tombstone
 from pipeline_broker.state.groups import commits
 from pipeline_broker.state.groups.administration import DeletedOffset, DeletedOffsets, ListedGroup, delete_offsets
-from pipeline_broker.state.groups.commits import CommitRequest, CommitResult, FetchedOffset, FetchTopic
+from pipeline_broker.state.groups.commits import CommitRequest, CommitResult, FetchedOffset, FetchTopic, PreparedOffsets
 from pipeline_broker.state.groups.group import Group, GroupType
 from pipeline_broker.state.groups.kind import GroupKind
 from pipeline_broker.state.groups.memory import GROUP_BYTES, GroupMemory
@@ -241,10 +241,16 @@ class GroupCoordinator:
             return CommitResult((ErrorCode.INVALID_COMMIT_OFFSET_SIZE,) * len(request.partitions))
         if group is None:
             group = self.classic.create(request.group_id, now_ms)
-        errors = group.commit_errors(request)
-        if ErrorCode.NONE in errors:
-            self._kind(group.group_type).committed(group, request.member_id, now_ms)
-        return commits.commit(self._offsets, request, errors, self.settings, now_ms)
+        error = group.commit_error(request)
+        if error is not ErrorCode.NONE:
+            return CommitResult((error,) * len(request.partitions))
+        self._kind(group.group_type).committed(group, request.member_id, now_ms)
+        prepared = request.prepared or commits.prepare(request, self.settings, now_ms)
+        return commits.commit(self._offsets, request, prepared)
+
+    def prepare(self, group_id: str, now_ms: int, retention_ms: int = -1) -> PreparedOffsets:
+        """What the offsets of a commit that is to come are added to, for `CommitRequest.prepared`."""
+        return PreparedOffsets(group_id, self.settings, now_ms, retention_ms)
 
     def fetch_error(self, group_id: str, member_id: str | None, member_epoch: int) -> ErrorCode:
         """Whether somebody may read the offsets of a group, as the member that he says to be (version 9 and later)."""
