@@ -186,6 +186,7 @@ class Groups:
         Raises:
             LogError: the producer is fenced.
         """
+        self.carry_out(self.coordinator.forget_before(request), now_ms)
         result = self.coordinator.commit(request, self.time(now_ms))
         self._announce(self.coordinator)
         write = result.write

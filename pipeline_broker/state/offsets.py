@@ -173,16 +173,12 @@ class CommittedOffsets:
             if key not in unsettled and not self._pending.is_unstable(key) and is_expired(key, committed)
         ]
 
-    def of_topic(self, topic: str) -> dict[str, list[OffsetKey]]:
-        """The offsets of one topic by group, those on their way included."""
-        found = {
-            group_id: dict.fromkeys(OffsetKey(group_id, topic, partition) for partition in topics[topic])
-            for group_id, topics in self._groups.items()
-            if topic in topics
-        }
+    def of_topic(self, topic: str) -> dict[str, dict[int, None]]:
+        """The partitions of a topic that each group has committed for, those on their way included."""
+        found = {group_id: dict.fromkeys(topics[topic]) for group_id, topics in self._groups.items() if topic in topics}
         unsettled = (key for group_id in self._unsettled for key in self._unsettled_keys(group_id))
         pending = (key for group_id in self._pending.groups() for key in self._pending.of_group(group_id))
         for key in chain(unsettled, pending):
             if key.topic == topic:
-                found.setdefault(key.group_id, {})[key] = None
-        return {group_id: list(keys) for group_id, keys in found.items()}
+                found.setdefault(key.group_id, {})[key.partition] = None
+        return found

@@ -20,7 +20,7 @@ from pipeline_broker.apis.offsets_to_commit import (
 )
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.state.groups.commits import CommitRequest, CommitResult
+from pipeline_broker.state.groups.commits import CommitRequest, CommitResult, PreparedOffsets
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.outcome import Outcome
 from pipeline_broker.wire.error import ErrorCode
@@ -42,12 +42,12 @@ def handle(call: Call, request: OffsetCommitRequest) -> Stepwise[Result]:
     refused = _refused(call, request)
     if refused is not None:
         return call.send(error_response(request, call, refused))
-    coordinator, now_ms = groups.coordinator, groups.time(call.now_ms)
+    settings, now_ms = groups.coordinator.settings, groups.time(call.now_ms)
     offsets = yield from offsets_to_commit(
         call,
         request.topics,
         functools.partial(_topics, call, request),
-        functools.partial(coordinator.prepare, request.group_id, now_ms, request.retention_time_ms),
+        functools.partial(PreparedOffsets, request.group_id, settings, now_ms, request.retention_time_ms),
         with_ids=True,
     )
     refused = _refused(call, request)  # that may have changed while others had their turns

@@ -24,7 +24,7 @@ from pipeline_broker.broker.transactions import Appending
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.security.acl import AclOperation, ResourceType
-from pipeline_broker.state.groups.commits import CommitRequest
+from pipeline_broker.state.groups.commits import CommitRequest, PreparedOffsets
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.pending_offsets import Holder
 from pipeline_broker.state.transactions.coordinator import Producer
@@ -53,7 +53,7 @@ def handle(call: Call, request: TxnOffsetCommitRequest) -> Stepwise[Result]:
         call,
         request.topics,
         functools.partial(_topics, call, request),
-        functools.partial(groups.coordinator.prepare, request.group_id, now_ms),
+        functools.partial(PreparedOffsets, request.group_id, groups.coordinator.settings, now_ms),
         with_ids=False,
     )
     refused = _refused(call, request)  # that may have changed while others had their turns

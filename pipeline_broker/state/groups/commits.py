@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import attrs
 
 from pipeline_broker.records.batch import BatchBody, NewRecord
-from pipeline_broker.state.group_records import NO_TOPIC_ID, CommittedOffset, OffsetKey, offset_record
+from pipeline_broker.state.group_records import NO_TOPIC_ID, CommittedOffset, OffsetKey, offset_record, offset_tombstone
 from pipeline_broker.state.offsets import CommittedOffsets
 from pipeline_broker.state.outcome import StateRecord, Write
 from pipeline_broker.state.pending_offsets import Holder, size_of_offset
@@ -28,6 +28,7 @@ __all__ = [
     "PartitionCommit",
     "PreparedOffsets",
     "commit",
+    "deletion",
     "fetch",
     "prepare",
 ]
@@ -184,6 +185,12 @@ def commit(offsets: CommittedOffsets, request: CommitRequest, prepared: Prepared
     change = offsets.change(changes, request.holder)
     write = Write(request.group_id, tuple(prepared.records), change, prepared.body)
     return CommitResult(tuple(prepared.errors), write)
+
+
+def deletion(offsets: CommittedOffsets, group_id: str, keys: Iterable[OffsetKey]) -> Write:
+    """Delete offsets of a group."""
+    change = offsets.change((key, None) for key in keys)
+    return Write(group_id, tuple(offset_tombstone(key) for key, _ in change.changes), change)
 
 
 def fetch(
