@@ -50,6 +50,7 @@ from pipeline_broker.wire.messages.topics.create_partitions import CreatePartiti
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
+from pipeline_broker.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
 from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
 from pipeline_broker.wire.messages.transactions.end_txn import EndTxnRequest
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
@@ -207,10 +208,13 @@ def transaction(port: int, count: int) -> Iterator[str]:
     produced = [ProduceRequest.PartitionProduceData(index, batch) for index in range(count)]
     request = ProduceRequest(f"t-{count}", -1, 9000, [ProduceRequest.TopicProduceData(name, b"\0" * 16, produced)])
     assert not ask(connection, request, 9).responses[0].partition_responses[-1].error_code
+    joining = AddOffsetsToTxnRequest(f"t-{count}", *ids, group)
+    assert not ask(connection, joining, 2).error_code
     yield "TxnOffsetCommit"
     stored = [TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(index, 0, -1, "") for index in range(count)]
     topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name, stored)
-    ask(connection, TxnOffsetCommitRequest(f"t-{count}", group, *ids, topics=[topic]), 2)
+    answer = ask(connection, TxnOffsetCommitRequest(f"t-{count}", group, *ids, topics=[topic]), 2)
+    assert not answer.topics[0].partitions[0].error_code
     yield "EndTxn"
     assert not ask(connection, EndTxnRequest(f"t-{count}", *ids, committed=True), 2).error_code
 

@@ -229,6 +229,10 @@ class Broker:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return log
 
+    def partition_count(self, name: str) -> int:
+        """How many partitions of a topic `find_log` finds."""
+        return 0 if name == METADATA_TOPIC else len(self.logs.partitions(name))
+
     def find_allowed_log(
         self, name: str, topic_id: bytes, partition: int, is_allowed: Callable[[str], bool], *, by_id: bool
     ) -> PartitionLog | ErrorCode:

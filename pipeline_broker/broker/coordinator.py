@@ -14,7 +14,7 @@ import attrs
 from pipeline_broker.log.entry import IndexedLog, JournalEntry
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.partition.partition_log import PartitionLog
-from pipeline_broker.records.batch import BatchHeader, NewRecord, build_batch, read_header
+from pipeline_broker.records.batch import BatchBody, BatchHeader, NewRecord, build_batch, read_header
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.state.partition_for import partition_for
@@ -106,7 +106,7 @@ class InternalTopic:
     def append(
         self,
         subject: str,
-        records: Sequence[StateRecord],
+        records: Sequence[StateRecord] | BatchBody,
         now_ms: int,
         producer: tuple[int, int] | None = None,
     ) -> JournalEntry | None:
@@ -114,7 +114,7 @@ class InternalTopic:
 
         Args:
             subject: decides the partition.
-            records: in their order.
+            records: in their order; where they are many, maybe as the body of their batch.
             now_ms: wall clock.
             producer: id and epoch of the one whose transaction they are part of; it must have one.
 
@@ -126,7 +126,9 @@ class InternalTopic:
             return None
         producer_id, epoch = producer or (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
         batch = build_batch(
-            [NewRecord(record.value, record.key, now_ms) for record in records],
+            records
+            if isinstance(records, BatchBody)
+            else [NewRecord(record.value, record.key, now_ms) for record in records],
             producer_id=producer_id,
             producer_epoch=epoch,
             transactional=producer is not None,

@@ -186,13 +186,14 @@ class Groups:
         Raises:
             LogError: the producer is fenced.
         """
+        self.carry_out(self.coordinator.forget_before(request), now_ms)
         result = self.coordinator.commit(request, self.time(now_ms))
         self._announce(self.coordinator)
         write = result.write
         if write is None:
             return result.errors, None, _nothing
         try:
-            entry = self.topic.append(write.subject, write.records, now_ms, producer)
+            entry = self.topic.append(write.subject, write.body or write.records, now_ms, producer)
         except LogError:
             self.coordinator.failed(write, ErrorCode.INVALID_PRODUCER_EPOCH, self._now_ms)
             raise
@@ -313,7 +314,7 @@ class Groups:
 
     def _append(self, write: Write, now_ms: int) -> JournalEntry | None:
         """Append the records of a write; None when there is no place for them, which the coordinator is told."""
-        entry = self.topic.append(write.subject, write.records, now_ms)
+        entry = self.topic.append(write.subject, write.body or write.records, now_ms)
         if entry is None:
             outcome = self.coordinator.failed(write, ErrorCode.NOT_LEADER_OR_FOLLOWER, self._now_ms)
             self.carry_out(outcome, now_ms)

@@ -25,7 +25,7 @@ from pipeline_broker.log.errors import LogError
 from pipeline_broker.state.internal_topics import TRANSACTIONS_TOPIC
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.wire.error import ErrorCode
-from stages.request import Pending, Send
+from stages.request import Final, Pending
 
 if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig
@@ -248,14 +248,14 @@ class Transactions:
 
         return Appending(entries, apply)
 
-    def answer(self, decision: Decision, now_ms: int, answer: Send) -> Pending | Send:
+    def answer(self, decision: Decision, now_ms: int, answer: Final) -> Pending | Final:
         """Give an answer when all that was decided about the id until now is durable."""
         appending = self.append(decision, now_ms)
         if appending.entries:
             return Pending(appending.entries, answer, appending.apply)
         return self.answer_settled(decision.transactional_id, answer)
 
-    def answer_settled(self, transactional_id: str | None, answer: Send) -> Pending | Send:
+    def answer_settled(self, transactional_id: str | None, answer: Final) -> Pending | Final:
         """The same without a decision; about all ids where none is named."""
         waits = bool(self._on_their_way) if transactional_id is None else not self.is_settled(transactional_id)
         return Pending((), answer) if waits else answer

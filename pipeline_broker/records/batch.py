@@ -192,8 +192,33 @@ def iterate_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
         position = end
 
 
+class BatchBody:
+    """Records of a batch that is to be built, written one by one: of very many, some now and others later.
+
+    Attributes:
+        data: the records as they are stored.
+        count: how many they are.
+        base_timestamp, max_timestamp: theirs; the first record's timestamp is the base.
+    """
+
+    __slots__ = ("base_timestamp", "count", "data", "max_timestamp")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.count = 0
+        self.base_timestamp = self.max_timestamp = -1
+
+    def add(self, record: NewRecord) -> None:
+        """Write the next record."""
+        if self.count == 0:
+            self.base_timestamp = record.timestamp
+        self.max_timestamp = max(self.max_timestamp, record.timestamp)
+        _write_record(self.data, record, record.timestamp - self.base_timestamp, self.count)
+        self.count += 1
+
+
 def build_batch(
-    records: Iterable[NewRecord],
+    records: Iterable[NewRecord] | BatchBody,
     base_offset: int = 0,
     compression: int = 0,
     *,
@@ -206,20 +231,18 @@ def build_batch(
     compression_level: int | None = None,
 ) -> bytes:
     """One batch with create times; the first record's timestamp is the base."""
-    body = bytearray()
-    count, base_timestamp, max_timestamp = 0, -1, -1
-    for record in records:
-        if count == 0:
-            base_timestamp = record.timestamp
-        max_timestamp = max(max_timestamp, record.timestamp)
-        _write_record(body, record, record.timestamp - base_timestamp, count)
-        count += 1
+    if isinstance(records, BatchBody):
+        body = records
+    else:
+        body = BatchBody()
+        for record in records:
+            body.add(record)
+    count = body.count
     assert count > 0, "a batch holds at least one record"
-    payload = compress(compression, body, compression_level) if compression else body
+    payload = compress(compression, body.data, compression_level) if compression else body.data
     attributes = compression | (TRANSACTIONAL_BIT if transactional else 0) | (CONTROL_BIT if control else 0)
-    checked = _CHECKED_HEAD.pack(
-        attributes, count - 1, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count
-    )
+    times = (body.base_timestamp, body.max_timestamp)
+    checked = _CHECKED_HEAD.pack(attributes, count - 1, *times, producer_id, producer_epoch, base_sequence, count)
     crc = crc32c(payload, crc32c(checked))
     length = HEADER_SIZE - LENGTH_OVERHEAD + len(payload)
     return struct.pack(">qiibI", base_offset, length, leader_epoch, MAGIC, crc) + checked + payload

@@ -15,7 +15,7 @@ start moved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from random import Random
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -78,7 +78,7 @@ class FetchAnswer(NamedTuple, Generic[Key]):
 
     error: ErrorCode
     session_id: int
-    listed: frozenset[Key] = frozenset()
+    listed: Collection[Key] = frozenset()
 
 
 @attrs.define(eq=False)
@@ -91,12 +91,12 @@ class _Cached(Generic[Request]):
 
     def note(self, answer: PartitionAnswer[Key]) -> bool:
         """Remember an answer; whether it has to be told."""
-        told = (self.high_watermark, self.log_start_offset)
+        _, high_watermark, log_start_offset, has_records, has_error, must_tell, _ = answer
+        changed = self.high_watermark != high_watermark or self.log_start_offset != log_start_offset
         # after an error the partition is told again even if nothing moved
-        self.high_watermark = UNKNOWN_OFFSET if answer.has_error else answer.high_watermark
-        self.log_start_offset = answer.log_start_offset
-        changed = told != (answer.high_watermark, answer.log_start_offset)
-        return changed or answer.has_records or answer.has_error or answer.must_tell
+        self.high_watermark = UNKNOWN_OFFSET if has_error else high_watermark
+        self.log_start_offset = log_start_offset
+        return changed or has_records or has_error or must_tell
 
 
 @attrs.define(eq=False)
@@ -210,10 +210,10 @@ class FetchSessions(Generic[Key, Request]):
         if context.error is not ErrorCode.NONE:
             return FetchAnswer(context.error, NO_SESSION)
         if context.opens_session:
-            return FetchAnswer(ErrorCode.NONE, self._open(context, found, now_ms), frozenset(found))
+            return FetchAnswer(ErrorCode.NONE, self._open(context, found, now_ms), found.keys())
         session = context.session
         if session is None:
-            return FetchAnswer(ErrorCode.NONE, NO_SESSION, frozenset(found))
+            return FetchAnswer(ErrorCode.NONE, NO_SESSION, found.keys())
         if session.epoch != context.epoch:
             return FetchAnswer(ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.session_id)
         listed = set()
@@ -223,7 +223,7 @@ class FetchSessions(Generic[Key, Request]):
                 listed.add(key)
                 if answer.has_records:  # the others come first next time
                     session.partitions[key] = session.partitions.pop(key)
-        return FetchAnswer(ErrorCode.NONE, session.session_id, frozenset(listed))
+        return FetchAnswer(ErrorCode.NONE, session.session_id, listed)
 
     def skip(self, context: FetchContext[Key, Request]) -> ErrorCode:
         """A fetch is answered without partitions: what was found is told next time. The error of the whole answer."""
@@ -283,9 +283,11 @@ class FetchSessions(Generic[Key, Request]):
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._random.randrange(1, EPOCH_MAX + 1)
-        partitions = {key: _Cached(request) for key, request in context.partitions.items()}
-        for key, answer in found.items():
-            partitions[key].note(answer)
+        partitions: dict[Key, _Cached[Request]] = {}
+        for key, request in context.partitions.items():
+            cached = partitions[key] = _Cached(request)
+            if key in found:
+                cached.note(found[key])
         self._sessions[session_id] = _Session(
             session_id, context.uses_topic_ids, now_ms, now_ms, partitions, context.names, size
         )

@@ -8,7 +8,6 @@ back until the transaction ends (`PendingOffsets`).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
@@ -16,7 +15,7 @@ import attrs
 
 from pipeline_broker.state.group_records import CommittedOffset, OffsetKey
 from pipeline_broker.state.groups.memory import GroupMemory
-from pipeline_broker.state.pending_offsets import Holder, PendingOffsets, size_of_offset
+from pipeline_broker.state.pending_offsets import Holder, PendingOffsets, growth_of_offset, size_of_offset
 
 __all__ = ["CommittedOffsets", "OffsetChange"]
 
@@ -32,6 +31,11 @@ class OffsetChange:
     changes: tuple[tuple[OffsetKey, CommittedOffset | None], ...]
     holder: Holder | None = None
 
+    @property
+    def group_id(self) -> str:
+        """Whose offsets they are."""
+        return self.changes[0][0].group_id
+
 
 class CommittedOffsets:
     """group -> topic -> partition -> committed offset, the durable ones.
@@ -43,27 +47,27 @@ class CommittedOffsets:
     def __init__(self, memory: GroupMemory) -> None:
         self.memory = memory
         self._groups: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
-        self._unsettled: dict[str, Counter[OffsetKey]] = {}
+        self._unsettled: dict[str, list[OffsetChange]] = {}
         self._pending = PendingOffsets(memory)
 
     def change(
         self, changes: Iterable[tuple[OffsetKey, CommittedOffset | None]], holder: Holder | None = None
     ) -> OffsetChange:
-        """Prepare a change; the caller settles it by `apply` or `drop`, once."""
+        """Prepare a change of one group's offsets; the caller settles it by `apply` or `drop`, once."""
         change = OffsetChange(tuple(changes), holder)
+        if not change.changes:
+            return change
         if holder is not None:
-            self._pending.append(key for key, _ in change.changes)
-        for key, _ in change.changes:
-            self._unsettled.setdefault(key.group_id, Counter())[key] += 1
+            self._pending.append([key for key, _ in change.changes])
+        self._unsettled.setdefault(change.group_id, []).append(change)
         return change
 
     def apply(self, change: OffsetChange) -> None:
         """The records of the change are durable."""
         if change.holder is not None:
-            self._pending.hold(change.holder, [(key, it) for key, it in change.changes if it is not None])
+            self._pending.hold(change.holder, ((key, it) for key, it in change.changes if it is not None))
         else:
-            for key, committed in change.changes:
-                self.replay(key, committed)
+            self._take_over(change.changes)
         self._settle(change)
 
     def drop(self, change: OffsetChange) -> None:
@@ -73,13 +77,16 @@ class CommittedOffsets:
         self._settle(change)
 
     def _settle(self, change: OffsetChange) -> None:
-        for key, _ in change.changes:
-            unsettled = self._unsettled[key.group_id]
-            unsettled[key] -= 1
-            if not unsettled[key]:
-                del unsettled[key]
-            if not unsettled:
-                del self._unsettled[key.group_id]
+        if not change.changes:
+            return
+        unsettled = self._unsettled[change.group_id]
+        unsettled.remove(change)
+        if not unsettled:
+            del self._unsettled[change.group_id]
+
+    def _unsettled_keys(self, group_id: str) -> dict[OffsetKey, None]:
+        """The offsets of a group that are being changed."""
+        return {key: None for change in self._unsettled.get(group_id, ()) for key, _ in change.changes}
 
     def replay_held(self, holder: Holder, key: OffsetKey, committed: CommittedOffset) -> None:
         """Take over one durable record of a transaction."""
@@ -88,9 +95,9 @@ class CommittedOffsets:
 
     def end_transaction(self, holder: Holder, *, committed: bool) -> None:
         """The marker of a transaction is durable."""
-        for key, offset in self._pending.end(holder):
-            if committed:
-                self.replay(key, offset)
+        stored = self._pending.end(holder)
+        if committed:
+            self._take_over(stored)
 
     def is_unstable(self, key: OffsetKey) -> bool:
         """Whether a transaction that is open may change the offset."""
@@ -98,14 +105,29 @@ class CommittedOffsets:
 
     def replay(self, key: OffsetKey, committed: CommittedOffset | None) -> None:
         """Take over one durable record."""
-        if self._pending:
-            self._pending.overtake(key)
-        if committed is not None:
-            partitions = self._groups.setdefault(key.group_id, {}).setdefault(key.topic, {})
-            before = partitions.get(key.partition)
-            self.memory.bytes_held += size_of_offset(key, committed) - size_of_offset(key, before)
-            partitions[key.partition] = committed
-            return
+        self._take_over(((key, committed),))
+
+    def _take_over(self, changes: Iterable[tuple[OffsetKey, CommittedOffset | None]]) -> None:
+        """Durable records, in their order: thousands may come at once, most of them of one topic."""
+        overtakes, growth = bool(self._pending), 0
+        latest_group = latest_topic = None
+        partitions: dict[int, CommittedOffset] = {}
+        for key, committed in changes:
+            if overtakes:
+                self._pending.overtake(key)
+            if committed is None:
+                latest_group = latest_topic = None
+                self._remove(key)
+                continue
+            group_id, topic, partition = key
+            if topic is not latest_topic or group_id is not latest_group:
+                latest_group, latest_topic = group_id, topic
+                partitions = self._groups.setdefault(group_id, {}).setdefault(topic, {})
+            growth += growth_of_offset(key, partitions.get(partition), committed)
+            partitions[partition] = committed
+        self.memory.bytes_held += growth
+
+    def _remove(self, key: OffsetKey) -> None:
         topics = self._groups.get(key.group_id, {})
         partitions = topics.get(key.topic, {})
         self.memory.bytes_held -= size_of_offset(key, partitions.pop(key.partition, None))
@@ -119,7 +141,7 @@ class CommittedOffsets:
         added = 0
         for key, committed in changes:
             before = self.get(key) if holder is None else self._pending.get(holder, key)
-            added += size_of_offset(key, committed) - size_of_offset(key, before)
+            added += growth_of_offset(key, before, committed)
         return self.memory.has_room(added)
 
     def get(self, key: OffsetKey) -> CommittedOffset | None:
@@ -138,29 +160,25 @@ class CommittedOffsets:
     def deletable(self, group_id: str) -> list[OffsetKey]:
         """Everything that must be deleted for nothing to be left: also what is on its way or in a transaction."""
         keys = dict.fromkeys(key for key, _ in self.of_group(group_id))
-        keys.update(dict.fromkeys(self._unsettled.get(group_id, ())))
+        keys.update(self._unsettled_keys(group_id))
         keys.update(dict.fromkeys(self._pending.of_group(group_id)))
         return list(keys)
 
     def expired(self, group_id: str, is_expired: Callable[[OffsetKey, CommittedOffset], bool]) -> list[OffsetKey]:
         """What may be deleted for its age; an offset that is being changed is not old."""
-        unsettled = self._unsettled.get(group_id, ())
+        unsettled = self._unsettled_keys(group_id)
         return [
             key
             for key, committed in self.of_group(group_id)
             if key not in unsettled and not self._pending.is_unstable(key) and is_expired(key, committed)
         ]
 
-    def of_topic(self, topic: str) -> dict[str, list[OffsetKey]]:
-        """The offsets of one topic by group, those on their way included."""
-        found = {
-            group_id: dict.fromkeys(OffsetKey(group_id, topic, partition) for partition in topics[topic])
-            for group_id, topics in self._groups.items()
-            if topic in topics
-        }
-        unsettled = (key for keys in self._unsettled.values() for key in keys)
+    def of_topic(self, topic: str) -> dict[str, dict[int, None]]:
+        """The partitions of a topic that each group has committed for, those on their way included."""
+        found = {group_id: dict.fromkeys(topics[topic]) for group_id, topics in self._groups.items() if topic in topics}
+        unsettled = (key for group_id in self._unsettled for key in self._unsettled_keys(group_id))
         pending = (key for group_id in self._pending.groups() for key in self._pending.of_group(group_id))
         for key in chain(unsettled, pending):
             if key.topic == topic:
-                found.setdefault(key.group_id, {})[key] = None
-        return {group_id: list(keys) for group_id, keys in found.items()}
+                found.setdefault(key.group_id, {})[key.partition] = None
+        return found

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import attrs
 
+from pipeline_broker.records.batch import BatchBody
+
 __all__ = ["Completion", "Outcome", "ReplayedWrites", "StateRecord", "Write"]
 
 
@@ -30,11 +32,13 @@ class Write:
         subject: the group or topic they are about; a group decides the partition of `__consumer_offsets`.
         records: in the order to append them.
         change: what becomes true when they are durable. The machine's own; opaque to the caller.
+        body: the same records as they stand in a batch, where that was made before.
     """
 
     subject: str
     records: tuple[StateRecord, ...]
     change: object = None
+    body: BatchBody | None = None
 
 
 class ReplayedWrites:

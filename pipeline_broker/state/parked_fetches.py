@@ -73,13 +73,20 @@ class ParkedFetches(Generic[Token, Partition]):
     def park(self, token: Token, partitions: Mapping[Partition, Readable], bytes_min: int, deadline_ms: int) -> bool:
         """Park a fetch; False (and not parked) when it has enough already."""
         assert token not in self._parked
-        missing_bytes = bytes_min - sum(min(part.size_bytes, part.size_bytes_max) for part in partitions.values())
+        missing_bytes = bytes_min
+        for part in partitions.values():  # maybe 10,000, of which most have nothing
+            if part.size_bytes:
+                missing_bytes -= min(part.size_bytes, part.size_bytes_max)
         if missing_bytes <= 0:
             return False
         parked = _Parked(token, missing_bytes, dict(partitions))
         self._parked[token] = parked
+        by_partition = self._by_partition
         for partition in parked.partitions:
-            self._by_partition.setdefault(partition, {})[token] = parked
+            if partition in by_partition:
+                by_partition[partition][token] = parked
+            else:
+                by_partition[partition] = {token: parked}
         self._deadlines.set(token, deadline_ms)
         return True
 

@@ -11,18 +11,26 @@ transaction may stay open for long.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from sys import getsizeof
 from typing import NamedTuple
 
 from pipeline_broker.state.group_records import CommittedOffset, OffsetKey
-from pipeline_broker.state.groups.memory import OFFSET_BYTES, GroupMemory, sizes_of
+from pipeline_broker.state.groups.memory import OFFSET_BYTES, GroupMemory
 
-__all__ = ["Holder", "PendingOffsets", "size_of_offset"]
+__all__ = ["Holder", "PendingOffsets", "growth_of_offset", "size_of_offset"]
 
 
 def size_of_offset(key: OffsetKey, committed: CommittedOffset | None) -> int:
     """Bytes that an offset takes in memory; 0 where there is none."""
-    return 0 if committed is None else OFFSET_BYTES + sizes_of((key.topic, committed.metadata))
+    return 0 if committed is None else OFFSET_BYTES + getsizeof(key.topic) + getsizeof(committed.metadata)
+
+
+def growth_of_offset(key: OffsetKey, before: CommittedOffset | None, committed: CommittedOffset) -> int:
+    """How much more it takes than the one before."""
+    if before is None:
+        return OFFSET_BYTES + getsizeof(key.topic) + getsizeof(committed.metadata)
+    return 0 if before.metadata == committed.metadata else getsizeof(committed.metadata) - getsizeof(before.metadata)
 
 
 class Holder(NamedTuple):
@@ -42,49 +50,60 @@ class PendingOffsets:
     def __init__(self, memory: GroupMemory) -> None:
         self._memory = memory
         self._held: dict[Holder, dict[OffsetKey, CommittedOffset | None]] = {}
+        self._held_bytes: dict[Holder, int] = {}
         self._to_release: dict[Holder, list[OffsetKey]] = {}
         self._unstable: dict[str, Counter[OffsetKey]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._unstable)
 
-    def append(self, keys: Iterable[OffsetKey]) -> None:
-        """Records of a transaction were appended: their offsets are unstable until `end`, or `drop`."""
-        for key in keys:
-            self._unstable.setdefault(key.group_id, Counter())[key] += 1
+    def append(self, keys: Sequence[OffsetKey]) -> None:
+        """Records of a transaction were appended: offsets of a group, unstable until `end`, or `drop`."""
+        self._unstable.setdefault(keys[0].group_id, Counter()).update(keys)
 
     def drop(self, keys: Iterable[OffsetKey]) -> None:
         """The records will never be durable."""
+        unstable: Counter[OffsetKey] = Counter()
+        group_id = None
         for key in keys:
-            unstable = self._unstable[key.group_id]
-            unstable[key] -= 1
-            if not unstable[key]:
-                del unstable[key]
-            if not unstable:
-                del self._unstable[key.group_id]
+            if key.group_id != group_id:
+                group_id = key.group_id
+                unstable = self._unstable[group_id]
+            left = unstable.pop(key) - 1
+            if left:
+                unstable[key] = left
+            elif not unstable:
+                del self._unstable[group_id]
 
     def hold(self, holder: Holder, changes: Iterable[tuple[OffsetKey, CommittedOffset]]) -> None:
         """They are durable: what they say becomes visible if the transaction commits."""
         held = self._held.setdefault(holder, {})
         to_release = self._to_release.setdefault(holder, [])
+        growth = 0
         for key, committed in changes:
-            self._memory.bytes_held += size_of_offset(key, committed) - size_of_offset(key, held.get(key))
+            growth += growth_of_offset(key, held.get(key), committed)
             held[key] = committed
             to_release.append(key)
+        self._count(holder, growth)
+
+    def _count(self, holder: Holder, growth: int) -> None:
+        """A transaction holds so much more, or less."""
+        self._memory.bytes_held += growth
+        self._held_bytes[holder] = self._held_bytes.get(holder, 0) + growth
 
     def overtake(self, key: OffsetKey) -> None:
         """A record about the offset became durable that belongs to no transaction: it is later than all that waits."""
         if self.is_unstable(key):
-            for held in self._held.values():
+            for holder, held in self._held.items():
                 if key in held:
-                    self._memory.bytes_held -= size_of_offset(key, held[key])
+                    self._count(holder, -size_of_offset(key, held[key]))
                     held[key] = None
 
     def end(self, holder: Holder) -> list[tuple[OffsetKey, CommittedOffset]]:
         """The marker is durable: what the transaction had stored, but for what was overtaken."""
         self.drop(self._to_release.pop(holder, ()))
         held = self._held.pop(holder, {})
-        self._memory.bytes_held -= sum(size_of_offset(key, committed) for key, committed in held.items())
+        self._memory.bytes_held -= self._held_bytes.pop(holder, 0)
         return [(key, committed) for key, committed in held.items() if committed is not None]
 
     def get(self, holder: Holder, key: OffsetKey) -> CommittedOffset | None:

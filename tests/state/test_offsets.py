@@ -206,7 +206,7 @@ def test_nothing_is_kept_of_a_group_whose_last_offset_is_gone() -> None:
     for count, key in enumerate(keys, 1):
         held.apply(held.change([(key, None)]))
         assert held.count("g") == len(keys) - count
-        assert sorted(held.of_topic(key.topic)) == ["g"] * (count % 2)
+        assert list(held.of_topic(key.topic)) == ["g"] * (count % 2)
     assert (held._groups, held._unsettled, held.memory.bytes_held) == ({}, {}, 0)
 
 

@@ -43,6 +43,7 @@ READ_COMMITTED: Final = 1
 NO_OFFSET: Final = -1
 LEADER_FROM: Final = 16
 READ_COST = 8
+ANSWER_COST = 1
 """Of one partition, about microseconds."""
 ANSWERED_IN_A_TURN = 1_000
 """Partitions whose answer is encoded in the turn of their reads."""
@@ -121,6 +122,9 @@ class _Fetch:
         wanted = min(request.min_bytes, self._bytes_max)
         if request.max_wait_ms <= 0 or not reads or any(read.data.error_code for read in reads):
             return (yield from self._answer(reads))
+        if len(reads) > ANSWERED_IN_A_TURN:
+            self._was_interrupted = True  # to wait in so many is a turn of its own
+            yield None
         waiting = Waiting(call.request, self._again)
         waiting_for = dict(map(self._readable, reads))
         if call.broker.fetches.park(waiting, waiting_for, wanted, call.now_ms + request.max_wait_ms):
@@ -277,17 +281,18 @@ class _Fetch:
         is_large = len(reads) > ANSWERED_IN_A_TURN
         if is_large:
             yield None
-        found = [
-            PartitionAnswer(
-                read.key,
-                read.data.high_watermark,
-                read.data.log_start_offset,
-                has_records=bool(read.data.records) or read.cold is not None,
-                has_error=bool(read.data.error_code),
-                is_unknown=read.data.error_code in UNKNOWN,
+        found = []
+        for read in reads:
+            data = read.data
+            has_records, has_error = bool(data.records) or read.cold is not None, bool(data.error_code)
+            is_unknown = has_error and data.error_code in UNKNOWN
+            found.append(
+                PartitionAnswer(
+                    read.key, data.high_watermark, data.log_start_offset, has_records, has_error, False, is_unknown
+                )
             )
-            for read in reads
-        ]
+            if is_large and self._call.is_turn_over(ANSWER_COST):
+                yield None
         if is_large:
             yield None
         answer = self._call.broker.fetch_sessions.answer(self._context, found, self._call.now_ms)

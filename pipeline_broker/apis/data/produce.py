@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import typing
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -50,6 +51,8 @@ LOOK_COST: typing.Final = 2
 CHECK_COST: typing.Final = 10
 APPEND_COST: typing.Final = 10
 """What each of these costs for one partition, about microseconds."""
+ADMITTED_AT_ONCE_MAX = 400
+"""Batches of a transaction that are admitted and appended in one turn, as if so many at a time were a request."""
 ANSWERED_IN_A_TURN = 1_000
 """Partitions whose answer is encoded in the turn of their appends."""
 
@@ -72,41 +75,55 @@ def handle(call: Call, request: ProduceRequest) -> Stepwise[Result]:
     batches = yield from _checked_batches(call, request, transactions_allowed=is_transactional)
     if not call.broker.can_write:  # that may have changed while others had their turns
         return _refuse(call, request, ErrorCode.KAFKA_STORAGE_ERROR)
-    admission = None
-    if is_transactional:
-        from pipeline_broker.apis.transactions.transactional_produce import admit  # noqa: PLC0415 - nobody else needs the coordinator
+    if not is_transactional:
+        return (yield from _append_all(call, request, batches, None))
+    from pipeline_broker.apis.transactions import transactional_produce  # noqa: PLC0415 - nobody else needs the coordinator
 
-        admitted = admit(call, request, [(it.log, it.records) for it in batches if it.log is not None])
-        if isinstance(admitted, ErrorCode):
-            return _refuse(call, request, admitted)
-        admission = admitted
-    return (yield from _append_all(call, request, batches, admission))
+    headers = yield from transactional_produce.headers(call, [(it.log, it.checked, it.records) for it in batches])
+    refused = transactional_produce.refusal(call, request, headers.values())
+    if refused is not None:
+        return _refuse(call, request, refused)
+    if len(batches) > ADMITTED_AT_ONCE_MAX:
+        yield from transactional_produce.join_in_steps(call, request, headers)
+
+    def admit(some: Sequence[_Batch]) -> Admission:
+        found = [(it.log, headers[it.log]) for it in some if it.log in headers]
+        return transactional_produce.admit(call, request, found)
+
+    return (yield from _append_all(call, request, batches, admit))
 
 
 def _append_all(
-    call: Call, request: ProduceRequest, batches: list[_Batch], admission: Admission | None
+    call: Call,
+    request: ProduceRequest,
+    batches: list[_Batch],
+    admit: Callable[[Sequence[_Batch]], Admission] | None,
 ) -> Stepwise[Result]:
-    """Append batch by batch; the result waits for all of them."""
-    entries: list[JournalEntry] = [] if admission is None else [*admission.appending.entries]
-    on_durable = None if admission is None else admission.appending.apply
-    is_waiting = admission is not None  # for what was decided about the transaction
+    """Append batch by batch; the result waits for all of them.
+
+    Args:
+        admit: asks about some batches whether they may be part of the transaction; what it says counts for those that
+            are appended in the same turn. None where no batch is part of one.
+    """
+    entries: list[JournalEntry] = []
+    admission: Admission | None = None
+    on_durable = None
+    is_waiting = admit is not None  # for what was decided about the transaction
     is_long = len(batches) > ANSWERED_IN_A_TURN
     try:
-        for batch in batches:
+        for number, batch in enumerate(batches):
+            if admit is not None and admission is None:
+                admission = admit(batches[number : number + ADMITTED_AT_ONCE_MAX])
+                entries, on_durable = [*admission.appending.entries], admission.appending.apply
             appended = _append(call, batch, admission)
             if appended is not None:
                 # So does a duplicate whose original is on its way: commits complete in the order of submission.
                 is_waiting = is_waiting or appended.in_flight
                 if appended.entry is not None:
                     entries.append(appended.entry)
-            if admission is None and call.is_turn_over(APPEND_COST):
-                # What is decided of a transaction counts only now, so its batches are appended in one turn.
-                submitted, entries = tuple(entries), []
-                yield Pending(submitted, NO_OP) if submitted else None
-        if is_long and is_waiting:
-            submitted, entries = tuple(entries), []
-            yield Pending(submitted, NO_OP, on_durable)
-            on_durable = None
+            if call.is_turn_over(APPEND_COST) or (is_long and number + 1 == len(batches)):
+                submitted, applied, entries, on_durable, admission = tuple(entries), on_durable, [], None, None
+                yield Pending(submitted, NO_OP, applied) if submitted else None
         result = yield from _answer(call, request, batches, is_long=is_long)
     except Exception:
         if not is_waiting:
@@ -115,7 +132,7 @@ def _append_all(
         logger.exception("a produce request failed after batches of it were appended")
         refuse_batches(request, call)
         return Pending(entries, Close("produce failed after it was appended"), on_durable)
-    if len(entries) == 1 == len(batches) and len(request.topic_data) == 1 and request.acks and admission is None:
+    if len(entries) == 1 == len(batches) and len(request.topic_data) == 1 and request.acks and admit is None:
         log = batches[0].log
         assert log is not None, "what was appended has a log"
         if log.topic not in call.broker.reserved_topics:  # these are looked at each time

@@ -1,18 +1,31 @@
-"""OffsetCommit: a group notes how far it is; answered, and visible, when that is durable."""
+"""OffsetCommit: a group notes how far it is; answered, and visible, when that is durable.
+
+Of a large commit the records are made in turns, then all of it is decided and appended in one: a group stores the whole
+of a commit that it takes, and nothing of another one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterator
+from itertools import islice, repeat
 
 from pipeline_broker.apis.authorization import may_of_group, topics_allowed
 from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.offsets_to_commit import (
+    ANSWER_COST,
+    ANSWERED_IN_A_TURN,
+    OffsetsToCommit,
+    offsets_to_commit,
+)
+from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
+from pipeline_broker.state.groups.commits import CommitRequest, CommitResult, PreparedOffsets
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.outcome import Outcome
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from stages.request import Result
+from stages.request import NO_OP, Pending, Result
 
 MISSING_GROUP_NAMED_FROM = 9
 TOPIC_ID_FROM = 10
@@ -23,44 +36,62 @@ ResponseTopic = OffsetCommitResponse.OffsetCommitResponseTopic
 ResponsePartition = OffsetCommitResponse.OffsetCommitResponsePartition
 
 
-def handle(call: Call, request: OffsetCommitRequest) -> Result:
+def handle(call: Call, request: OffsetCommitRequest) -> Stepwise[Result]:
     """Commit what is about partitions that exist; the others are refused one by one."""
-    if not may_of_group(call, AclOperation.READ, request.group_id):
-        return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     groups = call.broker.groups
-    if not groups.is_ready:
-        return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
-    is_allowed = topics_allowed(call, AclOperation.READ)
-    topics = [_find(call, wanted, is_allowed) for wanted in request.topics]
+    refused = _refused(call, request)
+    if refused is not None:
+        return call.send(error_response(request, call, refused))
+    settings, now_ms = groups.coordinator.settings, groups.time(call.now_ms)
+    offsets = yield from offsets_to_commit(
+        call,
+        request.topics,
+        functools.partial(_topics, call, request),
+        functools.partial(PreparedOffsets, request.group_id, settings, now_ms, request.retention_time_ms),
+        with_ids=True,
+    )
+    refused = _refused(call, request)  # that may have changed while others had their turns
+    if refused is not None:
+        return call.send(error_response(request, call, refused))
+    now_ms = groups.time(now_ms)
+    result = _commit(call, request, offsets, now_ms)
+    outcome = Outcome(writes=[] if result.write is None else [result.write])
+    codes = offsets.codes(result.errors)
+    if len(offsets.refusals) <= ANSWERED_IN_A_TURN:
+        return groups.answer_when_durable(outcome, now_ms, call.send(_response(request, codes)))
+    stored = groups.answer_when_durable(outcome, now_ms, NO_OP)
+    yield stored if isinstance(stored, Pending) else None
+    answers = yield from in_steps(call, _partitions(request), lambda it: _answer(it, next(codes)), ANSWER_COST)
+    return (yield from call.send_in_steps(_response_of(request, iter(answers))))
+
+
+def _commit(call: Call, request: OffsetCommitRequest, offsets: OffsetsToCommit, now_ms: int) -> CommitResult:
+    if not offsets.partitions:  # nothing that a group would have to be asked about, or made for
+        return CommitResult(())
     commit = CommitRequest(
         group_id=request.group_id,
         generation_id=request.generation_id_or_member_epoch,
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
-        retention_ms=request.retention_time_ms,
         missing_group_named=call.version >= MISSING_GROUP_NAMED_FROM,
-        partitions=[
-            PartitionCommit(
-                topic=topic.name,
-                partition=partition.partition_index,
-                offset=partition.committed_offset,
-                leader_epoch=partition.committed_leader_epoch,
-                metadata=partition.committed_metadata,
-                topic_id=topic.topic_id,
-            )
-            for topic, wanted in zip(topics, request.topics, strict=True)
-            if isinstance(topic, Topic)
-            for partition in wanted.partitions
-            if _refusal(topic, partition) is None
-        ],
+        partitions=offsets.partitions,
+        prepared=offsets.prepared,
     )
-    if not commit.partitions:  # nothing that a group would have to be asked about, or made for
-        return call.send(_response(request, topics, ()))
-    now_ms = groups.time(call.now_ms)
-    result = groups.coordinator.commit(commit, now_ms)
-    writes = [] if result.write is None else [result.write]
-    answer = call.send(_response(request, topics, result.errors))
-    return groups.answer_when_durable(Outcome(writes=writes), now_ms, answer)
+    return call.broker.groups.coordinator.commit(commit, now_ms)
+
+
+def _refused(call: Call, request: OffsetCommitRequest) -> ErrorCode | None:
+    """Why all of it is refused."""
+    if not may_of_group(call, AclOperation.READ, request.group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if not call.broker.groups.is_ready:
+        return ErrorCode.NOT_COORDINATOR
+    return None if call.broker.can_write else ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def _topics(call: Call, request: OffsetCommitRequest) -> list[Topic | ErrorCode]:
+    is_allowed = topics_allowed(call, AclOperation.READ)
+    return [_find(call, wanted, is_allowed) for wanted in request.topics]
 
 
 def _find(call: Call, wanted: RequestTopic, is_allowed: Callable[[str], bool]) -> Topic | ErrorCode:
@@ -74,30 +105,26 @@ def _find(call: Call, wanted: RequestTopic, is_allowed: Callable[[str], bool]) -
     return topic or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _refusal(topic: Topic | ErrorCode, partition: RequestPartition) -> ErrorCode | None:
-    if isinstance(topic, ErrorCode):
-        return topic
-    return None if partition.partition_index in range(topic.partitions) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def _partitions(request: OffsetCommitRequest) -> Iterator[RequestPartition]:
+    return (partition for wanted in request.topics for partition in wanted.partitions)
 
 
-def _response(
-    request: OffsetCommitRequest, topics: Sequence[Topic | ErrorCode], errors: Iterable[ErrorCode]
-) -> OffsetCommitResponse:
-    codes = iter(errors)
+def _answer(partition: RequestPartition, code: ErrorCode) -> ResponsePartition:
+    return ResponsePartition(partition.partition_index, code)
+
+
+def _response(request: OffsetCommitRequest, codes: Iterator[ErrorCode]) -> OffsetCommitResponse:
+    return _response_of(request, map(_answer, _partitions(request), codes))
+
+
+def _response_of(request: OffsetCommitRequest, answers: Iterator[ResponsePartition]) -> OffsetCommitResponse:
+    """The response of one answer for each partition."""
     return OffsetCommitResponse(
         topics=[
-            _answer(wanted, [_refusal(topic, partition) or next(codes) for partition in wanted.partitions])
-            for topic, wanted in zip(topics, request.topics, strict=True)
+            ResponseTopic(wanted.name, wanted.topic_id, list(islice(answers, len(wanted.partitions))))
+            for wanted in request.topics
         ]
     )
-
-
-def _answer(wanted: RequestTopic, codes: list[ErrorCode]) -> ResponseTopic:
-    partitions = [
-        ResponsePartition(partition.partition_index, code)
-        for partition, code in zip(wanted.partitions, codes, strict=True)
-    ]
-    return ResponseTopic(wanted.name, wanted.topic_id, partitions)
 
 
 def error_response(
@@ -106,4 +133,4 @@ def error_response(
     code: ErrorCode,
 ) -> OffsetCommitResponse:
     """Every partition with the same error."""
-    return OffsetCommitResponse(topics=[_answer(topic, [code] * len(topic.partitions)) for topic in request.topics])
+    return _response(request, repeat(code))

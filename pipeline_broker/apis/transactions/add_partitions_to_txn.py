@@ -7,10 +7,13 @@ allowed to act for the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import functools
+from collections.abc import Iterator, Sequence
+from itertools import repeat
 
 from pipeline_broker.apis.authorization import may, may_of_cluster, topics_allowed
 from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.apis.transactions.transaction_errors import fenced_or_older
 from pipeline_broker.broker.transactions import Appending
 from pipeline_broker.security.acl import AclOperation, ResourceType
@@ -21,10 +24,17 @@ from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
 )
-from stages.request import Pending, Result
+from stages.request import NO_OP, Final, Pending, Result
 
 BETWEEN_BROKERS_SINCE = 4
 FENCED_SINCE = 2
+
+LOOK_COST = 1
+DECISION_COST = 1
+ANSWER_COST = 1
+"""What each of these costs for one partition, about microseconds."""
+ANSWERED_IN_A_TURN = 400
+"""Partitions that are answered in the turn that decides about them."""
 
 RequestTransaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
 RequestTopic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
@@ -33,30 +43,55 @@ TopicResult = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
 PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
 
 
-def handle(call: Call, request: AddPartitionsToTxnRequest) -> Result:
-    """Add them, or say of which they are part."""
+def handle(call: Call, request: AddPartitionsToTxnRequest) -> Stepwise[Result]:
+    """Add them, or say of which they are part; of very many what is not the decision is done in turns."""
     between_brokers = call.version >= BETWEEN_BROKERS_SINCE
     if between_brokers and not may_of_cluster(call, AclOperation.CLUSTER_ACTION):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    results, appendings = [], []
     transactions = request.transactions if between_brokers else [_as_transaction(request)]
+    wanted = []
     for transaction in transactions:
-        codes, appending = _of_transaction(call, transaction, between_brokers=between_brokers)
-        results.append(TransactionResult(transaction.transactional_id, _topic_results(transaction.topics, codes)))
-        appendings += [] if appending is None else [appending]
-    if between_brokers:
-        answer = call.send(AddPartitionsToTxnResponse(results_by_transaction=results))
-    else:
-        answer = call.send(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results))
-    if not any(appending.entries for appending in appendings):
-        only = transactions[0].transactional_id if len(transactions) == 1 else None
-        return call.broker.transactions.answer_settled(only, answer)
+        wanted.append((yield from _partitions_in_steps(call, transaction.topics)))  # noqa: PERF401 - none can yield
+    codes: list[ErrorCode] = []
+    appendings: list[Appending] = []
+    for transaction, partitions in zip(transactions, wanted, strict=True):
+        found, appending = _of_transaction(call, transaction, partitions, between_brokers=between_brokers)
+        codes += found
+        appendings.append(appending)
+        if call.is_turn_over(len(partitions) * DECISION_COST):
+            appended, appendings = _as_one(appendings), []
+            yield Pending(appended.entries, NO_OP, appended.apply)
+    only = transactions[0].transactional_id if len(transactions) == 1 else None
+    if len(codes) <= ANSWERED_IN_A_TURN:
+        return _answered(call, _as_one(appendings), only, call.send(_response(call, transactions, iter(codes))))
+    waiting = _answered(call, _as_one(appendings), only, NO_OP)
+    yield waiting if isinstance(waiting, Pending) else None
+    remaining = iter(codes)
+    results = []
+    for transaction in transactions:
+        topics = []
+        for topic in transaction.topics:
+            told = yield from in_steps(
+                call, topic.partitions, lambda index: PartitionResult(index, next(remaining)), ANSWER_COST
+            )
+            topics.append(TopicResult(topic.name, told))
+        results.append(TransactionResult(transaction.transactional_id, topics))
+    return (yield from call.send_in_steps(_response_of(call, results)))
 
+
+def _as_one(appendings: Sequence[Appending]) -> Appending:
     def apply() -> None:
         for appending in appendings:
             appending.apply()
 
-    return Pending([entry for appending in appendings for entry in appending.entries], answer, apply)
+    return Appending([entry for appending in appendings for entry in appending.entries], apply)
+
+
+def _answered(call: Call, appended: Appending, transactional_id: str | None, answer: Final) -> Pending | Final:
+    """The answer, when what was appended is durable; without that, what was decided before about the id, or any."""
+    if appended.entries:
+        return Pending(appended.entries, answer, appended.apply)
+    return call.broker.transactions.answer_settled(transactional_id, answer)
 
 
 def _as_transaction(request: AddPartitionsToTxnRequest) -> RequestTransaction:
@@ -69,62 +104,75 @@ def _as_transaction(request: AddPartitionsToTxnRequest) -> RequestTransaction:
 
 
 def _of_transaction(
-    call: Call, request: RequestTransaction, *, between_brokers: bool
-) -> tuple[Mapping[Partition, ErrorCode], Appending | None]:
+    call: Call, request: RequestTransaction, partitions: Sequence[Partition], *, between_brokers: bool
+) -> tuple[Sequence[ErrorCode], Appending]:
     """The error for each partition, and what was appended."""
-    partitions = _partitions(request.topics)
-    refused = _refusals(call, request, partitions, between_brokers=between_brokers)
-    if refused is not None:
-        return refused, None
     transactions = call.broker.transactions
+    refused = _refusals(call, request, between_brokers=between_brokers)
+    if refused is not None:
+        return refused, transactions.nothing
     producer = Producer(request.producer_id, request.producer_epoch)
     if request.verify_only:
-        return transactions.verify(request.transactional_id, producer, partitions), None
+        codes = transactions.verify(request.transactional_id, producer, partitions)
+        return [codes[partition] for partition in partitions], transactions.nothing
     now_ms = transactions.time(call.now_ms)
     version = VERSION_2 if between_brokers else VERSION_1
     code, appending = transactions.add(request.transactional_id, producer, partitions, version, now_ms)
-    return dict.fromkeys(partitions, fenced_or_older(code, call.version, FENCED_SINCE)), appending
+    return [fenced_or_older(code, call.version, FENCED_SINCE)] * len(partitions), appending
 
 
-def _refusals(
-    call: Call, request: RequestTransaction, partitions: Collection[Partition], *, between_brokers: bool
-) -> Mapping[Partition, ErrorCode] | None:
+def _refusals(call: Call, request: RequestTransaction, *, between_brokers: bool) -> Sequence[ErrorCode] | None:
     """Why nothing is looked at any further, for each partition."""
+    count = sum(len(topic.partitions) for topic in request.topics)
     may_write = may(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
     if not between_brokers and not may_write:
-        return dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * count
     is_allowed = topics_allowed(call, AclOperation.WRITE)
-    codes = {}
-    for partition in partitions:
-        code = ErrorCode.OPERATION_NOT_ATTEMPTED
-        if not between_brokers and (partition.topic in call.broker.reserved_topics or not is_allowed(partition.topic)):
-            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif isinstance(call.broker.find_log(partition.topic, b"", partition.number, by_id=False), ErrorCode):
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        codes[partition] = code
-    if any(code is not ErrorCode.OPERATION_NOT_ATTEMPTED for code in codes.values()):
+    codes: list[ErrorCode] = []
+    for topic in request.topics:
+        if not between_brokers and (topic.name in call.broker.reserved_topics or not is_allowed(topic.name)):
+            codes += [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * len(topic.partitions)
+        else:
+            there = range(call.broker.partition_count(topic.name))
+            codes += [
+                ErrorCode.OPERATION_NOT_ATTEMPTED if index in there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                for index in topic.partitions
+            ]
+    if any(code is not ErrorCode.OPERATION_NOT_ATTEMPTED for code in codes):
         return codes
     refusal = call.broker.transactions.refusal if request.transactional_id else None
-    return None if refusal is None else dict.fromkeys(partitions, refusal)
+    return None if refusal is None else [refusal] * count
 
 
-def _partitions(topics: Sequence[RequestTopic]) -> list[Partition]:
-    return [Partition(topic.name, index) for topic in topics for index in topic.partitions]
+def _partitions_in_steps(call: Call, topics: Sequence[RequestTopic]) -> Stepwise[list[Partition]]:
+    partitions: list[Partition] = []
+    for topic in topics:
+        partitions += yield from in_steps(call, topic.partitions, functools.partial(Partition, topic.name), LOOK_COST)
+    return partitions
 
 
-def _topic_results(topics: Sequence[RequestTopic], codes: Mapping[Partition, ErrorCode]) -> list[TopicResult]:
+def _topic_results(topics: Sequence[RequestTopic], codes: Iterator[ErrorCode]) -> list[TopicResult]:
     return [
-        TopicResult(
-            topic.name, [PartitionResult(index, codes[Partition(topic.name, index)]) for index in topic.partitions]
-        )
-        for topic in topics
+        TopicResult(topic.name, [PartitionResult(index, next(codes)) for index in topic.partitions]) for topic in topics
     ]
+
+
+def _response(
+    call: Call, transactions: Sequence[RequestTransaction], codes: Iterator[ErrorCode]
+) -> AddPartitionsToTxnResponse:
+    results = [TransactionResult(it.transactional_id, _topic_results(it.topics, codes)) for it in transactions]
+    return _response_of(call, results)
+
+
+def _response_of(call: Call, results: list[TransactionResult]) -> AddPartitionsToTxnResponse:
+    if call.version >= BETWEEN_BROKERS_SINCE:
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
 
 
 def error_response(request: AddPartitionsToTxnRequest, call: Call, code: ErrorCode) -> AddPartitionsToTxnResponse:
     """Every partition with the same error; between brokers one for all."""
     if call.version >= BETWEEN_BROKERS_SINCE:
         return AddPartitionsToTxnResponse(error_code=code)
-    topics = request.v3_and_below_topics
-    results = _topic_results(topics, dict.fromkeys(_partitions(topics), code))
+    results = _topic_results(request.v3_and_below_topics, repeat(code))
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)

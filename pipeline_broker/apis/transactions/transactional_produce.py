@@ -3,7 +3,8 @@
 Rules of this file: it is imported for the first transactional batch. All of it is decided before anything is appended
 and without waiting, so that pipelined batches keep their order (other brokers have to ask a coordinator, and let later
 requests overtake). From version 12 on a partition becomes part of the transaction by the batch that is written to it:
-the record that says so and the batch are one commit, the record first.
+the record that says so and the batch are one commit, the record first. Very many batches are admitted in turns, as if
+they were several requests; their partitions are added before, in one record.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pipeline_broker.apis.authorization import may
+from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.apis.transactions.transaction_errors import Joining, joining_of_produce, produce_error
 from pipeline_broker.records.batch import BatchHeader
 from pipeline_broker.records.check import first_header
@@ -22,6 +24,7 @@ from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.transactions.coordinator import Producer
 from pipeline_broker.state.transactions.transaction import VERSION_2, Partition
 from pipeline_broker.wire.error import ErrorCode
+from stages.request import NO_OP, Pending
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
@@ -30,7 +33,10 @@ if TYPE_CHECKING:
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.wire.messages.data.produce import ProduceRequest
 
-__all__ = ["Admission", "admit"]
+__all__ = ["Admission", "admit", "headers", "join_in_steps", "refusal"]
+
+LOOK_COST = 1
+"""What it costs to look whether a partition is part of the transaction, about microseconds."""
 
 
 @attrs.frozen(eq=False)
@@ -48,22 +54,73 @@ class Admission:
     starts_at_zero: bool
 
 
-def admit(call: Call, request: ProduceRequest, found: Iterable[tuple[PartitionLog, Buffer]]) -> Admission | ErrorCode:
-    """Look at all transactional batches of a request; an error is about the whole of it.
+def headers(
+    call: Call,
+    batches: Iterable[tuple[PartitionLog | None, tuple[BatchHeader, Buffer] | RecordError | None, Buffer | None]],
+) -> Stepwise[dict[PartitionLog, BatchHeader]]:
+    """The headers of those batches that are part of a transaction, refused for themselves or not, by their logs.
 
     Args:
-        request: what was sent.
-        found: its batches that may be appended as far as the client's rights and the partitions go.
+        batches: the log of each, None where it may not be appended; what came of checking it; and its bytes.
     """
+    found = {}
+    for log, checked, records in batches:
+        if log is not None and records:
+            try:
+                header = checked[0] if isinstance(checked, tuple) else first_header(records)
+            except RecordError:
+                continue  # refused for what it is
+            if header.is_transactional and header.producer_id >= 0:
+                found[log] = header
+        if call.is_turn_over(LOOK_COST):
+            yield None
+    return found
+
+
+def refusal(call: Call, request: ProduceRequest, of_batches: Iterable[BatchHeader]) -> ErrorCode | None:
+    """Why all of a request is refused, given the headers of its transactional batches."""
     transactional_id = request.transactional_id
     if transactional_id is None or not may(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if len({header.producer_id for header in of_batches}) > 1:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    return None
+
+
+def join_in_steps(call: Call, request: ProduceRequest, by_log: Mapping[PartitionLog, BatchHeader]) -> Stepwise[None]:
+    """Make very many partitions part of the transaction at once, where a batch does that, before any is admitted.
+
+    Else each turn of batches would write a record of all partitions until then. Who is refused here is so later.
+    """
+    transactions = call.broker.transactions
+    if joining_of_produce(call.version) is not Joining.ADDED or not by_log:
+        return
+    partitions = []
+    for log, header in by_log.items():
+        if not transactions.is_going_on(log, header.producer_id, header.producer_epoch):
+            partitions.append(Partition(log.topic, log.partition))
+        if call.is_turn_over(LOOK_COST):
+            yield None
+    header = next(iter(by_log.values()))
+    if partitions and transactions.refusal is None:
+        producer = Producer(header.producer_id, header.producer_epoch)
+        now_ms = transactions.time(call.now_ms)
+        _, appending = transactions.add(request.transactional_id or "", producer, partitions, VERSION_2, now_ms)
+        yield Pending(appending.entries, NO_OP, appending.apply)
+
+
+def admit(call: Call, request: ProduceRequest, batches: Sequence[tuple[PartitionLog, BatchHeader]]) -> Admission:
+    """Whether transactional batches of a request may be appended, where the request is not refused as a whole.
+
+    Args:
+        request: what was sent.
+        batches: that may be appended as far as the client's rights and the partitions go.
+    """
+    transactional_id = request.transactional_id
+    assert transactional_id is not None, "else it is refused"
     transactions = call.broker.transactions
     joining = joining_of_produce(call.version)
     is_added = joining is Joining.ADDED
-    batches = _transactional_batches(found)
-    if len({header.producer_id for _, header in batches}) > 1:
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if not is_added and not call.broker.config.transaction_partition_verification_enable:
         return Admission({}, transactions.nothing, starts_at_zero=False)
     unknown = {
@@ -73,9 +130,9 @@ def admit(call: Call, request: ProduceRequest, found: Iterable[tuple[PartitionLo
     }
     if not unknown:
         return Admission({}, transactions.nothing, starts_at_zero=is_added)
-    refusal = transactions.refusal
-    if refusal is not None:
-        code = produce_error(refusal, joining)
+    unavailable = transactions.refusal
+    if unavailable is not None:
+        code = produce_error(unavailable, joining)
         return Admission(dict.fromkeys(unknown, code), transactions.nothing, starts_at_zero=is_added)
     header = next(iter(unknown.values()))
     producer = Producer(header.producer_id, header.producer_epoch)
@@ -93,17 +150,3 @@ def admit(call: Call, request: ProduceRequest, found: Iterable[tuple[PartitionLo
         if codes[partition] is not ErrorCode.NONE
     }
     return Admission(refusals, appending, starts_at_zero=is_added)
-
-
-def _transactional_batches(
-    found: Iterable[tuple[PartitionLog, Buffer]],
-) -> Sequence[tuple[PartitionLog, BatchHeader]]:
-    batches = []
-    for log, records in found:
-        try:
-            header = first_header(records)
-        except RecordError:
-            continue  # refused for what it is
-        if header.is_transactional and header.producer_id >= 0:
-            batches.append((log, header))
-    return batches

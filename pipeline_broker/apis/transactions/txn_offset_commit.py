@@ -6,22 +6,32 @@ part of the transaction by this very request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Iterator, Sequence
+from itertools import islice, repeat
 
 from pipeline_broker.apis.authorization import may, may_of_group, topics_allowed
 from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.offsets_to_commit import (
+    ANSWER_COST,
+    ANSWERED_IN_A_TURN,
+    OffsetsToCommit,
+    offsets_to_commit,
+)
+from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.apis.transactions.transaction_errors import Joining, joining_of_txn_offset_commit, writer_error
 from pipeline_broker.broker.transactions import Appending
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.security.acl import AclOperation, ResourceType
-from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
+from pipeline_broker.state.groups.commits import CommitRequest, PreparedOffsets
+from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.pending_offsets import Holder
 from pipeline_broker.state.transactions.coordinator import Producer
 from pipeline_broker.state.transactions.transaction import VERSION_2, Partition
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from stages.request import Pending, Result
+from stages.request import NO_OP, Final, Pending, Result
 
 TOLD_AS = {ErrorCode.STALE_MEMBER_EPOCH: ErrorCode.ILLEGAL_GENERATION}
 """Producers know of generations only."""
@@ -32,74 +42,78 @@ ResponseTopic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 ResponsePartition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 
 
-def handle(call: Call, request: TxnOffsetCommitRequest) -> Result:
+def handle(call: Call, request: TxnOffsetCommitRequest) -> Stepwise[Result]:
     """Store what is about partitions that exist; the others are refused one by one."""
-    refused = _refusal(call, request)
+    refused = _refused(call, request)
     if refused is not None:
         return call.send(error_response(request, call, refused))
-    refusals = _refused_partitions(call, request)
-    accepted = [
-        PartitionCommit(
-            topic=topic.name,
-            partition=partition.partition_index,
-            offset=partition.committed_offset,
-            leader_epoch=partition.committed_leader_epoch,
-            metadata=partition.committed_metadata,
-        )
-        for topic in request.topics
-        for partition in topic.partitions
-        if (topic.name, partition.partition_index) not in refusals
-    ]
-    if not accepted:
-        return call.send(_response(request, refusals, ()))
-    return _commit(call, request, accepted, refusals)
+    groups = call.broker.groups
+    now_ms = groups.time(call.now_ms)
+    offsets = yield from offsets_to_commit(
+        call,
+        request.topics,
+        functools.partial(_topics, call, request),
+        functools.partial(PreparedOffsets, request.group_id, groups.coordinator.settings, now_ms),
+        with_ids=False,
+    )
+    refused = _refused(call, request)  # that may have changed while others had their turns
+    if refused is not None:
+        return call.send(error_response(request, call, refused))
+    errors, stored = _commit(call, request, offsets)
+    codes = offsets.codes(errors)
+    if len(offsets.refusals) <= ANSWERED_IN_A_TURN:
+        return _answered(call, request, stored, call.send(_response(request, codes)))
+    waiting = _answered(call, request, stored, NO_OP)
+    yield waiting if isinstance(waiting, Pending) else None
+    answers = yield from in_steps(call, _partitions(request), lambda it: _answer(it, next(codes)), ANSWER_COST)
+    return (yield from call.send_in_steps(_response_of(request, iter(answers))))
 
 
-def _refusal(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode | None:
+def _refused(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode | None:
+    """Why all of it is refused."""
     if not may(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if not may_of_group(call, AclOperation.READ, request.group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
-    return None
+    return None if call.broker.can_write else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def _refused_partitions(call: Call, request: TxnOffsetCommitRequest) -> Mapping[tuple[str, int], ErrorCode]:
+def _topics(call: Call, request: TxnOffsetCommitRequest) -> list[Topic | ErrorCode]:
     is_allowed = topics_allowed(call, AclOperation.READ)
-    refusals = {}
-    for topic in request.topics:
-        known = call.broker.topics.get(topic.name)
-        for partition in topic.partitions:
-            index = partition.partition_index
-            if not is_allowed(topic.name):
-                refusals[topic.name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif known is None or index not in range(known.partitions):
-                refusals[topic.name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return refusals
+    found: list[Topic | ErrorCode] = []
+    for wanted in request.topics:
+        topic = call.broker.topics.get(wanted.name)
+        if not is_allowed(wanted.name):
+            found.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        else:
+            found.append(topic or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return found
 
 
 def _commit(
-    call: Call,
-    request: TxnOffsetCommitRequest,
-    accepted: list[PartitionCommit],
-    refusals: Mapping[tuple[str, int], ErrorCode],
-) -> Result:
+    call: Call, request: TxnOffsetCommitRequest, offsets: OffsetsToCommit
+) -> tuple[Sequence[ErrorCode], Appending | None]:
+    """An error for each partition that is not refused, and what was appended; None where nothing waits for anything."""
+    count = len(offsets.partitions)
+    if not count:
+        return (), None
     if not request.group_id:
-        return call.send(_response(request, refusals, [ErrorCode.INVALID_GROUP_ID] * len(accepted)))
+        return [ErrorCode.INVALID_GROUP_ID] * count, None
     transactions, groups = call.broker.transactions, call.broker.groups
     log = groups.topic.log_of(request.group_id)
     if log is None:
-        return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
+        return [ErrorCode.NOT_COORDINATOR] * count, None
     joined = _join(call, request, log)
     if isinstance(joined, ErrorCode):
-        answer = call.send(_response(request, refusals, [joined] * len(accepted)))
-        return transactions.answer_settled(request.transactional_id, answer)
+        return [joined] * count, transactions.nothing
     commit = CommitRequest(
         group_id=request.group_id,
         generation_id=request.generation_id,
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
         missing_group_named=False,
-        partitions=accepted,
+        partitions=offsets.partitions,
+        prepared=offsets.prepared,
         holder=Holder(log.partition, request.producer_id),
     )
     try:
@@ -107,18 +121,25 @@ def _commit(
             commit, (request.producer_id, request.producer_epoch), call.now_ms
         )
     except LogError as error:
-        errors, entry = (ErrorCode[error.error_name],) * len(accepted), None
-    answer = call.send(_response(request, refusals, [TOLD_AS.get(code, code) for code in errors]))
-    entries = [*joined.entries, *([] if entry is None else [entry])]
-    if not entries:
-        return transactions.answer_settled(request.transactional_id, answer)
+        errors, entry = (ErrorCode[error.error_name],) * count, None
+    told = [TOLD_AS.get(code, code) for code in errors]
+    if entry is None:
+        return told, joined
 
     def apply() -> None:
         joined.apply()
-        if entry is not None:
-            stored()
+        stored()
 
-    return Pending(entries, answer, apply)
+    return told, Appending([*joined.entries, entry], apply)
+
+
+def _answered(call: Call, request: TxnOffsetCommitRequest, stored: Appending | None, answer: Final) -> Pending | Final:
+    """The answer, when what was appended is durable; without that, what was decided before about the same id."""
+    if stored is None:
+        return answer
+    if not stored.entries:
+        return call.broker.transactions.answer_settled(request.transactional_id, answer)
+    return Pending(stored.entries, answer, stored.apply)
 
 
 def _join(call: Call, request: TxnOffsetCommitRequest, log: PartitionLog) -> Appending | ErrorCode:
@@ -143,23 +164,25 @@ def _join(call: Call, request: TxnOffsetCommitRequest, log: PartitionLog) -> App
     return appending if code is ErrorCode.NONE else writer_error(code, joining)
 
 
-def _response(
-    request: TxnOffsetCommitRequest, refusals: Mapping[tuple[str, int], ErrorCode], errors: Iterable[ErrorCode]
-) -> TxnOffsetCommitResponse:
-    codes = iter(errors)
-    topics = []
-    for topic in request.topics:
-        partitions = []
-        for partition in topic.partitions:
-            refused = refusals.get((topic.name, partition.partition_index))
-            partitions.append(ResponsePartition(partition.partition_index, next(codes) if refused is None else refused))
-        topics.append(ResponseTopic(topic.name, partitions))
-    return TxnOffsetCommitResponse(topics=topics)
+def _partitions(request: TxnOffsetCommitRequest) -> Iterator[RequestPartition]:
+    return (partition for wanted in request.topics for partition in wanted.partitions)
+
+
+def _answer(partition: RequestPartition, code: ErrorCode) -> ResponsePartition:
+    return ResponsePartition(partition.partition_index, code)
+
+
+def _response(request: TxnOffsetCommitRequest, codes: Iterator[ErrorCode]) -> TxnOffsetCommitResponse:
+    return _response_of(request, map(_answer, _partitions(request), codes))
+
+
+def _response_of(request: TxnOffsetCommitRequest, answers: Iterator[ResponsePartition]) -> TxnOffsetCommitResponse:
+    """The response of one answer for each partition."""
+    return TxnOffsetCommitResponse(
+        topics=[ResponseTopic(wanted.name, list(islice(answers, len(wanted.partitions)))) for wanted in request.topics]
+    )
 
 
 def error_response(request: TxnOffsetCommitRequest, call: Call, code: ErrorCode) -> TxnOffsetCommitResponse:
     """Every partition with the same error."""
-    everything = {
-        (topic.name, partition.partition_index): code for topic in request.topics for partition in topic.partitions
-    }
-    return _response(request, everything, ())
+    return _response(request, repeat(code))

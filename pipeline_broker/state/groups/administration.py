@@ -9,7 +9,8 @@ from collections.abc import Collection
 
 import attrs
 
-from pipeline_broker.state.group_records import OffsetKey, offset_tombstone
+from pipeline_broker.state.group_records import OffsetKey
+from pipeline_broker.state.groups.commits import deletion
 from pipeline_broker.state.groups.group import Group
 from pipeline_broker.state.offsets import CommittedOffsets
 from pipeline_broker.state.outcome import Write
@@ -70,5 +71,4 @@ def delete_offsets(
     keys = [key for key in offsets.deletable(group_id) if key in free]
     if not keys:
         return DeletedOffsets(errors=errors)
-    change = offsets.change((key, None) for key in keys)
-    return DeletedOffsets(errors=errors, write=Write(group_id, tuple(map(offset_tombstone, keys)), change))
+    return DeletedOffsets(errors=errors, write=deletion(offsets, group_id, keys))

@@ -6,14 +6,15 @@ Who may commit is said by the group (`group.py`); when an offset goes, by `offse
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
-from pipeline_broker.state.group_records import NO_TOPIC_ID, CommittedOffset, OffsetKey, offset_record
+from pipeline_broker.records.batch import BatchBody, NewRecord
+from pipeline_broker.state.group_records import NO_TOPIC_ID, CommittedOffset, OffsetKey, offset_record, offset_tombstone
 from pipeline_broker.state.offsets import CommittedOffsets
-from pipeline_broker.state.outcome import Write
-from pipeline_broker.state.pending_offsets import Holder
+from pipeline_broker.state.outcome import StateRecord, Write
+from pipeline_broker.state.pending_offsets import Holder, size_of_offset
 from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
@@ -25,13 +26,15 @@ __all__ = [
     "FetchTopic",
     "FetchedOffset",
     "PartitionCommit",
+    "PreparedOffsets",
     "commit",
+    "deletion",
     "fetch",
+    "prepare",
 ]
 
 
-@attrs.frozen(kw_only=True)
-class PartitionCommit:
+class PartitionCommit(NamedTuple):
     """One partition of a commit."""
 
     topic: str
@@ -42,6 +45,67 @@ class PartitionCommit:
     topic_id: bytes = NO_TOPIC_ID
 
 
+class PreparedOffsets:
+    """The offsets of a commit as records in their batch: all of its work that does not depend on the group.
+
+    It is done offset by offset, so that others may have their turns in between; the commit itself is one change.
+
+    Args:
+        group_id: whose offsets.
+        settings: of all groups.
+        now_ms: when they are committed.
+        retention_ms: see CommitRequest.
+
+    Attributes:
+        errors: for each that was added why it may not be stored, or NONE.
+        changes, records, body: of those that may be stored.
+        size_bytes: that they would take if there were none of these partitions yet.
+        metadata_size: of all of them.
+    """
+
+    __slots__ = (
+        "_expire_ms",
+        "_group_id",
+        "_metadata_size_max",
+        "_now_ms",
+        "body",
+        "changes",
+        "errors",
+        "metadata_size",
+        "records",
+        "size_bytes",
+    )
+
+    def __init__(self, group_id: str, settings: GroupSettings, now_ms: int, retention_ms: int = -1) -> None:
+        self._group_id = group_id
+        self._now_ms = now_ms
+        self._expire_ms = -1 if retention_ms < 0 else now_ms + retention_ms
+        self._metadata_size_max = settings.offset_metadata_size_max
+        self.errors: list[ErrorCode] = []
+        self.changes: list[tuple[OffsetKey, CommittedOffset]] = []
+        self.records: list[StateRecord] = []
+        self.body = BatchBody()
+        self.size_bytes = self.metadata_size = 0
+
+    def add(self, partition: PartitionCommit) -> None:
+        """Prepare the next one."""
+        metadata = partition.metadata or ""
+        if len(metadata) > self._metadata_size_max:
+            self.errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            return
+        key = OffsetKey(self._group_id, partition.topic, partition.partition)
+        committed = CommittedOffset(
+            partition.offset, partition.leader_epoch, metadata, self._now_ms, self._expire_ms, partition.topic_id
+        )
+        record = offset_record(key, committed)
+        self.errors.append(ErrorCode.NONE)
+        self.changes.append((key, committed))
+        self.records.append(record)
+        self.body.add(NewRecord(record.value, record.key, self._now_ms))
+        self.size_bytes += size_of_offset(key, committed)
+        self.metadata_size += len(metadata)
+
+
 @attrs.frozen(kw_only=True)
 class CommitRequest:
     """A member, or somebody outside of group management (generation -1), says how far it is.
@@ -50,6 +114,7 @@ class CommitRequest:
         retention_ms: how long the offsets are kept (versions 2 to 4); -1 leaves that to the broker.
         missing_group_named: a missing group is GROUP_ID_NOT_FOUND (version 9 and later), not ILLEGAL_GENERATION.
         holder: whose transaction the commit is part of; None for none.
+        prepared: the same partitions, where that was done before.
     """
 
     group_id: str
@@ -60,6 +125,7 @@ class CommitRequest:
     missing_group_named: bool = True
     partitions: Sequence[PartitionCommit] = ()
     holder: Holder | None = None
+    prepared: PreparedOffsets | None = None
 
 
 @attrs.frozen
@@ -98,40 +164,33 @@ METADATA_BYTES_MAX = 1 << 20
 """Of one commit: about what Apache Kafka takes in a batch of its topic (`max.message.bytes`)."""
 
 
-def commit(
-    offsets: CommittedOffsets,
-    request: CommitRequest,
-    refusals: Iterable[ErrorCode],
-    settings: GroupSettings,
-    now_ms: int,
-) -> CommitResult:
-    """Turn what is acceptable of a commit into records; `refusals` are the group's, one for each partition."""
-    errors = list(refusals)
-    changes: list[tuple[OffsetKey, CommittedOffset]] = []
-    for index, partition in enumerate(request.partitions):
-        metadata = partition.metadata or ""
-        if errors[index] is not ErrorCode.NONE:
-            continue
-        if len(metadata) > settings.offset_metadata_size_max:
-            errors[index] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            continue
-        committed = CommittedOffset(
-            partition.offset,
-            partition.leader_epoch,
-            metadata,
-            now_ms,
-            -1 if request.retention_ms < 0 else now_ms + request.retention_ms,
-            partition.topic_id,
-        )
-        changes.append((OffsetKey(request.group_id, partition.topic, partition.partition), committed))
+def prepare(request: CommitRequest, settings: GroupSettings, now_ms: int) -> PreparedOffsets:
+    """Prepare the partitions of a request that nobody has prepared."""
+    prepared = PreparedOffsets(request.group_id, settings, now_ms, request.retention_ms)
+    for partition in request.partitions:
+        prepared.add(partition)
+    return prepared
+
+
+def commit(offsets: CommittedOffsets, request: CommitRequest, prepared: PreparedOffsets) -> CommitResult:
+    """Store what is acceptable of a commit that the group takes."""
+    changes = prepared.changes
     if not changes:
-        return CommitResult(tuple(errors))
-    is_too_large = sum(len(committed.metadata) for _, committed in changes) > METADATA_BYTES_MAX
-    if is_too_large or not offsets.admits(changes, request.holder):
+        return CommitResult(tuple(prepared.errors))
+    is_room_for_all = prepared.size_bytes <= offsets.memory.room_bytes  # else it is looked at what they replace
+    is_admitted = is_room_for_all or offsets.admits(changes, request.holder)
+    if prepared.metadata_size > METADATA_BYTES_MAX or not is_admitted:
         refused = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-        return CommitResult(tuple(refused if error is ErrorCode.NONE else error for error in errors))
-    records = tuple(offset_record(key, committed) for key, committed in changes)
-    return CommitResult(tuple(errors), Write(request.group_id, records, offsets.change(changes, request.holder)))
+        return CommitResult(tuple(refused if error is ErrorCode.NONE else error for error in prepared.errors))
+    change = offsets.change(changes, request.holder)
+    write = Write(request.group_id, tuple(prepared.records), change, prepared.body)
+    return CommitResult(tuple(prepared.errors), write)
+
+
+def deletion(offsets: CommittedOffsets, group_id: str, keys: Iterable[OffsetKey]) -> Write:
+    """Delete offsets of a group."""
+    change = offsets.change((key, None) for key in keys)
+    return Write(group_id, tuple(offset_tombstone(key) for key, _ in change.changes), change)
 
 
 def fetch(

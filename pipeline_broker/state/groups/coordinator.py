@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pipeline_broker.state.deadlines import Deadlines
-from pipeline_broker.state.group_records import OffsetKey, offset_tombstone
+from pipeline_broker.state.group_records import OffsetKey
 from pipeline_broker.state.groups import commits
 from pipeline_broker.state.groups.administration import DeletedOffset, DeletedOffsets, ListedGroup, delete_offsets
 from pipeline_broker.state.groups.commits import CommitRequest, CommitResult, FetchedOffset, FetchTopic
+from pipeline_broker.state.groups.forgetting import Forgetting
 from pipeline_broker.state.groups.group import Group, GroupType
 from pipeline_broker.state.groups.kind import GroupKind
 from pipeline_broker.state.groups.memory import GROUP_BYTES, GroupMemory
@@ -83,6 +84,7 @@ class GroupCoordinator:
         self.memory = GroupMemory(settings.memory_bytes_max)
         self.registry = GroupRegistry(self.memory)
         self._offsets = CommittedOffsets(self.memory)
+        self._forgetting = Forgetting(self._offsets)
         self._deadlines: Deadlines[str] = Deadlines()
         self._kinds: list[GroupKind] = []
 
@@ -241,10 +243,15 @@ class GroupCoordinator:
             return CommitResult((ErrorCode.INVALID_COMMIT_OFFSET_SIZE,) * len(request.partitions))
         if group is None:
             group = self.classic.create(request.group_id, now_ms)
-        errors = group.commit_errors(request)
-        if ErrorCode.NONE in errors:
-            self._kind(group.group_type).committed(group, request.member_id, now_ms)
-        return commits.commit(self._offsets, request, errors, self.settings, now_ms)
+        error = group.commit_error(request)
+        if error is not ErrorCode.NONE:
+            return CommitResult((error,) * len(request.partitions))
+        self._kind(group.group_type).committed(group, request.member_id, now_ms)
+        prepared = request.prepared or commits.prepare(request, self.settings, now_ms)
+        result = commits.commit(self._offsets, request, prepared)
+        if result.write is not None and request.holder is None:
+            self._forgetting.replaced(key for key, _ in prepared.changes)
+        return result
 
     def fetch_error(self, group_id: str, member_id: str | None, member_epoch: int) -> ErrorCode:
         """Whether somebody may read the offsets of a group, as the member that he says to be (version 9 and later)."""
@@ -270,11 +277,13 @@ class GroupCoordinator:
         return delete_offsets(self.registry.get(group_id), self._offsets, group_id, wanted)
 
     def forget_topic(self, topic: str) -> Outcome:
-        """Delete what all groups have committed for a topic that is gone."""
-        outcome = Outcome()
-        for group_id, keys in self._offsets.of_topic(topic).items():
-            outcome.writes.append(self._delete_offsets(group_id, keys))
-        return outcome
+        """Delete what all groups have committed for a topic that is gone; of very much the rest comes by `advance`."""
+        return self._forgetting.topic(topic)
+
+    def forget_before(self, request: CommitRequest) -> Outcome:
+        """What must be deleted before a transaction stores offsets for topics that were deleted and made anew."""
+        keys = (OffsetKey(request.group_id, it.topic, it.partition) for it in request.partitions)
+        return self._forgetting.before(request.group_id, keys)
 
     def topic_changed(self) -> None:
         """A topic came, grew or went."""
@@ -285,12 +294,14 @@ class GroupCoordinator:
 
     def next_deadline_ms(self) -> int | None:
         """When `advance` must be called at the latest; None: not until something else happens."""
+        if self._forgetting:
+            return 0
         deadlines = [self._deadlines.next_ms(), *(kind.next_deadline_ms() for kind in self._kinds)]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def advance(self, now_ms: int) -> Outcome:
         """Do what is due."""
-        outcome = Outcome()
+        outcome = self._forgetting.some()
         for kind in self._kinds:
             outcome.extend(kind.advance(now_ms))
         for _ in self._deadlines.pop_due(now_ms):
@@ -375,18 +386,14 @@ class GroupCoordinator:
             if group.is_deletable_unasked and len(keys) == len(self._offsets.deletable(group.group_id)):
                 outcome.writes.append(self._delete(group, now_ms))
             elif keys:
-                outcome.writes.append(self._delete_offsets(group.group_id, keys))
+                outcome.writes.append(commits.deletion(self._offsets, group.group_id, keys))
         self._schedule_expiry(now_ms)
 
     def _schedule_expiry(self, now_ms: int) -> None:
         self._deadlines.set(EXPIRY, now_ms + self.settings.offsets_retention_check_interval_ms)
 
     def _delete(self, group: Group, now_ms: int) -> Write:
-        write = self._delete_offsets(group.group_id, self._offsets.deletable(group.group_id))
+        write = commits.deletion(self._offsets, group.group_id, self._offsets.deletable(group.group_id))
         records = (*write.records, *self._kind(group.group_type).delete(group, now_ms))
         assert isinstance(write.change, OffsetChange)
         return Write(group.group_id, records, GroupDeleted(group, write.change))
-
-    def _delete_offsets(self, group_id: str, keys: Iterable[OffsetKey]) -> Write:
-        change = self._offsets.change((key, None) for key in keys)
-        return Write(group_id, tuple(offset_tombstone(key) for key, _ in change.changes), change)

@@ -6,7 +6,7 @@ without a kind of group in use never loads it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Protocol
 
@@ -67,8 +67,8 @@ class Group(Protocol):
     def is_deletable_unasked(self) -> bool:
         """Whether it may go with the last of its offsets."""
 
-    def commit_errors(self, request: CommitRequest) -> Sequence[ErrorCode]:
-        """Whether a commit is acceptable, for each of its partitions."""
+    def commit_error(self, request: CommitRequest) -> ErrorCode:
+        """Whether a commit is acceptable."""
 
     def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode:
         """Whether somebody who calls himself a member may read the group's offsets."""

@@ -36,6 +36,7 @@ from pipeline_broker.state.transactions.transaction import (
     VERSION_2,
     Partition,
     Transaction,
+    by_topic,
     is_exhausted,
 )
 from pipeline_broker.wire.error import ErrorCode
@@ -359,5 +360,6 @@ def _may_go_on(known: Transaction, expected: Producer) -> bool:
 def _markers(prepared: Transaction) -> Iterator[Marker]:
     producer = Producer(prepared.producer_id, prepared.producer_epoch)
     committed = prepared.state is TransactionState.PREPARE_COMMIT
-    for partition in sorted(prepared.partitions):
-        yield Marker(partition, producer, committed, prepared.version)
+    for topic, numbers in by_topic(prepared.partitions):
+        for number in numbers:
+            yield Marker(Partition(topic, number), producer, committed, prepared.version)

@@ -14,7 +14,7 @@ import struct
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.state.transactions.states import TransactionState
-from pipeline_broker.state.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, Partition, Transaction
+from pipeline_broker.state.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, Partition, Transaction, by_topic
 from pipeline_broker.wire.codec import DecodeError, decode, encode, versions_of
 from pipeline_broker.wire.messages.transactions.transaction_log_record import TransactionLogKey, TransactionLogValue
 from pipeline_broker.wire.primitives import write_uvarint
@@ -123,12 +123,10 @@ def tombstone(transactional_id: str) -> StateRecord:
 @functools.lru_cache(PARTITIONS_REMEMBERED)
 def _partitions(partitions: frozenset[Partition]) -> bytes:
     """Their array: for each topic its name, the array of its partitions, no tags."""
-    topics: dict[str, list[int]] = {}
-    for partition in sorted(partitions):
-        topics.setdefault(partition.topic, []).append(partition.number)
+    topics = by_topic(partitions)
     data = bytearray()
     data += write_uvarint(len(topics) + 1)
-    for topic, numbers in topics.items():
+    for topic, numbers in topics:
         name = topic.encode()
         data += write_uvarint(len(name) + 1)
         data += name

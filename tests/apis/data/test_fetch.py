@@ -12,7 +12,7 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.registry import ApiKey
-from stages.request import PARKED, Parked, Send, Unfinished
+from stages.request import PARKED, Parked, Send, Unfinished, go_on
 from tests.apis.desk import Desk
 
 VERSION = 12
@@ -263,6 +263,26 @@ def test_what_arrives_between_the_turns_of_a_fetch_counts_before_it_waits(desk, 
         assert sizes(desk.finish(request, VERSION, result)) == [SIZE, 0]
     else:
         assert desk.do_steps(result) is PARKED
+
+
+def test_what_arrives_between_any_two_turns_of_a_fetch_of_many_partitions_is_in_its_answer(desk, monkeypatch):
+    """Also between the reads and the wait, which is a turn of its own where partitions are many."""
+    monkeypatch.setattr(fetching, "ANSWERED_IN_A_TURN", 1)
+    monkeypatch.setattr(fetching, "READ_COST", 10**6)
+    turns = 0
+    result = desk.decide(fetch((0, 3), (1, 3), max_wait_ms=500), VERSION)
+    while isinstance(result, Unfinished):
+        turns, result = turns + 1, go_on(result.steps)
+    assert result is PARKED
+    assert turns > 3, "one for each read, and one in front of the wait"
+    desk.dispatcher.connection_closed(desk.connection.session)
+    for arrives_in in range(turns):
+        request = fetch((0, 3 + arrives_in), (1, 3), max_wait_ms=500)
+        result = desk.decide(request, VERSION)
+        for _ in range(arrives_in):
+            result = go_on(result.steps)
+        produce(desk, 0)
+        assert sizes(desk.finish(request, VERSION, result)) == [SIZE, 0], arrives_in
 
 
 def test_a_long_answer_is_made_in_steps(desk, monkeypatch):

@@ -336,11 +336,7 @@ class ClassicGroup:
     def is_deletable_unasked(self) -> bool:
         return self.is_empty and not self.pending_joins
 
-    def commit_errors(self, request: CommitRequest) -> tuple[ErrorCode, ...]:
-        error = self._commit_error(request)
-        return (error,) * len(request.partitions)
-
-    def _commit_error(self, request: CommitRequest) -> ErrorCode:
+    def commit_error(self, request: CommitRequest) -> ErrorCode:
         """Whether a commit is acceptable: from a member of the generation, or, to an empty group, from anybody.
 
         As part of a transaction it is so while a rebalance goes on too, and from somebody who does not say who he is:

@@ -1,6 +1,6 @@
 """SyncGroup, Heartbeat, LeaveGroup: what a member may do in each state of its group.
 
-state        sync                                     heartbeat    commit (see `ClassicGroup.commit_errors`)
+state        sync                                     heartbeat    commit (see `ClassicGroup.commit_error`)
 Empty        25                                       25           25
 Preparing    27                                       27 *         ok *
 Completing   follower parked; leader's is stored       0 *         27

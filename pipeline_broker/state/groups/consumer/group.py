@@ -238,15 +238,12 @@ class ConsumerGroup:
     def is_deletable_unasked(self) -> bool:
         return not self.members
 
-    def commit_errors(self, request: CommitRequest) -> tuple[ErrorCode, ...]:
+    def commit_error(self, request: CommitRequest) -> ErrorCode:
         """See Group: of a member, in its epoch; to an empty group, of anybody.
 
         A member that is behind may commit what it owns without a break since the epoch that it knows (KIP-1251); with
         anything else beside it, it may commit nothing.
         """
-        return (self._commit_error(request),) * len(request.partitions)
-
-    def _commit_error(self, request: CommitRequest) -> ErrorCode:
         epoch = request.generation_id
         if epoch < 0 and not self.members:
             return ErrorCode.NONE

@@ -6,7 +6,7 @@ rises when members or topics change, the assignment's follows it, and a member's
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 import attrs
 
@@ -139,9 +139,10 @@ class ShareGroup:
         """See Group; it has no offsets that could expire."""
         return False
 
-    def commit_errors(self, request: CommitRequest) -> Sequence[ErrorCode]:
+    def commit_error(self, request: CommitRequest) -> ErrorCode:
         """Share groups commit no offsets."""
-        return (ErrorCode.GROUP_ID_NOT_FOUND,) * len(request.partitions)
+        del request
+        return ErrorCode.GROUP_ID_NOT_FOUND
 
     def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode:
         """Nor do they have any."""

@@ -7,17 +7,14 @@ at. The same input gives the same assignment, in whichever order members are giv
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
-
-import attrs
+from typing import NamedTuple, TypeAlias
 
 from pipeline_broker.state.groups.consumer.member import Partitions
 
 __all__ = ["Assignor", "AssignorMember"]
 
 
-@attrs.frozen
-class AssignorMember:
+class AssignorMember(NamedTuple):
     """One member as an assignor sees it.
 
     Attributes:

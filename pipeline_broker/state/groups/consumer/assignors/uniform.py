@@ -45,37 +45,49 @@ class _Plan:
         # those with few subscribers have least choice: they come first
         self.topic_ids = sorted(self._subscribers, key=lambda topic_id: (len(self._subscribers[topic_id]), topic_id))
         self._free = {topic_id: set(range(partition_counts[topic_id])) for topic_id in self.topic_ids}
-        self._held: dict[bytes, dict[str, set[int]]] = {topic_id: {} for topic_id in self.topic_ids}
+        self._held: dict[bytes, dict[str, set[int] | frozenset[int]]] = {topic_id: {} for topic_id in self.topic_ids}
         for member in members:
-            for topic_id in member.topic_ids & member.target.keys():
-                kept = member.target[topic_id] & self._free[topic_id]
-                if kept:
-                    self._free[topic_id] -= kept
-                    self._held[topic_id][member.member_id] = set(kept)
+            for topic_id, target in member.target.items():
+                if topic_id in member.topic_ids and not target.isdisjoint(free := self._free[topic_id]):
+                    kept = target if target <= free else target & free
+                    free -= kept
+                    self._held[topic_id][member.member_id] = kept
                     self.loads[member.member_id] += len(kept)
+
+    def _changing(self, topic_id: bytes, member_id: str) -> set[int]:
+        """What a member has of a topic, to be changed; most members keep what they have."""
+        held = self._held[topic_id]
+        partitions = held.get(member_id, frozenset())
+        if isinstance(partitions, frozenset):
+            partitions = held[member_id] = set(partitions)
+        return partitions
 
     def give_out(self, topic_id: bytes) -> None:
         """Give what nobody has to whoever has least."""
-        subscribers = self._subscribers[topic_id]
+        subscribers, free = self._subscribers[topic_id], self._free[topic_id]
+        if not free:
+            return
         if len(subscribers) == 1:  # as all topics of a group of one member, which may be 10,000
-            self._held[topic_id].setdefault(subscribers[0], set()).update(self._free[topic_id])
-            self.loads[subscribers[0]] += len(self._free[topic_id])
+            self._changing(topic_id, subscribers[0]).update(free)
+            self.loads[subscribers[0]] += len(free)
             return
         least = [(self.loads[member_id], member_id) for member_id in subscribers]
         heapq.heapify(least)
-        held = self._held[topic_id]
-        for partition in sorted(self._free[topic_id]):
+        for partition in sorted(free):
             load, member_id = least[0]
-            held.setdefault(member_id, set()).add(partition)
+            self._changing(topic_id, member_id).add(partition)
             self.loads[member_id] = load + 1
             heapq.heapreplace(least, (load + 1, member_id))
 
     def balance(self, topic_id: bytes) -> bool:
         """Move partitions of a topic until that would make nothing better; whether any moved."""
         held, loads = self._held[topic_id], self.loads
-        if len(self._subscribers[topic_id]) == 1:
+        subscribers = self._subscribers[topic_id]
+        if len(subscribers) == 1 or not held:
             return False
-        least = [(loads[member_id], member_id) for member_id in self._subscribers[topic_id]]
+        if max(map(loads.__getitem__, held)) - min(map(loads.__getitem__, subscribers)) <= DIFFERENCE_MAX:
+            return False
+        least = [(loads[member_id], member_id) for member_id in subscribers]
         most = [(-loads[member_id], member_id) for member_id in held]
         heapq.heapify(least)
         heapq.heapify(most)
@@ -94,8 +106,8 @@ class _Plan:
             if -most_load - least_load <= DIFFERENCE_MAX:
                 break
             partition = max(held[giver])
-            held[giver].remove(partition)
-            held.setdefault(taker, set()).add(partition)
+            self._changing(topic_id, giver).remove(partition)
+            self._changing(topic_id, taker).add(partition)
             loads[giver] -= 1
             loads[taker] += 1  # which is one more than the least: it never has to give
             moved = True

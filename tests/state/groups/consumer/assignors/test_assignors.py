@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,7 +37,7 @@ def groups_that_own(draw, *, alike: bool = False):
             if owner is not None:
                 targets[owner].setdefault(topic_id, set()).add(partition)
     frozen = [{topic_id: frozenset(numbers) for topic_id, numbers in target.items()} for target in targets]
-    return [attrs.evolve(member, target=target) for member, target in zip(members, frozen, strict=True)], counts
+    return [member._replace(target=target) for member, target in zip(members, frozen, strict=True)], counts
 
 
 def load(partitions):
@@ -55,7 +54,7 @@ def given_out(assigned):
 
 
 def after(members, assigned):
-    return [attrs.evolve(member, target=assigned.get(member.member_id, {})) for member in members]
+    return [member._replace(target=assigned.get(member.member_id, {})) for member in members]
 
 
 @BOTH
@@ -182,7 +181,7 @@ def test_range_static_members_come_first_by_instance_so_that_a_new_id_gets_the_o
     static = AssignorMember("z", "i", frozenset({topic_id}), {})
     members = [AssignorMember("a", None, frozenset({topic_id}), {}), static]
     assert assign_range(members, {topic_id: 2})["z"] == {topic_id: frozenset({0})}
-    members[1] = attrs.evolve(static, member_id="b")
+    members[1] = static._replace(member_id="b")
     assert assign_range(members, {topic_id: 2})["b"] == {topic_id: frozenset({0})}
 
 

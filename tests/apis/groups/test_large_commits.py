@@ -1,0 +1,220 @@
+"""Commits of so many offsets that their records are made in turns: a group has all of them or none, as of small ones.
+
+Turns are counted, not timed: a turn makes as many records as cost one, whatever the machine does.
+"""
+
+import errno
+
+import pytest
+
+from pipeline_broker.apis.offsets_to_commit import OFFSET_COST
+from pipeline_broker.state.groups.commits import PreparedOffsets
+from pipeline_broker.state.topics import NewTopic
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
+from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
+from stages.request import TURN_COST, Pending, Send, Unfinished, go_on
+from tests.apis.groups.group_desk import GroupDesk
+from tests.apis.transactions.transaction_desk import TRANSACTION, FindCoordinatorRequest, Producer
+
+LARGE = 5_000
+VERSION = 7
+TXN_VERSION = 5
+Partition = OffsetCommitRequest.OffsetCommitRequestPartition
+Topic = OffsetCommitRequest.OffsetCommitRequestTopic
+
+
+@pytest.fixture
+def desk():
+    desk = GroupDesk("group.initial.rebalance.delay.ms=0", "offset.metadata.max.bytes=16")
+    desk.ask(FindCoordinatorRequest(key="any", key_type=TRANSACTION), 2)
+    create(desk)
+    return desk
+
+
+def create(desk):
+    desk.create(NewTopic(name="large", topic_id=desk.broker.new_id().bytes, partitions=LARGE))
+
+
+def commit(offset=7, generation=-1, member="", topics=("large",), metadata=""):
+    named = [
+        Topic(topic, partitions=[Partition(index, offset, -1, metadata) for index in range(LARGE // len(topics))])
+        for topic in topics
+    ]
+    return OffsetCommitRequest("g", generation, member, topics=named)
+
+
+def delete(desk, name="large"):
+    """Delete it as a request would, which may have to wait for the place of the one that is at work."""
+    write = desk.broker.topics.delete(name)
+    pending = desk.broker.commit_metadata([(write, desk.broker.topic_durable)], desk.now_ms, Send())
+    desk.submit(pending.entries, pending.on_durable)
+
+
+def codes(answer):
+    """How many partitions have which error."""
+    found = [partition.error_code for topic in answer.topics for partition in topic.partitions]
+    return {ErrorCode(code): found.count(code) for code in set(found)}
+
+
+def stored(desk):
+    """How many offsets of the group others are shown, by offset."""
+    found = [each.committed.offset for each in desk.broker.groups.coordinator.fetch("g")]
+    return {offset: found.count(offset) for offset in set(found)}
+
+
+def steps_of(desk, result):
+    """Do the steps of a request one by one, as the server does."""
+    while isinstance(result, Unfinished):
+        yield result.first
+        if isinstance(result.first, Pending):
+            desk.submit(list(result.first.entries), result.first.on_durable or (lambda: None))
+        result = go_on(result.steps)
+    assert isinstance(result, Send)
+
+
+def prepared(desk, request, version=VERSION):
+    """The request, with all its records made but nothing decided: the next step decides."""
+    result = desk.decide(request, version)
+    for _ in range(LARGE * OFFSET_COST // TURN_COST - 1):
+        assert result.first is None
+        result = go_on(result.steps)
+    assert result.first is None
+    return result
+
+
+def joined(desk):
+    """The generation and the only member of the group, which is then stable."""
+    protocols = [JoinGroupRequest.JoinGroupRequestProtocol("range", b"subscription")]
+    join = JoinGroupRequest("g", 60_000, 60_000, protocol_type="consumer", protocols=protocols)
+    parked = desk.decide(join, 3)
+    desk.now_ms += 1
+    desk.broker.advance(desk.now_ms)
+    answer = desk.finish(join, 3, parked)
+    return answer.generation_id, answer.member_id
+
+
+def test_records_are_made_in_turns_and_others_see_none_of_the_offsets_or_all(desk, monkeypatch):
+    made = []
+    original = PreparedOffsets.add
+    monkeypatch.setattr(PreparedOffsets, "add", lambda *arguments: made.append(1) or original(*arguments))
+    seen, most, before = [], 0, 0
+    for _ in steps_of(desk, desk.decide(commit(), VERSION)):
+        most, before = max(most, len(made) - before), len(made)
+        seen.append(stored(desk))
+    assert len(made) == LARGE
+    assert most <= TURN_COST // OFFSET_COST
+    assert {} in seen
+    assert {LARGE} in [set(each.values()) for each in seen]
+    assert all(each in ({}, {7: LARGE}) for each in seen)
+    assert stored(desk) == stored(desk.restart()) == {7: LARGE}
+
+
+def test_all_offsets_of_a_commit_are_one_batch(desk):
+    entries = [
+        entry
+        for first in steps_of(desk, desk.decide(commit(), VERSION))
+        if isinstance(first, Pending)
+        for entry in first.entries
+    ]
+    assert [entry.last_offset - entry.base_offset + 1 for entry in entries] == [LARGE]
+
+
+def test_a_commit_whose_generation_ends_meanwhile_is_refused_as_a_whole(desk):
+    generation, member = joined(desk)
+    unfinished = prepared(desk, commit(generation=generation, member=member))
+    desk.broker.groups.expire_member("g", member, desk.now_ms)
+    answer = desk.finish(commit(), VERSION, unfinished)
+    assert codes(answer) == {ErrorCode.UNKNOWN_MEMBER_ID: LARGE}
+    assert stored(desk) == {}
+
+
+def test_of_a_topic_that_is_deleted_meanwhile_nothing_is_stored_and_the_others_are(desk):
+    request = commit(topics=("t", "large"))
+    unfinished = prepared(desk, request)
+    delete(desk)
+    answer = desk.finish(request, VERSION, unfinished)
+    assert codes(answer) == {ErrorCode.NONE: 4, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: LARGE - 4}
+    assert stored(desk) == {7: 4}
+
+
+def test_offsets_are_those_of_the_topic_that_there_is_when_it_is_decided(desk):
+    """Of one that was deleted and made anew, the later one: it is the one that would lose them again."""
+    unfinished = prepared(desk, commit())
+    delete(desk)
+    create(desk)
+    assert codes(desk.finish(commit(), VERSION, unfinished)) == {ErrorCode.NONE: LARGE}
+    (topic_id,) = {it.committed.topic_id for it in desk.broker.groups.coordinator.fetch("g")}
+    assert topic_id == desk.broker.topics.get("large").topic_id
+
+
+def test_an_offset_whose_metadata_are_too_long_is_refused_alone(desk):
+    request = commit()
+    request.topics[0].partitions[3].committed_metadata = "m" * 17
+    answer = desk.ask(request, VERSION)
+    assert codes(answer) == {ErrorCode.NONE: LARGE - 1, ErrorCode.OFFSET_METADATA_TOO_LARGE: 1}
+    assert answer.topics[0].partitions[3].error_code == ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert stored(desk) == {7: LARGE - 1}
+
+
+def test_a_commit_that_cannot_be_written_any_more_when_it_is_decided_is_refused(desk):
+    unfinished = prepared(desk, commit())
+    desk.broker.logs.journal.room.obstacle = OSError(errno.ENOSPC, "full")
+    assert codes(desk.finish(commit(), VERSION, unfinished)) == {ErrorCode.KAFKA_STORAGE_ERROR: LARGE}
+    assert stored(desk) == {}
+
+
+def test_groups_whose_memory_is_full_take_a_commit_that_replaces_and_none_that_adds(desk):
+    desk.ask(commit(), VERSION)
+    memory = desk.broker.groups.memory
+    memory.bytes_max = memory.bytes_held
+    assert codes(desk.ask(commit(offset=8), VERSION)) == {ErrorCode.NONE: LARGE}
+    longer = desk.ask(commit(offset=9, metadata="m"), VERSION)
+    assert codes(longer) == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE: LARGE}
+    assert stored(desk) == {8: LARGE}
+
+
+def test_a_client_that_goes_away_before_it_is_decided_has_committed_nothing(desk):
+    prepared(desk, commit()).steps.close()
+    assert stored(desk) == {}
+    assert codes(desk.ask(commit(), VERSION)) == {ErrorCode.NONE: LARGE}
+
+
+def in_transaction(desk):
+    producer = Producer(desk)
+    request = producer.offsets(*[7] * LARGE)
+    request.topics[0].name = "large"
+    return producer, request
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_offsets_of_a_transaction_are_seen_when_it_commits_and_in_no_turn_before(desk, committed):
+    producer, request = in_transaction(desk)
+    for _ in steps_of(desk, desk.decide(request, TXN_VERSION)):
+        assert stored(desk) == {}
+    assert stored(desk) == {}
+    assert producer.ended(committed=committed) == 0
+    assert stored(desk) == stored(desk.restart()) == ({7: LARGE} if committed else {})
+
+
+def test_offsets_of_a_producer_that_is_fenced_meanwhile_are_refused_as_a_whole(desk):
+    _, request = in_transaction(desk)
+    unfinished = prepared(desk, request, TXN_VERSION)
+    later = Producer(desk)
+    assert codes(desk.finish(request, TXN_VERSION, unfinished)) == {ErrorCode.INVALID_PRODUCER_EPOCH: LARGE}
+    assert later.ended() == ErrorCode.INVALID_TXN_STATE, "no transaction has begun"
+    assert stored(desk) == {}
+
+
+def test_a_large_answer_waits_for_what_was_decided_about_the_transaction_before(desk):
+    producer = Producer(desk)
+    small = desk.decide(producer.offsets(1), TXN_VERSION)
+    assert isinstance(small, Pending)
+    refused = producer.offsets(*[7] * LARGE)
+    refused.topics[0].name = "large"
+    refused.group_id = ""
+    firsts = list(steps_of(desk, desk.decide(refused, TXN_VERSION)))
+    assert not any(isinstance(first, Pending) for first in firsts), "no group, so no question to the coordinator"
+    refused.group_id, refused.producer_epoch = "g", producer.epoch + 1
+    waits = [first for first in steps_of(desk, desk.decide(refused, TXN_VERSION)) if isinstance(first, Pending)]
+    assert [list(first.entries) for first in waits] == [[]]

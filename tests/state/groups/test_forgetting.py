@@ -1,0 +1,140 @@
+"""Offsets of deleted topics, forgotten some at a time: none comes back, and no later one goes with them."""
+
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from pipeline_broker.state.groups import forgetting
+from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
+from pipeline_broker.state.groups.coordinator import GroupCoordinator
+from pipeline_broker.state.pending_offsets import Holder
+from tests.state.group_driver import Driver
+from tests.state.replaying import replay_group
+
+HOLDER = Holder(0, 7)
+GROUPS, TOPICS, PARTITIONS = ("a", "b"), ("t", "u"), range(4)
+KEYS = st.lists(st.tuples(st.sampled_from(TOPICS), st.sampled_from(PARTITIONS)), min_size=1, unique=True)
+
+
+def commit(driver, keys, offset, group_id="a", holder=None):
+    """Commit as the broker does: what a transaction needs forgotten goes first."""
+    partitions = [PartitionCommit(topic, partition, offset) for topic, partition in keys]
+    request = CommitRequest(group_id=group_id, partitions=partitions, holder=holder)
+    if holder is not None:
+        driver.take(driver.coordinator.forget_before(request))
+    result = driver.coordinator.commit(request, driver.now_ms)
+    assert result.write is not None
+    driver.pending.append(result.write)
+    if not driver.hold:
+        driver.settle()
+
+
+def offsets(coordinator, group_id="a"):
+    return {(found.topic, found.partition): found.committed.offset for found in coordinator.fetch(group_id)}
+
+
+def forget_all(driver):
+    while driver.coordinator.next_deadline_ms() <= driver.now_ms:
+        driver.take(driver.coordinator.advance(driver.now_ms))
+
+
+def test_offsets_of_many_groups_are_forgotten_so_many_at_a_time():
+    driver = Driver()
+    groups = [f"g{number}" for number in range(3 * forgetting.GROUPS_AT_ONCE_MAX)]
+    for group_id in groups:
+        commit(driver, [("t", 0), ("u", 0)], 1, group_id)
+    driver.hold = True
+    driver.take(driver.coordinator.forget_topic("t"))
+    forgotten = [len(driver.pending)]
+    while driver.coordinator.next_deadline_ms() <= driver.now_ms:
+        driver.take(driver.coordinator.advance(driver.now_ms))
+        forgotten.append(len(driver.pending) - sum(forgotten))
+    assert forgotten == [forgetting.GROUPS_AT_ONCE_MAX] * 3
+    driver.settle()
+    assert {tuple(offsets(driver.coordinator, group_id)) for group_id in groups} == {(("u", 0),)}
+
+
+def test_offsets_of_many_partitions_are_forgotten_so_many_at_a_time():
+    driver = Driver()
+    commit(driver, [("t", number) for number in range(2 * forgetting.OFFSETS_AT_ONCE_MAX + 1)], 1)
+    driver.hold = True
+    driver.take(driver.coordinator.forget_topic("t"))
+    forget_all(driver)
+    assert [len(write.records) for write in driver.pending] == [forgetting.OFFSETS_AT_ONCE_MAX] * 2 + [1]
+    driver.settle()
+    assert offsets(driver.coordinator) == {}
+
+
+class ForgottenTopics(RuleBasedStateMachine):
+    """Groups commit for topics that are deleted and made anew; a dictionary says what must be left of that."""
+
+    @initialize()
+    def begin(self):
+        self.driver = Driver(hold=True)
+        self.shown = {group_id: {} for group_id in GROUPS}
+        self.stored = {}  # by the open transaction, for group a
+        self.next_offset = 0
+        self.kept = forgetting.GROUPS_AT_ONCE_MAX, forgetting.OFFSETS_AT_ONCE_MAX
+        forgetting.GROUPS_AT_ONCE_MAX = forgetting.OFFSETS_AT_ONCE_MAX = 1
+
+    def teardown(self):
+        forgetting.GROUPS_AT_ONCE_MAX, forgetting.OFFSETS_AT_ONCE_MAX = self.kept
+
+    @rule(group_id=st.sampled_from(GROUPS), keys=KEYS)
+    def commit(self, group_id, keys):
+        self.next_offset += 1
+        commit(self.driver, keys, self.next_offset, group_id)
+        self.shown[group_id].update(dict.fromkeys(keys, self.next_offset))
+        if group_id == "a":
+            for key in keys:
+                self.stored.pop(key, None)  # the later record counts
+
+    @rule(keys=KEYS)
+    def store_in_the_transaction(self, keys):
+        self.next_offset += 1
+        commit(self.driver, keys, self.next_offset, holder=HOLDER)
+        self.stored.update(dict.fromkeys(keys, self.next_offset))
+
+    @rule(committed=st.booleans())
+    def end_the_transaction(self, committed):
+        self.driver.settle()
+        self.driver.coordinator.end_transaction(HOLDER, committed=committed)
+        if committed:
+            self.shown["a"].update(self.stored)
+        self.stored = {}
+
+    @rule(topic=st.sampled_from(TOPICS))
+    def delete_the_topic_and_make_it_anew(self, topic):
+        self.driver.take(self.driver.coordinator.forget_topic(topic))
+        for found in [*self.shown.values(), self.stored]:
+            for key in [key for key in found if key[0] == topic]:
+                del found[key]
+
+    @rule()
+    def let_some_time_pass(self):
+        self.driver.take(self.driver.coordinator.advance(self.driver.now_ms))
+
+    @rule()
+    def let_records_become_durable(self):
+        self.driver.settle()
+
+    @invariant()
+    def what_waits_is_announced(self):
+        if hasattr(self, "driver") and self.driver.coordinator._forgetting:
+            assert self.driver.coordinator.next_deadline_ms() <= self.driver.now_ms
+
+    @rule()
+    def look_when_all_is_done(self):
+        forget_all(self.driver)
+        self.driver.settle()
+        for group_id in GROUPS:
+            assert offsets(self.driver.coordinator, group_id) == self.shown[group_id]
+        if not self.stored:
+            replayed = GroupCoordinator(self.driver.settings)
+            for record in self.driver.journal:
+                replay_group(replayed, record)
+            assert offsets(replayed, "b") == self.shown["b"]
+
+
+TestForgottenTopics = ForgottenTopics.TestCase
+TestForgottenTopics.settings = hypothesis_settings(max_examples=150, stateful_step_count=25, deadline=None)
