@@ -62,6 +62,7 @@ class Read:
     key: Key
     data: PartitionData
     log: PartitionLog | None
+    readable: Readable | None = None
     cold: ColdRead[list[Buffer]] | None = None
     size_bytes: int = 0
     offset: int = 0
@@ -126,7 +127,7 @@ class _Fetch:
             self._was_interrupted = True  # to wait in so many is a turn of its own
             yield None
         waiting = Waiting(call.request, self._again)
-        waiting_for = dict(map(self._readable, reads))
+        waiting_for = dict(map(self._now_readable, reads))
         if call.broker.fetches.park(waiting, waiting_for, wanted, call.now_ms + request.max_wait_ms):
             return PARKED
         return (yield from self._last() if self._was_interrupted else self._answer(reads))
@@ -199,6 +200,7 @@ class _Fetch:
                 records=result.parts,
             ),
             log=log,
+            readable=self._readable(log, wanted),
             cold=result.cold,
             size_bytes=result.size_bytes,
             offset=wanted.fetch_offset,
@@ -207,18 +209,28 @@ class _Fetch:
             _tell_aborted(read, log, result.parts)
         return read
 
-    def _readable(self, read: Read) -> tuple[PartitionLog, Readable]:
-        """What a partition has by now; others may have written to it since it was read in an earlier turn."""
-        log, wanted = read.log, self._context.partitions[read.key]
-        assert log is not None, "what has no log is an error, with which no fetch waits"
+    def _readable(self, log: PartitionLog, wanted: FetchRequest.FetchPartition) -> Readable:
         offset, bytes_max = wanted.fetch_offset, max(wanted.partition_max_bytes, 1)
         if not self._is_committed:
-            return log, Readable(log.bytes_available(offset), bytes_max)
+            return Readable(log.bytes_available(offset), bytes_max)
 
         def measure() -> int:
             return log.bytes_available(offset, committed=True)
 
-        return log, Readable(measure(), bytes_max, measure)
+        return Readable(measure(), bytes_max, measure)
+
+    def _now_readable(self, read: Read) -> tuple[PartitionLog, Readable]:
+        """What a partition has; others may have written to it since it was read in an earlier turn."""
+        log, readable, data = read.log, read.readable, read.data
+        assert log is not None, "what has no log is an error, with which no fetch waits"
+        assert readable is not None, "the same"
+        if self._was_interrupted and (
+            self._is_committed
+            or log.high_watermark != data.high_watermark
+            or log.log_start_offset != data.log_start_offset
+        ):
+            readable = self._readable(log, self._context.partitions[read.key])
+        return log, readable
 
     def _former_topic_error(self, topic_id: bytes, code: ErrorCode) -> ErrorCode:
         """What a session is told of a topic that it knew: that it is gone, or that another one has its name."""
