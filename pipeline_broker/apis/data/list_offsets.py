@@ -48,6 +48,7 @@ SPECIAL_FROM = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 """Special time: the version from which it may be asked for."""
+NEVER = 2**15
 LEADER_EPOCH_FROM = 4
 UNKNOWN = -1
 READ_COMMITTED = 1
@@ -130,7 +131,7 @@ def _look_up(
     *,
     is_committed: bool,
 ) -> PartitionResponse:
-    if data.timestamp < 0 and SPECIAL_FROM.get(data.timestamp, call.version + 1) > call.version:
+    if data.timestamp < 0 and SPECIAL_FROM.get(data.timestamp, NEVER) > call.version:
         return _refusal(data.partition_index, ErrorCode.UNSUPPORTED_VERSION)
     log = call.broker.find_log(name, b"", data.partition_index, by_id=False)
     if isinstance(log, ErrorCode):

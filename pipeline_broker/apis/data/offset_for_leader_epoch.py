@@ -50,9 +50,9 @@ def _look_up(call: Call, name: str, data: OffsetForLeaderEpochRequest.OffsetForL
         return _refusal(data.partition, refused)
     if data.leader_epoch == LEADER_EPOCH:
         return EpochEndOffset(ErrorCode.NONE, data.partition, LEADER_EPOCH, log.high_watermark)
-    if data.leader_epoch > LEADER_EPOCH or data.leader_epoch == NO_EPOCH:
-        return EpochEndOffset(ErrorCode.NONE, data.partition)
-    return EpochEndOffset(ErrorCode.NONE, data.partition, data.leader_epoch, log.log_start_offset)
+    if data.leader_epoch < NO_EPOCH:
+        return EpochEndOffset(ErrorCode.NONE, data.partition, data.leader_epoch, log.log_start_offset)
+    return EpochEndOffset(ErrorCode.NONE, data.partition)
 
 
 def _refusal(index: int, code: ErrorCode) -> EpochEndOffset:

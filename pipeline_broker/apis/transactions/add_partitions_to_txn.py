@@ -90,8 +90,9 @@ def _refusals(
     call: Call, request: RequestTransaction, partitions: Collection[Partition], *, between_brokers: bool
 ) -> Mapping[Partition, ErrorCode] | None:
     """Why nothing is looked at any further, for each partition."""
-    may_write = may(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
-    if not between_brokers and not may_write:
+    if not between_brokers and not may(
+        call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id
+    ):
         return dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     is_allowed = topics_allowed(call, AclOperation.WRITE)
     codes = {}
