@@ -239,12 +239,18 @@ def test_a_topic_that_a_client_may_not_look_into_is_refused_and_those_behind_it_
     assert [(it.name, it.partitions[0].error_code) for it in (refused, found)] == [("secret", TOPIC_REFUSED), ("t", 0)]
 
 
-@pytest.mark.parametrize(("key", "structs"), [(ApiKey.LIST_OFFSETS, ("ListOffsetsTopic", "ListOffsetsPartition"))])
-def test_to_refuse_many_partitions_takes_turns_too(desk, key, structs):
-    of_topic, of_partition = structs
-    partitions = [inner(key.name.lower(), of_partition, index) for index in range(TURN_COST // ELEMENT_COST)]
-    wanted = [inner(key.name.lower(), of_topic, "t", partitions)]
-    assert isinstance(desk.decide(make(key.name.lower(), replica_id=-1, topics=wanted), 9), Unfinished)
+@pytest.mark.parametrize(
+    ("name", "version", "of_topic", "of_partition"),
+    [
+        ("list_offsets", 9, "ListOffsetsTopic", "ListOffsetsPartition"),
+        ("offset_for_leader_epoch", 4, "OffsetForLeaderTopic", "OffsetForLeaderPartition"),
+        ("delete_records", 2, "DeleteRecordsTopic", "DeleteRecordsPartition"),
+    ],
+)
+def test_to_refuse_many_partitions_takes_turns_too(desk, name, version, of_topic, of_partition):
+    partitions = [inner(name, of_partition, index) for index in range(TURN_COST // ELEMENT_COST)]
+    message = make(name, topics=[inner(name, of_topic, "t", partitions)])
+    assert type(desk.decide(message, version)) is Unfinished
 
 
 @pytest.mark.parametrize("replica_id", [0, 1])
