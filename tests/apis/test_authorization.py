@@ -6,14 +6,16 @@ import attrs
 import pytest
 
 from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.apis.steps import ELEMENT_COST
 from pipeline_broker.security.acl import (
     ResourceType,
 )
 from pipeline_broker.security.authorizer import Authorizer
+from pipeline_broker.security.refusals import Refusals
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.fetch import FetchReplicaState
 from pipeline_broker.wire.registry import ApiKey, message_classes
-from stages.request import PARKED
+from stages.request import PARKED, TURN_COST, Unfinished
 from tests.apis.authorized_requests import (
     BATCH,
     CASES,
@@ -58,7 +60,8 @@ def desk():
         desk.commit(list(result.entries))
         result.on_durable()
 
-    desk.broker.authorizer = Authorizer(desk.broker.acls)
+    desk.denials = Refusals(lambda: desk.now_ms)
+    desk.broker.authorizer = Authorizer(desk.broker.acls, denials=desk.denials)
     return desk
 
 
@@ -90,18 +93,27 @@ def codes(message: Any) -> set[int]:
 
 @pytest.mark.parametrize(("version", "code", "rules", "message"), ALL_CASES)
 def test_a_client_without_the_right_is_refused_and_one_with_it_is_not(desk, version, code, rules, message):
+    """And to whom nothing is refused, no denial is counted: operators alert on these."""
     assert code in codes(desk.ask(message, version))
+    assert desk.denials.by_kind
     for some in rules[1:]:
         allow(desk, some)
         assert code in codes(desk.ask(message, version)), "one right of several is not enough"
     allow(desk, *rules)
+    desk.denials.by_kind.clear()
     assert not codes(desk.ask(message, version)) & REFUSALS
+    assert not desk.denials.by_kind
 
 
 @pytest.mark.parametrize(("version", "code", "rules", "message"), ALL_CASES)
-def test_a_broker_without_an_authorizer_refuses_nobody(desk, version, code, rules, message):
+def test_a_broker_without_an_authorizer_refuses_nobody_and_a_small_request_takes_one_turn(
+    desk, version, code, rules, message
+):
     desk.broker.authorizer = None
-    assert not codes(desk.ask(message, version)) & REFUSALS
+    result = desk.decide(message, version)
+    is_large = type(message).SCHEMA.key == ApiKey.DESCRIBE_CONFIGS  # of all settings that a broker has
+    assert is_large or not isinstance(result, Unfinished) or result.first is not None
+    assert not codes(desk.finish(message, version, result)) & REFUSALS
 
 
 def test_every_api_is_in_the_table_or_open_to_all_for_a_reason():
@@ -217,6 +229,28 @@ def test_topics_by_id_say_what_is_forbidden_without_their_name(desk):
     allow(desk, topic(Op.DESCRIBE))
     (refused,) = desk.ask(deletion, 6).responses
     assert (refused.error_code, refused.name) == (TOPIC_REFUSED, "t")
+
+
+def test_a_topic_that_a_client_may_not_look_into_is_refused_and_those_behind_it_are_answered(desk):
+    allow(desk, topic(Op.DESCRIBE))
+    partition = inner("list_offsets", "ListOffsetsPartition", 0, timestamp=-1)
+    wanted = [inner("list_offsets", "ListOffsetsTopic", name, [partition]) for name in ("secret", "t")]
+    refused, found = desk.ask(make("list_offsets", replica_id=-1, topics=wanted), 9).topics
+    assert [(it.name, it.partitions[0].error_code) for it in (refused, found)] == [("secret", TOPIC_REFUSED), ("t", 0)]
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "of_topic", "of_partition"),
+    [
+        ("list_offsets", 9, "ListOffsetsTopic", "ListOffsetsPartition"),
+        ("offset_for_leader_epoch", 4, "OffsetForLeaderTopic", "OffsetForLeaderPartition"),
+        ("delete_records", 2, "DeleteRecordsTopic", "DeleteRecordsPartition"),
+    ],
+)
+def test_to_refuse_many_partitions_takes_turns_too(desk, name, version, of_topic, of_partition):
+    partitions = [inner(name, of_partition, index) for index in range(TURN_COST // ELEMENT_COST)]
+    message = make(name, topics=[inner(name, of_topic, "t", partitions)])
+    assert type(desk.decide(message, version)) is Unfinished
 
 
 @pytest.mark.parametrize("replica_id", [0, 1])

@@ -15,7 +15,9 @@ from pipeline_broker.wire.messages.configs.alter_client_quotas import AlterClien
 from pipeline_broker.wire.messages.configs.describe_client_quotas import DescribeClientQuotasRequest
 from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest
 from pipeline_broker.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
+from pipeline_broker.wire.messages.data.delete_records import DeleteRecordsRequest
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
+from pipeline_broker.wire.messages.data.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest
@@ -36,6 +38,8 @@ def requests_in(version):
     """A request for each API of administration, with the errors that its response has room for."""
     named = {"topic_names": ["t"]} if version < 6 else {"topics": [DeleteTopicsRequest.DeleteTopicState("t")]}
     partition = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=-1)
+    deleted = DeleteRecordsRequest.DeleteRecordsPartition(0, 0)
+    asked = OffsetForLeaderEpochRequest.OffsetForLeaderPartition(0)
     return [
         (CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("t", 1, 1)]), lambda r: r.topics),
         (DeleteTopicsRequest(**named), lambda r: r.responses),
@@ -62,6 +66,14 @@ def requests_in(version):
         (MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="t")]), lambda r: r.topics),
         (
             ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic("t", [partition])]),
+            lambda r: r.topics[0].partitions,
+        ),
+        (
+            DeleteRecordsRequest(topics=[DeleteRecordsRequest.DeleteRecordsTopic("t", [deleted])], timeout_ms=1000),
+            lambda r: r.topics[0].partitions,
+        ),
+        (
+            OffsetForLeaderEpochRequest(topics=[OffsetForLeaderEpochRequest.OffsetForLeaderTopic("t", [asked])]),
             lambda r: r.topics[0].partitions,
         ),
     ]

@@ -16,9 +16,9 @@ class Room:
         sources: files, or folders, which stand for all within.
         tests: files and folders.
         floor: the share of the mutants that are not equivalent which these tests kill at least; a little less than
-            was killed when it was measured, for quotas, produce and fetch of all mutants, for the others of a sample:
-            three standard errors less; for log, one less than its share of all that were drawn, those included that
-            were found to be equivalent then: of 60 it must kill 44, and misses that once in 40,000 times.
+            was killed when it was measured, for quotas, produce, fetch and offsets of all mutants, for the others of a
+            sample: three standard errors less; for log, one less than its share of all that were drawn, those included
+            that were found to be equivalent then: of 60 it must kill 44, and misses that once in 40,000 times.
         left_out: files within the folders that belong to no room here.
     """
 
@@ -71,6 +71,12 @@ ROOMS = {
             0.99,
         ),
         Room("fetch", (f"{APIS}/data/fetch.py",), ("tests/apis", *METRICS), 0.99),
+        Room(
+            "offsets",
+            tuple(f"{APIS}/data/{name}.py" for name in ("delete_records", "list_offsets", "offset_for_leader_epoch")),
+            ("tests/apis",),
+            0.99,
+        ),
         Room("security", ("pipeline_broker/security",), ("tests/security",), 0.96),
         Room(
             "quotas",

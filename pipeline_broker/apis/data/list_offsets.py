@@ -17,7 +17,7 @@ from typing import TypeAlias
 from pipeline_broker.apis.authorization import topics_allowed
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_epoch_error
-from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, wait_for_place
+from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps, wait_for_place
 from pipeline_broker.apis.storage_error import storage_error
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.partition.partition_log import PartitionLog
@@ -48,6 +48,7 @@ SPECIAL_FROM = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 """Special time: the version from which it may be asked for."""
+NEVER = 2**15
 LEADER_EPOCH_FROM = 4
 UNKNOWN = -1
 READ_COMMITTED = 1
@@ -65,14 +66,12 @@ def handle(call: Call, request: ListOffsetsRequest) -> Stepwise[Result]:
     topics = []
     is_allowed = topics_allowed(call, AclOperation.DESCRIBE)
     for topic in request.topics:
-        if not is_allowed(topic.name):
-            topics.append(_refuse_topic(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-            if call.spend(ELEMENT_COST * (1 + len(topic.partitions))):
-                yield None
-            continue
-        partitions = yield from _look_up_topic(
-            call, topic, counts, cold, is_committed=request.isolation_level == READ_COMMITTED
-        )
+        if is_allowed(topic.name):
+            partitions = yield from _look_up_topic(
+                call, topic, counts, cold, is_committed=request.isolation_level == READ_COMMITTED
+            )
+        else:
+            partitions = yield from in_steps(call, topic.partitions, _forbidden)
         if call.spend(ELEMENT_COST):
             yield None
         if partitions or not topic.partitions:
@@ -130,7 +129,7 @@ def _look_up(
     *,
     is_committed: bool,
 ) -> PartitionResponse:
-    if data.timestamp < 0 and SPECIAL_FROM.get(data.timestamp, call.version + 1) > call.version:
+    if data.timestamp < 0 and SPECIAL_FROM.get(data.timestamp, NEVER) > call.version:
         return _refusal(data.partition_index, ErrorCode.UNSUPPORTED_VERSION)
     log = call.broker.find_log(name, b"", data.partition_index, by_id=False)
     if isinstance(log, ErrorCode):
@@ -184,6 +183,10 @@ def _fill(
 
 def _refusal(index: int, code: ErrorCode) -> PartitionResponse:
     return PartitionResponse(partition_index=index, error_code=code)
+
+
+def _forbidden(data: ListOffsetsRequest.ListOffsetsPartition) -> PartitionResponse:
+    return _refusal(data.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _refuse_topic(

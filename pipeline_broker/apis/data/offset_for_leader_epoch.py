@@ -33,9 +33,9 @@ def handle(call: Call, request: OffsetForLeaderEpochRequest) -> Stepwise[Result]
     for topic in request.topics:
         if is_broker or is_allowed(topic.topic):
             found = yield from in_steps(call, topic.partitions, partial(_look_up, call, topic.topic))
-            topics.append(TopicResult(topic.topic, found))
         else:
-            topics.append(_refuse_topic(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            found = yield from in_steps(call, topic.partitions, _forbidden)
+        topics.append(TopicResult(topic.topic, found))
         if call.spend(ELEMENT_COST):
             yield None
     return (yield from call.send_in_steps(OffsetForLeaderEpochResponse(topics=topics)))
@@ -50,13 +50,17 @@ def _look_up(call: Call, name: str, data: OffsetForLeaderEpochRequest.OffsetForL
         return _refusal(data.partition, refused)
     if data.leader_epoch == LEADER_EPOCH:
         return EpochEndOffset(ErrorCode.NONE, data.partition, LEADER_EPOCH, log.high_watermark)
-    if data.leader_epoch > LEADER_EPOCH or data.leader_epoch == NO_EPOCH:
-        return EpochEndOffset(ErrorCode.NONE, data.partition)
-    return EpochEndOffset(ErrorCode.NONE, data.partition, data.leader_epoch, log.log_start_offset)
+    if data.leader_epoch < NO_EPOCH:
+        return EpochEndOffset(ErrorCode.NONE, data.partition, data.leader_epoch, log.log_start_offset)
+    return EpochEndOffset(ErrorCode.NONE, data.partition)
 
 
 def _refusal(index: int, code: ErrorCode) -> EpochEndOffset:
     return EpochEndOffset(code, index)
+
+
+def _forbidden(data: OffsetForLeaderEpochRequest.OffsetForLeaderPartition) -> EpochEndOffset:
+    return _refusal(data.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _refuse_topic(topic: OffsetForLeaderEpochRequest.OffsetForLeaderTopic, code: ErrorCode) -> TopicResult:

@@ -124,8 +124,9 @@ def _of_transaction(
 def _refusals(call: Call, request: RequestTransaction, *, between_brokers: bool) -> Sequence[ErrorCode] | None:
     """Why nothing is looked at any further, for each partition."""
     count = sum(len(topic.partitions) for topic in request.topics)
-    may_write = may(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
-    if not between_brokers and not may_write:
+    if not between_brokers and not may(
+        call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id
+    ):
         return [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * count
     is_allowed = topics_allowed(call, AclOperation.WRITE)
     codes: list[ErrorCode] = []

@@ -39,9 +39,9 @@ def _refusal(call: Call, request: InitProducerIdRequest) -> ErrorCode | None:
     if transactional_id is not None:
         if not may(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    elif not may_of_cluster(call, AclOperation.IDEMPOTENT_WRITE) and not may_somewhere(
-        call, AclOperation.WRITE, ResourceType.TOPIC
-    ):
+    elif not may_somewhere(call, AclOperation.WRITE, ResourceType.TOPIC) and not may_of_cluster(
+        call, AclOperation.IDEMPOTENT_WRITE
+    ):  # the second of the two counts as a denial, so it is asked for last
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return ErrorCode.INVALID_REQUEST

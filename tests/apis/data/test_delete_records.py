@@ -232,7 +232,11 @@ def test_nothing_of_a_topic_follows_its_deletion(desk):
     deletion = DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState("t")], timeout_ms=1000)
     pending = desk.decide(deletion, 6)
     assert delete(desk, (0, 1)) == [(-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    creation = CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("t", 2, 1)])
+    next_one = desk.decide(creation, 7)
+    assert delete(desk, (0, 1)) == [(-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
     desk.finish(deletion, 6, pending)
+    desk.finish(creation, 7, next_one)
 
 
 def test_a_topic_of_the_same_name_begins_at_0(desk):

@@ -1,5 +1,7 @@
 """What is expected here was asked of Apache Kafka 4.3.1."""
 
+import errno
+
 import pytest
 
 from pipeline_broker.records.batch import NewRecord, build_batch
@@ -90,7 +92,8 @@ def test_what_is_not_here_is_refused(desk):
 
 
 def test_a_partition_named_twice_is_refused_once(desk):
-    assert [each[0] for each in ask(desk, (0, LATEST), (0, EARLIEST), (1, LATEST))] == [42, 0]
+    for again in (1, 2):
+        assert [each[0] for each in ask(desk, (0, LATEST), *[(0, EARLIEST)] * again, (1, LATEST))] == [42, 0]
     topics = [ListOffsetsRequest.ListOffsetsTopic("t", [Wanted(partition_index=0, timestamp=LATEST)])] * 2
     (topic,) = desk.ask(ListOffsetsRequest(replica_id=-1, topics=topics), 7).topics
     assert [each.error_code for each in topic.partitions] == [42]
@@ -104,6 +107,26 @@ def test_the_leaders_epoch_is_0(desk, epoch, code):
 @pytest.mark.parametrize(("level", "code"), [(0, 0), (1, 0), (9, -1)])
 def test_an_unknown_isolation_level_is_an_error(desk, level, code):
     assert ask(desk, (0, LATEST), isolation_level=level)[0][0] == code
+
+
+def test_a_topic_without_partitions_is_answered_without_any(desk):
+    topics = [ListOffsetsRequest.ListOffsetsTopic(name) for name in ("t", "z")]
+    found = desk.ask(ListOffsetsRequest(replica_id=-1, topics=topics), 9).topics
+    assert [(topic.name, list(topic.partitions)) for topic in found] == [("t", []), ("z", [])]
+
+
+@pytest.mark.parametrize("is_cold", [False, True], ids=["cached", "from the disk"])
+def test_a_time_that_the_disk_does_not_tell_is_a_storage_error(desk, is_cold):
+    desk.archive_all()
+    desk = desk.restart()
+    assert ask(desk, (0, 2500)) == [(0, 3000, 1, 0)]  # so that it is known what the segment holds
+    desk.files.is_cold, desk.files.before = is_cold, fail
+    assert ask(desk, (0, 2500), (1, LATEST)) == [(ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1), (0, -1, 0, 0)]
+
+
+def fail(operation, path):
+    if operation == "read":
+        raise OSError(errno.EIO, "broken")
 
 
 def test_what_is_only_on_disk_is_read_there(desk):
