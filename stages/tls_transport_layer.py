@@ -168,10 +168,10 @@ class TlsTransportLayer:
     def _decrypt_more(self, count: int) -> bytes:
         pieces = []
         with suppress(BlockingIOError):
-            while count and self._has_received:
+            while self._has_received:
                 piece = self._decrypt(count)
                 if not piece:
-                    break  # the end is seen again by the next receive
+                    break  # that is enough, or the end, which is seen again by the next receive
                 pieces.append(piece)
                 count -= len(piece)
         return b"".join(pieces)

@@ -22,6 +22,20 @@ ENDLESS = "a bucket is never full, whatever number says so"
 READABLE = "what has no error has a log and what can be read of it, and an error is answered before"
 
 EQUIVALENT: dict[str, str] = {
+    "stages/commit_threads.py CommitThreads._commit_on_loop: return committer.is_idle -> return None": (
+        "a thread that is called in vain looks once"
+    ),
+    "stages/socket_server.py SocketServer.run: 0 -> 1": "a delay of a nanosecond is over when it is looked at",
+    "stages/connection.py Connection._release: without self.mute.reasons in self.mute.reasons and (not self.order)": (
+        "what nothing mutes holds no frame: it is not asked for one for speed only"
+    ),
+    "stages/admission.py Admission.change_queue: self._generation = channel.generation -> pass": (
+        "its queue is found again and is the same: for speed only"
+    ),
+    "stages/tls_transport_layer.py _joined: without len(parts) == 1 in len(parts) == 1 or len(parts[0]) >= "
+    "JOIN_BYTES_MAX": "a single part is not copied for speed only",
+    "stages/request_handler.py RequestHandlerPool._turn: connection.unsent.size_bytes >= TURN_RESPONSE_BYTES_MAX -> "
+    "connection.unsent.size_bytes > TURN_RESPONSE_BYTES_MAX": "a bound of effort",
     "stages/listener.py open_listener: sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0) -> pass": (
         "a machine on which net.ipv6.bindv6only is not set does so by itself"
     ),

@@ -111,3 +111,25 @@ def test_a_short_frame_of_what_is_parked_stays_whole(monkeypatch):
         parked.complete(Send(b""))
 
     run(test)
+
+
+def test_a_larger_request_keeps_its_place_when_the_one_before_it_is_answered():
+    async def test(serving):
+        client, other = await serving.served(), await serving.served()
+        client.send(b"p")
+        await SETTLED()
+        holding = await deplete(serving)
+        for one, name in ((client, b"p1"), (other, b"p2")):
+            one.send(name + bytes(SMALL_BYTES))
+            await SETTLED()
+        first = serving.application.parked[0]
+        first.complete(Send(b""))
+        await SETTLED()
+        holding.complete(Send(b""))
+        await SETTLED()
+        for name in (b"p1", b"p2"):
+            await SETTLED()
+            assert bytes(serving.application.parked[-1].frame[:2]) == name
+            serving.application.parked[-1].complete(Send(b""))
+
+    run(test, bytes_max=BYTES_MAX)
