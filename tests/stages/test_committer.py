@@ -244,13 +244,21 @@ def broken():
     raise RuntimeError("a bug of the application")
 
 
+class Stoppable(MemoryStorage):
+    has_stopped_waiting = False
+
+    def stop_waiting(self):
+        self.has_stopped_waiting = True
+
+
 def test_an_exception_of_a_callback_fails_the_commit_and_escapes_nowhere():
-    bench = Bench(Batching.GROUP)
+    bench = Bench(Batching.GROUP, Stoppable())
     bench.submit("a", on_durable=broken)
     bench.submit("b")
     bench.finish(bench.begin())
     assert [(entry, error is None) for entry, error in bench.ended] == [("a", False), ("b", True)]
     assert len(bench.failures) == 1
+    assert bench.storage.has_stopped_waiting, "or a thread might wait for room for ever"
 
 
 class BrokenSender(ResponseSender):

@@ -278,6 +278,7 @@ def test_the_room_of_a_response():
     assert (one.update(60, 60), one.has_room(60)) == (True, False)
     assert one.update(70, 60)
     assert one.update(71, 60)
+    assert not one.update(71, 60)
     assert not one.update(70, 60)  # some was sent
     assert one.update(71, 60)
     assert (one.room_bytes(60), other.room_bytes(60)) == (0, 29)
