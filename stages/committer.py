@@ -311,7 +311,6 @@ class Committer:
         self.error = error
         self.storage.stop_waiting()
         with self._turn:  # a thread may be taking from what waits; a write at hand is the longest that this blocks
-            self._is_poisoned = True
             waiting = list(self._waiting)
             self._waiting.clear()
         self._on_failure(error)

@@ -406,7 +406,7 @@ class Connection:
             if patience.cancelled_caught and first is not None and unsent.first_waiting is first and not is_ours:
                 break  # the client takes nothing, so it would wait for ever
         with trio.move_on_after(CLOSE_FLUSH_SECONDS):
-            while (self.unsent_bytes or self.is_blocked or self._closing) and not self.closed:
+            while (self.unsent_bytes or self.is_blocked) and not self.closed:
                 await self.muting.wait()
 
     def fail(self, error: Exception) -> None:

@@ -80,7 +80,7 @@ class FrameReader:
         self._data = b""
         self._large = None
         self.collects_large = False
-        self._position = self._filled = 0
+        self._position, self._filled = 0, 0
 
     @property
     def large_buffer_bytes(self) -> int:

@@ -62,7 +62,8 @@ def _answer(submission: Submission, error: BaseException | None) -> None:
     """End the slot of a submission: what is not durable is never acknowledged."""
     request, result = submission.request, submission.result
     assert request is not None
-    if error is not None or result is None:
+    assert result is not None
+    if error is not None:
         result = Close(f"not durable: {error}")
     try:  # noqa: SIM105 - `suppress` costs more than the rest of this, for every request
         request.connection.complete(request, result)

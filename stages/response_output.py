@@ -7,6 +7,7 @@ the transport allows; a transport that takes no more blocks the output until it 
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from itertools import islice
 
 from stages.frames import frame_of
@@ -133,12 +134,8 @@ class ResponseOutput:
         await self._transport.wait_writable()
         self.is_blocked = False
         if not self._output and self._transport.has_unsent:
-            try:
-                self._transport.send(())
-            except BlockingIOError:
-                self.is_blocked = True
-            else:
-                self.is_blocked = self._transport.has_unsent
+            with suppress(BlockingIOError):
+                self._transport.send(())  # `send` finds whether that was all
 
     def abandon(self) -> list[Request]:
         """Forget everything, because the connection is closed; the requests whose response did not leave."""

@@ -158,8 +158,7 @@ class TlsTransportLayer:
             raise BlockingIOError
         try:
             data = self._decrypt(count)
-            if data and len(data) < count and self._has_received:
-                data += self._decrypt_more(count - len(data))
+            data += self._decrypt_more(count - len(data))
         finally:
             if self._outgoing.pending:
                 self._flush()  # answers of the TLS layer itself, such as key updates
@@ -168,10 +167,10 @@ class TlsTransportLayer:
     def _decrypt_more(self, count: int) -> bytes:
         pieces = []
         with suppress(BlockingIOError):
-            while count and self._has_received:
+            while self._has_received:
                 piece = self._decrypt(count)
                 if not piece:
-                    break  # the end is seen again by the next receive
+                    break  # that is enough, or the end, which is seen again by the next receive
                 pieces.append(piece)
                 count -= len(piece)
         return b"".join(pieces)

@@ -61,7 +61,7 @@ class _Work:
         self.request = request
         self.steps = steps
         self.outcome: tuple[Any, Exception | None] | None = None
-        self.may_abandon = False
+        self.may_abandon: bool  # said with what it waits for
         self._continue = continue_
 
     def go_on(self, value: Any = None, error: Exception | None = None) -> None:

@@ -129,11 +129,9 @@ class UnsentResponses:
         """So much is unsent now; True when more was added than there is room for, where `bytes_max` is the bound."""
         budget = self._budget
         added = size_bytes - self.size_bytes
-        if not added:
-            return False
         self.size_bytes = size_bytes
         budget.bytes_held += added
-        if added < 0 or (size_bytes < bytes_max and budget.bytes_held < budget.bytes_max):
+        if added <= 0 or (size_bytes < bytes_max and budget.bytes_held < budget.bytes_max):
             return False
         self.is_full = self.must_wait = True
         return True

@@ -21,6 +21,27 @@ FREED = "what was deleted is not found again: where to look first is a bound of 
 ENDLESS = "a bucket is never full, whatever number says so"
 
 EQUIVALENT: dict[str, str] = {
+    "stages/commit_threads.py CommitThreads._commit_on_loop: return committer.is_idle -> return None": (
+        "a thread that is called in vain looks once"
+    ),
+    "stages/response_sender.py ResponseSender._wake: self._is_idle = False -> pass": "to call nobody does nothing",
+    "stages/request_channel.py RequestQueue.put_nowait: depth > self.depth_max -> depth >= self.depth_max": (
+        "what is as much is the same"
+    ),
+    "stages/connection.py Connection.complete: len(released) > 1 -> len(released) >= 1": (
+        "a single one that nobody times needs no time: for speed only"
+    ),
+    "stages/socket_server.py SocketServer.run: 0 -> 1": "a delay of a nanosecond is over when it is looked at",
+    "stages/connection.py Connection._release: without self.mute.reasons in self.mute.reasons and (not self.order)": (
+        "what nothing mutes holds no frame: it is not asked for one for speed only"
+    ),
+    "stages/admission.py Admission.change_queue: self._generation = channel.generation -> pass": (
+        "its queue is found again and is the same: for speed only"
+    ),
+    "stages/tls_transport_layer.py _joined: without len(parts) == 1 in len(parts) == 1 or len(parts[0]) >= "
+    "JOIN_BYTES_MAX": "a single part is not copied for speed only",
+    "stages/request_handler.py RequestHandlerPool._turn: connection.unsent.size_bytes >= TURN_RESPONSE_BYTES_MAX -> "
+    "connection.unsent.size_bytes > TURN_RESPONSE_BYTES_MAX": "a bound of effort",
     "stages/listener.py open_listener: sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0) -> pass": (
         "a machine on which net.ipv6.bindv6only is not set does so by itself"
     ),

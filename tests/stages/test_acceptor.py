@@ -246,3 +246,18 @@ def test_a_limit_that_is_lifted_wakes_whoever_waits_for_it():
         assert not clients[2].is_closed_by_server
 
     run(test, connections_max=1)
+
+
+def test_a_listener_that_is_held_to_its_rate_waits_though_there_is_room():
+    async def test(bench):
+        for _ in range(5):
+            bench.listener.connect()
+        accepted = []
+        for _ in range(5):
+            await wait_all_tasks_blocked()
+            accepted.append(bench.acceptor.statistics().accepted)
+            await trio.sleep(1.01)
+        assert accepted == [1, 2, 3, 4, 5]
+        assert bench.acceptor.statistics().blocked_seconds > 2
+
+    run(test, creation_rate_max_by_listener={"L": 1.0}, windows=2)

@@ -5,7 +5,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from stages.mode import CLASSIC, PIPELINED
-from stages.request import Close, NoOp, Parked, Pending, QueueHeldError, Send
+from stages.request import NO_OP, Close, NoOp, Parked, Pending, QueueHeldError, Request, Send
 from stages.testing.memory_server import open_memory_server
 from stages.testing.memory_storage import MemoryStorage
 from tests.stages.connection_bench import ONE_QUEUE, ByHand, connection_of, limits, run
@@ -212,3 +212,10 @@ def test_a_callback_that_would_hold_the_queue_is_a_bug_of_its_request_alone():
         assert await client.receive_all() == []
 
     run(test, application=Holding())
+
+
+def test_what_is_held_back_takes_the_bytes_of_its_response():
+    request = Request(None, 0, b"", 0)
+    for result, size_bytes in ((Send(b"12", b"3"), 3), (NO_OP, 0), (Close("why"), 0)):
+        request.before_answer = lambda request, result: None
+        assert request.ask_before_answer(result).response_bytes == size_bytes

@@ -1,4 +1,7 @@
-"""How connections end: by the client, with buffered requests, by failed sends, by idleness, by errors of our own."""
+"""How connections end: by the client, with buffered requests, by failed sends, by idleness, by errors of our own.
+
+Longer than most files: one test for each behaviour.
+"""
 
 import pytest
 import trio
@@ -10,7 +13,7 @@ from stages.request import NO_OP, Send
 from stages.testing.memory_server import open_memory_server
 from stages.testing.memory_transport import MemoryTransportLayer
 from stages.transport_layer import BrokenTransportError
-from tests.stages.connection_bench import ByHand, connection_of, limits, run
+from tests.stages.connection_bench import ONE_QUEUE, ByHand, connection_of, limits, paused_turns, run
 
 both_modes = pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
 PARTIAL = b"\0\0\0\x09abc"
@@ -286,6 +289,56 @@ def test_an_error_while_one_of_two_connections_is_muted_or_unmuted_closes_only_t
 
     run(test, mode=mode)
     assert caplog.records
+
+
+def test_an_error_of_a_connection_that_is_given_room_closes_only_that(monkeypatch, caplog):
+    """Whoever makes room pays for no error of it."""
+    original = Muting.end
+
+    def failing(muting, reason):
+        if muting._index == 1:
+            raise RuntimeError("end")
+        original(muting, reason)
+
+    monkeypatch.setattr(Muting, "end", failing)
+
+    async def test(memory, application):
+        go_on = paused_turns(memory)
+        clients = [await memory.connect() for _ in range(3)]
+        for client in clients:
+            client.send(b"s")
+            await wait_all_tasks_blocked()
+        go_on.set()
+        await wait_all_tasks_blocked()
+        assert [client.is_closed_by_server for client in clients] == [False, True, False]
+        assert [await clients[index].receive() for index in (0, 2)] == [b"s", b"s"]
+
+    run(test, mode=ONE_QUEUE, requests_max=1)
+    assert len(caplog.records) == 1
+
+
+def test_an_error_at_the_end_of_a_throttle_closes_only_that_connection(monkeypatch, caplog):
+    original = Muting.end_throttle
+
+    def failing(muting, now):
+        if muting._index == 0:
+            raise RuntimeError("end of the throttle")
+        original(muting, now)
+
+    monkeypatch.setattr(Muting, "end_throttle", failing)
+
+    async def test(memory, application):
+        client, other = await memory.connect(), await memory.connect()
+        await wait_all_tasks_blocked()
+        for index in range(2):
+            connection_of(memory, index).throttle(1)
+        await trio.sleep(1.1)
+        assert client.is_closed_by_server
+        assert not other.is_closed_by_server
+        await is_healthy(memory)
+
+    run(test)
+    assert len(caplog.records) == 1
 
 
 def test_the_end_of_a_connection_that_has_ended_does_nothing():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stages.commit_place import COMMITS_LOOKED_AT, LOOP_NS_MAX, PAUSE_NS, THREAD_NS_MAX, CommitPlace
+from stages.commit_place import ALONE_COMMITS_MIN, COMMITS_LOOKED_AT, LOOP_NS_MAX, PAUSE_NS, THREAD_NS_MAX, CommitPlace
 from stages.mode import Batching
 
 BUSY_NS = 3 * LOOP_NS_MAX
@@ -80,3 +80,16 @@ def test_a_commit_that_ran_elsewhere_says_nothing():
 @pytest.mark.parametrize("batching", Batching)
 def test_what_is_not_synced_suits_the_loop_from_the_start(batching):
     assert suits_loop(CommitPlace(batching, is_synced=False))
+
+
+def test_commits_per_request_come_to_the_loop_when_some_were_alone_one_after_the_other():
+    place = CommitPlace(Batching.REQUEST, is_synced=True)
+    for duration_ns in ENTERED:
+        place.commit_ended(duration_ns, was_on_loop=False, alone_requests=0)
+    alone = (1, 0, False)
+    for not_alone in ((1, 1, False), (2, 0, False), (1, 0, True)):
+        seen = []
+        for waiting, following, is_in_flight in [not_alone] * ALONE_COMMITS_MIN + [alone] * ALONE_COMMITS_MIN:
+            assert not place.must_gather(waiting, following, is_in_flight=is_in_flight)
+            seen.append(place.suits_loop)
+        assert seen == [False] * (2 * ALONE_COMMITS_MIN - 1) + [True]

@@ -431,7 +431,7 @@ def commit_of(number):
 class Bench:
     """A committer with threads; notes in which thread each write was."""
 
-    def __init__(self, batching, *, is_synced, delay_seconds=0.0):
+    def __init__(self, batching, *, is_synced, delay_seconds=0.0, pace=None):
         self.storage = Storage()
         self.storage.is_synced = is_synced
         self.writers, self.refuses, self.errors = [], False, []
@@ -443,6 +443,7 @@ class Bench:
             sender=ResponseSender(ResponseBudget()),
             commits_in_flight=3,
             delay_seconds=delay_seconds,
+            pace=pace,
             on_commit=lambda commit: None,
             on_failure=self.errors.append,
         )
@@ -617,6 +618,36 @@ def test_what_is_submitted_while_a_commit_completes_does_not_overtake_the_rest_o
 
     trio.run(main)
     assert ended == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize("batching", Batching)
+def test_nothing_is_committed_on_the_loop_beside_a_commit_of_a_thread(batching):
+    bench = Bench(batching, is_synced=False, pace=AnyPace())
+    begun, may_end, is_over = threading.Event(), threading.Event(), trio.Event()
+
+    def sync():
+        begun.set()
+        assert may_end.wait(SECONDS_MAX)
+
+    async def main():
+        bench.committer.start(bench.threads)
+        bench.refuses, bench.storage.sync_one = True, sync
+        bench.committer.submit(Submission(["a"]))
+        bench.committer.start_commit()
+        try:
+            assert begun.wait(SECONDS_MAX)
+            bench.refuses = False
+            bench.committer.submit(Submission(["b"], on_durable=is_over.set))
+            bench.committer.start_commit()
+            assert True not in bench.writers
+            may_end.set()
+            with trio.fail_after(SECONDS_MAX):
+                await is_over.wait()
+        finally:
+            may_end.set()
+            bench.threads.stop()
+
+    trio.run(main)
 
 
 class SteppedStorage(Storage):

@@ -1,4 +1,7 @@
-"""Group commit and commit per request, in-order completion, one failure for all, and injected delays."""
+"""Group commit and commit per request, in-order completion, one failure for all, and injected delays.
+
+Longer than most files: all of it is asked of one committer, whose commits the test begins and ends by hand.
+"""
 
 import threading
 import time
@@ -7,13 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stages.commit_pace import PaidCommitPace
 from stages.commit_place import COMMITS_LOOKED_AT, GATHERED_TURNS_MAX
-from stages.committer import COMMIT_BYTES_MAX, Committer, Submission
+from stages.committer import COMMIT_BYTES_MAX, Committer, Submission, _requests_of_one_connection
 from stages.mode import Batching
+from stages.request import Request
 from stages.response_sender import ResponseSender
 from stages.testing.memory_storage import MemoryStorage, StorageFaultError
 from stages.testing.scripted_commits import AnyPace
 from stages.unsent_responses import ResponseBudget
+from tests.tables import each_row
 
 
 class ByHand:
@@ -42,7 +48,7 @@ class Bench:
         self.committer = Committer(
             self.storage,
             batching=batching,
-            sender=ResponseSender(ResponseBudget()),
+            sender=options.pop("sender", None) or ResponseSender(ResponseBudget()),
             pace=options.pop("pace", None) or AnyPace(),
             on_commit=lambda commit: self.durable.append(commit.number),
             on_failure=self.failures.append,
@@ -238,13 +244,49 @@ def broken():
     raise RuntimeError("a bug of the application")
 
 
+class Stoppable(MemoryStorage):
+    has_stopped_waiting = False
+
+    def stop_waiting(self):
+        self.has_stopped_waiting = True
+
+
 def test_an_exception_of_a_callback_fails_the_commit_and_escapes_nowhere():
-    bench = Bench(Batching.GROUP)
+    bench = Bench(Batching.GROUP, Stoppable())
     bench.submit("a", on_durable=broken)
     bench.submit("b")
     bench.finish(bench.begin())
     assert [(entry, error is None) for entry, error in bench.ended] == [("a", False), ("b", True)]
     assert len(bench.failures) == 1
+    assert bench.storage.has_stopped_waiting, "or a thread might wait for room for ever"
+
+
+class BrokenSender(ResponseSender):
+    def end_burst(self):
+        raise RuntimeError("a bug of ours")
+
+
+def test_an_exception_of_the_responses_that_are_sent_fails_what_follows_and_escapes_nowhere():
+    bench = Bench(Batching.GROUP, sender=BrokenSender(ResponseBudget()))
+    bench.submit("a")
+    bench.finish(bench.begin())
+    assert bench.durable == [0]
+    assert len(bench.failures) == 1
+
+
+@pytest.mark.parametrize("batching", Batching)
+def test_what_is_being_taken_is_in_flight(batching):
+    """A thread takes it while the loop asks whether anything is left."""
+    seen = []
+
+    def size_of(entry):
+        seen.append((bench.committer.is_in_flight, bench.committer.is_idle))
+        return 1
+
+    bench = Bench(batching, MemoryStorage(size_of=size_of))
+    bench.submit("a")
+    bench.begin()
+    assert seen == [(True, False)]
 
 
 def test_an_exception_of_on_ended_escapes_nowhere():
@@ -362,3 +404,44 @@ def test_commits_are_written_in_the_order_in_which_they_were_taken(batching):
     first.join()
     second.join()
     assert storage.written == ["a1", "b1"]
+
+
+def test_statistics_begin_with_nothing_and_add_up_how_long_commits_took():
+    bench = Bench(Batching.GROUP)
+    assert set(bench.committer.statistics()) == {0}
+    commits = []
+    for name in ("a", "b"):
+        bench.submit(name)
+        commits.append(bench.begin())
+        bench.finish(commits[-1])
+    statistics = bench.committer.statistics()
+    assert statistics.duration_ns == sum(commit.durable_ns - commit.started_ns for commit in commits)
+    assert (statistics.commits, statistics.entries, statistics.size_bytes, statistics.entries_max) == (2, 2, 2, 1)
+
+
+def test_what_waits_is_large_by_what_was_submitted_and_not_taken_where_the_pace_counts_bytes():
+    bench = Bench(Batching.GROUP, pace=PaidCommitPace(0.001, burst=1, large_bytes=100))
+    bench.submit("a" * 99)
+    bench.finish(bench.begin())
+    bench.submit("b" * 99)
+    assert not bench.committer.is_large
+    bench.submit("c")
+    assert bench.committer.is_large
+    other = Bench(Batching.GROUP)
+    other.submit("a" * 1000)
+    assert not other.committer.is_large
+
+
+@each_row(
+    "connections, alone",
+    [("a", 1), ("aaa", 3), ("ab", 0), ("ba", 0), ("aab", 0), ("a-", 0), ("-a", 0), ("-", 0)],
+    ids=["a", "aaa", "ab", "ba", "aab", "a-", "-a", "-"],
+)
+def test_a_commit_is_that_of_one_connection_where_all_its_requests_are(connections, alone):
+    """So many they are; what belongs to no request is nobody's."""
+    of = {name: object() for name in "ab"}
+    submissions = [
+        Submission([], request=None if name == "-" else Request(of[name], number, b"", 0))
+        for number, name in enumerate(connections)
+    ]
+    assert _requests_of_one_connection(submissions) == alone

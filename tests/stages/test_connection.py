@@ -353,40 +353,12 @@ def test_a_connection_that_was_called_and_throttled_before_it_ran_passes_its_tur
     run(test, mode=ONE_QUEUE, **bound)
 
 
-def test_what_was_received_behind_a_request_is_freed_when_the_client_is_gone():
-    """What is in flight may keep the connection for long."""
-
+def test_a_connection_is_overdue_behind_its_bounds_not_at_them():
     async def test(memory, application):
-        client = await memory.connect()
-        client.send(b"1")
-        client.send_bytes((1000).to_bytes(4, "big") + bytes(900))
+        await memory.connect()
         await wait_all_tasks_blocked()
-        reader = connection_of(memory).admission.reader
-        assert reader.buffered_bytes == 904
-        client.half_close()
-        await wait_all_tasks_blocked()
-        assert reader.buffered_bytes == 0
-        application.answer(b"1")
+        connection = connection_of(memory)
+        connection.last_active = 100.0
+        assert [connection.is_overdue(now) for now in (160.0, 160.1)] == [False, True]
 
-    run(test)
-
-
-@pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
-def test_a_connection_that_is_closed_while_it_is_muted_leaves_no_task(mode):
-    async def test(memory, application):
-        before = trio.lowlevel.current_statistics().tasks_living
-        muted, throttled, draining = [await memory.connect() for _ in range(3)]
-        muted.send(*[b"1"] * mode.in_flight_max)
-        draining.send(b"2")
-        draining.half_close()
-        connection_of(memory, 1).throttle(1000)
-        await wait_all_tasks_blocked()
-        reasons = [connection_of(memory, index).statistics().mute_reasons for index in range(3)]
-        assert reasons == [("IN_FLIGHT",), ("THROTTLED",), ("DRAINING",) if mode is PIPELINED else ("IN_FLIGHT",)]
-        for client in (muted, throttled, draining):
-            connection_of(memory).close()
-            await wait_all_tasks_blocked()
-            assert client.is_closed_by_server
-        assert trio.lowlevel.current_statistics().tasks_living == before
-
-    run(test, mode=mode)
+    run(test, idle_seconds_max=60.0)

@@ -111,3 +111,27 @@ def test_a_short_frame_of_what_is_parked_stays_whole(monkeypatch):
         parked.complete(Send(b""))
 
     run(test)
+
+
+@pytest.mark.parametrize(("in_flight", "rest"), [(1, bytes(SMALL_BYTES)), (2, b"")], ids=["larger", "not the only one"])
+def test_a_request_that_is_not_small_and_alone_keeps_its_place_when_the_one_before_it_is_answered(in_flight, rest):
+    async def test(serving):
+        client, other = await serving.served(), await serving.served()
+        client.send(*[b"p"] * in_flight)
+        await SETTLED()
+        holding = await deplete(serving)
+        for one, name in ((client, b"p1"), (other, b"p2" + bytes(SMALL_BYTES))):
+            one.send(name + rest)
+            await SETTLED()
+        before = serving.application.parked[:in_flight]
+        before.pop(0).complete(Send(b""))
+        await SETTLED()
+        holding.complete(Send(b""))
+        for name in (b"p1", b"p2"):
+            await SETTLED()
+            assert bytes(serving.application.parked[-1].frame[:2]) == name
+            for request in (*before, serving.application.parked[-1]):
+                request.complete(Send(b""))
+            before.clear()
+
+    run(test, bytes_max=BYTES_MAX)

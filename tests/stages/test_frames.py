@@ -117,3 +117,12 @@ def test_a_large_single_part_is_not_copied():
     payload = bytes(LARGE)
     wire, _ = frame_of(Send(payload))
     assert wire[1] is payload
+
+
+@pytest.mark.parametrize("size", [10, LARGE])
+def test_a_reader_that_is_abandoned_holds_nothing(size):
+    reader = FrameReader(MAX)
+    assert feed(reader, framed(b"x") + framed(bytes(size))[:-1]) == [b"x"]
+    assert reader.buffered_bytes >= size - 1
+    reader.abandon()
+    assert (reader.buffered_bytes, reader.large_buffer_bytes, reader.collects_large) == (0, 0, False)

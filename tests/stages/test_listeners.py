@@ -53,6 +53,18 @@ def test_counters_tell_what_every_processor_did():
     run(test)
 
 
+def test_a_connection_without_a_socket_counts_as_having_come_by_the_listener_it_names_or_the_first():
+    async def test(serving):
+        for listener in ("M", "none of this name"):
+            transport, _ = memory_connection()
+            await serving.server.connect(transport, peer="within", listener=listener)
+        await SETTLED()
+        named = [[one.id.split("-")[0] for one in serving.connections(name)] for name in "LM"]
+        assert named == [["none of this name"], ["M"]]
+
+    run(test, ("L", {}), ("M", {}))
+
+
 def test_statistics_outlive_the_end_of_serving():
     """Behaviour 31: what was counted is still told once the server has ended, with nothing left open."""
 

@@ -38,7 +38,7 @@ class Observer:
     samples_queues = times_requests = True
 
     def __init__(self):
-        self.ended, self.dropped = [], []
+        self.ended, self.dropped, self.sampled = [], [], []
 
     def request_ended(self, request):
         self.ended.append(request)
@@ -53,7 +53,7 @@ class Observer:
         pass
 
     def queue_sampled(self, queue, at_ns, depth):
-        pass
+        self.sampled.append(depth)
 
 
 def frames(observer):
@@ -75,6 +75,7 @@ def test_requests_are_reported_while_somebody_observes(mode):
     trio.run(main, clock=MockClock(autojump_threshold=0))
     assert frames(observer) == [b"2", b"5"]
     assert frames(other) == [b"3"]
+    assert (observer.sampled, other.sampled) == ([1, 1], [1])
     for request in observer.ended:
         stamps = [getattr(request, name) for name in WITHOUT_COMMIT]
         assert stamps == sorted(stamps)
@@ -158,6 +159,22 @@ def test_responses_that_the_client_does_not_take_are_the_response_queue(mode):
             assert await client.receive() == bytes(100)
             await trio.testing.wait_all_tasks_blocked()
             assert not any(one.unsent_responses for one in server.server.statistics().processors)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+@both_modes
+def test_a_response_that_left_is_reported_though_the_client_does_not_take_the_next_one(mode):
+    observer = Observer()
+
+    async def main():
+        async with open_memory_server(mode, Application()) as server:
+            server.server.observe(observer)
+            client = await server.connect(capacity_bytes=8)
+            client.send(b"four", bytes(100))
+            await trio.testing.wait_all_tasks_blocked()
+            assert frames(observer) == [b"four"]
+            await client.receive_count(2)
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
 

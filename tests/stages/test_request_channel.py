@@ -13,7 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 from stages.mode import CLASSIC, PIPELINED
 from stages.mute import MuteReason
 from stages.request import Request
-from stages.request_channel import RequestChannel, RequestQueue, shard_of
+from stages.request_channel import RequestChannel, RequestQueue, RequestQueueStatistics, shard_of
 
 
 class Waiter:
@@ -54,6 +54,7 @@ def test_queues_share_the_capacity_and_each_has_room_for_one():
 
 def test_a_full_queue_refuses_and_gives_back_in_order():
     queue = RequestQueue(4, 2)
+    assert queue.statistics() == RequestQueueStatistics(4, 0, 2, 0, 0, 0, 0)
     first, second = request(), request()
     queue.put_nowait(first)
     queue.put_nowait(second)

@@ -179,6 +179,10 @@ def test_records_that_are_left_in_the_tls_layer_are_received_without_waiting():
             with trio.fail_after(1):
                 await stream.send_all((struct.pack(">i", len(request)) + request) * 30)
                 assert await receive(stream, 9 * 30) == (struct.pack(">i", 5) + b"60000") * 30
+            (connection,) = (one for processor in memory.server.processors for one in processor.connections)
+            connection.transport._incoming.write(b"\0")
+            with trio.testing.assert_checkpoints():  # or others would wait for all that one client sends
+                await connection.transport.wait_readable()
             client.reset()
 
     trio.run(main, clock=MockClock(autojump_threshold=0))

@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from stages.loop_turns import COMMIT
 from stages.mode import CLASSIC, PIPELINED
 from stages.request import (
     NO_OP,
@@ -110,6 +111,8 @@ def test_a_long_step_is_followed_by_a_pass_of_the_loop_for_each_turn_that_it_too
         client.send(b"u")
         assert await client.receive() == b"done"
         trio.lowlevel.remove_instrument(instrument)
+        longest = next(one for one in memory.server.statistics().turns if one.name != COMMIT)
+        assert longest.longest_seconds == pytest.approx(turns * TURN_SECONDS_MAX)
 
     run(test, mode=ONE_QUEUE, application=Stepping(u=long_steps), jumps=False)
     assert [later - earlier for earlier, later in pairwise(began_in_pass)] == [passes] * 4
@@ -156,6 +159,21 @@ def test_what_follows_parked_work_may_take_several_turns():
         assert application.events.index(b"1 step 2") < application.events.index(b"s2")
 
     run(test, application=application)
+
+
+def test_what_follows_parked_work_may_wait_for_a_commit_which_begins_at_once():
+    def steps():
+        yield Pending([b"x"], NO_OP)
+        return Send(b"durable")
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1")
+        await wait_all_tasks_blocked()
+        application.parked.pop().complete(go_on(steps()))
+        assert await client.receive() == b"durable"
+
+    run(test)
 
 
 @both_modes

@@ -5,10 +5,12 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from stages.loop_turns import LoopTurns
 from stages.mode import CLASSIC, PIPELINED
-from stages.request import NO_OP, Parked, Pending, Waiting
+from stages.request import NO_OP, Parked, Pending, Request, Waiting, go_on
 from stages.testing.memory_server import open_memory_server
 from stages.testing.scripted_commits import ScriptedCommits
+from stages.unfinished import UnfinishedRequests
 from tests.stages.connection_bench import connection_of, limits, run
 from tests.stages.sabotage import replaced
 from tests.stages.stepping import Stepping, three_steps, unfinished_count, until_over, waiting
@@ -158,3 +160,21 @@ def test_a_stopping_server_finishes_what_takes_several_turns():
         assert await client.receive_all() == [b"done u", b"s"]
 
     run(test, application=Stepping(u=three_steps))
+
+
+def test_steps_that_begin_when_the_server_has_ended_are_closed():
+    steps = three_steps(Stepping(), Request(None, 0, b"u", 0))
+    unfinished = UnfinishedRequests(None, None, None, LoopTurns())
+    result = go_on(steps)
+
+    async def main():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(unfinished.run)
+            await wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        unfinished.add(None, result)
+        assert len(unfinished) == 0
+
+    trio.run(main)
+    with pytest.raises(StopIteration):
+        next(steps)

@@ -10,6 +10,7 @@ from stages.request import PARKED, Parked, Send
 from stages.unsent_responses import ResponseBudget, UnsentResponses
 from tests.stages.connection_bench import ONE_QUEUE, ByHand, connection_of, run
 from tests.stages.sabotage import eager_start
+from tests.tables import each_row
 
 BIG = 10_004
 """Bytes of the response to `b...`, with its length."""
@@ -273,8 +274,11 @@ def test_the_room_of_a_response():
     assert one.room_bytes(60) == 100
     assert not one.update(20, 60)
     assert (one.room_bytes(60), other.room_bytes(60)) == (40, 80)
+    assert (one.update(59, 60), one.has_room(60)) == (False, True)
+    assert (one.update(60, 60), one.has_room(60)) == (True, False)
     assert one.update(70, 60)
     assert one.update(71, 60)
+    assert not one.update(71, 60)
     assert not one.update(70, 60)  # some was sent
     assert one.update(71, 60)
     assert (one.room_bytes(60), other.room_bytes(60)) == (0, 29)
@@ -296,3 +300,34 @@ def test_the_bound_of_all_may_change():
     budget.bytes_max = 10
     assert not one.has_room(60)
     assert budget.room_bytes == 0
+
+
+@each_row(
+    "is_full, is_deferred, others, must_wait",
+    [
+        (full, deferred, others, full or deferred or others)
+        for full in (0, 1)
+        for deferred in (0, 1)
+        for others in (0, 1)
+    ],
+    ids=[f"{number:03b}" for number in range(8)],
+)
+def test_after_a_request_of_several_turns_others_wait_for_room_for_those_before_them_and_for_others_like_it(
+    is_full, is_deferred, others, must_wait
+):
+    unsent, ended = UnsentResponses(ResponseBudget(100)), []
+    unsent.begin_work(ended.append)
+    assert unsent.must_wait
+    assert not unsent.has_room(60)
+    if others:
+        unsent.begin_work(print)
+    if is_full:
+        unsent.update(70, 60)
+    if is_deferred:
+        unsent.defer(object())
+    unsent.end_work(ended.append)
+    assert (unsent.must_wait, unsent.is_full) == (bool(must_wait), bool(is_full or is_deferred))
+    if is_deferred:
+        unsent.take()
+    unsent.emptied()
+    assert (unsent.must_wait, unsent.is_full) == (bool(others), False)

@@ -1,0 +1,87 @@
+"""What a connection that ends leaves: no task, no bytes, no garbage, and nothing that it still takes."""
+
+import gc
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from stages.connection import Connection
+from stages.mode import CLASSIC, PIPELINED
+from tests.stages.connection_bench import connection_of, run
+
+
+def test_what_was_received_behind_a_request_is_freed_when_the_client_is_gone():
+    """What is in flight may keep the connection for long."""
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1")
+        client.send_bytes((1000).to_bytes(4, "big") + bytes(900))
+        await wait_all_tasks_blocked()
+        reader = connection_of(memory).admission.reader
+        assert reader.buffered_bytes == 904
+        client.half_close()
+        await wait_all_tasks_blocked()
+        assert reader.buffered_bytes == 0
+        application.answer(b"1")
+
+    run(test)
+
+
+@pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
+def test_a_connection_that_is_closed_while_it_is_muted_leaves_no_task(mode):
+    async def test(memory, application):
+        before = trio.lowlevel.current_statistics().tasks_living
+        muted, throttled, draining = [await memory.connect() for _ in range(3)]
+        muted.send(*[b"1"] * mode.in_flight_max)
+        draining.send(b"2")
+        draining.half_close()
+        connection_of(memory, 1).throttle(1000)
+        await wait_all_tasks_blocked()
+        reasons = [connection_of(memory, index).statistics().mute_reasons for index in range(3)]
+        assert reasons == [("IN_FLIGHT",), ("THROTTLED",), ("DRAINING",) if mode is PIPELINED else ("IN_FLIGHT",)]
+        for client in (muted, throttled, draining):
+            connection_of(memory).close()
+            await wait_all_tasks_blocked()
+            assert client.is_closed_by_server
+        assert trio.lowlevel.current_statistics().tasks_living == before
+
+    run(test, mode=mode)
+
+
+def test_a_connection_that_is_to_stop_reading_takes_nothing_that_came_in_the_same_moment():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1")
+        await wait_all_tasks_blocked()
+        client.send(b"s2")
+        connection_of(memory).stop_reading()
+        await wait_all_tasks_blocked()
+        assert application.handled == [b"1"]
+        application.answer(b"1")
+        assert await client.receive_all() == [b"1"]
+
+    run(test)
+
+
+def connections():
+    return sum(type(one) is Connection for one in gc.get_objects())
+
+
+def test_a_connection_that_ended_is_freed_without_a_search_for_garbage():
+    async def test(memory, application):
+        gc.collect()
+        before = connections()
+        gc.disable()
+        try:
+            client = await memory.connect()
+            client.send(b"s1")
+            assert await client.receive() == b"s1"
+            client.half_close()
+            await wait_all_tasks_blocked()
+            assert connections() == before
+        finally:
+            gc.enable()
+
+    run(test)
