@@ -153,6 +153,11 @@ class Groups:
         """Whether there is a place for records; clients make one by asking for their coordinator."""
         return self.topic.exists
 
+    def is_joining_long(self, group_id: str) -> bool:
+        """Whether a member that joins a group may have much decided, see Group."""
+        group = None if self._coordinator is None else self._coordinator.registry.get(group_id)
+        return group is not None and group.is_joining_long
+
     def time(self, now_ms: int) -> int:
         """The time as the coordinator may see it: a wall clock that was set back stands still for a while."""
         self._now_ms = max(self._now_ms, now_ms)
@@ -186,7 +191,9 @@ class Groups:
         Raises:
             LogError: the producer is fenced.
         """
-        self.carry_out(self.coordinator.forget_before(request), now_ms)
+        forgotten = self.coordinator.forget_before(request)
+        if forgotten.writes:
+            self.carry_out(forgotten, now_ms)
         result = self.coordinator.commit(request, self.time(now_ms))
         self._announce(self.coordinator)
         write = result.write

@@ -2,7 +2,7 @@
 
 Rules of this room: a full collection walks every object, while all clients wait, and a broker may hold millions. But
 requests and connections leave no cycles (tests/hostile/test_garbage.py), so there is next to nothing to find. What
-survives one full collection is therefore not walked again: the next one walks only what came after it.
+survives one collection is therefore not walked again: the next one walks only what came after it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,8 @@ NEW_OBJECTS_OF_A_START_MAX = 700
 few new objects are walked while they are in the processor's cache."""
 NEVER = 2**31 - 1
 NEW_OBJECTS_MAX = 10_000
-"""New objects before the youngest are looked at: with 1,024 requests in flight, 5,000 took 8 % of the rate."""
-YOUNG_COLLECTIONS_MAX = 0
-MIDDLE_COLLECTIONS_MAX = 0
-"""With those above: about 30,000 new objects that stay before a full collection, which walks them in 2 to 5 ms."""
-FULL_GENERATION = 2
+"""New objects before a collection, which walks them in 1 to 3 ms. With 1,024 requests in flight most of them live on:
+to look at each of them three times took twice the time."""
 
 
 def collect_only_new_objects() -> None:
@@ -30,12 +27,13 @@ def collect_only_new_objects() -> None:
 
 
 def shorten_collections() -> None:
-    """Have each full collection of this process walk only what comes from now on, or after the one before."""
+    """Have each collection of this process walk only what comes from now on, or after the one before."""
     gc.freeze()
-    gc.set_threshold(NEW_OBJECTS_MAX, YOUNG_COLLECTIONS_MAX, MIDDLE_COLLECTIONS_MAX)
+    gc.set_threshold(NEW_OBJECTS_MAX, NEVER, NEVER)
     gc.callbacks.append(_keep_survivors)
 
 
 def _keep_survivors(phase: str, info: dict[str, int]) -> None:
-    if phase == "stop" and info["generation"] == FULL_GENERATION:
+    del info
+    if phase == "stop":
         gc.freeze()

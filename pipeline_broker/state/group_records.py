@@ -45,6 +45,8 @@ _OFFSET_VALUE_VERSION_TOPIC_ID = 4
 
 
 _PARTITION = struct.Struct(">i")
+_LENGTH = struct.Struct(">h")
+_TIME = struct.Struct(">q")
 _VALUE_HEAD = struct.Struct(">hqi")
 """Of values since version 3: version, offset, leader epoch."""
 _TOPIC_ID_TAIL = struct.Struct(">qBBB16s")
@@ -126,30 +128,32 @@ def offset_key(key: bytes) -> OffsetKey:
 def offset_record(key: OffsetKey, committed: CommittedOffset) -> StateRecord:
     """The record of a committed offset.
 
-    A commit may be about thousands of them, so the common one is packed here, in a third of the codec's time.
+    A commit may be about thousands of them, so the layouts in use are packed here, in a third of the codec's time.
     """
-    if committed.expire_timestamp_ms < 0 and committed.topic_id != NO_TOPIC_ID:
-        metadata = committed.metadata.encode()
-        return StateRecord(
-            _offset_key(key),
-            b"".join(
-                [
-                    _VALUE_HEAD.pack(_OFFSET_VALUE_VERSION_TOPIC_ID, committed.offset, committed.leader_epoch),
-                    write_uvarint(len(metadata) + 1),
-                    metadata,
-                    _TOPIC_ID_TAIL.pack(committed.commit_timestamp_ms, 1, 0, 16, committed.topic_id),
-                ]
-            ),
+    metadata = committed.metadata.encode()
+    if committed.expire_timestamp_ms >= 0:
+        value = OffsetCommitValue(
+            offset=committed.offset,
+            metadata=committed.metadata,
+            commit_timestamp=committed.commit_timestamp_ms,
+            expire_timestamp=committed.expire_timestamp_ms,
         )
-    value = OffsetCommitValue(
-        offset=committed.offset,
-        leader_epoch=committed.leader_epoch,
-        metadata=committed.metadata,
-        commit_timestamp=committed.commit_timestamp_ms,
-        expire_timestamp=committed.expire_timestamp_ms,
-    )
-    version = _OFFSET_VALUE_VERSION if committed.expire_timestamp_ms < 0 else _OFFSET_VALUE_VERSION_EXPIRING
-    return StateRecord(_offset_key(key), record_value(version, value))
+        return StateRecord(_offset_key(key), record_value(_OFFSET_VALUE_VERSION_EXPIRING, value))
+    if committed.topic_id == NO_TOPIC_ID:
+        parts = (
+            _VALUE_HEAD.pack(_OFFSET_VALUE_VERSION, committed.offset, committed.leader_epoch),
+            _LENGTH.pack(len(metadata)),
+            metadata,
+            _TIME.pack(committed.commit_timestamp_ms),
+        )
+    else:
+        parts = (
+            _VALUE_HEAD.pack(_OFFSET_VALUE_VERSION_TOPIC_ID, committed.offset, committed.leader_epoch),
+            write_uvarint(len(metadata) + 1),
+            metadata,
+            _TOPIC_ID_TAIL.pack(committed.commit_timestamp_ms, 1, 0, 16, committed.topic_id),
+        )
+    return StateRecord(_offset_key(key), b"".join(parts))
 
 
 def offset_tombstone(key: OffsetKey) -> StateRecord:

@@ -1,24 +1,24 @@
 import subprocess
 import sys
 
-WALKED_MAX = 31_000
+WALKED_MAX = 10_500
 PROGRAM = """
 import gc
 from pipeline_broker.node.garbage import shorten_collections
 shorten_collections()
 walked = []
 gc.callbacks.append(
-    lambda phase, about: phase == "start" and about["generation"] == 2 and walked.append(len(gc.get_objects()))
+    lambda phase, about: phase == "start" and walked.append(len(gc.get_objects()))
 )
 kept = [[number, [number]] for number in range(2_000_000)]
 print(len(walked), max(walked))
 """
 
 
-def test_a_full_collection_walks_only_what_came_after_the_one_before():
+def test_a_collection_walks_only_what_came_after_the_one_before():
     told = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True).stdout
     collections, walked = map(int, told.split())
-    assert collections > 3
+    assert collections > 300
     assert walked < WALKED_MAX
 
 

@@ -13,8 +13,11 @@ from pipeline_broker.state.group_records import (
     offset_from_value,
     offset_key,
     offset_record,
+    record_key,
+    record_value,
 )
 from pipeline_broker.state.groups.records import read_group_record
+from pipeline_broker.wire.messages.groups.offset_commit_record import OffsetCommitKey, OffsetCommitValue
 from tests.state.group_driver import Driver
 
 NAMES = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -47,6 +50,19 @@ def test_offsets_round_trip(group_id, topic, partition, offset, metadata, timest
     if expires >= 0:
         committed = CommittedOffset(offset, -1, metadata, timestamp, expires)
     assert offset_from_value(record.value) == committed
+
+
+@pytest.mark.parametrize("metadata", ["", "m" * 126, "m" * 127, "é" * 64, "m" * 20_000])
+@pytest.mark.parametrize(("version", "topic_id"), [(3, bytes(16)), (4, bytes(range(16)))])
+def test_values_are_packed_as_the_codec_writes_them(version, topic_id, metadata) -> None:
+    committed = CommittedOffset(2**40, -1, metadata, 2**41, topic_id=topic_id)
+    value = OffsetCommitValue(
+        offset=2**40, leader_epoch=-1, metadata=metadata, commit_timestamp=2**41, topic_id=topic_id
+    )
+    for group_id, topic, partition in [("g", "t", 0), ("g" * 300, "é", 2**31 - 1)]:
+        record = offset_record(OffsetKey(group_id, topic, partition), committed)
+        assert record.key == record_key(1, OffsetCommitKey(group=group_id, topic=topic, partition=partition))
+        assert record.value == record_value(version, value)
 
 
 def test_records_of_other_kinds_are_read_past() -> None:

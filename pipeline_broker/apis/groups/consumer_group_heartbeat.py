@@ -23,7 +23,8 @@ ID_REQUIRED_FROM = 1
 
 def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> Result | Stepwise[Result]:
     """Ask the coordinator."""
-    if request.subscribed_topic_regex or len(request.subscribed_topic_names or ()) > SUBSCRIBED_AT_ONCE_MAX:
+    is_long = request.subscribed_topic_regex or len(request.subscribed_topic_names or ()) > SUBSCRIBED_AT_ONCE_MAX
+    if is_long or (request.member_epoch == 0 and call.broker.groups.is_joining_long(request.group_id)):
         return in_a_turn_of_its_own(functools.partial(_heartbeat, call, request))
     return _heartbeat(call, request)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+
 from pipeline_broker.apis.authorization import may_of_group
 from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.steps import Stepwise, in_a_turn_of_its_own
 from pipeline_broker.broker.groups import WaitingMember
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.classic.messages import JoinRequest, JoinResult, MemberProtocol
@@ -17,8 +20,14 @@ NULL_PROTOCOL_FROM = 7
 SKIP_ASSIGNMENT_FROM = 9
 
 
-def handle(call: Call, request: JoinGroupRequest) -> Result:
+def handle(call: Call, request: JoinGroupRequest) -> Result | Stepwise[Result]:
     """Ask the coordinator."""
+    if call.broker.groups.is_joining_long(request.group_id):
+        return in_a_turn_of_its_own(functools.partial(_join, call, request))
+    return _join(call, request)
+
+
+def _join(call: Call, request: JoinGroupRequest) -> Result:
     if not may_of_group(call, AclOperation.READ, request.group_id):
         forbidden = error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         forbidden.member_id = ""

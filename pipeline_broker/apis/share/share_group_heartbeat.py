@@ -36,7 +36,8 @@ LEAVING_EPOCH = -1
 
 def handle(call: Call, request: ShareGroupHeartbeatRequest) -> Result | Stepwise[Result]:
     """Decide, once there is a place for what share groups leave behind."""
-    if len(request.subscribed_topic_names or ()) > SUBSCRIBED_AT_ONCE_MAX:
+    is_long = len(request.subscribed_topic_names or ()) > SUBSCRIBED_AT_ONCE_MAX
+    if is_long or (request.member_epoch == 0 and call.broker.groups.is_joining_long(request.group_id)):
         return in_a_turn_of_its_own(functools.partial(_check_and_decide, call, request))
     return _check_and_decide(call, request)
 

@@ -218,3 +218,17 @@ def test_a_large_answer_waits_for_what_was_decided_about_the_transaction_before(
     refused.group_id, refused.producer_epoch = "g", producer.epoch + 1
     waits = [first for first in steps_of(desk, desk.decide(refused, TXN_VERSION)) if isinstance(first, Pending)]
     assert [list(first.entries) for first in waits] == [[]]
+
+
+def test_offsets_of_a_deleted_topic_are_forgotten_in_turns_and_not_those_of_the_next_one_of_its_name(desk):
+    desk.ask(commit(), VERSION)
+    delete(desk)
+    left = sum(stored(desk).values())
+    assert 0 < left < LARGE, "some of them at once"
+    create(desk)
+    desk.ask(commit(offset=8, topics=("large", "t")), VERSION)
+    _, request = in_transaction(desk)
+    desk.ask(request, TXN_VERSION)
+    while desk.broker.groups.next_deadline_ms() <= desk.now_ms:
+        desk.broker.advance(desk.now_ms)
+    assert stored(desk) == stored(desk.restart()) == {8: LARGE // 2 + 4}

@@ -5,8 +5,10 @@ import itertools
 from pipeline_broker.apis.groups.delete_groups import DELETED_IN_A_TURN
 from pipeline_broker.apis.groups.leave_group import ANSWERED_IN_A_TURN
 from pipeline_broker.broker.groups import ANSWERED_AT_ONCE_MAX, PARKED_WITHOUT_FRAME
+from pipeline_broker.state.groups.group import MEMBERS_AT_ONCE_MAX
 from pipeline_broker.state.groups.kind import DUE_AT_ONCE_MAX
 from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest
 from pipeline_broker.wire.messages.groups.describe_groups import DescribeGroupsRequest
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
@@ -14,12 +16,13 @@ from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
 from pipeline_broker.wire.messages.groups.leave_group import LeaveGroupRequest
 from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
-from stages.request import Pending, Send, Unfinished, go_on
+from stages.request import Parked, Pending, Send, Unfinished, go_on
 from tests.apis.groups.group_desk import GroupDesk
 
 VERSION = 3
 MEMBERS = 3 * ANSWERED_AT_ONCE_MAX
 PROTOCOLS = [JoinGroupRequest.JoinGroupRequestProtocol("range", b"subscription")]
+CHANGED = [JoinGroupRequest.JoinGroupRequestProtocol("range", b"another subscription")]
 
 
 def formed(members):
@@ -102,3 +105,35 @@ def test_the_members_of_a_generation_are_answered_in_turns():
         connection.complete(request, callback())
     assert all(isinstance(answer, Send) for _, answer in connection.completed)
     assert len({request.sequence for request, _ in connection.completed}) == MEMBERS
+
+
+def test_the_join_that_begins_a_generation_of_many_members_has_a_turn_of_its_own():
+    """Others joined in the turn that they shared; what is decided about all comes on top of nothing."""
+    members = MEMBERS_AT_ONCE_MAX + 1
+    desk, ids = formed(members)
+    again = [
+        JoinGroupRequest("g", 60_000, 60_000, member_id, protocol_type="consumer", protocols=CHANGED)
+        for member_id in ids
+    ]
+    assert [type(desk.decide(request, VERSION)) for request in again[:-1]] == [Parked] * (members - 1)
+    last = desk.decide(again[-1], VERSION)
+    assert isinstance(last, Unfinished)
+    assert desk.broker.groups.coordinator.describe("g").state == "PreparingRebalance"
+    go_on(last.steps)
+    assert desk.broker.groups.coordinator.describe("g").state == "CompletingRebalance"
+    assert {member.member_id for member in members_of(desk)} == set(ids)
+
+
+def test_who_joins_a_consumer_group_of_many_members_has_a_turn_of_its_own_and_who_stays_has_not():
+    desk = GroupDesk("group.consumer.assignment.interval.ms=0")
+    answers = []
+    for number in range(MEMBERS_AT_ONCE_MAX + 2):
+        joins = ConsumerGroupHeartbeatRequest(
+            "g", f"m{number}", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=["t"], topic_partitions=[]
+        )
+        result = desk.decide(joins, 1)
+        assert isinstance(result, Unfinished) == (number > MEMBERS_AT_ONCE_MAX)
+        answers.append(desk.finish(joins, 1, result))
+    assert {answer.error_code for answer in answers} == {0}
+    stays = ConsumerGroupHeartbeatRequest("g", f"m{number}", answers[-1].member_epoch)
+    assert not isinstance(desk.decide(stays, 1), Unfinished)

@@ -18,7 +18,7 @@ from pipeline_broker.state.epochs import next_epoch
 from pipeline_broker.state.groups.classic.messages import JoinedMember, MemberProtocol
 from pipeline_broker.state.groups.classic.subscription import subscribed_topics
 from pipeline_broker.state.groups.commits import CommitRequest
-from pipeline_broker.state.groups.group import GroupType, OffsetAge
+from pipeline_broker.state.groups.group import MEMBERS_AT_ONCE_MAX, GroupType, OffsetAge
 from pipeline_broker.state.groups.memory import MEMBER_BYTES, HeldBytes, size_of_names, sizes_of
 from pipeline_broker.wire.error import ErrorCode
 
@@ -146,6 +146,11 @@ class ClassicGroup:
     def all_joined(self) -> bool:
         """Whether nobody is missing in the coming generation."""
         return len(self.parked_joins) == len(self.members) and not self.pending_joins
+
+    @property
+    def is_joining_long(self) -> bool:
+        """See Group: the last one that is missing begins the generation."""
+        return len(self.parked_joins) + 1 >= len(self.members) > MEMBERS_AT_ONCE_MAX
 
     @property
     def rebalance_timeout_ms(self) -> int:

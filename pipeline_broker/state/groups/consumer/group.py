@@ -26,7 +26,7 @@ from pipeline_broker.state.groups.consumer.member import (
     Partitions,
 )
 from pipeline_broker.state.groups.consumer.updates import GroupEpoch, ResolvedRegex, Subject, TargetEpoch, Update
-from pipeline_broker.state.groups.group import GroupType, OffsetAge
+from pipeline_broker.state.groups.group import MEMBERS_AT_ONCE_MAX, GroupType, OffsetAge
 from pipeline_broker.state.groups.memory import ENTRY_BYTES, HeldBytes, sizes_of
 from pipeline_broker.wire.error import ErrorCode
 
@@ -233,6 +233,11 @@ class ConsumerGroup:
     @property
     def is_empty(self) -> bool:
         return not self.members
+
+    @property
+    def is_joining_long(self) -> bool:
+        """See Group: partitions are assigned anew to all."""
+        return len(self.members) > MEMBERS_AT_ONCE_MAX
 
     @property
     def is_deletable_unasked(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 import attrs
 
 from pipeline_broker.state.groups.commits import CommitRequest
-from pipeline_broker.state.groups.group import GroupType, OffsetAge
+from pipeline_broker.state.groups.group import MEMBERS_AT_ONCE_MAX, GroupType, OffsetAge
 from pipeline_broker.state.groups.memory import (
     ENTRY_BYTES,
     MEMBER_BYTES,
@@ -138,6 +138,11 @@ class ShareGroup:
     def is_deletable_unasked(self) -> bool:
         """See Group; it has no offsets that could expire."""
         return False
+
+    @property
+    def is_joining_long(self) -> bool:
+        """See Group: partitions are assigned anew to all."""
+        return len(self.members) > MEMBERS_AT_ONCE_MAX
 
     def commit_error(self, request: CommitRequest) -> ErrorCode:
         """Share groups commit no offsets."""
