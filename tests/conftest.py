@@ -31,6 +31,8 @@ STOP_SECONDS_MAX = 30.0
 GIVE_BACK_SECONDS_MAX = 5.0
 """For what ends on a thread of its own, or is called for when its owner is gone."""
 HAS_FAILED = pytest.StashKey[bool]()
+NEW_OBJECTS_MAX = 10_000
+"""Before garbage is searched for among new objects; with Python's 700 it takes a tenth of a property's processor time."""
 LITTLE_TO_READ = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -112,6 +114,7 @@ def pytest_collection_finish():
     """Takes what was collected out of every later search for garbage: half a million objects, a quarter of a second."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(NEW_OBJECTS_MAX)
 
 
 @pytest.hookimpl(wrapper=True)
