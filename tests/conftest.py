@@ -32,13 +32,16 @@ GIVE_BACK_SECONDS_MAX = 5.0
 """For what ends on a thread of its own, or is called for when its owner is gone."""
 HAS_FAILED = pytest.StashKey[bool]()
 NEW_OBJECTS_MAX = 10_000
-"""Before garbage is searched for among new objects; with Python's 700 it takes a tenth of a property's processor time."""
+"""Before garbage is searched for among them; with Python's 700 it takes a tenth of a property's processor time."""
+UNVERIFIED = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+"""Java checks the code of no class that it loads, of which Spark has ten thousand: they are always the same."""
 LITTLE_TO_READ = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.subexpressionElimination.enabled": "false",  # interpreted, it clears a cache at each row
     "spark.sql.files.openCostInBytes": str(64 << 10),  # else there are 32 files to a task, each of some kilobytes
     "spark.sql.shuffle.partitions": "1",
+    "spark.driver.extraJavaOptions": UNVERIFIED,
 }
 """Each task reads all its queries anew from the driver, which takes a quarter of what it does."""
 CAMPAIGN = "campaign"
