@@ -20,7 +20,7 @@ from tests.belongings import belongings, left_behind
 from tests.compiled import IS_COMPILED, only_pure, skip_if_compiled
 from tests.forks import PROGRAM, start_python
 from tests.required import absent, require_tool
-from tests.spreading import spread
+from tests.spreading import import_share, spread
 from tests.waiting import wait_readable
 
 ROOT = Path(__file__).parent.parent
@@ -104,10 +104,11 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection():
+def pytest_collection(session):
     """Searches for no garbage meanwhile, which takes a sixth of a collection: nearly all that it makes stays."""
     gc.disable()
     try:
+        import_share(session.config)
         return (yield)
     finally:
         gc.enable()
