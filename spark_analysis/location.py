@@ -82,12 +82,7 @@ class Location:
 
         def walk(files: Any, path: Any) -> dict[str, int]:
             above = len(files.makeQualified(path).toString()) + 1
-            found = {}
-            every = files.listFiles(path, True)
-            while every.hasNext():
-                each = every.next()
-                found[each.getPath().toString()[above:]] = int(each.getLen())
-            return found
+            return {each.getPath().toString()[above:]: int(each.getLen()) for each in self._below(files, path)}
 
         return dict(self._call(walk))
 
@@ -98,18 +93,17 @@ class Location:
         """
 
         def read(files: Any, path: Any) -> str | None:
-            every = files.listFiles(path, True)
-            while every.hasNext():
-                each = every.next().getPath()
-                if each.getName().endswith(".parquet"):
-                    jvm = _jvm(self.spark)
-                    source = jvm.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(each, files.getConf())
-                    reader = jvm.org.apache.parquet.hadoop.ParquetFileReader.open(source)
-                    try:
-                        return str(reader.getFileMetaData().getSchema().toString())
-                    finally:
-                        reader.close()
-            return None
+            every = (each.getPath() for each in self._below(files, path))
+            first = next((each for each in every if each.getName().endswith(".parquet")), None)
+            if first is None:
+                return None
+            jvm = _jvm(self.spark)
+            source = jvm.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(first, files.getConf())
+            reader = jvm.org.apache.parquet.hadoop.ParquetFileReader.open(source)
+            try:
+                return str(reader.getFileMetaData().getSchema().toString())
+            finally:
+                reader.close()
 
         text = self._call(read)
         if text is None:
@@ -182,6 +176,22 @@ class Location:
     def remove(self) -> None:
         """Remove this file, or this folder with all that is in it, if it is there."""
         self._call(lambda files, path: files.delete(path, True))
+
+    def _below(self, files: Any, path: Any) -> Iterator[Any]:
+        """The files in a folder and in its folders, by one listing where that is a store of objects.
+
+        On this machine Hadoop would start an `ls` for each file of such a listing, to learn who may read it.
+        """
+        if local_path(self.uri) is None:
+            every = files.listFiles(path, True)
+            while every.hasNext():
+                yield every.next()
+            return
+        for each in files.listStatus(path):
+            if each.isDirectory():
+                yield from self._below(files, each.getPath())
+            else:
+                yield each
 
     def _call(self, ask: Callable[[Any, Any], Any]) -> Any:
         error: type[Any] = import_module("py4j.protocol").Py4JJavaError  # comes with PySpark

@@ -20,7 +20,7 @@ from tests.belongings import belongings, left_behind
 from tests.compiled import IS_COMPILED, only_pure, skip_if_compiled
 from tests.forks import PROGRAM, start_python
 from tests.required import absent, require_tool
-from tests.spreading import spread
+from tests.spreading import import_share, spread
 from tests.waiting import wait_readable
 
 ROOT = Path(__file__).parent.parent
@@ -31,12 +31,17 @@ STOP_SECONDS_MAX = 30.0
 GIVE_BACK_SECONDS_MAX = 5.0
 """For what ends on a thread of its own, or is called for when its owner is gone."""
 HAS_FAILED = pytest.StashKey[bool]()
+NEW_OBJECTS_MAX = 10_000
+"""Before garbage is searched for among them; with Python's 700 it takes a tenth of a property's processor time."""
+UNVERIFIED = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+"""Java checks the code of no class that it loads, of which Spark has ten thousand: they are always the same."""
 LITTLE_TO_READ = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.subexpressionElimination.enabled": "false",  # interpreted, it clears a cache at each row
     "spark.sql.files.openCostInBytes": str(64 << 10),  # else there are 32 files to a task, each of some kilobytes
     "spark.sql.shuffle.partitions": "1",
+    "spark.driver.extraJavaOptions": UNVERIFIED,
 }
 """Each task reads all its queries anew from the driver, which takes a quarter of what it does."""
 CAMPAIGN = "campaign"
@@ -99,10 +104,11 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection():
+def pytest_collection(session):
     """Searches for no garbage meanwhile, which takes a sixth of a collection: nearly all that it makes stays."""
     gc.disable()
     try:
+        import_share(session.config)
         return (yield)
     finally:
         gc.enable()
@@ -112,6 +118,7 @@ def pytest_collection_finish():
     """Takes what was collected out of every later search for garbage: half a million objects, a quarter of a second."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(NEW_OBJECTS_MAX)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -3,10 +3,13 @@
 Rules: workers take units of tests in the order of collection (--no-loadscope-reorder), so long units come first and
 none is left for the end; a session of Spark and Apache Kafka are started once, and so is what the tests of a module
 share (its fixtures of module scope): one worker has them all; many tests of milliseconds go as one unit, because each
-unit is handed out by itself.
+unit is handed out by itself. Every worker collects all tests, and begins with a share of the files of its own: where
+nothing is compiled yet, a file is compiled by one of them.
 """
 
 from collections import Counter
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -51,6 +54,17 @@ def spread(items):
             unit = f"{item.path.parent.name}-{item.path.stem}-{places[item.path] // TOGETHER}"
             item.add_marker(pytest.mark.xdist_group(unit))
             places[item.path] += 1
+
+
+def import_share(config):
+    """Import the files of a worker's share, as their collection would, when it collects all tests."""
+    worker = getattr(config, "workerinput", None)
+    if worker is None or config.args != ["tests"]:
+        return
+    files = sorted(TESTS.rglob("test_*.py"))
+    for path in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+        with suppress(Exception, pytest.skip.Exception):  # its collection tells
+            import_module(".".join(path.relative_to(TESTS.parent).with_suffix("").parts))
 
 
 def shared_by_module(item):
