@@ -6,6 +6,7 @@ Rules: a process that was started here is stopped here, by its own id, and must 
 import gc
 import os
 import re
+import secrets
 import signal
 import subprocess
 import time
@@ -25,6 +26,7 @@ from tests.waiting import wait_readable
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = int(os.environ.get("EXAMPLES", "0"))
+os.environ.setdefault("DRAWN_SEED", str(secrets.randbelow(1 << 32)))  # which workers inherit
 READY_LINE = re.compile(r"listening on (?P<host>\S+):(?P<port>\d+) mode=(?P<mode>\S+) data=(?P<data>.*)")
 READY_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 30.0
@@ -59,8 +61,8 @@ settings.load_profile("long" if EXAMPLES else "default")
 
 
 def pytest_report_header():
-    """Says which packages are tested."""
-    return f"pipeline-broker is {'compiled' if IS_COMPILED else 'pure'}"
+    """Says which packages are tested, and how to draw the same requests for them and Apache Kafka once more."""
+    return [f"pipeline-broker is {'compiled' if IS_COMPILED else 'pure'}", f"DRAWN_SEED={os.environ['DRAWN_SEED']}"]
 
 
 def pytest_configure():

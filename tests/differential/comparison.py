@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 
 from pipeline_broker.apis.registry import SERVED
 from tests.differential.data_requests import Ask
@@ -17,16 +17,19 @@ EXAMPLES = int(os.environ.get("EXAMPLES", "3"))
 """Requests per API and version."""
 
 
-def drawn(factor: int = 1) -> settings:
-    """What the brokers hold grows from example to example: an example cannot be repeated, so it is not shrunk."""
-    return settings(
+def drawn(factor: int = 1) -> Callable[[Any], Any]:
+    """Draw a test's requests, others in each run: `DRAWN_SEED` of the run's first lines draws them once more.
+
+    What the brokers hold grows from example to example: one cannot be repeated alone, so it is not shrunk.
+    """
+    how = settings(
         max_examples=EXAMPLES * factor,
-        derandomize="EXAMPLES" not in os.environ,
         database=None,
         deadline=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
+    return lambda test: seed(int(os.environ["DRAWN_SEED"]))(how(test))
 
 
 def compare(
