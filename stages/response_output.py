@@ -133,7 +133,7 @@ class ResponseOutput:
         """Wait until `send` may make progress."""
         await self._transport.wait_writable()
         self.is_blocked = False
-        if not self._output and self._transport.has_unsent:
+        if self._transport.has_unsent:
             with suppress(BlockingIOError):
                 self._transport.send(())  # `send` finds whether that was all
 

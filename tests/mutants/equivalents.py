@@ -31,6 +31,17 @@ EQUIVALENT: dict[str, str] = {
     "stages/connection.py Connection.complete: len(released) > 1 -> len(released) >= 1": (
         "a single one that nobody times needs no time: for speed only"
     ),
+    "stages/committer.py Committer.complete: self._sender.begin_burst() -> pass": (
+        "what is marked meanwhile is sent at the end of the burst in any case"
+    ),
+    "stages/commit_threads.py CommitThreads._run: without self._has_unannounced in is_backlogged and "
+    "self._has_unannounced": "one that finds nothing without waiting waits after that",
+    "stages/connection.py Connection.complete: without request.expected_bytes or request.before_answer is not None in "
+    "(request.expected_bytes or request.before_answer is not None) and self._is_asked(request, result)": (
+        "nothing is counted no longer and nobody is asked: for speed only"
+    ),
+    "stages/commit_threads.py CommitThreads.wake: bool(asleep) and self._committer.is_large -> bool(asleep) or "
+    "self._committer.is_large": "a token too many costs a thread one look",
     "stages/socket_server.py SocketServer.run: 0 -> 1": "a delay of a nanosecond is over when it is looked at",
     "stages/connection.py Connection._release: without self.mute.reasons in self.mute.reasons and (not self.order)": (
         "what nothing mutes holds no frame: it is not asked for one for speed only"

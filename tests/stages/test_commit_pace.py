@@ -26,6 +26,9 @@ def test_nothing_overlaps_before_the_storage_is_known_to_be_slow():
     for count in range(COMMITS_REMEMBERED):
         assert pace_after(*[10 * MS] * count).next_begin_ns(0) is None
     assert pace_after(*[10 * MS] * COMMITS_REMEMBERED).next_begin_ns(0) is not None
+    anything_is_slow = CommitPace(slow_ns=1)
+    anything_is_slow.commit_ended(1)
+    assert anything_is_slow.next_begin_ns(0) is None
 
 
 def test_commits_in_flight_are_spread_over_the_time_that_one_takes():

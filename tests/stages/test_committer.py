@@ -244,6 +244,17 @@ def broken():
     raise RuntimeError("a bug of the application")
 
 
+@pytest.mark.parametrize("kind", ["write_fault", "sync_fault"])
+def test_a_failure_on_the_loop_fails_the_commit_as_one_in_a_thread_does(kind):
+    bench = Bench(Batching.GROUP)
+    setattr(bench.storage, kind, 0)
+    bench.submit("a")
+    commit = bench.committer.commit_nowait()
+    bench.committer.complete(commit)
+    assert [(entry, type(error)) for entry, error in bench.ended] == [("a", StorageFaultError)]
+    assert bench.committer.is_idle
+
+
 class Stoppable(MemoryStorage):
     has_stopped_waiting = False
 

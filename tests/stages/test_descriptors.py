@@ -6,7 +6,10 @@ import subprocess
 import sys
 import textwrap
 
-from stages.acceptor import DESCRIPTORS_KEPT_MAX, _is_kept
+import pytest
+
+from stages.acceptor import DESCRIPTORS_KEPT_MAX, SocketSource, _is_kept
+from stages.listener import open_listener
 
 SERVER = textwrap.dedent(
     """
@@ -68,3 +71,20 @@ def test_a_quarter_of_the_descriptors_and_at_most_so_many_are_left_to_everything
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert found == {40: 30, 512: 384, 640: 512}
+
+
+def test_no_further_connection_is_taken_after_one_that_got_a_descriptor_that_is_kept():
+    listener = open_listener("PLAINTEXT", "127.0.0.1", 0)
+    source, before = SocketSource(listener.sock), resource.getrlimit(resource.RLIMIT_NOFILE)
+    with listener.sock:
+        clients = [socket.create_connection((listener.host, listener.port)) for _ in range(2)]
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (clients[-1].fileno() + 3, before[1]))
+            accepted = [source.accept()]
+            with pytest.raises(OSError, match="Too many open files"):
+                source.accept()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        accepted.append(source.accept())
+        for one in (*clients, *accepted):
+            one.close()

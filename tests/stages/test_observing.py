@@ -5,9 +5,11 @@ import trio
 from trio.testing import MockClock
 
 from stages.mode import MODES, PIPELINED
+from stages.mute import MuteReason
 from stages.request import PARKED, Close, Send
 from stages.testing.memory_server import open_memory_server
 from stages.timeline import STAMPS
+from tests.stages.connection_bench import limits
 
 both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 WITHOUT_COMMIT = [stamp for stamp in STAMPS if stamp not in {"submitted_ns", "durable_ns"}]
@@ -38,7 +40,7 @@ class Observer:
     samples_queues = times_requests = True
 
     def __init__(self):
-        self.ended, self.dropped, self.sampled = [], [], []
+        self.ended, self.dropped, self.sampled, self.mutes = [], [], [], []
 
     def request_ended(self, request):
         self.ended.append(request)
@@ -50,7 +52,7 @@ class Observer:
         pass
 
     def mute_ended(self, connection_index, reason, began_ns, ended_ns):
-        pass
+        self.mutes.append(reason)
 
     def queue_sampled(self, queue, at_ns, depth):
         self.sampled.append(depth)
@@ -177,6 +179,20 @@ def test_a_response_that_left_is_reported_though_the_client_does_not_take_the_ne
             await client.receive_count(2)
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_responses_that_leave_at_once_mute_nobody_however_little_may_be_unsent():
+    observer = Observer()
+
+    async def main():
+        async with open_memory_server(PIPELINED, Application(), limits=limits(unsent_bytes_max=10)) as server:
+            server.server.observe(observer)
+            client = await server.connect()
+            client.send(bytes(20), bytes(20))
+            await client.receive_count(2)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert MuteReason.UNSENT_BYTES not in observer.mutes
 
 
 @both_modes

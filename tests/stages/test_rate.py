@@ -50,6 +50,7 @@ def test_the_throttle_is_what_brings_the_rate_back_to_its_limit_and_one_window_a
     assert rate.throttle_seconds(0.0, WINDOWS, 1.5) == 0.0
     assert rate.throttle_seconds(0.0, WINDOWS, 1.2) == (1.5 - 1.2) / 1.2 * 2
     assert rate.throttle_seconds(0.0, WINDOWS, 0.1) == WINDOWS.seconds
+    assert [each.throttle_seconds(0.0, WINDOWS, 0.0) for each in (rate, Rate())] == [WINDOWS.seconds, 0.0]
 
 
 def test_a_single_window_still_has_a_length():

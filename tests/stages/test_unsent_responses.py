@@ -290,7 +290,7 @@ def test_the_room_of_a_response():
     assert not one.update(0, 60)
     assert other.has_room(60)
     other.abandon()
-    assert (budget.bytes_held, budget.room_bytes) == (0, 100)
+    assert (budget.bytes_held, budget.room_bytes, other.size_bytes) == (0, 100, 0)
 
 
 def test_the_bound_of_all_may_change():
