@@ -18,7 +18,7 @@ from stages.request import TURN_COST
 
 __all__ = ["ANSWERED_IN_A_TURN", "ANSWER_COST", "OffsetsToCommit", "offsets_to_commit"]
 
-OFFSET_COST = 5
+OFFSET_COST = 6
 """What it costs to make one ready, about microseconds."""
 ANSWER_COST = 1
 """And to make its answer."""

@@ -108,7 +108,7 @@ SERVED: dict[int, Served] = {
             elements_max=DECIDED_AT_ONCE_MAX,
             writes=True,
             refused_with=_UNAVAILABLE,
-            needs=GROUPS,
+            needs=CLASSIC_GROUPS,
         ),
         Served(ApiKey.DESCRIBE_TRANSACTIONS, needs=TRANSACTIONS),
         Served(ApiKey.LIST_TRANSACTIONS, needs=TRANSACTIONS),

@@ -11,6 +11,7 @@ import sys
 from pipeline_broker.apis.loading import load
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from pipeline_broker.wire.registry import ApiKey, message_classes
 from tests.apis.desk import Desk
 
@@ -114,6 +115,9 @@ def loaded_by(key):
     version = SERVED[key].versions[-1]
     load(SERVED[key], version)
     message = FIRST_REQUESTS[key](message_classes(key)[0], desk.broker.topics.get("t"))
+    if key is ApiKey.TXN_OFFSET_COMMIT:  # who is not known is refused before a group is asked
+        producer = desk.ask(InitProducerIdRequest("x", 60_000), 2)
+        message.producer_id, message.producer_epoch = producer.producer_id, producer.producer_epoch
     before = set(sys.modules)
     desk.decide(message, version)
     desk.broker.advance(desk.now_ms)

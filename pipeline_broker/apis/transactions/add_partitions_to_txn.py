@@ -139,7 +139,7 @@ def _refusals(call: Call, request: RequestTransaction, *, between_brokers: bool)
                 ErrorCode.OPERATION_NOT_ATTEMPTED if index in there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 for index in topic.partitions
             ]
-    if any(code is not ErrorCode.OPERATION_NOT_ATTEMPTED for code in codes):
+    if codes.count(ErrorCode.OPERATION_NOT_ATTEMPTED) < count:
         return codes
     refusal = call.broker.transactions.refusal if request.transactional_id else None
     return None if refusal is None else [refusal] * count

@@ -124,6 +124,13 @@ def test_the_join_that_begins_a_generation_of_many_members_has_a_turn_of_its_own
     assert {member.member_id for member in members_of(desk)} == set(ids)
 
 
+def test_who_joins_while_a_group_of_many_members_forms_shares_a_turn():
+    """Each of them is the last one that there is, and none begins the generation."""
+    desk = GroupDesk("group.initial.rebalance.delay.ms=3000")
+    join = JoinGroupRequest("g", 60_000, 60_000, protocol_type="consumer", protocols=PROTOCOLS)
+    assert {type(desk.decide(join, VERSION)) for _ in range(MEMBERS_AT_ONCE_MAX + 2)} == {Parked}
+
+
 def test_who_joins_a_consumer_group_of_many_members_has_a_turn_of_its_own_and_who_stays_has_not():
     desk = GroupDesk("group.consumer.assignment.interval.ms=0")
     answers = []

@@ -150,7 +150,7 @@ class ClassicGroup:
     @property
     def is_joining_long(self) -> bool:
         """See Group: the last one that is missing begins the generation."""
-        return len(self.parked_joins) + 1 >= len(self.members) > MEMBERS_AT_ONCE_MAX
+        return not self.is_initial and len(self.parked_joins) + 1 >= len(self.members) > MEMBERS_AT_ONCE_MAX
 
     @property
     def rebalance_timeout_ms(self) -> int:
