@@ -21,6 +21,7 @@ from tests.belongings import belongings, left_behind
 from tests.compiled import IS_COMPILED, only_pure, skip_if_compiled
 from tests.forks import PROGRAM, start_python
 from tests.required import absent, require_tool
+from tests.short_java import SHORT_JAVA
 from tests.spreading import import_share, spread
 from tests.waiting import wait_readable
 
@@ -35,15 +36,13 @@ GIVE_BACK_SECONDS_MAX = 5.0
 HAS_FAILED = pytest.StashKey[bool]()
 NEW_OBJECTS_MAX = 10_000
 """Before garbage is searched for among them; with Python's 700 it takes a tenth of a property's processor time."""
-UNVERIFIED = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-"""Java checks the code of no class that it loads, of which Spark has ten thousand: they are always the same."""
 LITTLE_TO_READ = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.subexpressionElimination.enabled": "false",  # interpreted, it clears a cache at each row
     "spark.sql.files.openCostInBytes": str(64 << 10),  # else there are 32 files to a task, each of some kilobytes
     "spark.sql.shuffle.partitions": "1",
-    "spark.driver.extraJavaOptions": UNVERIFIED,
+    "spark.driver.extraJavaOptions": SHORT_JAVA,
 }
 """Each task reads all its queries anew from the driver, which takes a quarter of what it does."""
 CAMPAIGN = "campaign"

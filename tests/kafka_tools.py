@@ -5,6 +5,7 @@ import subprocess
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
 from pipeline_broker.measure.experiment.kafka_process import fetch_jars
 from tests.required import absent, without
+from tests.short_java import SHORT_JAVA
 
 SECONDS_MAX = 60
 LOGGING = """
@@ -42,7 +43,7 @@ def java_command(directory):
     """Java for a small program, with what is logged on its standard error; the directory is for its settings."""
     logging = directory / "log4j2.properties"  # one of the jars has a configuration that writes to stdout
     logging.write_text(LOGGING)
-    return ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={logging}"]
+    return ["java", "-Xmx256m", *SHORT_JAVA.split(), "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={logging}"]
 
 
 def kafka_tool(directory):

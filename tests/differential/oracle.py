@@ -35,10 +35,9 @@ from pipeline_broker.wire.messages.security.describe_acls import DescribeAclsReq
 from pipeline_broker.wire.messages.security.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from pipeline_broker.wire.registry import ApiKey, message_classes
+from tests.short_java import SHORT_JAVA
 from tests.wire.oracle import kio_class, written
 
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
-"""A broker of two minutes spends more on the optimising compiler than it gets back."""
 START_SECONDS_MAX = 120.0
 ANSWER_SECONDS_MAX = 90.0
 """Kafka asks itself for the state of share groups, again and again where the machine is busy."""
@@ -80,7 +79,7 @@ class OracleSettings(KafkaSettings):
 def running_kafka(directory: Path, settings: dict[str, str]) -> Iterator[KafkaProcess]:
     """Apache Kafka, which answers."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
+        patch.setenv("JDK_JAVA_OPTIONS", SHORT_JAVA)
         kafka = OracleSettings("kafka", directory / "kafka", settings=settings).start()
     try:
         kafka.wait_ready()

@@ -176,8 +176,8 @@ def test_a_failure_to_render_is_answered_and_logged_and_the_next_scrape_served(c
 
 
 def test_an_idle_loop_is_seen_as_idle_and_a_busy_one_as_busy(monkeypatch):
-    """Every interval is looked at here, and is half as long."""
-    interval_seconds = DRAIN_SECONDS / 2
+    """Every interval is looked at here, and is an eighth as long."""
+    interval_seconds = DRAIN_SECONDS / 8
     monkeypatch.setattr("pipeline_broker.node.metrics_endpoint.INTERVALS_FOR_ONE_OBSERVED", 1)
     monkeypatch.setattr("pipeline_broker.node.metrics_endpoint.DRAIN_SECONDS", interval_seconds)
 

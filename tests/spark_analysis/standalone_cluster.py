@@ -12,12 +12,11 @@ import time
 from pathlib import Path
 
 from spark_analysis.java import find_java
-from tests.conftest import UNVERIFIED
+from tests.short_java import SHORT_JAVA
 
 START_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 20.0
-SHORT_LIFE = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {UNVERIFIED}"
-"""A JVM of some seconds spends more on the optimising compiler than it gets back."""
+SHORT_LIFE = f"{SHORT_JAVA} -XX:+UseSerialGC"
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 

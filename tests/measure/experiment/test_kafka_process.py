@@ -9,6 +9,7 @@ from pipeline_broker.measure.experiment.kafka_process import VERSION, KafkaSetti
 from pipeline_broker.measure.load.client import run_load
 from pipeline_broker.measure.load.options import LoadOptions
 from tests.kafka_tools import require_kafka
+from tests.short_java import SHORT_JAVA
 
 LED_SECONDS_MAX = 30.0
 
@@ -51,7 +52,7 @@ def test_what_maven_could_not_get_leaves_nothing_behind(tmp_path, monkeypatch):
 
 def test_it_is_driven_by_the_same_client(tmp_path, monkeypatch):
     require_kafka()
-    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")  # as for the oracle of tests/differential
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", SHORT_JAVA)
     with running([KafkaSettings("kafka", tmp_path / "data")]) as (kafka,):
         deadline = time.monotonic() + LED_SECONDS_MAX
         while errors_of(run_load(LoadOptions(kafka.host, kafka.port, seconds=0.1, warmup_s=0))) != {0}:
