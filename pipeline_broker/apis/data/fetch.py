@@ -262,7 +262,7 @@ class _Fetch:
             return self._call.send(answer)
 
         def then(send: Send) -> Send:
-            self._tell_failed(read for read in cold if read.data.error_code)
+            self._tell_failed([read for read in cold if read.data.error_code])
             return send
 
         response_bytes = sum(read.cold.size_bytes for read in cold if read.cold is not None)
