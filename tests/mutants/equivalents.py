@@ -148,7 +148,6 @@ EQUIVALENT: dict[str, str] = {
     "first_unstable > self.high_watermark": "where they are the same either is the end",
     f"{LOG}/archive/object_store.py ObjectSegmentStore.free_bytes: 1 -> 2": ENDLESS,
     f"{LOG}/archive/object_store.py ObjectSegmentStore.free_bytes: 62 -> 63": ENDLESS,
-    f"{LOG}/archive/segment_reader.py _Sequences.is_continued: 0 -> 1": "either says that nothing ended there",
     f"{LOG}/archive/segment_reader.py _Wanted.stop: 0 -> 1": "no batch fits into a byte",
     f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1": "it is set by the snapshot of the takeover",
     f"{LOG}/archive/index_cache.py IndexCache._from_files: known.size_bytes >= segment.size_bytes -> known.size_bytes "

@@ -5,6 +5,8 @@ the disk is parked with that work. Neither holds a handler. Partitions are read 
 the limits do not apply to its first batch, so that a batch larger than every limit still gets through. Clients that do
 not take earlier answers leave less room, or none. A disk that cannot be read is an error of the partition that is on
 it, and of no other.
+
+Longer than most files: what is read, waited for, read from the disk and answered is the state of one request.
 """
 
 from __future__ import annotations

@@ -5,9 +5,6 @@ from __future__ import annotations
 import pytest
 
 from pipeline_broker.apis.registry import SERVED
-from pipeline_broker.apis.share import share_fetch
-from pipeline_broker.apis.share.share_reading import Reading, read_partition
-from pipeline_broker.log.partition.reading import ColdRead
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import ApiKey
@@ -246,24 +243,6 @@ def test_who_wants_nothing_gets_nothing(desk, nothing):
     parked(desk, 2, **nothing)
 
 
-def test_many_partitions_take_turns():
-    """With a limit of records the first partition is another one each time."""
-    desk = ShareDesk(partitions=3)
-    desk.reset("earliest")
-    desk.heartbeat()
-    desk.fetch(0, [0, 1, 2])
-    for partition in range(3):
-        for _ in range(5):
-            desk.produce(1, partition)
-    first = []
-    for epoch in range(1, 4):
-        answer = desk.fetch(epoch, max_records=1)
-        first += [
-            data.partition_index for topic in answer.responses for data in topic.partitions if data.acquired_records
-        ]
-    assert sorted(first) == [0, 1, 2]
-
-
 def test_sessions_are_checked():
     """No session, the wrong epoch, too many; acknowledging opens none."""
     desk = ShareDesk("group.share.max.share.sessions=1", "group.share.max.size=1")
@@ -378,52 +357,3 @@ def test_old_records_of_state_are_deleted():
     assert log.high_watermark - log.log_start_offset < 10
     again = desk.restart()
     assert again.offsets()[0][0] == 1199
-
-
-def partitions_with_records(answer):
-    return [data.partition_index for topic in answer.responses for data in topic.partitions if data.acquired_records]
-
-
-def two_partitions(monkeypatch, read):
-    """A member with a session of two partitions of two records each, which `read` reads instead."""
-    desk = ShareDesk(partitions=2)
-    desk.reset("earliest")
-    desk.heartbeat()
-    desk.fetch(0, [0, 1])
-    for partition in (0, 1):
-        desk.produce(2, partition)
-    monkeypatch.setattr(share_fetch, "read_partition", read)
-    return desk
-
-
-def test_partitions_behind_the_limit_of_records_are_not_read(monkeypatch):
-    asked = []
-
-    def noting(active, *arguments, **more):
-        asked.append(active.key.partition)
-        return read_partition(active, *arguments, **more)
-
-    desk = two_partitions(monkeypatch, noting)
-    first = partitions_with_records(desk.fetch(1, max_records=2))
-    assert asked == first
-    assert partitions_with_records(desk.fetch(2, max_records=3)) == [1 - first[0]]
-
-
-def test_what_is_in_memory_does_not_wait_for_what_is_on_the_disk(monkeypatch):
-    """Where the disk is needed for the first partition, those behind it come with it."""
-
-    def second_is_cold(active, offset, *arguments, **more):
-        found = read_partition(active, offset, *arguments, **more)
-        if active.key.partition == 0:
-            return found
-        reading = Reading(active, offset)
-        reading.cold = ColdRead(lambda: setattr(reading, "parts", found.parts), 100)
-        return reading
-
-    desk = two_partitions(monkeypatch, second_is_cold)
-    assert partitions_with_records(desk.fetch(1)) == [0], "the first one this time"
-    desk.produce(1, 0)
-    request = desk.fetch_request(2)
-    waits = desk.desk.decide(request, 2)
-    assert isinstance(waits, Parked)
-    assert sorted(partitions_with_records(desk.desk.finish(request, 2, waits))) == [0, 1]

@@ -1,9 +1,11 @@
 """The assignor `uniform`: as many partitions for each member as for any other, and as few moves as that takes.
 
-First everybody keeps what still is there for them. Then what nobody has goes to whoever has least. Then, topic by
-topic, partitions move from the member with most to the subscriber with least while they differ by two or more. A move
-lessens the sum of the squares of what members have, so there is an end; then for every partition its owner has at most
-one more than any other subscriber of its topic. Where all subscribe alike, members differ by one at most.
+First everybody keeps what still is there for them; where all subscribe alike, no more than an equal share, and one
+more while there are more partitions than such shares (Kafka's UniformHomogeneousAssignmentBuilder). Then what nobody
+has goes to whoever has least. Then, topic by topic, partitions move from the member with most to the subscriber with
+least while they differ by two or more. A move lessens the sum of the squares of what members have, so there is an end;
+then for every partition its owner has at most one more than any other subscriber of its topic. Where all subscribe
+alike, members differ by one at most, and nothing moves that need not.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ def assign_uniform(members: list[AssignorMember], partition_counts: Mapping[byte
     """Give members as many partitions as each other, with few moves."""
     ordered = sorted(members, key=lambda member: member.member_id)
     plan = _Plan(ordered, partition_counts)
+    if ordered and all(member.topic_ids == ordered[0].topic_ids for member in ordered):
+        plan.free_excess()
     for topic_id in plan.topic_ids:
         plan.give_out(topic_id)
     moved = True
@@ -61,6 +65,25 @@ class _Plan:
         if isinstance(partitions, frozenset):
             partitions = held[member_id] = set(partitions)
         return partitions
+
+    def free_excess(self) -> None:
+        """Take from each member what is more than its share of all partitions."""
+        partitions = sum(map(len, self._free.values())) + sum(self.loads.values())
+        share, left_over = divmod(partitions, len(self.loads))
+        for member_id, load in self.loads.items():
+            excess = load - share
+            if excess > 0 and left_over:
+                excess -= 1
+                left_over -= 1
+            for topic_id in self.topic_ids:
+                if excess <= 0:
+                    break
+                taken = sorted(self._held[topic_id].get(member_id, ()))[-excess:]
+                if taken:
+                    self._changing(topic_id, member_id).difference_update(taken)
+                    self._free[topic_id].update(taken)
+                    self.loads[member_id] -= len(taken)
+                    excess -= len(taken)
 
     def give_out(self, topic_id: bytes) -> None:
         """Give what nobody has to whoever has least."""
