@@ -181,6 +181,25 @@ def test_a_response_that_left_is_reported_though_the_client_does_not_take_the_ne
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
+@both_modes
+def test_a_request_that_is_answered_when_nobody_observes_any_more_is_answered_all_the_same(mode):
+    observer, application = Observer(), Application()
+
+    async def main():
+        async with open_memory_server(mode, application) as server:
+            server.server.observe(observer)
+            client = await server.connect()
+            client.send(b"parked")
+            await trio.testing.wait_all_tasks_blocked()
+            server.server.observe(None)
+            application.parked.pop().complete(Send(b"answer"))
+            client.send(b"another")
+            assert await client.receive_count(2) == [b"answer", b"another"]
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert observer.ended == []
+
+
 def test_responses_that_leave_at_once_mute_nobody_however_little_may_be_unsent():
     observer = Observer()
 
