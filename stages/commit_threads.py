@@ -180,7 +180,7 @@ class CommitThreads:
             return
         states, called = self._states, self._wakeups.qsize()
         asleep = states.count(_State.WAITING)
-        is_called_early = bool(asleep) and self._committer.is_large
+        is_called_early = self._committer.is_large
         missing = count - called - states.count(_State.LOOKING) - (0 if is_called_early else asleep)
         idle = states.count(_State.IDLE) - called + (asleep if is_called_early else 0)
         for _ in range(missing):

@@ -40,8 +40,10 @@ EQUIVALENT: dict[str, str] = {
     "(request.expected_bytes or request.before_answer is not None) and self._is_asked(request, result)": (
         "nothing is counted no longer and nobody is asked: for speed only"
     ),
-    "stages/commit_threads.py CommitThreads.wake: bool(asleep) and self._committer.is_large -> bool(asleep) or "
-    "self._committer.is_large": "a token too many costs a thread one look",
+    "stages/committer.py Committer._wait_for_delay: remaining_ns > 0 -> remaining_ns >= 0": "no time is no sleep",
+    "stages/committer.py Committer.end_commit: without self.delay_ns in self.delay_ns and commit.error is None": (
+        "no delay is over at once: it is not asked for speed only"
+    ),
     "stages/socket_server.py SocketServer.run: 0 -> 1": "a delay of a nanosecond is over when it is looked at",
     "stages/connection.py Connection._release: without self.mute.reasons in self.mute.reasons and (not self.order)": (
         "what nothing mutes holds no frame: it is not asked for one for speed only"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stages.commit_pace import PaidCommitPace
+from stages.commit_pace import CommitPace, PaidCommitPace
 from stages.commit_place import COMMITS_LOOKED_AT, GATHERED_TURNS_MAX
 from stages.committer import COMMIT_BYTES_MAX, Committer, Submission, _requests_of_one_connection
 from stages.mode import Batching
@@ -253,6 +253,22 @@ def test_a_failure_on_the_loop_fails_the_commit_as_one_in_a_thread_does(kind):
     bench.committer.complete(commit)
     assert [(entry, type(error)) for entry, error in bench.ended] == [("a", StorageFaultError)]
     assert bench.committer.is_idle
+
+
+class LatePace(CommitPace):
+    """A further commit may begin an hour after the last one."""
+
+    def next_begin_ns(self, last_begin_ns):
+        return last_begin_ns + 3600 * 10**9
+
+
+@pytest.mark.parametrize("batching", Batching)
+def test_only_group_commits_are_held_apart(batching):
+    bench = Bench(batching, pace=LatePace(), commits_in_flight=2)
+    bench.submit("a")
+    assert bench.begin() is not None
+    bench.submit("b")
+    assert (bench.begin() is None) == (batching is Batching.GROUP)
 
 
 class Stoppable(MemoryStorage):

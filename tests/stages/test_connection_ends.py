@@ -34,14 +34,18 @@ def test_a_connection_that_is_closed_while_it_is_muted_leaves_no_task(mode):
     async def test(memory, application):
         before = trio.lowlevel.current_statistics().tasks_living
         muted, throttled, draining = [await memory.connect() for _ in range(3)]
+        untaken = await memory.connect(capacity_bytes=5)
+        untaken.send(b"s" + bytes(100))
+        untaken.half_close()
         muted.send(*[b"1"] * mode.in_flight_max)
         draining.send(b"2")
         draining.half_close()
         connection_of(memory, 1).throttle(1000)
         await wait_all_tasks_blocked()
         reasons = [connection_of(memory, index).statistics().mute_reasons for index in range(3)]
+        assert connection_of(memory, 3).is_blocked
         assert reasons == [("IN_FLIGHT",), ("THROTTLED",), ("DRAINING",) if mode is PIPELINED else ("IN_FLIGHT",)]
-        for client in (muted, throttled, draining):
+        for client in (muted, throttled, draining, untaken):
             connection_of(memory).close()
             await wait_all_tasks_blocked()
             assert client.is_closed_by_server

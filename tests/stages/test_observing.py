@@ -181,6 +181,23 @@ def test_a_response_that_left_is_reported_though_the_client_does_not_take_the_ne
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
+@both_modes
+def test_a_response_that_leaves_when_nobody_observes_any_more_leaves_all_the_same(mode):
+    observer = Observer()
+
+    async def main():
+        async with open_memory_server(mode, Application()) as server:
+            server.server.observe(observer)
+            client = await server.connect(capacity_bytes=8)
+            client.send(bytes(100), b"another")
+            await trio.testing.wait_all_tasks_blocked()
+            server.server.observe(None)
+            assert await client.receive_count(2) == [bytes(100), b"another"]
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert observer.ended == []
+
+
 def test_responses_that_leave_at_once_mute_nobody_however_little_may_be_unsent():
     observer = Observer()
 

@@ -240,6 +240,9 @@ def test_a_handler_on_a_shared_queue_that_is_given_up_leaves_its_request_to_anot
             memory.server.handlers.resize_handlers(3)
             await wait_all_tasks_blocked()
             assert memory.server.statistics().handlers.idle == 3
+            memory.server.handlers.resize_handlers(2)  # of idle ones, which need no request for that
+            await wait_all_tasks_blocked()
+            assert memory.server.statistics().handlers.handlers == 2
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
 

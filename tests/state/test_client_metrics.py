@@ -122,6 +122,17 @@ def test_only_the_last_clients_are_remembered(cluster, monkeypatch):
     metrics.subscription(b"\x00" * 16, CLIENT, NOW)
 
 
+def test_who_came_again_is_remembered_longer_than_who_did_not(cluster, monkeypatch):
+    monkeypatch.setattr(client_metrics, "CLIENTS_MAX", 2)
+    metrics = ClientMetrics(cluster)
+    for number in (0, 1):
+        metrics.subscription(bytes([number]) * 16, CLIENT, NOW)
+    assert refusal(metrics.subscription, b"\x00" * 16, CLIENT, NOW) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    metrics.subscription(b"\x02" * 16, CLIENT, NOW)
+    assert refusal(metrics.subscription, b"\x00" * 16, CLIENT, NOW) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    metrics.subscription(b"\x01" * 16, CLIENT, NOW)
+
+
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 400_000)), max_size=30))
 def test_pushes_that_are_taken_are_an_interval_apart_unless_the_client_has_asked_again(steps):
     metrics, now, taken, asked, refused = ClientMetrics(ClusterState()), NOW, [], [], set()

@@ -186,8 +186,11 @@ def test_used_up_epochs_bring_a_new_producer_id(coordinator):
     producer = init(coordinator)
     while producer.epoch < EPOCH_MAX - 1:
         producer = init(coordinator, expected=producer)
+    used_up = coordinator.get("x")
     assert init(coordinator, expected=producer) == Producer(101, 0)
     assert init(coordinator, expected=producer) is not FENCED
+    coordinator.replay(("x", used_up))
+    assert init(coordinator) == Producer(102, 0), "who begins anew has none to name"
 
 
 def test_the_transaction_that_uses_up_the_epochs_ends_with_a_new_producer_id(coordinator):

@@ -395,7 +395,8 @@ def test_an_expression_stays_while_others_subscribe_to_it(driver):
 
 def test_a_static_classic_member_is_who_has_its_instance_id(driver):
     driver.enter("new")
-    joined = driver.join("first", protocols=protocols("t"), group_instance_id="i")
+    joined = driver.join("first", protocols=protocols("t"), group_instance_id="i", member_id_required=True)
+    assert joined.error is ErrorCode.NONE
     member_id, before = joined.member_id, driver.group().epoch
 
     def again(member_id, instance_id="i"):
