@@ -67,7 +67,7 @@ class FrameReader:
         self._position = 0
         self._large: bytearray | None = None
         self._filled = 0
-        self._size = 0
+        self._size: int  # of the large frame, while there is one
         self._invalid: InvalidFrameError | None = None
 
     @property

@@ -44,6 +44,9 @@ EQUIVALENT: dict[str, str] = {
     "stages/committer.py Committer.end_commit: without self.delay_ns in self.delay_ns and commit.error is None": (
         "no delay is over at once: it is not asked for speed only"
     ),
+    "stages/request_handler.py RequestHandlerPool.resize_handlers: count < active -> count <= active": (
+        "as many as there are are none too many"
+    ),
     "stages/socket_server.py SocketServer.run: 0 -> 1": "a delay of a nanosecond is over when it is looked at",
     "stages/connection.py Connection._release: without self.mute.reasons in self.mute.reasons and (not self.order)": (
         "what nothing mutes holds no frame: it is not asked for one for speed only"

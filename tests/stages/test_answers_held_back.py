@@ -104,6 +104,11 @@ def test_the_last_bytes_of_a_close_leave_as_they_are_behind_what_came_before(mod
         while data := await client.receive_bytes():
             received += data
         assert received == b"\x00\x00\x00\x01s" + b"\x00\x00\x00"
+        slow = await memory.connect(capacity_bytes=2)
+        slow.send(b"x")
+        await wait_all_tasks_blocked()
+        assert connection_of(memory).unsent_bytes == 1
+        assert await slow.receive_bytes() == b"\x00\x00"
 
     run(test, mode=mode, application=Asking(lambda request, result: result, x=Close("cut", b"\x00\x00\x00")))
 

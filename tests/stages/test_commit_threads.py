@@ -15,7 +15,7 @@ from stages.commit_pace import CommitPace
 from stages.commit_place import ALONE_COMMITS_MIN, ALONE_REQUESTS_MAX, THREAD_NS_MAX, CommitPlace
 from stages.commit_threads import HAND_OVER_MAX, CommitThreads
 from stages.committer import BACKLOG_MIN, Commit, Committer, Submission
-from stages.loop_turns import LoopTurns
+from stages.loop_turns import COMMIT, NOTED_TURN_SECONDS, LoopTurns
 from stages.mode import Batching
 from stages.request import Request
 from stages.response_sender import ResponseSender
@@ -648,6 +648,26 @@ def test_nothing_is_committed_on_the_loop_beside_a_commit_of_a_thread(batching):
             bench.threads.stop()
 
     trio.run(main)
+
+
+def test_what_follows_a_commit_and_holds_the_loop_for_long_is_noted():
+    bench, seconds = Bench(Batching.GROUP, is_synced=False), 2 * NOTED_TURN_SECONDS
+
+    def hold():
+        began = time.perf_counter()
+        while time.perf_counter() - began < seconds:
+            pass
+
+    async def main():
+        bench.committer.start(bench.threads)
+        bench.committer.submit(Submission(["a"], on_durable=hold))
+        bench.committer.start_commit()
+        bench.threads.stop()
+
+    trio.run(main)
+    (noted,) = bench.threads._turns.statistics()
+    assert noted.name == COMMIT
+    assert noted.longest_seconds >= seconds
 
 
 class SteppedStorage(Storage):
