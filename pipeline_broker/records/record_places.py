@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pipeline_broker.records.errors import InvalidRecord
 from pipeline_broker.records.varint import VARLONG_BYTES_MAX, read_unsigned, write_varint
 
+HALF_OF_LONGS = 1 << 63
 RecordPlace = tuple[int, int, int, int, int, bytes | None, bool]
 """start, where the rest behind the timestamp delta begins, end, timestamp delta, offset delta, key, has no value"""
 
@@ -58,10 +59,14 @@ def record_places(data: bytes, position: int, stop: int) -> Iterator[RecordPlace
 def append_shifted(
     target: bytearray, data: bytes, position: int, stop: int, shift_ms: int, *, all_alike: bool = False
 ) -> None:
-    """Write the records anew with timestamp deltas that are larger by `shift_ms`, or are all just that."""
+    """Write the records anew with timestamp deltas that are larger by `shift_ms`, or are all just that.
+
+    A delta has 64 bits, as a timestamp, and clients subtract and add as Java does: what does not fit goes round.
+    """
     for _, rest, end, timestamp_delta, *_ in record_places(data, position, stop):
         head = bytearray(1)  # record attributes: none are defined
-        write_varint(head, shift_ms if all_alike else shift_ms + timestamp_delta)
+        delta = shift_ms if all_alike else shift_ms + timestamp_delta
+        write_varint(head, (delta + HALF_OF_LONGS) % (2 * HALF_OF_LONGS) - HALF_OF_LONGS)
         write_varint(target, len(head) + end - rest)
         target += head
         target += data[rest:end]

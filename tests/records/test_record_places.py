@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.records.batch import build_batch, read_header
+from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.errors import InvalidRecord
 from pipeline_broker.records.record import iterate_records, record_bytes
-from pipeline_broker.records.record_places import record_places
+from pipeline_broker.records.record_places import append_shifted, record_places
 from tests.drawn import drawn, measured
 from tests.records.strategies import new_records
 
@@ -56,3 +56,19 @@ def test_any_bytes_are_filled_by_records_or_invalid(data):
     drawn("filled", data)
     assert [place[0] for place in places] == [0, *(place[2] for place in places)][:-1]
     assert not places or places[-1][2] == len(data)
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
+def test_a_base_and_a_shifted_delta_add_up_to_the_same_time_in_64_bits(time, old_base, new_base):
+    """As Java subtracts and adds, in which a delta of times that are far apart goes round."""
+
+    def in_64_bits(value):
+        return (value + 2**63) % 2**64 - 2**63
+
+    data, target = bytearray(), bytearray()
+    delta = in_64_bits(time - old_base)
+    data += build_batch([NewRecord(b"v", b"k", 0), NewRecord(b"w", b"l", delta)])[61:]
+    append_shifted(target, bytes(data), 0, len(data), old_base - new_base)
+    *_, (_, _, _, shifted, *_) = record_places(bytes(target), 0, len(target))
+    assert -(2**63) <= shifted < 2**63
+    assert in_64_bits(new_base + shifted) == time
