@@ -113,7 +113,14 @@ def fetch(side: Side, seconds: float) -> float:
 
 def consume(side: Side, seconds: float) -> float:
     """Records per second that a consumer hands to its program, from the first one."""
-    consumer = Consumer({"bootstrap.servers": side.address, "group.id": side.target.topic, "enable.auto.commit": False})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": side.address,
+            "group.id": side.target.topic,
+            "enable.auto.commit": False,
+            "fetch.queue.backoff.ms": 1,
+        }
+    )
     with contextlib.closing(consumer):
         partitions = range(PARTITIONS)
         consumer.assign([TopicPartition(side.target.topic, partition, 0) for partition in partitions])
