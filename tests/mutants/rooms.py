@@ -70,7 +70,7 @@ ROOMS = {
                 f"{APIS}/transactions/transactional_produce.py",
             ),
             ("tests/apis", *METRICS),
-            0.99,
+            0.98,
         ),
         Room("fetch", (f"{APIS}/data/fetch.py",), ("tests/apis", *METRICS), 0.99),
         Room(

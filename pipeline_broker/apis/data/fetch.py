@@ -226,11 +226,7 @@ class _Fetch:
         log, readable, data = read.log, read.readable, read.data
         assert log is not None, "what has no log is an error, with which no fetch waits"
         assert readable is not None, "the same"
-        if self._was_interrupted and (
-            self._is_committed
-            or log.high_watermark != data.high_watermark
-            or log.log_start_offset != data.log_start_offset
-        ):
+        if log.high_watermark != data.high_watermark:  # what ends a transaction is a record, too
             readable = self._readable(log, self._context.partitions[read.key])
         return log, readable
 
@@ -299,13 +295,13 @@ class _Fetch:
         for read in reads:
             data = read.data
             has_records, has_error = bool(data.records) or read.cold is not None, bool(data.error_code)
-            is_unknown = has_error and data.error_code in UNKNOWN
+            is_unknown = data.error_code in UNKNOWN
             found.append(
                 PartitionAnswer(
                     read.key, data.high_watermark, data.log_start_offset, has_records, has_error, False, is_unknown
                 )
             )
-            if is_large and self._call.is_turn_over(ANSWER_COST):
+            if self._call.is_turn_over(ANSWER_COST):
                 yield None
         if is_large:
             yield None

@@ -56,7 +56,7 @@ class Admission:
 
 def headers(
     call: Call,
-    batches: Iterable[tuple[PartitionLog | None, tuple[BatchHeader, Buffer] | RecordError | None, Buffer | None]],
+    batches: Iterable[tuple[PartitionLog | None, tuple[BatchHeader, Buffer] | RecordError | None, Buffer]],
 ) -> Stepwise[dict[PartitionLog, BatchHeader]]:
     """The headers of those batches that are part of a transaction, refused for themselves or not, by their logs.
 
@@ -65,7 +65,7 @@ def headers(
     """
     found = {}
     for log, checked, records in batches:
-        if log is not None and records:
+        if log is not None:
             try:
                 header = checked[0] if isinstance(checked, tuple) else first_header(records)
             except RecordError:
@@ -93,20 +93,19 @@ def join_in_steps(call: Call, request: ProduceRequest, by_log: Mapping[Partition
     Else each turn of batches would write a record of all partitions until then. Who is refused here is so later.
     """
     transactions = call.broker.transactions
-    if joining_of_produce(call.version) is not Joining.ADDED or not by_log:
+    header = next(iter(by_log.values()), None)
+    if header is None or joining_of_produce(call.version) is not Joining.ADDED or transactions.refusal is not None:
         return
     partitions = []
-    for log, header in by_log.items():
+    for log in by_log:
         if not transactions.is_going_on(log, header.producer_id, header.producer_epoch):
             partitions.append(Partition(log.topic, log.partition))
         if call.is_turn_over(LOOK_COST):
             yield None
-    header = next(iter(by_log.values()))
-    if partitions and transactions.refusal is None:
-        producer = Producer(header.producer_id, header.producer_epoch)
-        now_ms = transactions.time(call.now_ms)
-        _, appending = transactions.add(request.transactional_id or "", producer, partitions, VERSION_2, now_ms)
-        yield Pending(appending.entries, NO_OP, appending.apply)
+    producer = Producer(header.producer_id, header.producer_epoch)
+    now_ms = transactions.time(call.now_ms)
+    _, appending = transactions.add(request.transactional_id or "", producer, partitions, VERSION_2, now_ms)
+    yield Pending(appending.entries, NO_OP, appending.apply)
 
 
 def admit(call: Call, request: ProduceRequest, batches: Sequence[tuple[PartitionLog, BatchHeader]]) -> Admission:

@@ -86,6 +86,27 @@ def test_partitions_are_added_in_turns_and_others_see_none_of_them_or_all(desk):
     assert partitions_of(desk.restart()) == LARGE
 
 
+def test_what_is_written_to_partitions_that_are_part_already_writes_nothing_about_the_transaction(desk):
+    producer = Producer(desk)
+    logs = []
+    for _ in range(2):
+        entries = [it for done in steps_of(desk, desk.decide(produced(producer), 12)) for it in done]
+        logs.append([entry.log.topic for entry in entries if entry.log.topic != "large"])
+    assert logs == [["__transaction_state"], []]
+
+
+def test_versions_that_add_no_partition_by_writing_to_it_add_none(desk):
+    answer = desk.ask(produced(Producer(desk)), 9)
+    assert set(codes(answer).values()) == {ErrorCode.INVALID_TXN_STATE}
+    assert partitions_of(desk) == 0
+
+
+def test_a_request_of_many_partitions_of_which_none_is_there_adds_none(desk):
+    answer = desk.ask(Producer(desk).produce(*range(LARGE, LARGE + WRITTEN), topic="large"), 12)
+    assert set(codes(answer).values()) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert partitions_of(desk) == 0
+
+
 def test_none_is_added_where_a_topic_is_deleted_meanwhile(desk):
     producer = Producer(desk)
     request = producer.add(*range(LARGE), topic="large")
