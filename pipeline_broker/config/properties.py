@@ -136,7 +136,9 @@ class Property:
             reason = f"must be no more than {high}"
         else:
             return
-        said = f"between {low} and {high} or equal to {exception}" if exception else reason.removeprefix("must be ")
+        said = f"between {low} and {high}" if exception and high else reason.removeprefix("must be ")
+        if exception:
+            said += f" or equal to {exception}"
         raise self._refusal(text, reason, f"Value must be {said}", shown=str(number))
 
     def _check_choice(self, item: str, text: str) -> None:

@@ -232,8 +232,8 @@ def _inherited_text(definition: Property, settings: BrokerSettings) -> tuple[str
 
 
 def _scaled(value: str, unit: int) -> str:
-    # -1 means "never" in every unit
-    return value if unit == 1 or value == "-1" else str(int(value) * unit)
+    # less than nothing of a coarser unit means "never", which is -1 (KafkaConfig.getLogRetentionTimeMillis)
+    return value if unit == 1 else str(max(-1, int(value) * unit))
 
 
 def check_topic_settings(pairs: Mapping[str, str]) -> dict[str, str]:

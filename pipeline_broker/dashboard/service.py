@@ -58,6 +58,8 @@ FILES = frozenset({"page", "static"})
 
 View: TypeAlias = Callable[[HttpRequest, str], object]
 """What stands at this moment, by the request and the part of its address that varies; None where there is no such."""
+ABSENT = {"groups_of_topic": "topic"}
+"""What there is no such of, where it is not called as the view."""
 
 
 def check_options(options: DashboardOptions) -> Beside | None:
@@ -191,7 +193,9 @@ class Dashboard:
         try:
             if route.name in self._views:
                 await trio.lowlevel.checkpoint()
-                return json_or_absent(self._views[route.name](request, route.argument), route.name)
+                return json_or_absent(
+                    self._views[route.name](request, route.argument), ABSENT.get(route.name, route.name)
+                )
             return await self._handlers[route.name](request, route.argument)
         except ConnectionError as error:  # of a request that the broker did not answer
             return refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, str(error))

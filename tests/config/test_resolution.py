@@ -4,6 +4,7 @@ import pytest
 
 from pipeline_broker.config.properties import ConfigError, broker_properties, topic_properties
 from pipeline_broker.config.resolution import (
+    COARSER,
     BrokerSettings,
     NotAListError,
     NotDynamicError,
@@ -330,3 +331,29 @@ def test_a_coarser_unit_is_a_synonym_only_beside_the_finer_one():
     expected = [("log.retention.ms", 2), ("log.retention.minutes", 4), ("log.retention.hours", 5)]
     for entry in (topic_entry("retention.ms", {}, settings), broker_entry("log.retention.ms", settings)):
         assert [(synonym.name, synonym.source) for synonym in entry.synonyms] == expected
+
+
+INHERITED = sorted(
+    name for name, it in topic_properties().items() if it.broker_property is not None and it.documentation is not None
+)
+"""Those that the broker acts on."""
+
+
+@pytest.mark.parametrize("layer", ["static", "dynamic", "dynamic_default"])
+def test_whatever_a_broker_may_be_told_topics_can_inherit(layer):
+    """Else one setting, once taken, would end all that asks what a topic's are."""
+    texts = ("-2", "-1", "0", "1", "2147483647", "9223372036854775807", "", "true", "0.5", "none", "a,b")
+    refused = []
+    for name in INHERITED:
+        broker_property = topic_properties()[name].broker_property
+        for told in (broker_property, *(coarser for coarser, _ in COARSER.get(broker_property, ()))):
+            for text in texts:
+                try:
+                    broker_properties()[told].parse(text)
+                except ConfigError:
+                    continue
+                try:
+                    topic_value(name, {}, BrokerSettings(**{layer: {told: text}}))
+                except ConfigError as error:
+                    refused.append(f"{told}={text}: {error}")
+    assert refused == []
