@@ -334,7 +334,9 @@ def test_a_coarser_unit_is_a_synonym_only_beside_the_finer_one():
 
 
 INHERITED = sorted(
-    name for name, it in topic_properties().items() if it.broker_property is not None and it.documentation is not None
+    name
+    for name, it in topic_properties().items()
+    if it.broker_property is not None and broker_properties()[it.broker_property].documentation
 )
 """Those that the broker acts on."""
 
