@@ -163,8 +163,12 @@ def test_a_stopping_server_finishes_what_takes_several_turns():
 
 
 def test_steps_that_begin_when_the_server_has_ended_are_closed():
-    steps = three_steps(Stepping(), Request(None, 0, b"u", 0))
-    unfinished = UnfinishedRequests(None, None, None, LoopTurns())
+    class NoCommitter:
+        """Nothing is to be committed."""
+
+    request = Request(None, 0, b"u", 0)
+    steps = three_steps(Stepping(), request)
+    unfinished = UnfinishedRequests(NoCommitter(), None, None, LoopTurns())
     result = go_on(steps)
 
     async def main():
@@ -172,7 +176,7 @@ def test_steps_that_begin_when_the_server_has_ended_are_closed():
             nursery.start_soon(unfinished.run)
             await wait_all_tasks_blocked()
             nursery.cancel_scope.cancel()
-        unfinished.add(None, result)
+        unfinished.add(request, result)
         assert len(unfinished) == 0
 
     trio.run(main)

@@ -6,7 +6,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from stages.mode import CLASSIC, PIPELINED
 from stages.mute import MuteReason
-from stages.request import PARKED, Parked, Send
+from stages.request import PARKED, Parked, Request, Send
 from stages.unsent_responses import ResponseBudget, UnsentResponses
 from tests.stages.connection_bench import ONE_QUEUE, ByHand, connection_of, run
 from tests.stages.sabotage import eager_start
@@ -324,7 +324,7 @@ def test_after_a_request_of_several_turns_others_wait_for_room_for_those_before_
     if is_full:
         unsent.update(70, 60)
     if is_deferred:
-        unsent.defer(object())
+        unsent.defer(Request(None, 0, b"u", 0))
     unsent.end_work(ended.append)
     assert (unsent.must_wait, unsent.is_full) == (bool(must_wait), bool(is_full or is_deferred))
     if is_deferred:
