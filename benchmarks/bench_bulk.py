@@ -39,7 +39,7 @@ from large_exchange import MEGABYTE, Exchange, exchange
 from processor_time import processor_ns
 
 from pipeline_broker.client.control import Target, prepare
-from pipeline_broker.measure.experiment.broker_process import BrokerSettings
+from pipeline_broker.measure.experiment.broker_process import Brokers, BrokerSettings
 from pipeline_broker.measure.experiment.intervals import speedup
 from pipeline_broker.measure.experiment.kafka_process import KafkaSettings
 from pipeline_broker.measure.load.client import run_load
@@ -179,17 +179,6 @@ def measured(side: Side, seconds: float, only: str | None) -> dict[str, Found]:
 
 
 @contextlib.contextmanager
-def running(settings: BrokerSettings | KafkaSettings) -> Iterator[tuple[int, int]]:
-    """A broker: its port and process."""
-    process = settings.start()
-    try:
-        process.wait_ready()
-        yield process.port, process.pid
-    finally:
-        process.stop()
-
-
-@contextlib.contextmanager
 def topic(name: str, port: int, pid: int) -> Iterator[Side]:
     """A topic that is there for a while."""
     yield Side(port, pid, trio.run(prepare, HOST, port, name, PARTITIONS))
@@ -231,16 +220,15 @@ def main() -> None:
     found: dict[str, list[dict[str, Found]]] = {side: [] for side in SIDES}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-")))
-        kafka = {
-            name: stack.enter_context(running(KafkaSettings(name, folder / name, is_synced=name == "kafka-synced")))
-            for name in SIDES[2:]
-        }
+        starts = [KafkaSettings(name, folder / name, is_synced=name == "kafka-synced") for name in SIDES[2:]]
+        kafka = dict(zip(SIDES[2:], stack.enter_context(Brokers()).add(starts), strict=True))
         for number in range(-WARM_UP_ROUNDS, options.rounds):
             order = SIDES[2:] if number < 0 else SIDES if number % 2 else tuple(reversed(SIDES))
             for name in order:
                 with tempfile.TemporaryDirectory(dir=folder) as data, contextlib.ExitStack() as one:
-                    address = kafka.get(name) or one.enter_context(running(BrokerSettings(name, Path(data) / "data")))
-                    side = one.enter_context(topic(f"bulk-{number + WARM_UP_ROUNDS}", *address))
+                    ours = one.enter_context(Brokers())
+                    broker = kafka.get(name) or ours.add([BrokerSettings(name, Path(data) / "data")])[0]
+                    side = one.enter_context(topic(f"bulk-{number + WARM_UP_ROUNDS}", broker.port, broker.pid))
                     results = measured(side, options.seconds, options.only)
                 if number >= 0:
                     found[name].append(results)

@@ -21,7 +21,12 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from pipeline_broker.measure.experiment.broker_process import BrokerProcess, BrokerSettings, python_module
+from pipeline_broker.measure.experiment.broker_process import (
+    Brokers,
+    BrokerSettings,
+    RunningBroker,
+    python_module,
+)
 
 LOADS = (
     ("--connections", "8", "--in-flight", "4", "--rate", "400", "--keys", "1000"),
@@ -84,7 +89,7 @@ def loads(address: str, seconds: float) -> Iterator[None]:
             process.wait()
 
 
-def sample(broker: BrokerProcess, lives: list[int], began: float) -> None:
+def sample(broker: RunningBroker, lives: list[int], began: float) -> None:
     """Print a line."""
     folder = Path(f"/proc/{broker.pid}")
     resident = next(line for line in (folder / "status").read_text().splitlines() if line.startswith("VmRSS"))
@@ -102,9 +107,9 @@ def main() -> None:
     parser.add_argument("--every", type=float, default=300.0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
-        broker = BrokerSettings("pipelined", Path(folder) / "data", properties=tuple(SETTINGS.items())).start()
-        try:
-            broker.wait_ready()
+        settings = BrokerSettings("pipelined", Path(folder) / "data", properties=tuple(SETTINGS.items()))
+        with Brokers() as brokers:
+            (broker,) = brokers.add([settings])
             address, lives, began = f"{broker.host}:{broker.port}", list[int](), time.monotonic()
             sample(broker, lives, began)
             until = began + options.seconds
@@ -116,8 +121,6 @@ def main() -> None:
                     sample(broker, lives, began)
             living.join()
             sample(broker, lives, began)
-        finally:
-            broker.stop()
 
 
 if __name__ == "__main__":

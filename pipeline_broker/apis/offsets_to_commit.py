@@ -16,7 +16,7 @@ from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.wire.error import ErrorCode
 from stages.request import TURN_COST
 
-__all__ = ["ANSWERED_IN_A_TURN", "ANSWER_COST", "OffsetsToCommit", "offsets_to_commit"]
+__all__ = ["ANSWERED_IN_A_TURN", "ANSWER_COST", "OffsetsToCommit", "offsets_to_commit", "partitions_of"]
 
 OFFSET_COST = 6
 """What it costs to make one ready, about microseconds."""
@@ -90,3 +90,8 @@ def offsets_to_commit(
                     yield None
         if call.cost < TURN_COST or topics == find():
             return OffsetsToCommit(refusals, partitions, prepared)
+
+
+def partitions_of(wanted_topics: Sequence[Any]) -> Iterator[Any]:
+    """The partitions of a request, topic by topic."""
+    return (partition for wanted in wanted_topics for partition in wanted.partitions)

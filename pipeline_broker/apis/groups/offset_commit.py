@@ -17,6 +17,7 @@ from pipeline_broker.apis.offsets_to_commit import (
     ANSWERED_IN_A_TURN,
     OffsetsToCommit,
     offsets_to_commit,
+    partitions_of,
 )
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation
@@ -61,7 +62,7 @@ def handle(call: Call, request: OffsetCommitRequest) -> Stepwise[Result]:
         return groups.answer_when_durable(outcome, now_ms, call.send(_response(request, codes)))
     stored = groups.answer_when_durable(outcome, now_ms, NO_OP)
     yield stored if isinstance(stored, Pending) else None
-    answers = yield from in_steps(call, _partitions(request), lambda it: _answer(it, next(codes)), ANSWER_COST)
+    answers = yield from in_steps(call, partitions_of(request.topics), lambda it: _answer(it, next(codes)), ANSWER_COST)
     return (yield from call.send_in_steps(_response_of(request, iter(answers))))
 
 
@@ -105,16 +106,12 @@ def _find(call: Call, wanted: RequestTopic, is_allowed: Callable[[str], bool]) -
     return topic or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _partitions(request: OffsetCommitRequest) -> Iterator[RequestPartition]:
-    return (partition for wanted in request.topics for partition in wanted.partitions)
-
-
 def _answer(partition: RequestPartition, code: ErrorCode) -> ResponsePartition:
     return ResponsePartition(partition.partition_index, code)
 
 
 def _response(request: OffsetCommitRequest, codes: Iterator[ErrorCode]) -> OffsetCommitResponse:
-    return _response_of(request, map(_answer, _partitions(request), codes))
+    return _response_of(request, map(_answer, partitions_of(request.topics), codes))
 
 
 def _response_of(request: OffsetCommitRequest, answers: Iterator[ResponsePartition]) -> OffsetCommitResponse:

@@ -17,6 +17,7 @@ from pipeline_broker.apis.offsets_to_commit import (
     ANSWERED_IN_A_TURN,
     OffsetsToCommit,
     offsets_to_commit,
+    partitions_of,
 )
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.apis.transactions.transaction_errors import Joining, joining_of_txn_offset_commit, writer_error
@@ -65,7 +66,7 @@ def handle(call: Call, request: TxnOffsetCommitRequest) -> Stepwise[Result]:
         return _answered(call, request, stored, call.send(_response(request, codes)))
     waiting = _answered(call, request, stored, NO_OP)
     yield waiting if isinstance(waiting, Pending) else None
-    answers = yield from in_steps(call, _partitions(request), lambda it: _answer(it, next(codes)), ANSWER_COST)
+    answers = yield from in_steps(call, partitions_of(request.topics), lambda it: _answer(it, next(codes)), ANSWER_COST)
     return (yield from call.send_in_steps(_response_of(request, iter(answers))))
 
 
@@ -164,16 +165,12 @@ def _join(call: Call, request: TxnOffsetCommitRequest, log: PartitionLog) -> App
     return appending if code is ErrorCode.NONE else writer_error(code, joining)
 
 
-def _partitions(request: TxnOffsetCommitRequest) -> Iterator[RequestPartition]:
-    return (partition for wanted in request.topics for partition in wanted.partitions)
-
-
 def _answer(partition: RequestPartition, code: ErrorCode) -> ResponsePartition:
     return ResponsePartition(partition.partition_index, code)
 
 
 def _response(request: TxnOffsetCommitRequest, codes: Iterator[ErrorCode]) -> TxnOffsetCommitResponse:
-    return _response_of(request, map(_answer, _partitions(request), codes))
+    return _response_of(request, map(_answer, partitions_of(request.topics), codes))
 
 
 def _response_of(request: TxnOffsetCommitRequest, answers: Iterator[ResponsePartition]) -> TxnOffsetCommitResponse:
