@@ -1,10 +1,13 @@
 """A server that runs out of file descriptors serves those it has, and the others when there are some again."""
 
+import contextlib
+import os
 import resource
 import socket
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -73,18 +76,32 @@ def test_a_quarter_of_the_descriptors_and_at_most_so_many_are_left_to_everything
     assert found == {40: 30, 512: 384, 640: 512}
 
 
+@contextlib.contextmanager
+def descriptors_left(count):
+    """A limit that leaves so many descriptors, the highest ones: those below are taken first, holes among them too."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
+    taken = [os.dup(0)]
+    while taken[-1] <= highest:
+        taken.append(os.dup(0))
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (taken[-1] + 1 + count, before[1]))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for descriptor in taken:
+            os.close(descriptor)
+
+
 def test_no_further_connection_is_taken_after_one_that_got_a_descriptor_that_is_kept():
     listener = open_listener("PLAINTEXT", "127.0.0.1", 0)
-    source, before = SocketSource(listener.sock), resource.getrlimit(resource.RLIMIT_NOFILE)
+    source = SocketSource(listener.sock)
     with listener.sock:
         clients = [socket.create_connection((listener.host, listener.port)) for _ in range(2)]
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (clients[-1].fileno() + 3, before[1]))
+        with descriptors_left(2):
             accepted = [source.accept()]
             with pytest.raises(OSError, match="Too many open files"):
                 source.accept()
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, before)
         accepted.append(source.accept())
         for one in (*clients, *accepted):
             one.close()
