@@ -45,11 +45,13 @@ class Cell:
     connections: int
     in_flight: int
     wanted: str
+    batch_records: int = 1
 
 
 CELLS = (
     Cell(16, 16, "rate at least 1.5, processor time at most 10 us"),
     Cell(1, 64, "99th percentile at most 1.0"),
+    Cell(16, 16, "", batch_records=100),
 )
 FIGURES = {"requests/s": ",.0f", "us of CPU a request": ".2f", "p99 ms": ".2f", "resident MB": ".1f"}
 
@@ -111,6 +113,7 @@ def load(broker: Broker, cell: Cell, seconds: float, rate_per_s: float | None = 
         seconds=seconds,
         warmup_s=0.0,
         rate_per_s=rate_per_s,
+        batch_records=cell.batch_records,
     )
     return figures(run_load(options).rows)
 
@@ -148,7 +151,9 @@ def one_round(cell: Cell, packages: Mapping[str, Path], turns: int, seconds: flo
 def measure(cell: Cell, packages: Mapping[str, Path], rounds: int, turns: int, seconds: float) -> None:
     """All rounds of a cell, and a line for each figure."""
     found = [one_round(cell, packages, turns, seconds) for _ in range(rounds)]
-    print(f"{cell.connections} x {cell.in_flight}, {rounds} rounds; wanted: {cell.wanted}")
+    records = f" with {cell.batch_records} records each" if cell.batch_records > 1 else ""
+    wanted = f"; wanted: {cell.wanted}" if cell.wanted else ""
+    print(f"{cell.connections} x {cell.in_flight}{records}, {rounds} rounds{wanted}")
     for (name, form), pairs in zip(FIGURES.items(), zip(*found, strict=True), strict=True):
         ratio = speedup(pairs)
         assert ratio is not None

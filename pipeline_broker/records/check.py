@@ -28,7 +28,7 @@ from pipeline_broker.records.batch import (
     with_times,
 )
 from pipeline_broker.records.checksum import crc32c
-from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, Compression, decompress, decompressed
+from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, Compression, decompress
 from pipeline_broker.records.errors import (
     BatchTooLarge,
     CorruptFirstHeader,
@@ -177,14 +177,14 @@ class BatchCheck:
         self._header, self._view = found.header, found.batch
         self._now_ms = now_ms
         self._rules = rules
-        self._data: bytes | bytearray = b""
+        self._data = b""
         self._highest = 0
 
     def open(self) -> None:
         """Decompress the records."""
         compression = self._header.compression
         data = bytes(self._view[HEADER_SIZE:])
-        self._data = decompressed(compression, data, self._rules.decompressed_size_max) if compression else data
+        self._data = decompress(compression, data, self._rules.decompressed_size_max) if compression else data
 
     def steps(self) -> Generator[None]:
         """Look at the records, and yield where others may have a turn."""

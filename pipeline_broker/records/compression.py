@@ -48,7 +48,6 @@ _GROWTH: Final = 16
 """A smaller one would try a buffer of half the bound; glibc keeps the memory of such a one instead of giving it back,
 until the next one needs more."""
 _OUTPUT_SIZE_START: Final = 16 * 1024
-_COPIED_SIZE_MAX: Final = 1 << 20
 _OUTPUT_FULL: Final = "failed to write whole buffer"  # cramjam's message when output is larger than the buffer it got
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_WINDOW_LOG_MAX: Final = 27  # as libzstd's own default: 128 MiB
@@ -88,11 +87,6 @@ def _lz4_level(level: int | None) -> int:
 
 def decompress(codec: int, data: Buffer, size_max: int = DECOMPRESSED_SIZE_MAX) -> bytes:
     """The original data, or a RecordError when it is damaged or larger than `size_max`."""
-    return bytes(decompressed(codec, data, size_max))
-
-
-def decompressed(codec: int, data: Buffer, size_max: int) -> bytes | bytearray:
-    """The same, where large data need not be bytes: to copy them would take their memory twice."""
     if codec == Compression.NONE:
         return bytes(data)
     if codec == Compression.GZIP:
@@ -109,7 +103,7 @@ def decompressed(codec: int, data: Buffer, size_max: int) -> bytes | bytearray:
     raise UnknownCompression(f"unknown compression id {codec}")
 
 
-def _decompress_bounded(into: Callable[[Buffer, bytearray], int], data: Buffer, size_max: int) -> bytes | bytearray:
+def _decompress_bounded(into: Callable[[Buffer, bytearray], int], data: Buffer, size_max: int) -> bytes:
     """Decompress into a buffer that grows only after the smaller one was filled."""
     size = min(size_max, max(_OUTPUT_SIZE_START, len(data) * _GROWTH))
     while True:
@@ -124,10 +118,7 @@ def _decompress_bounded(into: Callable[[Buffer, bytearray], int], data: Buffer, 
                 raise BatchTooLarge(f"records are larger than {size_max} bytes when decompressed") from None
             size = min(size_max, size * _GROWTH)
             continue
-        if size <= _COPIED_SIZE_MAX:
-            return bytes(memoryview(output)[:written])
-        del output[written:]
-        return output
+        return bytes(memoryview(output)[:written])
 
 
 def _check_zstd_window(data: Buffer) -> None:
