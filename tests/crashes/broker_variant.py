@@ -19,11 +19,12 @@ from pipeline_broker import cli
 from pipeline_broker.apis import dispatch
 from pipeline_broker.apis.call import Call
 from pipeline_broker.broker import broker
+from pipeline_broker.files import large_writes
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log import object_journal
 from pipeline_broker.log.archive import archive
 from pipeline_broker.log.archive.local_store import LocalStore
-from pipeline_broker.log.journal import commit_writer, journal
+from pipeline_broker.log.journal import journal
 from pipeline_broker.log.journal.recovery import Recovery
 from pipeline_broker.log.partition import partition_log, producer_state
 from pipeline_broker.log.partition.ended_transactions import EndedTransactions
@@ -291,7 +292,7 @@ class CallInOneTurn(Call):
         return False
 
 
-LARGE_COMMITS = {(commit_writer, "LARGE_COMMIT_BYTES_MIN"): LARGE_COMMIT_BYTES}
+LARGE_COMMITS = {(large_writes, "LARGE_WRITE_BYTES_MIN"): LARGE_COMMIT_BYTES}
 COUNTING = {
     (data_directory, "Journal"): CountedJournal,
     (server, "SystemFileSystem"): KillingFileSystem,

@@ -3,7 +3,8 @@
 Rules of this file: a folder is a directory, a file a file. A file that was written to stays open until it is synced, so
 that no error of a write-back is told to a descriptor that nobody asks; how many may be open so is bounded. Names are
 synced with their directory, once for all that came or went in it. Files open for reading are kept, the ones used last;
-none of them outlives the name under which it was opened.
+none of them outlives the name under which it was opened. What is written in large pieces goes past the page cache: who
+reads what was archived a moment ago reads it from the disk.
 """
 
 import contextlib
@@ -12,7 +13,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from pipeline_broker.files.file_system import File, FileSystem, write_all
+from pipeline_broker.files.file_system import File, FileSystem
+from pipeline_broker.files.large_writes import LargeWriter
 from pipeline_broker.log.archive.store import split_name
 from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import ShortFile
@@ -86,6 +88,7 @@ class LocalStore:
         self._file_system = files
         self._directory = directory
         self._open = _OpenFiles(lambda name: files.open(self._path(name)), files_open_max)
+        self._writer = LargeWriter()
         self._unsynced: OrderedDict[str, File] = OrderedDict()
         # What this process knows to be durable: an earlier one may have been killed before it synced a name.
         self._durable_folders: set[str] = set()
@@ -111,8 +114,9 @@ class LocalStore:
         end = file.size_bytes()
         if position > end:
             raise ShortFile(f"{name} ends at byte {end}: it cannot be continued at {position}")
-        write_all(file, parts, position)
-        position += sum(map(len, parts))
+        size_bytes = sum(map(len, parts))
+        self._writer.write(file, parts, size_bytes, position)
+        position += size_bytes
         if position < end:
             file.truncate(position)
 

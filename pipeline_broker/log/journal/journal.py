@@ -20,10 +20,10 @@ import attrs
 
 from pipeline_broker.files.errors import is_passing
 from pipeline_broker.files.file_system import FileSystem, SystemFileSystem, write_all
+from pipeline_broker.files.large_writes import LARGE_WRITE_BYTES_MIN, LargeWriter
 from pipeline_broker.log.entry import Buffer, JournalEntry
 from pipeline_broker.log.errors import JournalFailed
 from pipeline_broker.log.journal.clean_shutdown import CleanShutdown, ManifestEnd, remove_mark, write_mark
-from pipeline_broker.log.journal.commit_writer import LARGE_COMMIT_BYTES_MIN, CommitWriter
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE, StoredEntry, encode_frame
 from pipeline_broker.log.journal.journal_files import JournalFiles
 from pipeline_broker.log.journal.recovery import JournalEnd, Recovery, sealed_entries
@@ -100,7 +100,7 @@ class Journal:
         #: How many complete segments may wait for `recycle` before a writer waits; None for any number, and for never.
         self._sealed_max: int | None = None
         self._write_lock = threading.Lock()
-        self._writer = CommitWriter(is_direct=flush == "always")
+        self._writer = LargeWriter()
         self.room = WriterRoom(self._write_lock)
         self._prepare_lock = threading.Lock()
         self._readable = JournalFiles(files, directory)
@@ -253,7 +253,10 @@ class Journal:
         parts, size, segment = self._place(entries)
         first_lsn = self._next_lsn
         file = segment.take_file()
-        self._writer.write(file, parts, size, self._position, grows=not segment.zero_filled)
+        if segment.zero_filled or self.flush == "os":  # its pages are there; nobody waits for the disk
+            write_all(file, parts, self._position)
+        else:
+            self._writer.write(file, parts, size, self._position)
         self._position += size
         self._commit_bytes += (size - self._commit_bytes) / 16
         self._next_lsn = first_lsn + len(entries)
@@ -285,7 +288,7 @@ class Journal:
         return asks
 
     def _is_worth_filling(self) -> bool:
-        return self._commit_bytes < LARGE_COMMIT_BYTES_MIN  # above, that costs more than a sync saves by it
+        return self._commit_bytes < LARGE_WRITE_BYTES_MIN  # above, that costs more than a sync saves by it
 
     def _wants_spare(self) -> bool:
         entries = self._next_lsn - self._segment_lsn

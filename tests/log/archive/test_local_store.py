@@ -2,6 +2,9 @@
 
 import pytest
 
+from pipeline_broker.files.file_system import BLOCK_BYTES, SystemFileSystem
+from pipeline_broker.files.large_writes import LARGE_WRITE_BYTES_MIN
+from pipeline_broker.log.archive.local_store import LocalStore
 from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.archive.test_store import memory_store
 
@@ -49,3 +52,34 @@ def test_what_was_deleted_does_not_come_back_with_a_power_cut():
     store.delete(["t-0/a.log"])
     files.power_cut(lambda n: 0)
     assert memory_store(files).names("t-0") == []
+
+
+@pytest.mark.parametrize("is_real", [False, True])
+def test_large_pieces_come_back_as_they_were_written_whatever_came_before_and_after(is_real, tmp_path):
+    """They go past the page cache, small ones through it; a piece that is written again cuts off what followed it."""
+    store = LocalStore(SystemFileSystem(), tmp_path / "archive") if is_real else memory_store(MemoryFileSystem())
+    pieces = [b"1" * 100, b"2" * (LARGE_WRITE_BYTES_MIN + 77), b"3" * (BLOCK_BYTES + 1), b"4" * (3 << 20)]
+    written = b""
+    for piece in pieces:
+        store.write("t-0/a.log", [piece[:50], piece[50:]], len(written))
+        written += piece
+        assert bytes(store.read("t-0/a.log", len(written) + 1, 0)) == written
+    again = b"5" * (LARGE_WRITE_BYTES_MIN + BLOCK_BYTES)
+    store.write("t-0/a.log", [again], 100)
+    store.sync(["t-0/a.log"])
+    assert bytes(store.read("t-0/a.log", len(written), 0)) == b"1" * 100 + again
+    store.close()
+
+
+def test_large_pieces_leave_no_pages_behind_and_are_durable_when_they_are_synced():
+    files = MemoryFileSystem()
+    store = memory_store(files)
+    seen = []
+    files.before = lambda operation, _path: seen.append(operation)
+    store.write("t-0/a.log", [b"small"], 0)
+    assert "write blocks" not in seen
+    store.write("t-0/a.log", [bytes(LARGE_WRITE_BYTES_MIN)], 5)
+    assert "write blocks" in seen
+    store.sync(["t-0/a.log"])
+    files.power_cut(lambda n: 0)
+    assert bytes(memory_store(files).read("t-0/a.log", 1 << 20, 0)) == b"small" + bytes(LARGE_WRITE_BYTES_MIN)

@@ -19,9 +19,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from pipeline_broker.files import large_writes
 from pipeline_broker.files.file_system import BLOCK_BYTES
 from pipeline_broker.log.errors import JournalCorrupt
-from pipeline_broker.log.journal import commit_writer
 from pipeline_broker.log.journal import segment as segment_room
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
@@ -170,7 +170,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_else_appears():
 @pytest.mark.parametrize("is_direct_possible", [True, False])
 def test_nothing_that_goes_past_the_page_cache_is_lost(monkeypatch, is_direct_possible):
     """Frames of a few kilobytes count as large here."""
-    monkeypatch.setattr(commit_writer, "LARGE_COMMIT_BYTES_MIN", 2 * BLOCK_BYTES)
+    monkeypatch.setattr(large_writes, "LARGE_WRITE_BYTES_MIN", 2 * BLOCK_BYTES)
 
     class Machine(CrashMachine):
         def make_files(self):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline_broker.files.file_system import SystemFileSystem
-from pipeline_broker.log.journal.commit_writer import LARGE_COMMIT_BYTES_MIN
+from pipeline_broker.files.large_writes import LARGE_WRITE_BYTES_MIN
 from pipeline_broker.log.journal.journal import NO_PORTS, Journal, JournalPorts
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
@@ -15,8 +15,8 @@ from tests.files.memory_file_system import MemoryFileSystem
 DIRECTORY = Path("/data")
 
 
-def start(files, directory, segment_bytes, ports=NO_PORTS):
-    journal = Journal.open(directory, files=files, segment_bytes=segment_bytes, ports=ports)
+def start(files, directory, segment_bytes, ports=NO_PORTS, flush="always"):
+    journal = Journal.open(directory, files=files, segment_bytes=segment_bytes, ports=ports, flush=flush)
     (log,) = LogManager(journal).create("topic", bytes(range(16)), 1)
     assert list(journal.recover()) == []
     return journal, log
@@ -33,7 +33,7 @@ def test_large_commits_go_past_the_page_cache_unless_they_use_space_again():
     journal, log = start(files, DIRECTORY, 1 << 20)
     seen = []
     files.before = lambda operation, _path: seen.append(operation)
-    value = bytes(LARGE_COMMIT_BYTES_MIN)
+    value = bytes(LARGE_WRITE_BYTES_MIN)
     for _ in range(6):
         commit(journal, log, value)
     assert seen.count("write blocks") == 6
@@ -47,13 +47,23 @@ def test_large_commits_go_past_the_page_cache_unless_they_use_space_again():
     assert "write blocks" not in seen
 
 
+def test_large_commits_that_nobody_waits_for_go_through_the_page_cache():
+    files = MemoryFileSystem()
+    journal, log = start(files, DIRECTORY, 1 << 20, flush="os")
+    seen = []
+    files.before = lambda operation, _path: seen.append(operation)
+    commit(journal, log, bytes(LARGE_WRITE_BYTES_MIN))
+    assert "write" in seen
+    assert "write blocks" not in seen
+
+
 @pytest.mark.parametrize("directory", [None, DIRECTORY])
 def test_large_batches_come_back_from_a_complete_segment(directory, tmp_path):
     """They went past the page cache, the small ones between them through it."""
     files = SystemFileSystem() if directory is None else MemoryFileSystem()
     journal, log = start(files, directory or tmp_path, 4 << 20)
     values = [
-        bytes([number]) * (10 if number % 3 == 2 else LARGE_COMMIT_BYTES_MIN + 77 * number) for number in range(40)
+        bytes([number]) * (10 if number % 3 == 2 else LARGE_WRITE_BYTES_MIN + 77 * number) for number in range(40)
     ]
     for value in values:
         commit(journal, log, value)
@@ -75,10 +85,10 @@ def test_no_space_is_filled_ahead_of_large_commits():
     ports = JournalPorts(prepare_wanted=lambda: asked.append(journal.next_lsn))
     journal, log = start(MemoryFileSystem(), DIRECTORY, 4 << 20, ports)
     for _ in range(40):
-        commit(journal, log, bytes(2 * LARGE_COMMIT_BYTES_MIN))
+        commit(journal, log, bytes(2 * LARGE_WRITE_BYTES_MIN))
     asked.clear()
     for _ in range(20):
-        commit(journal, log, bytes(2 * LARGE_COMMIT_BYTES_MIN))
+        commit(journal, log, bytes(2 * LARGE_WRITE_BYTES_MIN))
     assert not asked
     for _ in range(4000):
         commit(journal, log, bytes(1000))

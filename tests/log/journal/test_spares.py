@@ -87,7 +87,7 @@ def test_a_segment_is_filled_to_its_last_byte():
 
 def test_nobody_is_asked_while_commits_are_large_on_average(monkeypatch):
     """Of the last 16 or so."""
-    monkeypatch.setattr(tested, "LARGE_COMMIT_BYTES_MIN", 1000)
+    monkeypatch.setattr(tested, "LARGE_WRITE_BYTES_MIN", 1000)
     for size_bytes, asked in ((15_999, [1]), (16_000, [])):
         it = Setting(16_000 + HEADER_SPACE)
         it.commit(size_bytes)
@@ -128,7 +128,7 @@ def test_a_spare_is_not_asked_for_where_there_is_one():
 
 @pytest.mark.parametrize("nowait", [False, True])
 def test_a_spare_is_left_to_small_commits(monkeypatch, nowait):
-    monkeypatch.setattr(tested, "LARGE_COMMIT_BYTES_MIN", 120)
+    monkeypatch.setattr(tested, "LARGE_WRITE_BYTES_MIN", 120)
     it = Setting(1 << 16)
     it.commit(2000)
     it.journal.prepare_ahead()

@@ -1,53 +1,47 @@
-"""The frame of a commit on its way to the disk: small ones through the page cache, large ones past it.
+"""Writes that go past the page cache where they are large, for journal and archive.
 
-Rules of this file: one commit at a time, under the journal's write lock. A large commit that is copied into the page
-cache costs more for the pages that the kernel must find than for the copy, and who waits for its sync has no use for
-the pages: so its whole blocks go from memory straight to the disk (open(2), O_DIRECT). The two blocks that it shares
-with its neighbours go through the page cache, so that no block reaches the disk by both ways. That is for segments that
-grow; those whose space is used again have their pages already, and the archive reads from these. What is durable, and
-when, is the same either way: the sync behind the write decides.
+Rules of this file: to copy much into the page cache costs more for the pages that the kernel must find than for the
+copy, and who waits for its sync has no use for the pages. So the whole blocks of a large write go from memory straight
+to the disk (open(2), O_DIRECT). The two blocks that it shares with its neighbours go through the page cache, so that no
+block reaches the disk by both ways. What is durable, and when, is the same either way: the sync after the write
+decides. Where the file has its pages already, because its space is used again, `write_all` costs less.
 """
 
 import mmap
 from collections.abc import Iterable, Iterator, Sequence
 
-from pipeline_broker.files.file_system import BLOCK_BYTES, File, write_all
+from pipeline_broker.files.file_system import BLOCK_BYTES, Buffer, File, write_all
 from pipeline_broker.files.parts import cut_parts
-from pipeline_broker.log.entry import Buffer
 
-__all__ = ["LARGE_COMMIT_BYTES_MIN", "CommitWriter"]
+__all__ = ["LARGE_WRITE_BYTES_MIN", "LargeWriter"]
 
-LARGE_COMMIT_BYTES_MIN = 256 << 10
+LARGE_WRITE_BYTES_MIN = 256 << 10
 STAGING_BYTES = 1 << 20
 """What is copied and written at a time: it stays in the processor's cache."""
 
-assert LARGE_COMMIT_BYTES_MIN >= 2 * BLOCK_BYTES, "a large commit fills at least one block, wherever it begins"
+assert LARGE_WRITE_BYTES_MIN >= 2 * BLOCK_BYTES, "a large write fills at least one block, wherever it begins"
 
 
-class CommitWriter:
-    """See the rules of the file.
+class LargeWriter:
+    """Writes for one thread at a time; see the rules of the file."""
 
-    Args:
-        is_direct: whether large commits go past the page cache where a file grows, if the file system can do that.
-    """
+    def __init__(self) -> None:
+        self._is_possible = True
+        self._staging: memoryview | None = None  # made for the first large write: most brokers never see one
 
-    def __init__(self, *, is_direct: bool) -> None:
-        self._is_direct = is_direct
-        self._staging: memoryview | None = None  # made for the first large commit: most brokers never see one
-
-    def write(self, file: File, parts: Sequence[Buffer], size_bytes: int, position: int, *, grows: bool) -> None:
+    def write(self, file: File, parts: Sequence[Buffer], size_bytes: int, position: int) -> None:
         """Write every byte; not durable before the sync.
 
         Args:
-            file: of the segment.
+            file: where to.
+            parts: one after the other.
             size_bytes: of all parts together.
             position: where in the file.
-            grows: whether the file ends there.
 
         Raises:
             OSError: the disk cannot; some of it may have been written.
         """
-        is_direct = self._is_direct and grows and size_bytes >= LARGE_COMMIT_BYTES_MIN
+        is_direct = self._is_possible and size_bytes >= LARGE_WRITE_BYTES_MIN
         if not (is_direct and self._write_large(file, parts, size_bytes, position)):
             write_all(file, parts, position)
 
@@ -57,7 +51,7 @@ class CommitWriter:
         first, last = -(-position // BLOCK_BYTES) * BLOCK_BYTES, end // BLOCK_BYTES * BLOCK_BYTES
         head, blocks, tail = cut_parts(parts, (first - position, last - first, end - last))
         if not self._write_blocks(file, blocks, first):
-            self._is_direct = False
+            self._is_possible = False
             return False
         if head:
             write_all(file, head, position)

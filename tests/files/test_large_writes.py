@@ -1,4 +1,4 @@
-"""Frames reach the file the same through the page cache and past it."""
+"""Large writes reach the file the same through the page cache and past it."""
 
 import mmap
 from pathlib import Path
@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pipeline_broker.files import large_writes
 from pipeline_broker.files.file_system import BLOCK_BYTES, SystemFileSystem
-from pipeline_broker.log.journal import commit_writer
-from pipeline_broker.log.journal.commit_writer import LARGE_COMMIT_BYTES_MIN, STAGING_BYTES, CommitWriter
+from pipeline_broker.files.large_writes import LARGE_WRITE_BYTES_MIN, STAGING_BYTES, LargeWriter
 from tests.files.memory_file_system import MemoryFileSystem
 
 DIRECTORY = Path("/memory")
@@ -50,8 +50,8 @@ def parts_of(sizes):
     return [bytes([65 + number % 26]) * size for number, size in enumerate(sizes)]
 
 
-def write(file, parts, position, *, is_direct=True, grows=True):
-    CommitWriter(is_direct=is_direct).write(file, parts, sum(map(len, parts)), position, grows=grows)
+def write(file, parts, position):
+    LargeWriter().write(file, parts, sum(map(len, parts)), position)
 
 
 @given(
@@ -66,28 +66,28 @@ def write(file, parts, position, *, is_direct=True, grows=True):
 @example(sizes=[LARGE - 7, 7], position=BLOCK_BYTES + 3, is_possible=True, write_max=None, staging_blocks=1)
 def test_every_byte_is_in_its_place_and_nothing_else_changes(sizes, position, is_possible, write_max, staging_blocks):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commit_writer, "LARGE_COMMIT_BYTES_MIN", LARGE)
-        patch.setattr(commit_writer, "STAGING_BYTES", staging_blocks * BLOCK_BYTES)
+        patch.setattr(large_writes, "LARGE_WRITE_BYTES_MIN", LARGE)
+        patch.setattr(large_writes, "STAGING_BYTES", staging_blocks * BLOCK_BYTES)
         files = MemoryFileSystem()
         files.is_direct_possible = is_possible
         file = file_of(files, DIRECTORY)
         file.write_max = write_max
         parts = parts_of(sizes)
         write(file, parts, position)
-    frame = b"".join(parts)
-    end = position + len(frame)
+    written = b"".join(parts)
+    end = position + len(written)
     found = file.content()
 
     assert found[:position] == BEFORE[:position]
-    assert found[position:end] == frame
+    assert found[position:end] == written
     assert found[end:] == BEFORE[end:]
 
 
 @given(position=st.integers(0, 3 * BLOCK_BYTES), size=st.integers(LARGE, 6 * BLOCK_BYTES))
 def test_no_block_is_written_by_both_ways(position, size):
-    """Blocks that a frame fills go past the page cache, those that it shares through it."""
+    """Blocks that a write fills go past the page cache, those that it shares through it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commit_writer, "LARGE_COMMIT_BYTES_MIN", LARGE)
+        patch.setattr(large_writes, "LARGE_WRITE_BYTES_MIN", LARGE)
         file = file_of(MemoryFileSystem(), DIRECTORY)
         write(file, parts_of([size]), position)
 
@@ -100,35 +100,33 @@ def test_no_block_is_written_by_both_ways(position, size):
     assert sorted({*cached, *direct}) == list(range(position // BLOCK_BYTES, (position + size - 1) // BLOCK_BYTES + 1))
 
 
-def test_small_commits_those_that_nobody_waits_for_and_used_space_go_through_the_page_cache():
+def test_small_writes_go_through_the_page_cache():
     file = file_of(MemoryFileSystem(), DIRECTORY)
-    write(file, parts_of([LARGE_COMMIT_BYTES_MIN - 1]), 0)
-    write(file, parts_of([2 * LARGE_COMMIT_BYTES_MIN]), 0, is_direct=False)
-    write(file, parts_of([2 * LARGE_COMMIT_BYTES_MIN]), 0, grows=False)
+    write(file, parts_of([LARGE_WRITE_BYTES_MIN - 1]), 0)
     assert file.direct == []
-    write(file, parts_of([LARGE_COMMIT_BYTES_MIN]), 0)
-    assert file.direct == [(0, LARGE_COMMIT_BYTES_MIN)]
+    write(file, parts_of([LARGE_WRITE_BYTES_MIN]), 0)
+    assert file.direct == [(0, LARGE_WRITE_BYTES_MIN)]
 
 
 def test_a_file_system_that_cannot_is_asked_once():
     files = MemoryFileSystem()
     files.is_direct_possible = False
     file = file_of(files, DIRECTORY)
-    writer = CommitWriter(is_direct=True)
+    writer = LargeWriter()
     for number in range(3):
-        parts = parts_of([LARGE_COMMIT_BYTES_MIN + number])
-        writer.write(file, parts, len(parts[0]), 7, grows=True)
+        parts = parts_of([LARGE_WRITE_BYTES_MIN + number])
+        writer.write(file, parts, len(parts[0]), 7)
         assert file.content()[7:] == parts[0]
     assert len(file.direct) == 1
 
 
-@pytest.mark.parametrize("size", [LARGE_COMMIT_BYTES_MIN, STAGING_BYTES + 1, 3 * STAGING_BYTES + 12_345])
+@pytest.mark.parametrize("size", [LARGE_WRITE_BYTES_MIN, STAGING_BYTES + 1, 3 * STAGING_BYTES + 12_345])
 def test_a_real_disk_holds_the_same(tmp_path, size):
     """Seen by who reads through the page cache and past it, right after the write."""
     file = file_of(SystemFileSystem(), tmp_path)
-    frame = mmap.mmap(-1, size)
-    frame[:] = bytes(range(251)) * (size // 251) + bytes(size % 251)
-    write(file, [b"header", memoryview(frame)], len(BEFORE) - 100)
+    written = mmap.mmap(-1, size)
+    written[:] = bytes(range(251)) * (size // 251) + bytes(size % 251)
+    write(file, [b"header", memoryview(written)], len(BEFORE) - 100)
 
     assert file.direct
-    assert file.content()[len(BEFORE) - 100 :][: size + 6] == b"header" + frame[:]
+    assert file.content()[len(BEFORE) - 100 :][: size + 6] == b"header" + written[:]
