@@ -18,6 +18,7 @@ NEXT_PASS = "what one pass leaves the next one moves: a bound of effort"
 QUICKLY = "what is not decided quickly is decided by the rules, and alike"
 FOUND = "what lies behind the start is found in the first place: the second is asked in vain"
 FREED = "what was deleted is not found again: where to look first is a bound of effort"
+NAMELESS = "nobody has None for an instance id"
 ENDLESS = "a bucket is never full, whatever number says so"
 
 EQUIVALENT: dict[str, str] = {
@@ -177,7 +178,7 @@ EQUIVALENT: dict[str, str] = {
         "of the most common ones the first is taken"
     ),
     f"{STATE}/groups/classic/joining.py has_memory: without request.group_instance_id is not None in group is not None "
-    "and request.group_instance_id is not None": "nobody has None for an instance id",
+    "and request.group_instance_id is not None": NAMELESS,
     f"{STATE}/groups/consumer/assignors/range.py _place: without '' in member.instance_id or ''": (
         "two that have none are alike either way"
     ),
@@ -199,13 +200,19 @@ EQUIVALENT: dict[str, str] = {
     f"{STATE}/share_partitions/runs.py Runs.join: 1 -> 2 #2": WIDER,
     f"{SESSIONS}_evict: break -> continue": "where there is enough room nobody else gives way",
     f"{SESSIONS}_evict: 1 -> 2": "what needs a slot needs one",
-    f"{STATE}/groups/classic/classic_group.py ClassicGroup._find_topics: self.topics = None -> pass": (
-        "members are of another type only after the group was empty, and had no topics then"
-    ),
     f"{STATE}/groups/consumer/subscribing.py refresh_regexes: 1 -> 2 #2": "a bound of effort",
     f"{STATE}/partition_for.py partition_for: 31 * value + unit -> 31 * value - unit": (
         "the hash with the other sign, and the sign is left out"
     ),
+    f"{STATE}/cluster.py ClusterState._show: self.generations[resource[0]] += 1 -> self.generations[resource[0]] -= 1": (
+        "it is compared with what it was, only"
+    ),
+    f"{STATE}/cluster.py ClusterState._show: del self._coming[resource] -> pass": COME,
+    f"{SESSIONS}_open: size <= self._room -> size < self._room": NO_VICTIM,
+    f"{STATE}/groups/classic/membership.py leave: each == group.leader -> each != group.leader": (
+        "whoever leads meanwhile, the first of those who stay leads then: a bound of effort"
+    ),
+    f"{STATE}/groups/classic/membership.py _find: without '' in who.group_instance_id or ''": NAMELESS,
     f"{STATE}/cluster.py ClusterState._show: 1 -> 2": "it is compared with what it was, only",
     f"{STATE}/features.py Features.replay: del self._coming[name] -> pass": COME,
     f"{STATE}/groups/consumer/assigning.py refresh_epoch: group.topics_version = step.topics_version -> pass": (

@@ -63,7 +63,9 @@ def test_a_value_is_an_object_of_a_version_that_is_known(value):
         read_producer_ids(record_key(RecordType.PRODUCER_IDS), value)
 
 
-@pytest.mark.parametrize("change", [{"id": "00"}, {"id": bytes(17).hex()}, {"id": "x"}, {"configs": {"a": 1}}])
+@pytest.mark.parametrize(
+    "change", [{"id": "00"}, {"id": bytes(17).hex()}, {"id": "x"}, {"configs": {"a": 1}}, {"configs": []}]
+)
 def test_a_topic_has_an_id_of_16_bytes_and_settings_that_are_texts(change):
     with pytest.raises(CorruptStateRecordError):
         read_topic_record(record_key(RecordType.TOPIC, "t"), body(**TOPIC | change))

@@ -167,6 +167,21 @@ def test_the_partition_is_decided_by_group_topic_and_number():
     assert ShareStates.subject(ShareKey("g", bytes(16), 3)) == "g:AAAAAAAAAAAAAAAAAAAAAA:3"
 
 
+def test_only_the_place_of_a_snapshot_is_remembered():
+    """Not that of an update, nor of a tombstone, which leaves nothing to remember it of."""
+    states = ShareStates(updates_max=1)
+    writes = [states.initialize(KEY, 0, 0, 0)]
+    places = []
+    for offset in range(5, 10):
+        states.appended(writes[-1], offset)
+        places.append(states.find(KEY).snapshot_offset)
+        writes.append(states.write(KEY, StateWrite(0, 0, offset), 0))
+    assert places == [5, 5, 7, 7, 9]
+    (tombstone,) = states.delete([KEY])
+    states.appended(tombstone, 10)
+    assert states.find(KEY) is None
+
+
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x00\x00", b"\x00\x01\x00\x09g"])
 def test_broken_records_are_told(data):
     """A key that cannot be read is corrupt; one of a newer broker is stepped over."""

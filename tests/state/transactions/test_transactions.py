@@ -285,7 +285,9 @@ def test_with_version_0_the_epoch_stays(coordinator):
 
 def test_a_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced(coordinator):
     producer = init(coordinator, timeout_ms=100)
+    assert coordinator.has_open is False
     begin(coordinator, producer, now_ms=50)
+    assert coordinator.has_open is True
     assert coordinator.timed_out(150) == []
     (decision,) = coordinator.timed_out(151)
     assert states(decision) == [S.PREPARE_ABORT, (T0, False), S.COMPLETE_ABORT]
