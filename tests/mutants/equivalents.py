@@ -18,6 +18,7 @@ NEXT_PASS = "what one pass leaves the next one moves: a bound of effort"
 QUICKLY = "what is not decided quickly is decided by the rules, and alike"
 FOUND = "what lies behind the start is found in the first place: the second is asked in vain"
 FREED = "what was deleted is not found again: where to look first is a bound of effort"
+REPLACED = "where there is room for all there is room for it without what it replaces: a bound of effort"
 NAMELESS = "nobody has None for an instance id"
 ENDLESS = "a bucket is never full, whatever number says so"
 
@@ -186,6 +187,9 @@ EQUIVALENT: dict[str, str] = {
     f"{STATE}/groups/consumer/assignors/uniform.py _Plan.balance: heapq.heappush(most, (-loads[giver], giver)) -> "
     "pass": NEXT_PASS,
     f"{STATE}/groups/consumer/assignors/uniform.py _Plan.balance: continue -> break": NEXT_PASS,
+    f"{STATE}/groups/consumer/assignors/uniform.py _Plan.__init__: target <= free -> target < free": (
+        "of two that are the same either is what both have"
+    ),
     f"{STATE}/groups/share/assignor.py assign: 0 -> 1": ALONE,
     f"{STATE}/groups/consumer/group.py ConsumerGroup._count: change > 0 -> change >= 0": "a change is 1 or -1",
     f"{STATE}/groups/consumer/group.py ConsumerGroup.preferred_assignor: 1 -> 2": (
@@ -204,9 +208,16 @@ EQUIVALENT: dict[str, str] = {
     f"{STATE}/partition_for.py partition_for: 31 * value + unit -> 31 * value - unit": (
         "the hash with the other sign, and the sign is left out"
     ),
-    f"{STATE}/cluster.py ClusterState._show: self.generations[resource[0]] += 1 -> self.generations[resource[0]] -= 1": (
-        "it is compared with what it was, only"
+    f"{STATE}/cluster.py ClusterState._show: self.generations[resource[0]] += 1 -> self.generations[resource[0]] -= "
+    "1": "it is compared with what it was, only",
+    f"{STATE}/group_records.py read_record_value: len(value) < _TYPE.size -> len(value) <= _TYPE.size": (
+        "no value has nothing but its version"
     ),
+    f"{STATE}/group_records.py _key_head: 0 -> 1": "the partition is cut off",
+    f"{STATE}/groups/commits.py commit: prepared.size_bytes <= offsets.memory.room_bytes -> prepared.size_bytes < "
+    "offsets.memory.room_bytes": REPLACED,
+    f"{STATE}/groups/commits.py commit: without is_room_for_all in is_room_for_all or offsets.admits(changes, "
+    "request.holder)": REPLACED,
     f"{STATE}/cluster.py ClusterState._show: del self._coming[resource] -> pass": COME,
     f"{SESSIONS}_open: size <= self._room -> size < self._room": NO_VICTIM,
     f"{STATE}/groups/classic/membership.py leave: each == group.leader -> each != group.leader": (

@@ -171,6 +171,35 @@ def test_one_bad_batch_refuses_all():
     assert states(partition) == [(0, 9, ACQUIRED)]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "is_refused"),
+    [
+        ((5, 5), (5, 5), True),
+        ((5, 7), (5, 6), True),
+        ((5, 7), (7, 9), True),
+        ((6, 7), (7, 9), True),
+        ((5, 6), (7, 9), False),
+        ((3, 6), (7, 9), False),
+        ((3, 4), (4, 4), False),
+        ((3, 4), (3, 9), False),
+    ],
+)
+def test_in_one_request_each_record_is_said_once_but_for_those_in_front_of_the_start(first, second, is_refused):
+    partition = SharePartition(0)
+    taken(partition, (0, 9))
+    said(partition, 0, 4, ACCEPT)
+    spoken = [AcknowledgementBatch(*offsets, [ACCEPT]) for offsets in (first, second)]
+    if is_refused:
+        with pytest.raises(AcknowledgeError) as refused:
+            partition.acknowledge("m", spoken, NOW_MS)
+        assert refused.value.code is ErrorCode.INVALID_RECORD_STATE
+        assert states(partition) == [(5, 9, ACQUIRED)]
+    else:
+        partition.acknowledge("m", spoken, NOW_MS)
+        told = {offset for start, end in (first, second) for offset in range(start, end + 1)}
+        assert partition.runs.done + partition.start_offset == 5 + len(told - set(range(5)))
+
+
 def test_in_front_of_the_start_everything_is_done_with():
     """It may be acknowledged again; what reaches behind the start counts from there."""
     partition = SharePartition(0)

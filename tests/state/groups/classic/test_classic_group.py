@@ -6,10 +6,9 @@ import pytest
 
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState, Member
 from pipeline_broker.state.groups.classic.messages import MemberProtocol
-from pipeline_broker.state.groups.classic.records import group_metadata_record, read_group
 
 
-def member(member_id: str, instance_id: str | None = None, timeout_ms: int = 7) -> Member:
+def member(member_id: str, instance_id: str | None = None, timeout_ms: int = 7, metadata: bytes = b"") -> Member:
     return Member(
         member_id=member_id,
         group_instance_id=instance_id,
@@ -17,7 +16,7 @@ def member(member_id: str, instance_id: str | None = None, timeout_ms: int = 7) 
         client_host="/127.0.0.1",
         rebalance_timeout_ms=timeout_ms,
         session_timeout_ms=5,
-        protocols=(MemberProtocol("range", b""),),
+        protocols=(MemberProtocol("range", metadata),),
         is_new=True,
     )
 
@@ -60,12 +59,3 @@ def test_a_group_that_is_left_by_all_has_no_protocol_any_more() -> None:
     group.remove("a")
     group.next_generation(3)
     assert (group.state, group.protocol_name, group.generation_id) == (GroupState.EMPTY, None, 2)
-
-
-@pytest.mark.parametrize(("timeout_ms", "read_ms"), [(-1, 5), (0, 0), (1, 1), (9, 9)])
-def test_a_member_of_a_record_that_names_no_time_to_join_has_that_of_its_session(timeout_ms: int, read_ms: int) -> None:
-    group = group_of(member("a", timeout_ms=timeout_ms))
-    group.protocol_name = "range"
-    record = group_metadata_record(group, {})
-    _, read = read_group(record.key, record.value)
-    assert read.members["a"].rebalance_timeout_ms == read_ms

@@ -138,6 +138,17 @@ def test_requests_that_make_no_sense(driver, change, message):
     assert driver.journal == []
 
 
+@pytest.mark.parametrize(
+    ("epoch", "error"),
+    [(1, ErrorCode.INVALID_REQUEST), (-1, ErrorCode.INVALID_REQUEST), (-2, ErrorCode.FENCED_INSTANCE_ID)],
+)
+def test_who_has_an_epoch_or_leaves_names_itself_in_every_version(driver, epoch, error):
+    """Who leaves for a while is known by its instance id."""
+    driver.enter("m", instance_id="i")
+    answer = driver.beat("", member_epoch=epoch, instance_id="i", id_required=False)
+    assert answer.error is error
+
+
 def test_an_id_is_made_for_clients_of_version_0(driver):
     assert driver.enter("", id_required=False).member_id.startswith("fresh-")
 

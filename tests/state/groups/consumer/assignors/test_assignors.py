@@ -114,6 +114,44 @@ def test_uniform_members_that_subscribe_alike_keep_as_much_as_an_equal_share_all
     assert kept == sum(min(count, share) for count in owned) + min(one_more, sum(count > share for count in owned))
 
 
+@BOTH
+def test_where_nobody_is_nothing_is_assigned(assign):
+    assert assign([], {TOPIC_IDS[0]: 3}) == {}
+
+
+def test_uniform_members_that_subscribe_alike_give_up_what_is_more_than_their_share_and_get_nothing_for_it():
+    """Not of another topic either."""
+    first, second = TOPIC_IDS[:2]
+    both, four = frozenset({first, second}), frozenset(range(4))
+    members = [
+        AssignorMember("a", None, both, {first: four}),
+        AssignorMember("b", None, both, {second: four}),
+        AssignorMember("c", None, both, {}),
+    ]
+    assert assign_uniform(members, {first: 4, second: 4}) == {
+        "a": {first: frozenset({0, 1, 2})},
+        "b": {second: frozenset({0, 1, 2})},
+        "c": {first: frozenset({3}), second: frozenset({3})},
+    }
+
+
+def test_uniform_who_has_all_gives_up_as_many_as_the_other_has_less_and_no_more():
+    """Though somebody subscribes to something else, so that there is no equal share."""
+    first, second = TOPIC_IDS[:2]
+    for count in range(2, 9):
+        members = [
+            AssignorMember("a", None, frozenset({first}), {first: frozenset(range(count))}),
+            AssignorMember("b", None, frozenset({first}), {}),
+            AssignorMember("c", None, frozenset({second}), {}),
+        ]
+        kept = (count + 1) // 2
+        assert assign_uniform(members, {first: count, second: 1}) == {
+            "a": {first: frozenset(range(kept))},
+            "b": {first: frozenset(range(kept, count))},
+            "c": {second: frozenset({0})},
+        }
+
+
 def test_uniform_what_moves_of_one_topic_evens_another_one_too():
     """b gives half of the second topic to c, and has less than a then, from which it gets of the first one."""
     first, second = TOPIC_IDS[:2]
