@@ -19,6 +19,7 @@ QUICKLY = "what is not decided quickly is decided by the rules, and alike"
 FOUND = "what lies behind the start is found in the first place: the second is asked in vain"
 FREED = "what was deleted is not found again: where to look first is a bound of effort"
 REPLACED = "where there is room for all there is room for it without what it replaces: a bound of effort"
+SHORTCUT = "where nothing can move the heaps say so, too: a bound of effort"
 NAMELESS = "nobody has None for an instance id"
 ENDLESS = "a bucket is never full, whatever number says so"
 
@@ -187,6 +188,12 @@ EQUIVALENT: dict[str, str] = {
     f"{STATE}/groups/consumer/assignors/uniform.py _Plan.balance: heapq.heappush(most, (-loads[giver], giver)) -> "
     "pass": NEXT_PASS,
     f"{STATE}/groups/consumer/assignors/uniform.py _Plan.balance: continue -> break": NEXT_PASS,
+    f"{STATE}/groups/consumer/assignors/uniform.py _Plan.balance: max(map(loads.__getitem__, held)) - "
+    "min(map(loads.__getitem__, subscribers)) <= DIFFERENCE_MAX -> max(map(loads.__getitem__, held)) - "
+    "min(map(loads.__getitem__, subscribers)) < DIFFERENCE_MAX": SHORTCUT,
+    f"{STATE}/groups/consumer/assignors/uniform.py _Plan.balance: max(map(loads.__getitem__, held)) - "
+    "min(map(loads.__getitem__, subscribers)) -> max(map(loads.__getitem__, held)) + min(map(loads.__getitem__, "
+    "subscribers))": SHORTCUT,
     f"{STATE}/groups/consumer/assignors/uniform.py _Plan.__init__: target <= free -> target < free": (
         "of two that are the same either is what both have"
     ),
