@@ -65,12 +65,18 @@ def test_of_many_expressions_some_are_looked_at_in_a_heartbeat_the_oldest_first_
     assert len(set(looked_at)) == 3
 
 
-def test_one_expression_is_looked_at_however_many_topics_there_are(driver, monkeypatch):
+def test_one_expression_is_looked_at_however_many_topics_there_are_and_no_other(driver, monkeypatch):
     monkeypatch.setattr(subscribing, "NAMES_MATCHED_MAX", 1)
     enter(driver, "m", "orders\\..*")
+    driver.tick(1)
+    enter(driver, "n", "[o]rders\\..*")
     driver.create("orders.jp", 1)
     driver.tick(2_000)
-    assert "orders.jp" in names(driver, driver.beat("m", member_epoch=2))
+    driver.beat("m", member_epoch=driver.group().members["m"].current.member_epoch)
+    assert {regex: "orders.jp" in found.topics for regex, found in driver.group().regexes.items()} == {
+        "orders\\..*": True,
+        "[o]rders\\..*": False,
+    }
 
 
 def test_names_and_an_expression_together(driver):
