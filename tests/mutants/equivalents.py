@@ -220,6 +220,12 @@ EQUIVALENT: dict[str, str] = {
     f"{STATE}/group_records.py read_record_value: len(value) < _TYPE.size -> len(value) <= _TYPE.size": (
         "no value has nothing but its version"
     ),
+    f"{STATE}/topics.py TopicCatalogue.check_add_partitions: count < topic.partitions -> count <= topic.partitions": (
+        "as many as there are were refused before"
+    ),
+    f"{STATE}/groups/consumer/coordinator.py ConsumerGroups.describe: 0 -> 1": (
+        "nothing that is shown depends on the time"
+    ),
     f"{STATE}/group_records.py _key_head: 0 -> 1": "the partition is cut off",
     f"{STATE}/groups/commits.py commit: prepared.size_bytes <= offsets.memory.room_bytes -> prepared.size_bytes < "
     "offsets.memory.room_bytes": REPLACED,

@@ -18,7 +18,9 @@ from pipeline_broker.state.metadata_records import (
     record_key,
     record_type,
     record_value,
+    topic_tombstone,
 )
+from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.state.topic_rules import PARTITIONS_MAX
 
 LOG_START_KEY = record_key(RecordType.LOG_START) + struct.pack(">16si", bytes(16), 7)
@@ -48,6 +50,11 @@ def test_a_number_is_read_within_its_range_and_refused_beyond_it(read, least, mo
     for beyond in (least - 1, most + 1, True, str(least), float(least), None):
         with pytest.raises(CorruptStateRecordError):
             read(beyond)
+
+
+def test_a_tombstone_of_a_topic_is_its_key_without_a_value():
+    assert topic_tombstone("t") == StateRecord(record_key(RecordType.TOPIC, "t"), None)
+    assert read_topic_record(*topic_tombstone("t")) == ("t", None)
 
 
 def test_a_key_has_at_least_its_type():

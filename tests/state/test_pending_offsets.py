@@ -136,6 +136,15 @@ def test_a_transaction_stores_no_more_than_there_is_room_for() -> None:
     assert offsets.admits([SMALL], ANOTHER)
 
 
+def test_what_a_transaction_may_change_is_not_old(offsets: CommittedOffsets) -> None:
+    store(offsets, 5)
+    store(offsets, 6, key=OTHER)
+    store(offsets, 9, MINE)
+    assert offsets.expired("g", lambda *_: True) == [OTHER]
+    offsets.end_transaction(MINE, committed=False)
+    assert offsets.expired("g", lambda *_: True) == [KEY, OTHER]
+
+
 def test_a_transaction_that_commits_gives_each_group_what_it_stored_for_it(offsets: CommittedOffsets) -> None:
     keys = [OffsetKey(group, "t", partition) for partition in (0, 1) for group in ("g", "h")]
     for offset, key in enumerate(keys):

@@ -11,6 +11,7 @@ from pipeline_broker.state.groups.classic.joining import has_memory
 from pipeline_broker.state.groups.classic.messages import JoinRequest, LeavingMember, MemberProtocol
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
+from pipeline_broker.state.groups.consumer.member import ClassicMetadata, MemberMetadata
 from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject, Update
 from pipeline_broker.state.groups.memory import (
     ENTRY_BYTES,
@@ -182,7 +183,7 @@ def test_an_expression_counts_with_what_it_matches():
     for count in (0, 1, 2, 1):
         group.apply(Update(Subject.REGEX, "t.*", ResolvedRegex(frozenset("abc"[:count]), 0, 0)))
         counts.append(group.memory.count)
-    assert [count - counts[0] for count in counts] == [0, ENTRY_BYTES, 2 * ENTRY_BYTES, ENTRY_BYTES]
+    assert counts == [sizes_of(("t.*",)) + ENTRY_BYTES * (1 + count) for count in (0, 1, 2, 1)]
     group.apply(Update(Subject.REGEX, "t.*", None))
     assert group.memory.count == 0
 
@@ -194,6 +195,11 @@ def test_what_is_kept_as_it_will_be_and_as_it_is_durable_counts_twice():
     texts = sizes_of(("m", "r", "client", "/host"))
     member = ShareMember("m", "r", "client", "/host", ("t", "u"))
     assert member.size_bytes == 2 * (MEMBER_BYTES + texts + size_of_names(("t", "u")))
+    classic = ClassicMetadata(1, (("range", b"data"),))
+    names = {"instance_id": "m", "rack_id": "r", "client_id": "client", "client_host": "/host"}
+    said = MemberMetadata(**names, topic_names=frozenset("tu"), topic_regex="t.*", classic=classic)
+    texts += sizes_of(("t.*", "range", b"data"))
+    assert said.size_bytes == 2 * (MEMBER_BYTES + texts + size_of_names(("t", "u")))
 
 
 def test_a_share_consumer_that_says_too_much_is_refused_and_gives_all_back():

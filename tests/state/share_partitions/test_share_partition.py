@@ -18,7 +18,7 @@ from pipeline_broker.state.share_partitions.messages import (
     Wanted,
 )
 from pipeline_broker.state.share_partitions.record_state import AFTER, TERMINAL, AcknowledgeType, RecordState
-from pipeline_broker.state.share_partitions.runs import Run, Span
+from pipeline_broker.state.share_partitions.runs import Run, Runs, Span
 from pipeline_broker.state.share_partitions.share_partition import NEVER_MS, SharePartition
 from pipeline_broker.wire.error import ErrorCode
 
@@ -446,3 +446,39 @@ def test_neighbours_are_one_run():
 def test_a_span_and_a_run_count_both_of_their_ends():
     for first, last, size in ((0, 0, 1), (5, 5, 1), (5, 9, 5)):
         assert Span(first, last).size == Run(first, last, AVAILABLE, 0).size == size
+
+
+@pytest.mark.parametrize(("log_start", "start"), [(3, 3), (5, 10), (7, 10), (10, 10), (12, 12)])
+def test_a_log_that_begins_later_moves_the_start_to_there_or_behind_what_is_done_with(log_start, start):
+    partition = SharePartition(0)
+    taken(partition, (0, 9))
+    said(partition, 5, 9, ACCEPT)
+    partition.raise_start(log_start)
+    assert (partition.start_offset, partition.next_offset(), partition.delivery_complete_count) == (
+        start,
+        max(start, 10),
+        5 if start < 5 else 0,
+    )
+
+
+def test_neighbours_of_a_former_life_that_are_done_with_are_one():
+    known = [StateBatch(1, 2, ACKNOWLEDGED, 1), StateBatch(3, 4, ACKNOWLEDGED, 1), StateBatch(5, 6, ARCHIVED, 1)]
+    assert states(SharePartition(0, known)) == [(0, 0, AVAILABLE), (1, 4, ACKNOWLEDGED), (5, 6, ARCHIVED)]
+
+
+@pytest.mark.parametrize(
+    ("state", "span", "end_offset", "last"),
+    [
+        (AVAILABLE, None, 4, 4),
+        (AVAILABLE, None, 9, 9),
+        (AVAILABLE, None, 12, 9),
+        (AVAILABLE, None, -1, None),
+        (AVAILABLE, Span(0, 9), 4, 9),
+        (ACQUIRED, None, 4, 9),
+    ],
+)
+def test_records_behind_an_offset_are_forgotten_where_nobody_has_got_any(state, span, end_offset, last):
+    runs = Runs()
+    runs.append(Run(0, 9, state, 0, span=span))
+    runs.drop_unspanned(end_offset)
+    assert (runs.last if runs else None) == last

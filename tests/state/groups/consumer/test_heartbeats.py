@@ -218,6 +218,19 @@ def test_after_a_restart_only_who_was_asked_to_give_something_back_has_a_time_fo
     assert driver.beat("a", member_epoch=2).error is expected
 
 
+def test_who_left_for_a_while_has_no_time_to_give_something_back(driver):
+    """Only its session ends."""
+    driver.enter("a", instance_id="i", rebalance_timeout_ms=10_000)
+    driver.enter("b")
+    driver.tick(1_000)
+    driver.beat("b", member_epoch=2)
+    driver.beat("a", member_epoch=2, instance_id="i")
+    assert driver.group().members["a"].current.state is MemberState.UNREVOKED_PARTITIONS
+    driver.beat("a", member_epoch=-2, instance_id="i")
+    driver.tick(20_000)
+    assert set(driver.group().members) == {"a", "b"}
+
+
 def test_who_left_for_a_while_has_nothing_to_give_back_after_a_restart_either(driver):
     driver.enter("a", instance_id="i", rebalance_timeout_ms=10_000)
     driver.tick(1_000)

@@ -106,6 +106,13 @@ def test_an_expression_that_is_none_is_refused_and_changes_nothing(driver):
     assert len(driver.journal) == length
 
 
+def test_what_another_expression_does_not_match_is_given_back_at_once(driver):
+    """Whatever the target says, which is made anew once in a while."""
+    enter(driver, "m", "orders\\..*")
+    told = driver.beat("m", member_epoch=2, topic_regex="logs")
+    assert (names(driver, told), driver.group().assignment_epoch) == ([], 2)
+
+
 def test_another_expression_gives_back_what_matched_before(driver):
     enter(driver, "m", "orders\\..*")
     driver.tick(1_000)

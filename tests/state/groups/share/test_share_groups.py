@@ -10,6 +10,7 @@ from pipeline_broker.state.errors import MisplacedRecordError
 from pipeline_broker.state.groups.administration import DeletedOffset
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
+from pipeline_broker.state.groups.memory import SHARE_STATE_BYTES
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.groups.share import coordinator
 from pipeline_broker.state.groups.share.assignor import assign
@@ -316,6 +317,7 @@ def test_a_group_of_which_only_offsets_are_known_becomes_a_share_group_and_any_o
     simple.durable(simple.commit(CommitRequest(group_id="g", partitions=[part]), NOW_MS).write, NOW_MS)
     for record in driver.journal:
         replay_group(simple, record)
+    assert simple.list_groups() == [], "nor is it shown as what it was"
     simple.loaded(NOW_MS)
     assert simple.share.describe("g") == driver.share.describe("g")
     assert [group.group_type for group in simple.list_groups()] == ["share"]
@@ -325,6 +327,43 @@ def test_a_group_of_which_only_offsets_are_known_becomes_a_share_group_and_any_o
     with pytest.raises(ShareGroupError, match="not a share group"):
         members.coordinator.share.describe("g")
     assert members.coordinator.share.find("g") is None
+
+
+def test_what_the_share_coordinator_has_lost_is_begun_again():
+    driver = Driver()
+    epoch = driver.beat().member_epoch
+    driver.topics["a"] = FoundTopic(A, 2, frozenset({1}))
+    assert [(one.topic_id, one.partition) for one in driver.beat(epoch=epoch).begins] == [(A, 1)]
+    driver.topics["a"] = FoundTopic(A, 2)
+    assert driver.beat(epoch=epoch).begins == []
+
+
+def test_nobody_is_waited_for_in_a_group_that_its_members_have_left():
+    driver = Driver()
+    driver.beat()
+    assert driver.share.next_deadline_ms() is not None
+    driver.beat(epoch=-1)
+    assert driver.share.next_deadline_ms() is None
+
+
+def test_only_a_group_that_there_is_exists():
+    driver = Driver()
+    driver.beat()
+    assert driver.share.existing("g") is driver.share.find("g")
+    with pytest.raises(ShareGroupError, match="Group other not found") as refused:
+        driver.share.existing("other")
+    assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_group_whose_offsets_are_set_first_is_made_where_there_is_room_for_their_states():
+    driver = Driver()
+    memory = driver.coordinator.memory
+    memory.bytes_held = memory.bytes_max - 3 * SHARE_STATE_BYTES
+    with pytest.raises(ShareGroupError) as refused:
+        driver.share.create("g", 4)
+    assert refused.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    group, records = driver.share.create("g", 3)
+    assert (group.group_id, len(records), driver.share.find("g")) == ("g", 2, group)
 
 
 def test_who_is_no_member_does_not_leave_and_nobody_waits_when_the_topic_of_groups_goes():
