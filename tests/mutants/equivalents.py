@@ -20,6 +20,7 @@ FOUND = "what lies behind the start is found in the first place: the second is a
 FREED = "what was deleted is not found again: where to look first is a bound of effort"
 REPLACED = "where there is room for all there is room for it without what it replaces: a bound of effort"
 SHORTCUT = "where nothing can move the heaps say so, too: a bound of effort"
+NONE_MADE = "no topic is made in the catalogue of a coordinator that was given none"
 NAMELESS = "nobody has None for an instance id"
 ENDLESS = "a bucket is never full, whatever number says so"
 
@@ -226,6 +227,14 @@ EQUIVALENT: dict[str, str] = {
     f"{STATE}/groups/consumer/coordinator.py ConsumerGroups.describe: 0 -> 1": (
         "nothing that is shown depends on the time"
     ),
+    f"{STATE}/groups/share/coordinator.py ShareGroups.advance: without member_id in group.members in group is not None "
+    "and member_id in group.members": "a session ends with its member",
+    f"{STATE}/groups/consumer/heartbeats.py _check_epoch: epoch < current.member_epoch -> epoch <= "
+    "current.member_epoch": ("the epoch that the member has was accepted before"),
+    f"{STATE}/groups/consumer/group.py ConsumerGroup.commit_error: 0 <= epoch < current.member_epoch -> 0 <= epoch <= "
+    "current.member_epoch": "the epoch that the member has is accepted anyhow",
+    f"{STATE}/groups/coordinator.py GroupCoordinator.__init__: 0 -> 1": NONE_MADE,
+    f"{STATE}/groups/coordinator.py GroupCoordinator.__init__: 1 -> 2": NONE_MADE,
     f"{STATE}/group_records.py _key_head: 0 -> 1": "the partition is cut off",
     f"{STATE}/groups/commits.py commit: prepared.size_bytes <= offsets.memory.room_bytes -> prepared.size_bytes < "
     "offsets.memory.room_bytes": REPLACED,

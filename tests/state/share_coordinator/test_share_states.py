@@ -91,6 +91,17 @@ def test_former_epochs_are_fenced(write, code):
         states.initialize(KEY, 0, 0, 0)
 
 
+@pytest.mark.parametrize(("start_offset", "count"), [(0, 0), (9, 0), (-1, -1)])
+def test_what_is_begun_again_has_nothing_that_was_done_with(start_offset, count):
+    """Nobody knows how much where the start is not known."""
+    states = ShareStates()
+    states.initialize(KEY, 1, 0, 0)
+    states.write(KEY, StateWrite(1, 3, 4, 2, [StateBatch(6, 7, ACKNOWLEDGED, 1)]), 0)
+    states.initialize(KEY, 2, start_offset, 0)
+    assert seen(states) == (start_offset, 2, 3, ())
+    assert states.find(KEY).delivery_complete_count == count
+
+
 def test_snapshots_are_counted_on_behind_the_last_number():
     """A record may hold any number; the next one can be written, and read again."""
     record = snapshot_record(KEY, ShareSnapshotValue(snapshot_epoch=2**31 - 1, state_epoch=1, start_offset=0))

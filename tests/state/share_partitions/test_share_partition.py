@@ -482,3 +482,35 @@ def test_records_behind_an_offset_are_forgotten_where_nobody_has_got_any(state, 
     runs.append(Run(0, 9, state, 0, span=span))
     runs.drop_unspanned(end_offset)
     assert (runs.last if runs else None) == last
+
+
+def test_neighbours_that_are_gone_from_the_log_are_one_whenever_they_were_acquired():
+    partition = SharePartition(0)
+    for offsets in ((0, 4), (5, 9)):
+        taken(partition, offsets)
+    said(partition, 1, 9, RELEASE)
+    taken(partition, (10, 12), read_from=1)
+    assert states(partition) == [(0, 0, ACQUIRED), (1, 9, ARCHIVED), (10, 12, ACQUIRED)]
+
+
+def test_a_record_at_the_very_offset_stays_when_those_behind_it_are_forgotten():
+    runs = Runs()
+    runs.append(Run(0, 3, ACQUIRED, 1, "m"))
+    runs.append(Run(4, 4, AVAILABLE, 0))
+    runs.drop_unspanned(4)
+    assert runs.last == 4
+
+
+def test_what_a_member_is_done_with_joins_what_was_done_with_in_a_former_life():
+    partition = SharePartition(0, [StateBatch(5, 9, ACKNOWLEDGED, 1)])
+    taken(partition, (0, 9))
+    said(partition, 1, 4, ACCEPT)
+    assert states(partition) == [(0, 0, ACQUIRED), (1, 9, ACKNOWLEDGED)]
+
+
+def test_of_a_full_window_nothing_is_acquired_where_what_came_back_is_gone_from_the_log():
+    partition = SharePartition(0, rules=DeliveryRules(record_locks_max=10))
+    taken(partition, (0, 9))
+    said(partition, 5, 9, RELEASE)
+    assert taken(partition, (10, 14), read_from=5) == []
+    assert states(partition) == [(0, 4, ACQUIRED), (5, 9, ARCHIVED)]

@@ -426,3 +426,13 @@ def test_an_end_is_wide_when_it_has_more_markers_than_one_decision_may_have(part
     decision = coordinator.end("x", Producer(100, 0), 2, 0, committed=True)
     assert len(list(decision.later or ())) == (partitions if is_wide else 0)
     assert len(decision.steps) == (1 if is_wide else partitions + 2)
+
+
+@pytest.mark.parametrize(("version", "changes"), [(0, False), (1, False), (2, True)])
+def test_only_version_2_goes_on_under_another_producer_id_when_epochs_are_used_up(coordinator, version, changes):
+    producer = init(coordinator)
+    begin(coordinator, producer, version=version)
+    coordinator._transactions["x"] = attrs.evolve(coordinator.get("x"), producer_epoch=EPOCH_MAX - 1)
+    last = Producer(producer.producer_id, EPOCH_MAX - 1)
+    assert end(coordinator, last, version=version).error is NONE
+    assert (coordinator.get("x").producer_id != producer.producer_id) is changes

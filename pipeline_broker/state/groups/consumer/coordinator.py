@@ -343,7 +343,7 @@ class ConsumerGroups:
         """Write what was decided, and answer when all of the group is durable."""
         outcome = Outcome() if outcome is None else outcome
         group_id = step.group.group_id
-        if step.updates or step.records:
+        if step.updates:
             if isinstance(step.replaces, ClassicGroup):
                 outcome.extend(self._classic.give_up(step.replaces, step.now_ms))
             if self._registry.get(group_id) is not step.group:

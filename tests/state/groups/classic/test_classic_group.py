@@ -59,3 +59,16 @@ def test_a_group_that_is_left_by_all_has_no_protocol_any_more() -> None:
     group.remove("a")
     group.next_generation(3)
     assert (group.state, group.protocol_name, group.generation_id) == (GroupState.EMPTY, None, 2)
+
+
+@pytest.mark.parametrize(
+    ("members", "joined", "leader"),
+    [("", "", None), ("ab", "", None), ("ab", "ab", "a"), ("ab", "a", "a"), ("ab", "b", "b"), ("abc", "bc", "b")],
+)
+def test_who_leads_has_joined(members: str, joined: str, leader: str | None) -> None:
+    """The leader if that one has, else the first who did; nobody leads where nobody has."""
+    group = group_of(*map(member, members))
+    group.parked_joins = dict.fromkeys(joined)
+    assert group.elect_joined_leader() is (leader is not None)
+    if leader is not None:
+        assert group.leader == leader

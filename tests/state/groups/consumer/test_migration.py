@@ -144,6 +144,7 @@ def test_down_the_last_consumer_member_goes_and_the_others_are_a_classic_group(d
     driver.beat("new", member_epoch=-1)
     assert kind(driver) is GroupType.CLASSIC
     assert driver.state == "PreparingRebalance"
+    assert driver.coordinator.registry.get("g").topics == {"t"}
     joined = rejoin(driver, member_id)
     assert (joined.error, joined.leader) == (ErrorCode.NONE, member_id)
 
@@ -203,6 +204,13 @@ def test_members_can_be_a_classic_group_that_have_a_protocol_in_common_and_no_in
         for number, (instance_id, names) in enumerate(members)
     ]
     assert migration._can_be_classic(found) is may_be
+
+
+def test_who_supports_no_protocol_does_not_join_a_consumer_group(driver):
+    driver.enter("m")
+    for unsupported in ({"protocols": ()}, {"protocols": protocols("t"), "protocol_type": "connect"}):
+        joined = driver.join(f"join-{next(driver.fresh)}", **unsupported)
+        assert joined.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_an_id_that_was_given_out_in_an_empty_group_goes_when_that_becomes_one_of_consumers(driver):

@@ -343,6 +343,14 @@ def test_nobody_is_waited_for_in_a_group_that_its_members_have_left():
     assert driver.share.next_deadline_ms() is None
 
 
+@pytest.mark.parametrize(("epoch", "compared"), [(7, "greater"), (-7, "smaller")])
+def test_who_has_another_epoch_is_told_on_which_side(epoch, compared):
+    driver = Driver()
+    driver.beat()
+    with pytest.raises(ShareGroupError, match=f"has a {compared} member epoch"):
+        driver.beat(epoch=epoch)
+
+
 def test_only_a_group_that_there_is_exists():
     driver = Driver()
     driver.beat()
