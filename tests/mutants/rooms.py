@@ -59,7 +59,7 @@ ROOMS = {
     for room in (
         Room("stages", ("stages",), ("tests/stages",), 0.9, left_out=("stages/testing/",)),
         Room("log", ("pipeline_broker/log",), ("tests/log",), 0.88),
-        Room("state", ("pipeline_broker/state",), ("tests/state",), 0.88),
+        Room("state", ("pipeline_broker/state",), ("tests/state",), 0.95),
         Room(
             "produce",
             (

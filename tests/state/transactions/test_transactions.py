@@ -296,6 +296,12 @@ def test_a_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced(co
     assert not coordinator.has_open
 
 
+def test_to_add_no_partition_begins_nothing(coordinator):
+    producer = init(coordinator)
+    decision = coordinator.add_partitions("x", producer, [], 2, 0)
+    assert (decision.error, coordinator.get("x").state, coordinator.has_open) == (NONE, S.EMPTY, False)
+
+
 def begin_as(coordinator, name, partitions, timeout_ms=100):
     producer = coordinator.init_producer_id(name, timeout_ms, None, 0).producer
     wanted = [Partition("t", number) for number in range(partitions)]

@@ -207,7 +207,6 @@ class ConsumerGroups:
         assert isinstance(group, ConsumerGroup)
         step = self._step(group, now_ms)
         tombstone_all(step)
-        group.is_deleted = True
         self._registry.remove(group)
         return tuple(record_of(group.group_id, update) for update in step.updates)
 

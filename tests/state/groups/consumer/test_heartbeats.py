@@ -107,6 +107,8 @@ def test_epochs_the_last_one_is_accepted_of_whom_owns_no_more_than_it_should(dri
         owned = {topic_id: frozenset(range(4))}
     answer = driver.beat("a", member_epoch=epoch, owned=owned)
     assert answer.error is error
+    if error is not ErrorCode.NONE:
+        assert f"a {'greater' if epoch > 3 else 'smaller'} member epoch ({epoch})" in answer.message
 
 
 def test_strangers_and_groups_that_are_not_there(driver):

@@ -16,6 +16,7 @@ from pipeline_broker.state.groups.classic.records import group_tombstone
 from pipeline_broker.state.groups.consumer import migration
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.consumer.member import ClassicMetadata, Member, MemberMetadata, MemberState
+from pipeline_broker.state.groups.consumer.messages import GroupError
 from pipeline_broker.state.groups.consumer.updates import Subject, Update
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.state.groups.settings import GroupSettings
@@ -204,6 +205,26 @@ def test_members_can_be_a_classic_group_that_have_a_protocol_in_common_and_no_in
         for number, (instance_id, names) in enumerate(members)
     ]
     assert migration._can_be_classic(found) is may_be
+
+
+def test_a_classic_member_that_asks_for_its_assignment_begins_its_session_anew(driver):
+    member_id = classic(driver)
+    driver.enter("new", topic_names=frozenset())
+    joined = rejoin(driver, member_id, [0, 1, 2, 3])
+    driver.tick(9_000)
+    assert sync(driver, member_id, joined.generation_id).error is ErrorCode.NONE
+    driver.tick(9_999)
+    assert set(driver.group().members) == {member_id, "new"}
+    driver.tick(1)
+    assert set(driver.group().members) == {"new"}
+
+
+def test_up_only_where_a_consumer_group_may_have_so_many_members(driver):
+    classic(driver)
+    group = driver.coordinator.registry.get("g")
+    migration.check_upgrade(group, GroupSettings(consumer_group_size_max=1))
+    with pytest.raises(GroupError, match="exceeds the consumer group maximum size"):
+        migration.check_upgrade(group, GroupSettings(consumer_group_size_max=0))
 
 
 def test_who_supports_no_protocol_does_not_join_a_consumer_group(driver):
