@@ -91,6 +91,14 @@ def test_former_epochs_are_fenced(write, code):
         states.initialize(KEY, 0, 0, 0)
 
 
+def test_what_is_begun_counts_its_snapshots_and_leaders_from_0():
+    states = ShareStates()
+    (record,) = states.initialize(KEY, 1, 5, 17).records
+    value = read_share_record(record.key, record.value).value
+    assert (value.snapshot_epoch, value.leader_epoch, value.state_epoch, value.start_offset) == (0, 0, 1, 5)
+    assert (value.create_timestamp, value.write_timestamp, value.delivery_complete_count) == (17, 17, 0)
+
+
 @pytest.mark.parametrize(("start_offset", "count"), [(0, 0), (9, 0), (-1, -1)])
 def test_what_is_begun_again_has_nothing_that_was_done_with(start_offset, count):
     """Nobody knows how much where the start is not known."""

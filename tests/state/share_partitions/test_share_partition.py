@@ -514,3 +514,25 @@ def test_of_a_full_window_nothing_is_acquired_where_what_came_back_is_gone_from_
     said(partition, 5, 9, RELEASE)
     assert taken(partition, (10, 14), read_from=5) == []
     assert states(partition) == [(0, 4, ACQUIRED), (5, 9, ARCHIVED)]
+
+
+def test_who_wants_nothing_changes_nothing():
+    partition = SharePartition(0)
+    assert taken(partition, (5, 9), wanted=Wanted(records_max=0, batch_size=1)) == []
+    assert (states(partition), partition.start_offset) == ([], 0)
+
+
+def test_no_more_is_acquired_than_the_window_has_room_for():
+    partition = SharePartition(0, rules=DeliveryRules(record_locks_max=10))
+    exact = Wanted(records_max=500, batch_size=500, mode=AcquireMode.RECORD_LIMIT)
+    assert taken(partition, (0, 3), wanted=exact) == [Acquired(0, 3, 1)]
+    assert taken(partition, (4, 20), wanted=exact) == [Acquired(4, 9, 1)]
+
+
+def test_all_is_renewed_that_is_said_to_be_also_what_was_acquired_apart():
+    partition = SharePartition(0)
+    for offsets in ((0, 4), (5, 9)):
+        taken(partition, offsets)
+    assert said(partition, 0, 9, RENEW, now_ms=NOW_MS + 10_000) is None
+    assert partition.expire_locks(NOW_MS + LOCK_MS) is None
+    assert partition.expire_locks(NOW_MS + LOCK_MS + 10_000).batches == (StateBatch(0, 9, AVAILABLE, 1),)

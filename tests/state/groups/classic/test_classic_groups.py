@@ -119,6 +119,21 @@ def test_a_group_that_is_too_large_after_a_start_comes_together_anew(size_max, s
     assert driver.state == state
 
 
+def test_an_assignment_that_is_stored_too_late_is_that_of_no_later_generation() -> None:
+    driver = Driver()
+    (member_id,) = driver.stable(1)
+    driver.hold = True
+    for generation in (2, 3):
+        joined = driver.join(f"join-{generation}", member_id, protocols=(MemberProtocol("range", bytes(generation)),))
+        assert joined.generation_id == generation
+        driver.sync(f"sync-{generation}", member_id, generation, assignments={member_id: str(generation).encode()})
+    assert driver.answers["sync-2"].error is ErrorCode.REBALANCE_IN_PROGRESS
+    driver.take(driver.coordinator.durable(driver.pending.pop(0), driver.now_ms))
+    assert driver.state == "CompletingRebalance"
+    driver.settle()
+    assert (driver.state, driver.answers["sync-3"].assignment) == ("Stable", b"3")
+
+
 def test_who_has_joined_a_full_group_may_ask_again() -> None:
     driver = Driver(GroupSettings(group_size_max=2))
     driver.join("one")

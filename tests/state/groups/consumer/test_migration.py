@@ -219,6 +219,19 @@ def test_a_classic_member_that_asks_for_its_assignment_begins_its_session_anew(d
     assert set(driver.group().members) == {"new"}
 
 
+def test_down_not_when_a_classic_member_comes_back_to_a_group_of_such_only(driver):
+    """It stayed what it is when the last of the others went; nobody was replaced."""
+    settings = GroupSettings(initial_rebalance_delay_ms=0)
+    driver.coordinator.change_settings(attrs.evolve(settings, consumer_downgrade_enabled=False))
+    member_id = classic(driver)
+    driver.enter("new")
+    driver.beat("new", member_epoch=-1)
+    assert kind(driver) is GroupType.CONSUMER
+    driver.coordinator.change_settings(settings)
+    assert rejoin(driver, member_id).error is ErrorCode.NONE
+    assert kind(driver) is GroupType.CONSUMER
+
+
 def test_up_only_where_a_consumer_group_may_have_so_many_members(driver):
     classic(driver)
     group = driver.coordinator.registry.get("g")
