@@ -296,6 +296,24 @@ def test_a_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced(co
     assert not coordinator.has_open
 
 
+@pytest.mark.parametrize(
+    ("epoch", "expected", "may"),
+    [
+        (3, Producer(7, 1), True),
+        (-1, Producer(9, 1), True),
+        (3, Producer(6, EPOCH_MAX - 1), True),
+        (3, Producer(6, EPOCH_MAX - 2), False),
+        (3, Producer(9, EPOCH_MAX - 1), False),
+        (3, Producer(9, 1), False),
+    ],
+)
+def test_who_names_a_producer_goes_on_as_it_or_as_the_one_whose_epochs_are_used_up(epoch, expected, may):
+    known = coordinator_module.Transaction(
+        transactional_id="x", producer_id=7, previous_producer_id=6, producer_epoch=epoch, timeout_ms=1
+    )
+    assert coordinator_module._may_go_on(known, expected) is may
+
+
 def test_to_add_no_partition_begins_nothing(coordinator):
     producer = init(coordinator)
     decision = coordinator.add_partitions("x", producer, [], 2, 0)
