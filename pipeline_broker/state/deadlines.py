@@ -71,12 +71,10 @@ class Deadlines(Generic[Key]):
         while self._heap:
             queued_ms, _, key = self._heap[0]
             due_ms = self._due_ms.get(key)
-            current = self._queued_ms.get(key) == queued_ms
-            if current and due_ms == queued_ms:
+            if due_ms == queued_ms:
                 return
             heapq.heappop(self._heap)
-            if not current:
-                continue
-            del self._queued_ms[key]
-            if due_ms is not None:
-                self._push(key, due_ms)
+            if self._queued_ms.get(key) == queued_ms:  # it was not overtaken
+                del self._queued_ms[key]
+                if due_ms is not None:
+                    self._push(key, due_ms)

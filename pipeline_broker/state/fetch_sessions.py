@@ -228,7 +228,7 @@ class FetchSessions(Generic[Key, Request]):
     def skip(self, context: FetchContext[Key, Request]) -> ErrorCode:
         """A fetch is answered without partitions: what was found is told next time. The error of the whole answer."""
         session = context.session
-        if context.error is ErrorCode.NONE and session is not None and session.epoch != context.epoch:
+        if session is not None and session.epoch != context.epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         return context.error
 

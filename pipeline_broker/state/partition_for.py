@@ -14,5 +14,4 @@ def partition_for(subject: str, partitions: int) -> int:
     for (unit,) in struct.iter_unpack(">H", units):
         value = (31 * value + unit) & 0xFFFFFFFF
     # Java's abs(int) of the smallest int is itself; Kafka's own takes 0 for it
-    signed = value - (1 << 32) if value >= 1 << 31 else value
-    return 0 if signed == -(1 << 31) else abs(signed) % partitions
+    return min(value, (1 << 32) - value) % (1 << 31) % partitions

@@ -18,6 +18,10 @@ NEXT_PASS = "what one pass leaves the next one moves: a bound of effort"
 QUICKLY = "what is not decided quickly is decided by the rules, and alike"
 FOUND = "what lies behind the start is found in the first place: the second is asked in vain"
 FREED = "what was deleted is not found again: where to look first is a bound of effort"
+REPLACED = "where there is room for all there is room for it without what it replaces: a bound of effort"
+SHORTCUT = "where nothing can move the heaps say so, too: a bound of effort"
+NONE_MADE = "no topic is made in the catalogue of a coordinator that was given none"
+NAMELESS = "nobody has None for an instance id"
 ENDLESS = "a bucket is never full, whatever number says so"
 
 EQUIVALENT: dict[str, str] = {
@@ -177,7 +181,7 @@ EQUIVALENT: dict[str, str] = {
         "of the most common ones the first is taken"
     ),
     f"{STATE}/groups/classic/joining.py has_memory: without request.group_instance_id is not None in group is not None "
-    "and request.group_instance_id is not None": "nobody has None for an instance id",
+    "and request.group_instance_id is not None": NAMELESS,
     f"{STATE}/groups/consumer/assignors/range.py _place: without '' in member.instance_id or ''": (
         "two that have none are alike either way"
     ),
@@ -185,6 +189,15 @@ EQUIVALENT: dict[str, str] = {
     f"{STATE}/groups/consumer/assignors/uniform.py _Plan.balance: heapq.heappush(most, (-loads[giver], giver)) -> "
     "pass": NEXT_PASS,
     f"{STATE}/groups/consumer/assignors/uniform.py _Plan.balance: continue -> break": NEXT_PASS,
+    f"{STATE}/groups/consumer/assignors/uniform.py _Plan.balance: max(map(loads.__getitem__, held)) - "
+    "min(map(loads.__getitem__, subscribers)) <= DIFFERENCE_MAX -> max(map(loads.__getitem__, held)) - "
+    "min(map(loads.__getitem__, subscribers)) < DIFFERENCE_MAX": SHORTCUT,
+    f"{STATE}/groups/consumer/assignors/uniform.py _Plan.balance: max(map(loads.__getitem__, held)) - "
+    "min(map(loads.__getitem__, subscribers)) -> max(map(loads.__getitem__, held)) + min(map(loads.__getitem__, "
+    "subscribers))": SHORTCUT,
+    f"{STATE}/groups/consumer/assignors/uniform.py _Plan.__init__: target <= free -> target < free": (
+        "of two that are the same either is what both have"
+    ),
     f"{STATE}/groups/share/assignor.py assign: 0 -> 1": ALONE,
     f"{STATE}/groups/consumer/group.py ConsumerGroup._count: change > 0 -> change >= 0": "a change is 1 or -1",
     f"{STATE}/groups/consumer/group.py ConsumerGroup.preferred_assignor: 1 -> 2": (
@@ -199,13 +212,40 @@ EQUIVALENT: dict[str, str] = {
     f"{STATE}/share_partitions/runs.py Runs.join: 1 -> 2 #2": WIDER,
     f"{SESSIONS}_evict: break -> continue": "where there is enough room nobody else gives way",
     f"{SESSIONS}_evict: 1 -> 2": "what needs a slot needs one",
-    f"{STATE}/groups/classic/classic_group.py ClassicGroup._find_topics: self.topics = None -> pass": (
-        "members are of another type only after the group was empty, and had no topics then"
-    ),
     f"{STATE}/groups/consumer/subscribing.py refresh_regexes: 1 -> 2 #2": "a bound of effort",
     f"{STATE}/partition_for.py partition_for: 31 * value + unit -> 31 * value - unit": (
         "the hash with the other sign, and the sign is left out"
     ),
+    f"{STATE}/cluster.py ClusterState._show: self.generations[resource[0]] += 1 -> self.generations[resource[0]] -= "
+    "1": "it is compared with what it was, only",
+    f"{STATE}/group_records.py read_record_value: len(value) < _TYPE.size -> len(value) <= _TYPE.size": (
+        "no value has nothing but its version"
+    ),
+    f"{STATE}/topics.py TopicCatalogue.check_add_partitions: count < topic.partitions -> count <= topic.partitions": (
+        "as many as there are were refused before"
+    ),
+    f"{STATE}/groups/consumer/coordinator.py ConsumerGroups.describe: 0 -> 1": (
+        "nothing that is shown depends on the time"
+    ),
+    f"{STATE}/groups/share/coordinator.py ShareGroups.advance: without member_id in group.members in group is not None "
+    "and member_id in group.members": "a session ends with its member",
+    f"{STATE}/groups/consumer/heartbeats.py _check_epoch: epoch < current.member_epoch -> epoch <= "
+    "current.member_epoch": ("the epoch that the member has was accepted before"),
+    f"{STATE}/groups/consumer/group.py ConsumerGroup.commit_error: 0 <= epoch < current.member_epoch -> 0 <= epoch <= "
+    "current.member_epoch": "the epoch that the member has is accepted anyhow",
+    f"{STATE}/groups/coordinator.py GroupCoordinator.__init__: 0 -> 1": NONE_MADE,
+    f"{STATE}/groups/coordinator.py GroupCoordinator.__init__: 1 -> 2": NONE_MADE,
+    f"{STATE}/group_records.py _key_head: 0 -> 1": "the partition is cut off",
+    f"{STATE}/groups/commits.py commit: prepared.size_bytes <= offsets.memory.room_bytes -> prepared.size_bytes < "
+    "offsets.memory.room_bytes": REPLACED,
+    f"{STATE}/groups/commits.py commit: without is_room_for_all in is_room_for_all or offsets.admits(changes, "
+    "request.holder)": REPLACED,
+    f"{STATE}/cluster.py ClusterState._show: del self._coming[resource] -> pass": COME,
+    f"{SESSIONS}_open: size <= self._room -> size < self._room": NO_VICTIM,
+    f"{STATE}/groups/classic/membership.py leave: each == group.leader -> each != group.leader": (
+        "whoever leads meanwhile, the first of those who stay leads then: a bound of effort"
+    ),
+    f"{STATE}/groups/classic/membership.py _find: without '' in who.group_instance_id or ''": NAMELESS,
     f"{STATE}/cluster.py ClusterState._show: 1 -> 2": "it is compared with what it was, only",
     f"{STATE}/features.py Features.replay: del self._coming[name] -> pass": COME,
     f"{STATE}/groups/consumer/assigning.py refresh_epoch: group.topics_version = step.topics_version -> pass": (

@@ -211,6 +211,14 @@ def test_what_must_be_told_is_told_though_nothing_moved() -> None:
     assert made.answer(begin(made, session_id, 1), found, 0).listed == {"a"}
 
 
+def test_a_log_that_begins_later_is_told_once() -> None:
+    made = sessions()
+    session_id = opened(made, "ab")
+    found = [PartitionAnswer("a", 0, 3), PartitionAnswer("b", 0, 0)]
+    assert made.answer(begin(made, session_id, 1), found, 0).listed == {"a"}
+    assert made.answer(begin(made, session_id, 2), found, 0).listed == set()
+
+
 def test_a_fetch_that_is_skipped_says_its_error_and_loses_no_news() -> None:
     made = sessions()
     session_id = opened(made, "a")
@@ -255,6 +263,8 @@ def test_a_name_that_no_topic_can_have_counts_more_than_once() -> None:
     made = fetch_sessions_of(BrokerConfig(pipeline_fetch_session_partitions=100), Random(1))
     assert opened(made, [("t" * 249, b"", 0)]) != 0
     assert made.partitions == 1
+    assert opened(made, [("t" * 250, b"", 0)]) != 0
+    assert made.partitions == 3
     assert opened(made, [("t" * 32_000, b"", 0)]) == 0
 
 

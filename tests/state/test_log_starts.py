@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.log_starts import LogStart, LogStarts
-from pipeline_broker.state.metadata_records import RecordType, record_key, record_type
+from pipeline_broker.state.metadata_records import RecordType, record_key, record_type, record_value
 
 TOPICS = [bytes([number]) * 16 for number in range(3)]
 KEY = record_key(RecordType.LOG_START) + TOPICS[1] + bytes(3) + b"\7"
@@ -142,3 +144,14 @@ def test_records_of_other_subjects_are_read_past() -> None:
 def test_a_record_that_cannot_be_read_is_the_one_error(key, value) -> None:
     with pytest.raises(CorruptStateRecordError):
         LogStarts().replay(key, value)
+
+
+def test_a_record_may_say_that_a_log_starts_at_0_and_nothing_is_left_of_a_topic_that_is_gone() -> None:
+    for offset in (0, 5):
+        starts, (other,) = LogStarts(), LogStarts().raise_to(TOPICS[1], 7, 5).records
+        starts.replay(other.key, record_value(json.dumps({"offset": offset})))
+        assert starts.get(TOPICS[1], 7) == offset
+        starts.durable(starts.forget(TOPICS[1]))
+        assert starts.get(TOPICS[1], 7) == 0
+        assert not starts._visible
+        assert not starts._latest

@@ -18,7 +18,9 @@ from pipeline_broker.state.metadata_records import (
     record_key,
     record_type,
     record_value,
+    topic_tombstone,
 )
+from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.state.topic_rules import PARTITIONS_MAX
 
 LOG_START_KEY = record_key(RecordType.LOG_START) + struct.pack(">16si", bytes(16), 7)
@@ -50,6 +52,11 @@ def test_a_number_is_read_within_its_range_and_refused_beyond_it(read, least, mo
             read(beyond)
 
 
+def test_a_tombstone_of_a_topic_is_its_key_without_a_value():
+    assert topic_tombstone("t") == StateRecord(record_key(RecordType.TOPIC, "t"), None)
+    assert read_topic_record(*topic_tombstone("t")) == ("t", None)
+
+
 def test_a_key_has_at_least_its_type():
     assert record_type(record_key(RecordType.PRODUCER_IDS)) == RecordType.PRODUCER_IDS
     for short in (b"", b"\0"):
@@ -63,7 +70,9 @@ def test_a_value_is_an_object_of_a_version_that_is_known(value):
         read_producer_ids(record_key(RecordType.PRODUCER_IDS), value)
 
 
-@pytest.mark.parametrize("change", [{"id": "00"}, {"id": bytes(17).hex()}, {"id": "x"}, {"configs": {"a": 1}}])
+@pytest.mark.parametrize(
+    "change", [{"id": "00"}, {"id": bytes(17).hex()}, {"id": "x"}, {"configs": {"a": 1}}, {"configs": []}]
+)
 def test_a_topic_has_an_id_of_16_bytes_and_settings_that_are_texts(change):
     with pytest.raises(CorruptStateRecordError):
         read_topic_record(record_key(RecordType.TOPIC, "t"), body(**TOPIC | change))

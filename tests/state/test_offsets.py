@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pipeline_broker.state.group_records import CommittedOffset, OffsetKey
 from pipeline_broker.state.groups import commits
+from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState
 from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
 from pipeline_broker.state.groups.commits import CommitRequest, FetchTopic, PartitionCommit
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
@@ -233,6 +234,8 @@ def test_a_time_of_its_own_counts_also_where_it_is_1970() -> None:
     assert expired(group, offsets, 1_000, 5) == keys[:2]
     assert expired(group, offsets, 1_000, 1_000) == keys[:2]
     assert expired(group, offsets, 1_000, 1_001) == keys
+    group = ClassicGroup(group_id="g", protocol_type="connect", state=GroupState.STABLE)
+    assert expired(group, offsets, 1_000, 1_001) == [], "nobody knows what its members use"
 
 
 def test_offsets_of_a_consumed_topic_do_not_expire() -> None:

@@ -72,6 +72,13 @@ def test_what_is_longer_than_is_read_in_an_instant_is_refused():
         compiled("a" * (LENGTH_MAX + 1))
 
 
+def test_of_an_expression_that_is_none_only_who_asked_is_told(capfd):
+    """A stranger fills no log of the broker's."""
+    with pytest.raises(InvalidPatternError):
+        compiled("(of nobody else")
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_text_that_utf8_cannot_hold_is_refused():
     with pytest.raises(InvalidPatternError):
         compiled("\ud800")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline_broker.state.group_records import CommittedOffset, OffsetKey
 from pipeline_broker.state.groups.memory import GroupMemory
 from pipeline_broker.state.offsets import CommittedOffsets
-from pipeline_broker.state.pending_offsets import Holder, size_of_offset
+from pipeline_broker.state.pending_offsets import Holder, PendingOffsets, size_of_offset
 
 KEY, OTHER = OffsetKey("g", "t", 0), OffsetKey("g", "t", 1)
 MINE, ANOTHER = Holder(0, 7), Holder(0, 8)
@@ -130,3 +134,58 @@ def test_a_transaction_stores_no_more_than_there_is_room_for() -> None:
     assert not offsets.admits([NEXT], MINE)
     offsets.end_transaction(MINE, committed=True)
     assert offsets.admits([SMALL], ANOTHER)
+
+
+def test_what_a_transaction_may_change_is_not_old(offsets: CommittedOffsets) -> None:
+    store(offsets, 5)
+    store(offsets, 6, key=OTHER)
+    store(offsets, 9, MINE)
+    assert offsets.expired("g", lambda *_: True) == [OTHER]
+    offsets.end_transaction(MINE, committed=False)
+    assert offsets.expired("g", lambda *_: True) == [KEY, OTHER]
+
+
+def test_a_transaction_that_commits_gives_each_group_what_it_stored_for_it(offsets: CommittedOffsets) -> None:
+    keys = [OffsetKey(group, "t", partition) for partition in (0, 1) for group in ("g", "h")]
+    for offset, key in enumerate(keys):
+        store(offsets, offset, MINE, key)
+    offsets.end_transaction(MINE, committed=True)
+    assert [offset_of(offsets, key) for key in keys] == [0, 1, 2, 3]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["hold", "drop", "end"]),
+            st.sampled_from([MINE, ANOTHER]),
+            st.sampled_from("gh"),
+            st.sets(st.integers(0, 2), min_size=1),
+        ),
+        max_size=12,
+    )
+)
+def test_an_offset_is_unstable_as_long_as_an_open_transaction_has_it(story) -> None:
+    """However often, in however many transactions and groups; what never becomes durable counts until it is dropped."""
+    pending, held = PendingOffsets(GroupMemory(1 << 20)), {MINE: [], ANOTHER: []}
+    for deed, holder, group_id, partitions in story:
+        keys = [OffsetKey(group_id, "t", partition) for partition in partitions]
+        if deed == "end":
+            pending.end(holder)
+            held[holder].clear()
+        else:
+            pending.append(keys)
+            assert all(map(pending.is_unstable, keys))
+        if deed == "drop":
+            pending.drop(keys)
+        elif deed == "hold":
+            pending.hold(holder, [(key, committed(1)) for key in keys])
+            held[holder] += keys
+        unstable = {*held[MINE], *held[ANOTHER]}
+        assert bool(pending) is bool(unstable)
+        assert sorted(pending.groups()) == sorted({key.group_id for key in unstable})
+        for name in "gh":
+            of_group = {key for key in unstable if key.group_id == name}
+            assert Counter(pending.of_group(name)) == Counter(of_group)
+            for partition in range(3):
+                key = OffsetKey(name, "t", partition)
+                assert pending.is_unstable(key) is (key in of_group)

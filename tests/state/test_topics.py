@@ -45,6 +45,7 @@ def created(made, name, **more):
         ({"name": "a b"}, INVALID_NAME, "'a b' contains one or more characters other than ASCII alphanumerics"),
         ({"name": "a\n"}, INVALID_NAME, "contains one or more characters other than ASCII alphanumerics"),
         ({"name": "ä"}, INVALID_NAME, "contains one or more characters other than ASCII alphanumerics"),
+        ({"name": METADATA_TOPIC}, ErrorCode.INVALID_REQUEST, f"internal topic {METADATA_TOPIC} is prohibited"),
         ({"name": "a.b"}, ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'a.b' already exists."),
         ({"name": "a_b"}, INVALID_NAME, "Topic 'a_b' collides with existing topic: a.b"),
         ({"partitions": 0}, ErrorCode.INVALID_PARTITIONS, "invalid non-positive value"),
@@ -82,6 +83,7 @@ def test_defaults_and_manual_assignments() -> None:
     made = catalogue()
     assert created(made, "a").partitions == 3
     assert created(made, "b", topic_id=ID[::-1], assignments=[(1, [1]), (0, [1])]).partitions == 2
+    assert created(made, "most", topic_id=bytes(15) + b"m", partitions=PARTITIONS_MAX).partitions == PARTITIONS_MAX
     assert created(made, "x" * 249, topic_id=bytes(15) + b"x", replication_factor=1, partitions=7).partitions == 7
 
 

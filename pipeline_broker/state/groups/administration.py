@@ -56,9 +56,10 @@ def delete_offsets(
     group: Group | None, offsets: CommittedOffsets, group_id: str, wanted: Collection[DeletedOffset]
 ) -> DeletedOffsets:
     """Decide which offsets are forgotten."""
-    missing = ErrorCode.GROUP_ID_NOT_FOUND if group_id else ErrorCode.INVALID_GROUP_ID
-    error = missing if group is None else group.delete_offsets_error()
-    if group is None or error is not ErrorCode.NONE:
+    if group is None:
+        return DeletedOffsets(ErrorCode.GROUP_ID_NOT_FOUND if group_id else ErrorCode.INVALID_GROUP_ID)
+    error = group.delete_offsets_error()
+    if error is not ErrorCode.NONE:
         return DeletedOffsets(error)
     errors = tuple(
         ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed_to(each.topic) else ErrorCode.NONE for each in wanted

@@ -30,7 +30,7 @@ def check_replaceable(group: Group | None, kind: GroupType) -> None:
     """
     if group is None:
         return
-    has_offsets_only = group.group_type is GroupType.CLASSIC and group.is_empty and not group.protocol_type_name
+    has_offsets_only = group.is_empty and not group.protocol_type_name
     if not has_offsets_only:
         there = group.group_type.value
         raise MisplacedRecordError(f"a {kind.value} group's record: group {group.group_id!r} is a {there} group")

@@ -39,7 +39,7 @@ def _laid_over(batches: list[StateBatch], told: StateBatch) -> list[StateBatch]:
             continue
         if position <= told.last and position < batch.first:
             result.append(told._replace(first=position, last=min(told.last, batch.first - 1)))
-            position = min(told.last, batch.first - 1) + 1
+            position = batch.first
         if batch.first > told.last:
             result.append(batch)
             continue

@@ -239,7 +239,7 @@ class SharePartition:
 
     def release(self, member_id: str) -> StateChange | None:
         """Take back all that a member has, because its session is closed; the delivery counts, as in Kafka 4.3."""
-        held = [run for run in self.runs if run.state is RecordState.ACQUIRED and run.member_id == member_id]
+        held = [run for run in self.runs if run.member_id == member_id]  # of what is not acquired nobody is named
         for run in held:
             self._leave(run, RecordState.AVAILABLE)
         return self._returned(held)

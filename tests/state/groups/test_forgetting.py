@@ -65,6 +65,34 @@ def test_offsets_of_many_partitions_are_forgotten_so_many_at_a_time():
     assert offsets(driver.coordinator) == {}
 
 
+def test_offsets_of_several_groups_are_forgotten_so_many_at_a_time(monkeypatch):
+    monkeypatch.setattr(forgetting, "OFFSETS_AT_ONCE_MAX", 3)
+    driver = Driver()
+    for group_id in "abc":
+        commit(driver, [("t", 0), ("t", 1)], 1, group_id)
+    driver.hold = True
+    driver.take(driver.coordinator.forget_topic("t"))
+    first = [(write.subject, len(write.records)) for write in driver.pending]
+    forget_all(driver)
+    assert first == [("a", 2), ("b", 1)]
+    assert [(write.subject, len(write.records)) for write in driver.pending[2:]] == [("b", 1), ("c", 2)]
+
+
+def test_what_is_refused_or_only_stored_by_a_transaction_takes_the_place_of_nothing(monkeypatch):
+    """What waits to be forgotten still is."""
+    monkeypatch.setattr(forgetting, "OFFSETS_AT_ONCE_MAX", 1)
+    driver = Driver()
+    commit(driver, [("t", number) for number in range(3)], 1)
+    driver.take(driver.coordinator.forget_topic("t"))
+    stored = CommitRequest(group_id="a", partitions=[PartitionCommit("t", 1, 5)], holder=HOLDER)
+    assert driver.coordinator.commit(stored, driver.now_ms).write is not None
+    driver.coordinator.memory.bytes_max = 0
+    refused = CommitRequest(group_id="a", partitions=[PartitionCommit("t", 2, 5, metadata="larger")])
+    assert driver.coordinator.commit(refused, driver.now_ms).write is None
+    forget_all(driver)
+    assert offsets(driver.coordinator) == {}
+
+
 class ForgottenTopics(RuleBasedStateMachine):
     """Groups commit for topics that are deleted and made anew; a dictionary says what must be left of that."""
 

@@ -6,9 +6,12 @@ from contextlib import suppress
 
 import pytest
 
-from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
+from pipeline_broker.state.groups.classic.classic_group import ClassicGroup
+from pipeline_broker.state.groups.classic.joining import has_memory
+from pipeline_broker.state.groups.classic.messages import JoinRequest, LeavingMember, MemberProtocol
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
+from pipeline_broker.state.groups.consumer.member import ClassicMetadata, MemberMetadata
 from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject, Update
 from pipeline_broker.state.groups.memory import (
     ENTRY_BYTES,
@@ -24,6 +27,7 @@ from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, S
 from pipeline_broker.state.groups.share.share_group import ShareGroup, ShareMember
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import Driver
+from tests.state.groups.classic.test_classic_group import member
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 
 MEMBER_MAX = 100_000
@@ -179,7 +183,7 @@ def test_an_expression_counts_with_what_it_matches():
     for count in (0, 1, 2, 1):
         group.apply(Update(Subject.REGEX, "t.*", ResolvedRegex(frozenset("abc"[:count]), 0, 0)))
         counts.append(group.memory.count)
-    assert [count - counts[0] for count in counts] == [0, ENTRY_BYTES, 2 * ENTRY_BYTES, ENTRY_BYTES]
+    assert counts == [sizes_of(("t.*",)) + ENTRY_BYTES * (1 + count) for count in (0, 1, 2, 1)]
     group.apply(Update(Subject.REGEX, "t.*", None))
     assert group.memory.count == 0
 
@@ -191,6 +195,11 @@ def test_what_is_kept_as_it_will_be_and_as_it_is_durable_counts_twice():
     texts = sizes_of(("m", "r", "client", "/host"))
     member = ShareMember("m", "r", "client", "/host", ("t", "u"))
     assert member.size_bytes == 2 * (MEMBER_BYTES + texts + size_of_names(("t", "u")))
+    classic = ClassicMetadata(1, (("range", b"data"),))
+    names = {"instance_id": "m", "rack_id": "r", "client_id": "client", "client_host": "/host"}
+    said = MemberMetadata(**names, topic_names=frozenset("tu"), topic_regex="t.*", classic=classic)
+    texts += sizes_of(("t.*", "range", b"data"))
+    assert said.size_bytes == 2 * (MEMBER_BYTES + texts + size_of_names(("t", "u")))
 
 
 def test_a_share_consumer_that_says_too_much_is_refused_and_gives_all_back():
@@ -281,3 +290,44 @@ def test_a_commit_makes_no_group_where_there_is_no_room_for_one():
     driver = Driver(GroupSettings(memory_bytes_max=1_000))
     assert commit(driver, "g") is ErrorCode.INVALID_COMMIT_OFFSET_SIZE
     assert driver.coordinator.list_groups() == []
+
+
+@pytest.mark.parametrize(
+    ("member_id", "instance_id", "grows_by"),
+    [("", None, None), ("stranger", None, None), ("", "j", None), ("a", None, 10), ("", "i", 10), ("s", "i", 10)],
+)
+def test_who_joins_a_classic_group_again_needs_room_for_what_it_says_more(member_id, instance_id, grows_by) -> None:
+    """Its assignment is taken back by then; somebody new needs room for all."""
+    memory, group = GroupMemory(1 << 20), ClassicGroup(group_id="g")
+    for name, instance in (("a", None), ("s", "i")):
+        group.add(member(name, instance, metadata=b"."))
+        group.assign(group.members[name], b"assigned" * 10)
+    request = JoinRequest(
+        group_id="g",
+        member_id=member_id,
+        group_instance_id=instance_id,
+        client_id="client",
+        client_host="/127.0.0.1",
+        session_timeout_ms=1,
+        rebalance_timeout_ms=1,
+        protocol_type="consumer",
+        protocols=(MemberProtocol("range", b"." * 11),),
+        fresh_id="x",
+    )
+    if grows_by is None:
+        grows_by = member(member_id, instance_id, metadata=b"." * 11).size_bytes
+    for room, has_room in ((grows_by, True), (grows_by - 1, False)):
+        memory.bytes_held = memory.bytes_max - room
+        assert has_memory(memory, group, request) is has_room
+        memory.bytes_held = memory.bytes_max - member(member_id, instance_id, metadata=b"." * 11).size_bytes
+        assert has_memory(memory, None, request)
+
+
+@pytest.mark.parametrize("partitions", [[(0, 1), (2,)], [(0,)], [], [(0, 1, 2)]])
+def test_a_share_group_counts_what_its_members_shall_read_and_no_more_what_they_should_before(partitions) -> None:
+    group = ShareGroup("g")
+    group.memory.add(7)
+    for target in ([(0, 1), (2, 3)], partitions, partitions):
+        group.target = {str(number): {b"t" * 16: frozenset(each)} for number, each in enumerate(target)}
+        group.count_target()
+        assert group.memory.count == 7 + 2 * ENTRY_BYTES * sum(map(len, target))

@@ -10,6 +10,8 @@ from pipeline_broker.state.groups.classic.messages import MemberProtocol
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.state.groups.registry import GroupRegistry, check_replaceable
+from tests.state.groups.test_from_outside import Outsider
+from tests.state.replaying import replay_group
 
 KINDS = pytest.mark.parametrize("kind", list(GroupType))
 
@@ -48,6 +50,19 @@ def test_a_group_of_which_only_offsets_are_known_may_become_one_of_any_kind(kind
 def test_any_other_group_must_have_been_deleted_first(group: ClassicGroup | ConsumerGroup, kind: GroupType) -> None:
     with pytest.raises(MisplacedRecordError, match=f"a {kind.value} group's record: group 'g' is a "):
         check_replaceable(group, kind)
+
+
+@pytest.mark.parametrize("there", ["classic", "consumer", "share"])
+@pytest.mark.parametrize("read", ["classic", "consumer", "share"])
+def test_a_record_of_another_kind_of_group_is_misplaced_while_one_is_there(there: str, read: str) -> None:
+    driver, records = Outsider.of(there), Outsider.of(read).journal
+    group = driver.coordinator.registry.get("g")
+    if there == read:
+        replay_group(driver.coordinator, records[0])
+        return
+    with pytest.raises(MisplacedRecordError):
+        replay_group(driver.coordinator, records[0])
+    assert driver.coordinator.registry.get("g") is group
 
 
 def test_a_group_counts_while_it_is_there_and_only_once() -> None:

@@ -91,6 +91,25 @@ def test_former_epochs_are_fenced(write, code):
         states.initialize(KEY, 0, 0, 0)
 
 
+def test_what_is_begun_counts_its_snapshots_and_leaders_from_0():
+    states = ShareStates()
+    (record,) = states.initialize(KEY, 1, 5, 17).records
+    value = read_share_record(record.key, record.value).value
+    assert (value.snapshot_epoch, value.leader_epoch, value.state_epoch, value.start_offset) == (0, 0, 1, 5)
+    assert (value.create_timestamp, value.write_timestamp, value.delivery_complete_count) == (17, 17, 0)
+
+
+@pytest.mark.parametrize(("start_offset", "count"), [(0, 0), (9, 0), (-1, -1)])
+def test_what_is_begun_again_has_nothing_that_was_done_with(start_offset, count):
+    """Nobody knows how much where the start is not known."""
+    states = ShareStates()
+    states.initialize(KEY, 1, 0, 0)
+    states.write(KEY, StateWrite(1, 3, 4, 2, [StateBatch(6, 7, ACKNOWLEDGED, 1)]), 0)
+    states.initialize(KEY, 2, start_offset, 0)
+    assert seen(states) == (start_offset, 2, 3, ())
+    assert states.find(KEY).delivery_complete_count == count
+
+
 def test_snapshots_are_counted_on_behind_the_last_number():
     """A record may hold any number; the next one can be written, and read again."""
     record = snapshot_record(KEY, ShareSnapshotValue(snapshot_epoch=2**31 - 1, state_epoch=1, start_offset=0))
@@ -165,6 +184,21 @@ def test_records_in_front_of_every_snapshot_are_redundant():
 def test_the_partition_is_decided_by_group_topic_and_number():
     """As Kafka names it: group, topic id in base 64, partition."""
     assert ShareStates.subject(ShareKey("g", bytes(16), 3)) == "g:AAAAAAAAAAAAAAAAAAAAAA:3"
+
+
+def test_only_the_place_of_a_snapshot_is_remembered():
+    """Not that of an update, nor of a tombstone, which leaves nothing to remember it of."""
+    states = ShareStates(updates_max=1)
+    writes = [states.initialize(KEY, 0, 0, 0)]
+    places = []
+    for offset in range(5, 10):
+        states.appended(writes[-1], offset)
+        places.append(states.find(KEY).snapshot_offset)
+        writes.append(states.write(KEY, StateWrite(0, 0, offset), 0))
+    assert places == [5, 5, 7, 7, 9]
+    (tombstone,) = states.delete([KEY])
+    states.appended(tombstone, 10)
+    assert states.find(KEY) is None
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x00\x00", b"\x00\x01\x00\x09g"])

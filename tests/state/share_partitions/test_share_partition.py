@@ -18,7 +18,7 @@ from pipeline_broker.state.share_partitions.messages import (
     Wanted,
 )
 from pipeline_broker.state.share_partitions.record_state import AFTER, TERMINAL, AcknowledgeType, RecordState
-from pipeline_broker.state.share_partitions.runs import Run, Span
+from pipeline_broker.state.share_partitions.runs import Run, Runs, Span
 from pipeline_broker.state.share_partitions.share_partition import NEVER_MS, SharePartition
 from pipeline_broker.wire.error import ErrorCode
 
@@ -169,6 +169,35 @@ def test_one_bad_batch_refuses_all():
     with pytest.raises(AcknowledgeError):
         partition.acknowledge("m", [AcknowledgementBatch(0, 4, [ACCEPT]), AcknowledgementBatch(4, 5, [ACCEPT])], NOW_MS)
     assert states(partition) == [(0, 9, ACQUIRED)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_refused"),
+    [
+        ((5, 5), (5, 5), True),
+        ((5, 7), (5, 6), True),
+        ((5, 7), (7, 9), True),
+        ((6, 7), (7, 9), True),
+        ((5, 6), (7, 9), False),
+        ((3, 6), (7, 9), False),
+        ((3, 4), (4, 4), False),
+        ((3, 4), (3, 9), False),
+    ],
+)
+def test_in_one_request_each_record_is_said_once_but_for_those_in_front_of_the_start(first, second, is_refused):
+    partition = SharePartition(0)
+    taken(partition, (0, 9))
+    said(partition, 0, 4, ACCEPT)
+    spoken = [AcknowledgementBatch(*offsets, [ACCEPT]) for offsets in (first, second)]
+    if is_refused:
+        with pytest.raises(AcknowledgeError) as refused:
+            partition.acknowledge("m", spoken, NOW_MS)
+        assert refused.value.code is ErrorCode.INVALID_RECORD_STATE
+        assert states(partition) == [(5, 9, ACQUIRED)]
+    else:
+        partition.acknowledge("m", spoken, NOW_MS)
+        told = {offset for start, end in (first, second) for offset in range(start, end + 1)}
+        assert partition.runs.done + partition.start_offset == 5 + len(told - set(range(5)))
 
 
 def test_in_front_of_the_start_everything_is_done_with():
@@ -417,3 +446,93 @@ def test_neighbours_are_one_run():
 def test_a_span_and_a_run_count_both_of_their_ends():
     for first, last, size in ((0, 0, 1), (5, 5, 1), (5, 9, 5)):
         assert Span(first, last).size == Run(first, last, AVAILABLE, 0).size == size
+
+
+@pytest.mark.parametrize(("log_start", "start"), [(3, 3), (5, 10), (7, 10), (10, 10), (12, 12)])
+def test_a_log_that_begins_later_moves_the_start_to_there_or_behind_what_is_done_with(log_start, start):
+    partition = SharePartition(0)
+    taken(partition, (0, 9))
+    said(partition, 5, 9, ACCEPT)
+    partition.raise_start(log_start)
+    assert (partition.start_offset, partition.next_offset(), partition.delivery_complete_count) == (
+        start,
+        max(start, 10),
+        5 if start < 5 else 0,
+    )
+
+
+def test_neighbours_of_a_former_life_that_are_done_with_are_one():
+    known = [StateBatch(1, 2, ACKNOWLEDGED, 1), StateBatch(3, 4, ACKNOWLEDGED, 1), StateBatch(5, 6, ARCHIVED, 1)]
+    assert states(SharePartition(0, known)) == [(0, 0, AVAILABLE), (1, 4, ACKNOWLEDGED), (5, 6, ARCHIVED)]
+
+
+@pytest.mark.parametrize(
+    ("state", "span", "end_offset", "last"),
+    [
+        (AVAILABLE, None, 4, 4),
+        (AVAILABLE, None, 9, 9),
+        (AVAILABLE, None, 12, 9),
+        (AVAILABLE, None, -1, None),
+        (AVAILABLE, Span(0, 9), 4, 9),
+        (ACQUIRED, None, 4, 9),
+    ],
+)
+def test_records_behind_an_offset_are_forgotten_where_nobody_has_got_any(state, span, end_offset, last):
+    runs = Runs()
+    runs.append(Run(0, 9, state, 0, span=span))
+    runs.drop_unspanned(end_offset)
+    assert (runs.last if runs else None) == last
+
+
+def test_neighbours_that_are_gone_from_the_log_are_one_whenever_they_were_acquired():
+    partition = SharePartition(0)
+    for offsets in ((0, 4), (5, 9)):
+        taken(partition, offsets)
+    said(partition, 1, 9, RELEASE)
+    taken(partition, (10, 12), read_from=1)
+    assert states(partition) == [(0, 0, ACQUIRED), (1, 9, ARCHIVED), (10, 12, ACQUIRED)]
+
+
+def test_a_record_at_the_very_offset_stays_when_those_behind_it_are_forgotten():
+    runs = Runs()
+    runs.append(Run(0, 3, ACQUIRED, 1, "m"))
+    runs.append(Run(4, 4, AVAILABLE, 0))
+    runs.drop_unspanned(4)
+    assert runs.last == 4
+
+
+def test_what_a_member_is_done_with_joins_what_was_done_with_in_a_former_life():
+    partition = SharePartition(0, [StateBatch(5, 9, ACKNOWLEDGED, 1)])
+    taken(partition, (0, 9))
+    said(partition, 1, 4, ACCEPT)
+    assert states(partition) == [(0, 0, ACQUIRED), (1, 9, ACKNOWLEDGED)]
+
+
+def test_of_a_full_window_nothing_is_acquired_where_what_came_back_is_gone_from_the_log():
+    partition = SharePartition(0, rules=DeliveryRules(record_locks_max=10))
+    taken(partition, (0, 9))
+    said(partition, 5, 9, RELEASE)
+    assert taken(partition, (10, 14), read_from=5) == []
+    assert states(partition) == [(0, 4, ACQUIRED), (5, 9, ARCHIVED)]
+
+
+def test_who_wants_nothing_changes_nothing():
+    partition = SharePartition(0)
+    assert taken(partition, (5, 9), wanted=Wanted(records_max=0, batch_size=1)) == []
+    assert (states(partition), partition.start_offset) == ([], 0)
+
+
+def test_no_more_is_acquired_than_the_window_has_room_for():
+    partition = SharePartition(0, rules=DeliveryRules(record_locks_max=10))
+    exact = Wanted(records_max=500, batch_size=500, mode=AcquireMode.RECORD_LIMIT)
+    assert taken(partition, (0, 3), wanted=exact) == [Acquired(0, 3, 1)]
+    assert taken(partition, (4, 20), wanted=exact) == [Acquired(4, 9, 1)]
+
+
+def test_all_is_renewed_that_is_said_to_be_also_what_was_acquired_apart():
+    partition = SharePartition(0)
+    for offsets in ((0, 4), (5, 9)):
+        taken(partition, offsets)
+    assert said(partition, 0, 9, RENEW, now_ms=NOW_MS + 10_000) is None
+    assert partition.expire_locks(NOW_MS + LOCK_MS) is None
+    assert partition.expire_locks(NOW_MS + LOCK_MS + 10_000).batches == (StateBatch(0, 9, AVAILABLE, 1),)

@@ -80,7 +80,7 @@ def test_sessions_together_have_so_many_partitions():
     with pytest.raises(ShareSessionError) as refused:
         sessions.proceed("g", "m", 1, added=[(b"t", 1), (b"t", 2)])
     assert refused.value.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED
-    sessions.proceed("g", "m", 1, added=[(b"t", 1)], forgotten=[(b"t", 0), (b"t", 7)])
+    sessions.proceed("g", "m", 1, added=[(b"t", 1)], forgotten=[(b"t", 0), (b"t", 7), (b"t", 8)])
     assert sessions.partitions == 2
     listed = {key: list(session.places) for key, session in sessions.listed().items()}
     assert listed == {("g", "m"): [(b"t", 1)], ("g", "n"): [(b"t", 0)]}

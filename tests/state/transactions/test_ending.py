@@ -88,3 +88,24 @@ def test_a_producer_is_followed_by_another_id_only_where_each_transaction_has_an
     completed = known(S.PREPARE_COMMIT, next_producer_id=next_producer_id, version=version).completed(9)
     assert (completed.producer_id, completed.producer_epoch) == producer
     assert (completed.state, completed.next_producer_id, completed.updated_ms) == (S.COMPLETE_COMMIT, -1, 9)
+
+
+@pytest.mark.parametrize(
+    ("change", "producer_id", "epoch", "verdict"),
+    [
+        ({}, 6, EPOCH_MAX - 1, AGAIN),
+        ({}, 8, EPOCH_MAX - 1, MAPPING),
+        ({}, 6, EPOCH_MAX - 2, MAPPING),
+        ({"epoch": 1}, 6, EPOCH_MAX - 1, MAPPING),
+        ({"state": S.ONGOING}, 6, EPOCH_MAX - 1, MAPPING),
+        ({"state": S.EMPTY}, 6, EPOCH_MAX - 1, MAPPING),
+        ({"previous_producer_id": -1}, 6, EPOCH_MAX - 1, MAPPING),
+        ({"previous_producer_id": 5}, 7, EPOCH_MAX - 1, FENCED),
+    ],
+)
+def test_with_version_2_an_end_that_changed_the_producer_id_is_asked_for_again_under_the_former_one(
+    change, producer_id, epoch, verdict
+):
+    """Only with the last epoch of that, and while nothing began with the new one."""
+    found = known(**{"state": S.COMPLETE_COMMIT, "epoch": 0, "previous_producer_id": 6} | change)
+    assert check_of_version(2)(found, producer_id, epoch, committed=True) is verdict

@@ -123,3 +123,9 @@ def test_what_no_coordinator_stores_is_corrupt(producer_id, epoch, state):
     value = b"\0\0" + struct.pack(">qhib", producer_id, epoch, 1, state) + b"\0" * 4 + struct.pack(">qq", 12, -1)
     with pytest.raises(CorruptStateRecordError):
         read_transaction(KEY, value)
+
+
+def test_a_producer_that_had_no_epoch_yet_is_read():
+    value = b"\0\0" + struct.pack(">qhib", 0, -1, 1, 0) + b"\0" * 4 + struct.pack(">qq", 12, -1)
+    _, read = read_transaction(KEY, value)
+    assert (read.producer_id, read.producer_epoch) == (0, -1)

@@ -285,13 +285,39 @@ def test_with_version_0_the_epoch_stays(coordinator):
 
 def test_a_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced(coordinator):
     producer = init(coordinator, timeout_ms=100)
+    assert coordinator.has_open is False
     begin(coordinator, producer, now_ms=50)
+    assert coordinator.has_open is True
     assert coordinator.timed_out(150) == []
     (decision,) = coordinator.timed_out(151)
     assert states(decision) == [S.PREPARE_ABORT, (T0, False), S.COMPLETE_ABORT]
     assert end(coordinator, producer).error is ErrorCode.INVALID_TXN_STATE
     assert begin(coordinator, producer) is FENCED
     assert not coordinator.has_open
+
+
+@pytest.mark.parametrize(
+    ("epoch", "expected", "may"),
+    [
+        (3, Producer(7, 1), True),
+        (-1, Producer(9, 1), True),
+        (3, Producer(6, EPOCH_MAX - 1), True),
+        (3, Producer(6, EPOCH_MAX - 2), False),
+        (3, Producer(9, EPOCH_MAX - 1), False),
+        (3, Producer(9, 1), False),
+    ],
+)
+def test_who_names_a_producer_goes_on_as_it_or_as_the_one_whose_epochs_are_used_up(epoch, expected, may):
+    known = coordinator_module.Transaction(
+        transactional_id="x", producer_id=7, previous_producer_id=6, producer_epoch=epoch, timeout_ms=1
+    )
+    assert coordinator_module._may_go_on(known, expected) is may
+
+
+def test_to_add_no_partition_begins_nothing(coordinator):
+    producer = init(coordinator)
+    decision = coordinator.add_partitions("x", producer, [], 2, 0)
+    assert (decision.error, coordinator.get("x").state, coordinator.has_open) == (NONE, S.EMPTY, False)
 
 
 def begin_as(coordinator, name, partitions, timeout_ms=100):
@@ -424,3 +450,13 @@ def test_an_end_is_wide_when_it_has_more_markers_than_one_decision_may_have(part
     decision = coordinator.end("x", Producer(100, 0), 2, 0, committed=True)
     assert len(list(decision.later or ())) == (partitions if is_wide else 0)
     assert len(decision.steps) == (1 if is_wide else partitions + 2)
+
+
+@pytest.mark.parametrize(("version", "changes"), [(0, False), (1, False), (2, True)])
+def test_only_version_2_goes_on_under_another_producer_id_when_epochs_are_used_up(coordinator, version, changes):
+    producer = init(coordinator)
+    begin(coordinator, producer, version=version)
+    coordinator._transactions["x"] = attrs.evolve(coordinator.get("x"), producer_epoch=EPOCH_MAX - 1)
+    last = Producer(producer.producer_id, EPOCH_MAX - 1)
+    assert end(coordinator, last, version=version).error is NONE
+    assert (coordinator.get("x").producer_id != producer.producer_id) is changes

@@ -104,7 +104,7 @@ class ClassicGroup:
         assigned_generation_id: the last generation whose leader gave an assignment; it gives one only once.
         is_initial: the rebalance in progress is the first after Empty; it waits for more members to come.
         grew: a member came since the initial delay was last (re)started.
-        initial_delay_ms, initial_remaining_ms: the delay running, and how much more it may be extended.
+        initial_remaining_ms: how much more its delay may be extended.
     """
 
     group_type: ClassVar[GroupType] = GroupType.CLASSIC
@@ -125,7 +125,6 @@ class ClassicGroup:
     assigned_generation_id: int = -1
     is_initial: bool = False
     grew: bool = False
-    initial_delay_ms: int = 0
     initial_remaining_ms: int = 0
     topics: frozenset[str] | None = None
     memory: HeldBytes = attrs.Factory(HeldBytes)
@@ -296,19 +295,17 @@ class ClassicGroup:
     def refresh_topics(self) -> None:
         """Work out which topics the members consume; None when that cannot be known."""
         before = self.topics
-        self._find_topics()
+        self.topics = self._found_topics()
         self.memory.add(size_of_names(self.topics or ()) - size_of_names(before or ()))
 
-    def _find_topics(self) -> None:
+    def _found_topics(self) -> frozenset[str] | None:
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            self.topics = None
-        elif not self.members:
-            self.topics = frozenset()
-        elif self.protocol_name is None:
-            self.topics = None
-        else:
-            name = self.protocol_name
-            self.topics = subscribed_topics(member.metadata(name) for member in self.members.values())
+            return None
+        if not self.members:
+            return frozenset()
+        assert self.protocol_name is not None, "they have agreed"
+        name = self.protocol_name
+        return subscribed_topics(member.metadata(name) for member in self.members.values())
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
         """What the leader is told."""
@@ -355,7 +352,7 @@ class ClassicGroup:
             error = self.generation_error(request.member_id, request.group_instance_id, request.generation_id)
             if error is not ErrorCode.NONE:
                 return error
-        elif self.state is not GroupState.EMPTY and request.holder is None:
+        elif request.holder is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.NONE if request.holder is not None else COMMIT_ANSWERS[self.state]
 

@@ -200,7 +200,6 @@ class ClassicGroups:
             turn.end_session(group, member_id)
         for kind in (TimerKind.INITIAL_DELAY, TimerKind.JOIN, TimerKind.SYNC):
             turn.cancel_timer(kind, group)
-        self._registry.remove(group)
         return turn.outcome
 
     def delete(self, group: ClassicGroup, now_ms: int) -> tuple[StateRecord, ...]:

@@ -169,7 +169,8 @@ def _replace_static(
     turn.answer_join(group, old_id, JoinResult(error=fenced, member_id=old_id))
     turn.answer_sync(group, old_id, SyncResult(error=fenced))
     turn.end_session(group, old_id)
-    old_leader = group.leader or ""
+    old_leader = group.leader
+    assert old_leader is not None, "it has members"
     member = group.replace_static(old_id, new_id)
     change = StaticMemberStored(
         group,

@@ -166,8 +166,8 @@ def leave(turn: Turn, group: ClassicGroup, leaving: tuple[LeavingMember, ...]) -
 def _find(group: ClassicGroup, who: LeavingMember) -> tuple[str, ErrorCode]:
     """Whom a request to leave means; an administrator names static members by their instance id alone."""
     if who.member_id == "":
-        owner = group.static_members.get(who.group_instance_id or "")
-        return owner or "", ErrorCode.UNKNOWN_MEMBER_ID if owner is None else ErrorCode.NONE
+        owner = group.static_members.get(who.group_instance_id or "", "")
+        return owner, ErrorCode.NONE if owner else ErrorCode.UNKNOWN_MEMBER_ID
     if who.member_id in group.pending_joins:
         return who.member_id, ErrorCode.NONE
     return who.member_id, group.member_error(who.member_id, who.group_instance_id)

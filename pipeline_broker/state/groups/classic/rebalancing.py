@@ -46,7 +46,6 @@ def prepare_rebalance(turn: Turn, group: ClassicGroup) -> None:
     if group.state is GroupState.EMPTY:
         delay_ms = turn.settings.initial_rebalance_delay_ms
         group.is_initial, group.grew = True, False
-        group.initial_delay_ms = delay_ms
         group.initial_remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
         turn.to_state(group, GroupState.PREPARING_REBALANCE)
         turn.set_timer(TimerKind.INITIAL_DELAY, group, delay_ms)
@@ -66,13 +65,12 @@ def maybe_complete_join(turn: Turn, group: ClassicGroup) -> None:
 
 def expire_initial_delay(turn: Turn, group: ClassicGroup) -> None:
     """Wait again if members came meanwhile and there is time left; else end the join phase."""
-    if not (group.grew and group.initial_remaining_ms):
+    if not group.grew:
         complete_join(turn, group)
         return
     group.grew = False
     delay_ms = min(turn.settings.initial_rebalance_delay_ms, group.initial_remaining_ms)
-    group.initial_remaining_ms = max(group.initial_remaining_ms - group.initial_delay_ms, 0)
-    group.initial_delay_ms = delay_ms
+    group.initial_remaining_ms -= delay_ms
     turn.set_timer(TimerKind.INITIAL_DELAY, group, delay_ms)
 
 
@@ -100,12 +98,13 @@ def complete_join(turn: Turn, group: ClassicGroup) -> None:
 
 def generation_result(group: ClassicGroup, member_id: str) -> JoinResult:
     """What a member is told of the current generation; the leader also who its members are."""
+    assert group.leader is not None, "it has members"
     return JoinResult(
         member_id=member_id,
         generation_id=group.generation_id,
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,
-        leader=group.leader or "",
+        leader=group.leader,
         members=group.joined_members() if member_id == group.leader else (),
     )
 

@@ -78,6 +78,7 @@ def _group(group_id: str, value: bytes) -> ClassicGroup:
         leader=read.leader,
     )
     for member in read.members:
+        assert read.protocol is not None, "see _check_members"
         timeout_ms = member.session_timeout if member.rebalance_timeout < 0 else member.rebalance_timeout
         group.add(
             Member(
@@ -87,7 +88,7 @@ def _group(group_id: str, value: bytes) -> ClassicGroup:
                 client_host=member.client_host,
                 rebalance_timeout_ms=timeout_ms,
                 session_timeout_ms=member.session_timeout,
-                protocols=(MemberProtocol(read.protocol or "", member.subscription),),
+                protocols=(MemberProtocol(read.protocol, member.subscription),),
                 assignment=member.assignment,
             ),
         )

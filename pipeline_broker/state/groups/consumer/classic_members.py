@@ -38,8 +38,7 @@ def join(step: Step, request: JoinRequest) -> JoinResult:
     """Take in a member, or one step further; raises GroupError."""
     member_id = request.member_id or request.fresh_id
     check_full(step, request.member_id)
-    supported = request.protocol_type == PROTOCOL_TYPE and request.protocols
-    if not supported or not step.group.supports_classic(
+    if request.protocol_type != PROTOCOL_TYPE or not step.group.supports_classic(
         {protocol.name: protocol.metadata for protocol in request.protocols}
     ):
         raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

@@ -207,7 +207,6 @@ class ConsumerGroups:
         assert isinstance(group, ConsumerGroup)
         step = self._step(group, now_ms)
         tombstone_all(step)
-        group.is_deleted = True
         self._registry.remove(group)
         return tuple(record_of(group.group_id, update) for update in step.updates)
 
@@ -343,7 +342,7 @@ class ConsumerGroups:
         """Write what was decided, and answer when all of the group is durable."""
         outcome = Outcome() if outcome is None else outcome
         group_id = step.group.group_id
-        if step.updates or step.records:
+        if step.updates:
             if isinstance(step.replaces, ClassicGroup):
                 outcome.extend(self._classic.give_up(step.replaces, step.now_ms))
             if self._registry.get(group_id) is not step.group:

@@ -50,11 +50,12 @@ class ConsumerGroup:
         regexes: the resolved regular expressions.
         has_partition_metadata: whether a record of former brokers is to be forgotten.
         topics_version: that of all topics when `metadata_hash` was compared with them; -1 before that.
-        is_deleted: see Group.
+        is_deleted: see Group; the registry does not decide on it any more then.
     """
 
     group_type: ClassVar[GroupType] = GroupType.CONSUMER
     protocol_type_name: ClassVar[str] = "consumer"
+    is_deleted: ClassVar[bool] = False
 
     group_id: str
     epoch: int = 0
@@ -67,7 +68,6 @@ class ConsumerGroup:
     regexes: dict[str, ResolvedRegex] = attrs.Factory(dict)
     has_partition_metadata: bool = False
     topics_version: int = -1
-    is_deleted: bool = False
     memory: HeldBytes = attrs.Factory(HeldBytes)
     _owners: dict[tuple[bytes, int], str] = attrs.Factory(dict)
     _names: Counter[str] = attrs.Factory(Counter)

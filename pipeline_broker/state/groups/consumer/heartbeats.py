@@ -168,15 +168,18 @@ def _find(step: Step, request: HeartbeatRequest, member_id: str) -> Member | Non
     group, joins = step.group, request.member_epoch == 0
     if request.instance_id is None:
         member = group.members.get(member_id)
-        if member is None and not joins:
-            raise _unknown(step, member_id)
         if member is not None:
             _check_epoch(member, request)
+        elif not joins:
+            raise _unknown(step, member_id)
         return member
     holder = group.static_member(request.instance_id)
     if joins:
-        is_held = holder is not None and holder.current.member_epoch != LEAVING_STATIC_EPOCH
-        if holder is not None and is_held and holder.metadata.classic is None:
+        if (
+            holder is not None
+            and holder.metadata.classic is None
+            and holder.current.member_epoch != LEAVING_STATIC_EPOCH
+        ):
             raise GroupError(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
                 f"Static member {member_id} with instance id {request.instance_id} cannot join the group because the"

@@ -48,7 +48,7 @@ def change_regex(step: Step, before: str, after: str, may_describe: Callable[[st
         step.emit(Subject.REGEX, before, None)
     if after and after not in group.regexes:
         _resolve(step, [after], _names(step), may_describe)
-    return bool(before or (after and group.regexes[after].topics))
+    return bool(before or group.regexes[after].topics)
 
 
 def refresh_regexes(step: Step, may_describe: Callable[[str], bool]) -> bool:

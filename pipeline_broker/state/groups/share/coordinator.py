@@ -67,7 +67,6 @@ class ShareGroups:
         self.settings = settings
         self._registry = registry
         self._sessions: Deadlines[tuple[str, str]] = Deadlines()
-        self._timeout_ms: dict[str, int] = {}
         self._replayed: dict[str, ShareGroup] = {}
 
     # Members
@@ -108,7 +107,6 @@ class ShareGroups:
         if group.assignment_epoch < group.epoch and is_due:
             self._assign(group, topics, settings, now_ms, written)
         is_told = self._tell(group, member, written)
-        self._timeout_ms[group.group_id] = settings.session_timeout_ms
         self._sessions.set((group.group_id, member.member_id), now_ms + settings.session_timeout_ms)
         must_tell = is_told or is_joining
         return HeartbeatAnswer(

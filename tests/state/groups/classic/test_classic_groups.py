@@ -83,6 +83,87 @@ def test_first_rebalance_waits_and_is_extended() -> None:
     assert len({driver.answers[token].generation_id for token in ("one", "two", "three")}) == 1
 
 
+@pytest.mark.parametrize(
+    ("timeout_ms", "joins_ms", "answered_ms"),
+    [
+        (2_000, [0, 1_000], 3_000),
+        (3_000, [0, 1_000], 3_000),
+        (7_000, [0], 3_000),
+        (7_000, [0, 1_000], 6_000),
+        (7_000, [0, 1_000, 4_000], 7_000),
+        (7_000, [0, 1_000, 4_000, 6_500], 7_000),
+        (30_000, [0, 1_000, 4_000, 6_500], 12_000),
+    ],
+)
+def test_the_first_rebalance_ends_after_a_delay_in_which_nobody_came_or_after_its_timeout(
+    timeout_ms, joins_ms, answered_ms
+) -> None:
+    """But not before the first delay is over."""
+    driver = Driver(GroupSettings(initial_rebalance_delay_ms=3_000))
+    began_ms = driver.now_ms
+    for join_ms in joins_ms:
+        driver.tick(began_ms + join_ms - driver.now_ms)
+        driver.join(str(join_ms), rebalance_timeout_ms=timeout_ms)
+    driver.tick(began_ms + answered_ms - 1 - driver.now_ms)
+    assert not driver.answers
+    driver.tick(1)
+    assert set(driver.answers) == set(map(str, joins_ms))
+
+
+@pytest.mark.parametrize(("size_max", "state"), [(2, "Stable"), (1, "PreparingRebalance")])
+def test_a_group_that_is_too_large_after_a_start_comes_together_anew(size_max, state) -> None:
+    driver = Driver()
+    driver.stable(2)
+    driver.settings = GroupSettings(group_size_max=size_max)
+    driver.restart()
+    assert driver.state == state
+
+
+def test_an_assignment_that_is_stored_too_late_is_that_of_no_later_generation() -> None:
+    driver = Driver()
+    (member_id,) = driver.stable(1)
+    driver.hold = True
+    for generation in (2, 3):
+        joined = driver.join(f"join-{generation}", member_id, protocols=(MemberProtocol("range", bytes(generation)),))
+        assert joined.generation_id == generation
+        driver.sync(f"sync-{generation}", member_id, generation, assignments={member_id: str(generation).encode()})
+    assert driver.answers["sync-2"].error is ErrorCode.REBALANCE_IN_PROGRESS
+    driver.take(driver.coordinator.durable(driver.pending.pop(0), driver.now_ms))
+    assert driver.state == "CompletingRebalance"
+    driver.settle()
+    assert (driver.state, driver.answers["sync-3"].assignment) == ("Stable", b"3")
+
+
+def test_who_has_joined_a_full_group_may_ask_again() -> None:
+    driver = Driver(GroupSettings(group_size_max=2))
+    driver.join("one")
+    driver.join("two")
+    member_id = driver.coordinator.describe("g").members[1].member_id
+    assert driver.join("three").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.join("two again", member_id) is None
+    assert driver.answers["two"].error is ErrorCode.REBALANCE_IN_PROGRESS
+    driver.tick(6_000)
+    assert [len(driver.answers[token].members) for token in ("one", "two again")] == [2, 0]
+
+
+def test_who_asks_for_its_assignment_again_begins_its_session_anew() -> None:
+    driver = Driver()
+    (member_id,) = driver.stable(1)
+    driver.tick(9_999)
+    assert driver.sync("again", member_id, 1).error is ErrorCode.NONE
+    driver.tick(9_999)
+    assert driver.state == "Stable"
+    driver.tick(1)
+    assert driver.state == "Empty"
+
+
+def test_a_join_that_is_wrong_is_told_so_where_there_is_no_memory_either() -> None:
+    driver = Driver(GroupSettings(memory_bytes_max=1))
+    assert driver.join("no memory").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.join("wrong", session_timeout_ms=1).error is ErrorCode.INVALID_SESSION_TIMEOUT
+    assert driver.coordinator.memory.refused == 1
+
+
 def test_only_the_leader_sees_the_members() -> None:
     """The others get an empty list, and the name of the leader."""
     driver = Driver()

@@ -26,11 +26,13 @@ from pipeline_broker.state.groups.memory import GROUP_BYTES, MEMBER_BYTES, OFFSE
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import Driver
+from tests.state.groups.classic.test_subscription import subscription
 from tests.state.replaying import replay_group
 
 SETTINGS = GroupSettings(group_size_max=4)
 REBALANCE_MS_MAX = 30_000
 SLOTS = st.integers(0, 3)
+SUBSCRIPTIONS = [subscription(["t"]), subscription(["t", "u"]), b"no subscription"]
 
 
 @attrs.define
@@ -128,11 +130,11 @@ class GroupLives(RuleBasedStateMachine):
             if any(parked.slot == slot for parked in self.parked.values()):
                 continue
             if client.generation_id < 0:
-                self.join(slot, b"1", REBALANCE_MS_MAX)
+                self.join(slot, SUBSCRIPTIONS[0], REBALANCE_MS_MAX)
             elif not client.assigned:
                 self.sync(slot)
             elif self.beat(slot) is ErrorCode.REBALANCE_IN_PROGRESS:
-                self.join(slot, b"1", REBALANCE_MS_MAX)
+                self.join(slot, SUBSCRIPTIONS[0], REBALANCE_MS_MAX)
         if not lag:
             self.settle()
         self.tick(delay_ms)
@@ -143,7 +145,7 @@ class GroupLives(RuleBasedStateMachine):
         for _ in range(6):
             self.cooperate(sorted(slots), 3_000, lag=False)
 
-    @rule(slot=SLOTS, metadata=st.sampled_from([b"1", b"2"]), timeout=st.sampled_from([10_000, REBALANCE_MS_MAX]))
+    @rule(slot=SLOTS, metadata=st.sampled_from(SUBSCRIPTIONS), timeout=st.sampled_from([10_000, REBALANCE_MS_MAX]))
     def join(self, slot: int, metadata: bytes, timeout: int) -> None:
         client = self.clients[slot]
         names = ["range", "sticky"] if slot % 2 else ["sticky", "range"]

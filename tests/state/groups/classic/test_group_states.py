@@ -125,6 +125,66 @@ def test_a_commit_of_a_transaction_need_not_say_whose_it_is(state, error) -> Non
     assert driver.coordinator.commit(request, driver.now_ms).errors == (error,)
 
 
+@pytest.mark.parametrize(
+    ("member_id", "instance_id", "generation_id", "error"),
+    [
+        ("", None, -1, ErrorCode.NONE),
+        ("m", None, 0, ErrorCode.NONE),
+        ("m", "i", 0, ErrorCode.NONE),
+        ("m", None, -1, ErrorCode.ILLEGAL_GENERATION),
+        ("m", None, 1, ErrorCode.ILLEGAL_GENERATION),
+        ("", None, 0, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("stranger", None, -1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", "j", -1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", "i", -1, ErrorCode.FENCED_INSTANCE_ID),
+        ("stranger", "i", 0, ErrorCode.FENCED_INSTANCE_ID),
+    ],
+)
+def test_whoever_commits_as_part_of_a_transaction_and_says_who_he_is_must_be_it(
+    member_id, instance_id, generation_id, error
+):
+    group = ClassicGroup(
+        group_id="g",
+        state=GroupState.PREPARING_REBALANCE,
+        members=dict.fromkeys("m"),
+        static_members={"i": "m"},
+    )
+    request = CommitRequest(
+        group_id="g",
+        member_id=member_id,
+        group_instance_id=instance_id,
+        generation_id=generation_id,
+        partitions=[],
+        holder=Holder(0, 7),
+    )
+    assert group.commit_error(request) is error
+
+
+@pytest.mark.parametrize(
+    ("state", "protocol_type", "is_waited_for", "may_go_unasked", "delete_error"),
+    [
+        ("Empty", None, False, True, ErrorCode.NONE),
+        ("Empty", "connect", False, True, ErrorCode.NONE),
+        ("Empty", None, True, False, ErrorCode.NONE),
+        ("PreparingRebalance", "consumer", False, False, ErrorCode.NONE),
+        ("Stable", "consumer", False, False, ErrorCode.NONE),
+        ("Stable", "connect", False, False, ErrorCode.NON_EMPTY_GROUP),
+        ("Dead", "consumer", False, False, ErrorCode.GROUP_ID_NOT_FOUND),
+        ("Dead", None, False, False, ErrorCode.GROUP_ID_NOT_FOUND),
+    ],
+)
+def test_a_group_goes_with_the_last_of_its_offsets_and_lets_go_of_one_of_them(
+    state, protocol_type, is_waited_for, may_go_unasked, delete_error
+):
+    group = ClassicGroup(
+        group_id="g",
+        state=GroupState(state),
+        protocol_type=protocol_type,
+        pending_joins={"id"} if is_waited_for else set(),
+    )
+    assert (group.is_deletable_unasked, group.delete_offsets_error()) == (may_go_unasked, delete_error)
+
+
 @pytest.mark.parametrize("state", STATES)
 def test_offsets_of_a_classic_group_are_read_by_anybody(state) -> None:
     driver, ids, _ = in_state(state)

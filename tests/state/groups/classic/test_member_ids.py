@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipeline_broker.state.groups.classic.messages import LeavingMember
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import Driver
 
@@ -41,6 +42,24 @@ def test_a_rebalance_waits_no_longer_for_an_id_that_has_expired() -> None:
     assert "again" not in driver.answers
     driver.tick(1)
     assert driver.answers["again"].generation_id == 2
+
+
+def test_an_id_that_was_given_out_goes_with_its_group() -> None:
+    """Nothing is waited for in a group that is being deleted, nor when it stays after all."""
+    driver = Driver(hold=True)
+    first = driver.join("first", member_id_required=True)
+    assert driver.delete() is ErrorCode.NONE
+    assert driver.coordinator.classic.next_deadline_ms() is None
+    driver.settle(ErrorCode.KAFKA_STORAGE_ERROR)
+    assert driver.join("second", first.member_id).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_an_id_that_was_given_out_leaves_an_empty_group_as_it_was() -> None:
+    driver = Driver()
+    first = driver.join("first", member_id_required=True)
+    (left,) = driver.leave(LeavingMember(first.member_id)).members
+    assert (left.error, driver.state) == (ErrorCode.NONE, "Empty")
+    assert driver.join("second", first.member_id).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_an_id_that_was_given_out_expires() -> None:

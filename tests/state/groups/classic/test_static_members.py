@@ -6,7 +6,7 @@ import pytest
 
 from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
 from pipeline_broker.wire.error import ErrorCode
-from tests.state.group_driver import Driver
+from tests.state.group_driver import OTHER, Driver
 
 
 def stable_static(*, hold: bool = False) -> tuple[Driver, str, str]:
@@ -107,6 +107,33 @@ def test_new_id_that_cannot_be_stored() -> None:
     assert driver.heartbeat(follow, 1, group_instance_id="follow") is ErrorCode.NONE
 
 
+def test_who_keeps_the_old_id_is_as_it_was_and_has_its_session_anew() -> None:
+    driver, lead, follow = stable_static(hold=True)
+    driver.tick(5_000)
+    driver.heartbeat(lead, 1, group_instance_id="lead")
+    driver.join("again", group_instance_id="follow", protocols=OTHER, session_timeout_ms=20_000)
+    driver.settle(ErrorCode.KAFKA_STORAGE_ERROR)
+    found = {member.member_id: member.metadata for member in driver.coordinator.describe("g").members}
+    assert found == {lead: b"range-metadata", follow: b"range-metadata"}
+    driver.tick(9_999)
+    driver.heartbeat(lead, 1, group_instance_id="lead")
+    assert driver.state == "Stable"
+    driver.tick(1)
+    assert [member.member_id for member in driver.coordinator.describe("g").members] == [lead]
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR])
+def test_of_two_new_selves_in_a_row_the_first_is_fenced_and_the_second_answered_when_its_own_id_is_stored(error):
+    driver, _, _ = stable_static(hold=True)
+    driver.join("first", group_instance_id="follow")
+    driver.join("second", group_instance_id="follow")
+    assert driver.answers["first"].error is ErrorCode.FENCED_INSTANCE_ID
+    driver.settle(None if error is ErrorCode.NONE else error)
+    assert driver.answers["second"].error is error
+    if error is ErrorCode.NONE:
+        assert driver.heartbeat(driver.answers["second"].member_id, 1, group_instance_id="follow") is error
+
+
 def test_rebalance_overtakes_the_new_id() -> None:
     """Somebody joins while the new id is being written: the join is answered by the rebalance, once."""
     driver, lead, _ = stable_static(hold=True)
@@ -143,7 +170,8 @@ def test_a_static_leader_that_does_not_come_is_followed_by_one_who_did() -> None
     assert {member.member_id for member in leader.members} >= {lead, follow}
 
 
-def test_while_no_static_member_comes_all_keep_their_places_for_another_round() -> None:
+@pytest.mark.parametrize("both_come", [True, False])
+def test_while_no_static_member_comes_all_keep_their_places_for_another_round(both_come: bool) -> None:
     driver, lead, follow = stable_static()
     driver.join("new")
     driver.leave(LeavingMember(driver.coordinator.describe("g").members[-1].member_id))
@@ -153,8 +181,15 @@ def test_while_no_static_member_comes_all_keep_their_places_for_another_round() 
         driver.tick(3_000)
     assert driver.state == "PreparingRebalance"
     driver.join("lead-again", lead, group_instance_id="lead")
-    driver.join("follow-again", follow, group_instance_id="follow")
-    assert driver.answers["follow-again"].generation_id == driver.answers["lead-again"].generation_id == 2
+    if both_come:
+        driver.join("follow-again", follow, group_instance_id="follow")
+        assert driver.answers["follow-again"].generation_id == 2
+    else:
+        for _ in range(10):
+            driver.heartbeat(follow, 1, group_instance_id="follow")
+            driver.tick(3_000)
+    assert driver.answers["lead-again"].generation_id == 2
+    assert len(driver.answers["lead-again"].members) == 2
 
 
 def test_a_new_self_must_ask_for_its_assignment_as_the_former_one_had_to() -> None:

@@ -107,6 +107,8 @@ def test_epochs_the_last_one_is_accepted_of_whom_owns_no_more_than_it_should(dri
         owned = {topic_id: frozenset(range(4))}
     answer = driver.beat("a", member_epoch=epoch, owned=owned)
     assert answer.error is error
+    if error is not ErrorCode.NONE:
+        assert f"a {'greater' if epoch > 3 else 'smaller'} member epoch ({epoch})" in answer.message
 
 
 def test_strangers_and_groups_that_are_not_there(driver):
@@ -136,6 +138,17 @@ def test_requests_that_make_no_sense(driver, change, message):
     answer = driver.enter(change.pop("member_id", "m"), **change)
     assert (answer.error, answer.message.startswith(message)) == (ErrorCode.INVALID_REQUEST, True)
     assert driver.journal == []
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error"),
+    [(1, ErrorCode.INVALID_REQUEST), (-1, ErrorCode.INVALID_REQUEST), (-2, ErrorCode.FENCED_INSTANCE_ID)],
+)
+def test_who_has_an_epoch_or_leaves_names_itself_in_every_version(driver, epoch, error):
+    """Who leaves for a while is known by its instance id."""
+    driver.enter("m", instance_id="i")
+    answer = driver.beat("", member_epoch=epoch, instance_id="i", id_required=False)
+    assert answer.error is error
 
 
 def test_an_id_is_made_for_clients_of_version_0(driver):
@@ -205,6 +218,19 @@ def test_after_a_restart_only_who_was_asked_to_give_something_back_has_a_time_fo
     driver.tick(1)
     expected = ErrorCode.UNKNOWN_MEMBER_ID if gives_back else ErrorCode.NONE
     assert driver.beat("a", member_epoch=2).error is expected
+
+
+def test_who_left_for_a_while_has_no_time_to_give_something_back(driver):
+    """Only its session ends."""
+    driver.enter("a", instance_id="i", rebalance_timeout_ms=10_000)
+    driver.enter("b")
+    driver.tick(1_000)
+    driver.beat("b", member_epoch=2)
+    driver.beat("a", member_epoch=2, instance_id="i")
+    assert driver.group().members["a"].current.state is MemberState.UNREVOKED_PARTITIONS
+    driver.beat("a", member_epoch=-2, instance_id="i")
+    driver.tick(20_000)
+    assert set(driver.group().members) == {"a", "b"}
 
 
 def test_who_left_for_a_while_has_nothing_to_give_back_after_a_restart_either(driver):

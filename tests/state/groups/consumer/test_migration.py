@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import struct
 
+import attrs
 import pytest
 
+from pipeline_broker.state.group_records import record_type
 from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
+from pipeline_broker.state.groups.classic.records import group_tombstone
+from pipeline_broker.state.groups.consumer import migration
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
-from pipeline_broker.state.groups.consumer.updates import Subject
+from pipeline_broker.state.groups.consumer.member import ClassicMetadata, Member, MemberMetadata, MemberState
+from pipeline_broker.state.groups.consumer.messages import GroupError
+from pipeline_broker.state.groups.consumer.updates import Subject, Update
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.wire.codec import encode
@@ -139,6 +145,7 @@ def test_down_the_last_consumer_member_goes_and_the_others_are_a_classic_group(d
     driver.beat("new", member_epoch=-1)
     assert kind(driver) is GroupType.CLASSIC
     assert driver.state == "PreparingRebalance"
+    assert driver.coordinator.registry.get("g").topics == {"t"}
     joined = rejoin(driver, member_id)
     assert (joined.error, joined.leader) == (ErrorCode.NONE, member_id)
 
@@ -149,8 +156,132 @@ def test_down_the_sessions_of_those_who_stay_begin_anew(driver):
     driver.beat("new", member_epoch=-1)
     driver.tick(9_999)
     assert driver.state != "Empty"
-    driver.tick(30_001)
+    driver.tick(1)
     assert driver.state == "Empty"
+
+
+def test_down_nothing_of_the_consumer_group_is_left_in_its_records(driver):
+    classic(driver)
+    driver.enter("new", instance_id="i", topic_names=None, topic_regex="t.*")
+    driver.beat("new", member_epoch=-1)
+    assert kind(driver) is GroupType.CLASSIC
+    latest = {record.key: record.value for record in driver.journal}
+    left = {record_type(key) for key, value in latest.items() if value is not None}
+    assert left == {record_type(group_tombstone("g").key)}
+
+
+@pytest.mark.parametrize(("size_max", "becomes"), [(2, GroupType.CLASSIC), (1, GroupType.CONSUMER)])
+def test_down_only_where_a_classic_group_may_have_so_many_members(size_max, becomes):
+    driver = ConsumerDriver(GroupSettings(initial_rebalance_delay_ms=0, group_size_max=size_max))
+    driver.create("t")
+    classic(driver)
+    driver.enter("new")
+    driver.join("second", protocols=protocols("t"))
+    assert len(driver.group().members) == 3
+    driver.beat("new", member_epoch=-1)
+    assert kind(driver) is becomes
+
+
+@pytest.mark.parametrize(
+    ("members", "may_be"),
+    [
+        ([(None, ["range"]), (None, ["sticky", "range"])], True),
+        ([("i", ["range"]), ("j", ["range"])], True),
+        ([("i", ["range"]), ("i", ["range"])], False),
+        ([(None, ["range"]), (None, ["sticky"])], False),
+        ([(None, ["range"]), (None, None)], False),
+    ],
+)
+def test_members_can_be_a_classic_group_that_have_a_protocol_in_common_and_no_instance_id(members, may_be):
+    found = [
+        Member(
+            str(number),
+            MemberMetadata(
+                instance_id=instance_id,
+                rebalance_timeout_ms=1,
+                classic=None if names is None else ClassicMetadata(1, tuple((name, b"") for name in names)),
+            ),
+        )
+        for number, (instance_id, names) in enumerate(members)
+    ]
+    assert migration._can_be_classic(found) is may_be
+
+
+def test_a_classic_member_that_asks_for_its_assignment_begins_its_session_anew(driver):
+    member_id = classic(driver)
+    driver.enter("new", topic_names=frozenset())
+    joined = rejoin(driver, member_id, [0, 1, 2, 3])
+    driver.tick(9_000)
+    assert sync(driver, member_id, joined.generation_id).error is ErrorCode.NONE
+    driver.tick(9_999)
+    assert set(driver.group().members) == {member_id, "new"}
+    driver.tick(1)
+    assert set(driver.group().members) == {"new"}
+
+
+def test_down_not_when_a_classic_member_comes_back_to_a_group_of_such_only(driver):
+    """It stayed what it is when the last of the others went; nobody was replaced."""
+    settings = GroupSettings(initial_rebalance_delay_ms=0)
+    driver.coordinator.change_settings(attrs.evolve(settings, consumer_downgrade_enabled=False))
+    member_id = classic(driver)
+    driver.enter("new")
+    driver.beat("new", member_epoch=-1)
+    assert kind(driver) is GroupType.CONSUMER
+    driver.coordinator.change_settings(settings)
+    assert rejoin(driver, member_id).error is ErrorCode.NONE
+    assert kind(driver) is GroupType.CONSUMER
+
+
+def test_up_only_where_a_consumer_group_may_have_so_many_members(driver):
+    classic(driver)
+    group = driver.coordinator.registry.get("g")
+    migration.check_upgrade(group, GroupSettings(consumer_group_size_max=1))
+    with pytest.raises(GroupError, match="exceeds the consumer group maximum size"):
+        migration.check_upgrade(group, GroupSettings(consumer_group_size_max=0))
+
+
+def test_who_supports_no_protocol_does_not_join_a_consumer_group(driver):
+    driver.enter("m")
+    for unsupported in ({"protocols": ()}, {"protocols": protocols("t"), "protocol_type": "connect"}):
+        joined = driver.join(f"join-{next(driver.fresh)}", **unsupported)
+        assert joined.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_an_id_that_was_given_out_in_an_empty_group_goes_when_that_becomes_one_of_consumers(driver):
+    driver.join("id", member_id_required=True)
+    assert driver.coordinator.classic.next_deadline_ms() is not None
+    driver.enter("m")
+    assert driver.coordinator.classic.next_deadline_ms() is None
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_member_of_a_classic_group_is_not_taken_for_one_that_has_an_epoch(driver, is_deleted):
+    driver.leave(LeavingMember(classic(driver)))
+    if is_deleted:
+        driver.hold = True
+        assert driver.delete() is ErrorCode.NONE
+    answer = driver.beat("m", member_epoch=1)
+    if is_deleted:
+        assert answer.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    else:
+        assert (answer.error, answer.message) == (
+            ErrorCode.GROUP_ID_NOT_FOUND,
+            "Group g is not a consumer group.",
+        )
+
+
+def test_a_classic_member_that_owes_partitions_is_to_join_again_whatever_its_epoch(driver):
+    member_id = classic(driver)
+    driver.enter("new", topic_names=frozenset())
+    driver.tick(1_000)
+    driver.beat("new", member_epoch=driver.group().members["new"].current.member_epoch)
+    joined = rejoin(driver, member_id, [0, 1, 2, 3])
+    sync(driver, member_id, joined.generation_id)
+    assert driver.heartbeat(member_id, joined.generation_id) is ErrorCode.NONE
+    current = driver.group().members[member_id].current
+    owes = attrs.evolve(current, state=MemberState.UNREVOKED_PARTITIONS)
+    driver.group().apply(Update(Subject.CURRENT, member_id, owes))
+    assert driver.heartbeat(member_id, joined.generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_a_classic_member_is_told_its_topics_in_the_order_of_their_names(driver):

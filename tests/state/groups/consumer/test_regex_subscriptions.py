@@ -65,12 +65,18 @@ def test_of_many_expressions_some_are_looked_at_in_a_heartbeat_the_oldest_first_
     assert len(set(looked_at)) == 3
 
 
-def test_one_expression_is_looked_at_however_many_topics_there_are(driver, monkeypatch):
+def test_one_expression_is_looked_at_however_many_topics_there_are_and_no_other(driver, monkeypatch):
     monkeypatch.setattr(subscribing, "NAMES_MATCHED_MAX", 1)
     enter(driver, "m", "orders\\..*")
+    driver.tick(1)
+    enter(driver, "n", "[o]rders\\..*")
     driver.create("orders.jp", 1)
     driver.tick(2_000)
-    assert "orders.jp" in names(driver, driver.beat("m", member_epoch=2))
+    driver.beat("m", member_epoch=driver.group().members["m"].current.member_epoch)
+    assert {regex: "orders.jp" in found.topics for regex, found in driver.group().regexes.items()} == {
+        "orders\\..*": True,
+        "[o]rders\\..*": False,
+    }
 
 
 def test_names_and_an_expression_together(driver):
@@ -98,6 +104,13 @@ def test_an_expression_that_is_none_is_refused_and_changes_nothing(driver):
     length = len(driver.journal)
     assert driver.beat("m", member_epoch=2, topic_regex="a**").error is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert len(driver.journal) == length
+
+
+def test_what_another_expression_does_not_match_is_given_back_at_once(driver):
+    """Whatever the target says, which is made anew once in a while."""
+    enter(driver, "m", "orders\\..*")
+    told = driver.beat("m", member_epoch=2, topic_regex="logs")
+    assert (names(driver, told), driver.group().assignment_epoch) == ([], 2)
 
 
 def test_another_expression_gives_back_what_matched_before(driver):

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pipeline_broker.state.errors import MisplacedRecordError
 from pipeline_broker.state.groups.administration import DeletedOffset
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
+from pipeline_broker.state.groups.memory import SHARE_STATE_BYTES
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.groups.share import coordinator
-from pipeline_broker.state.groups.share.assignor import assign
 from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import Driver as Groups
@@ -316,6 +314,7 @@ def test_a_group_of_which_only_offsets_are_known_becomes_a_share_group_and_any_o
     simple.durable(simple.commit(CommitRequest(group_id="g", partitions=[part]), NOW_MS).write, NOW_MS)
     for record in driver.journal:
         replay_group(simple, record)
+    assert simple.list_groups() == [], "nor is it shown as what it was"
     simple.loaded(NOW_MS)
     assert simple.share.describe("g") == driver.share.describe("g")
     assert [group.group_type for group in simple.list_groups()] == ["share"]
@@ -327,39 +326,54 @@ def test_a_group_of_which_only_offsets_are_known_becomes_a_share_group_and_any_o
     assert members.coordinator.share.find("g") is None
 
 
+def test_what_the_share_coordinator_has_lost_is_begun_again():
+    driver = Driver()
+    epoch = driver.beat().member_epoch
+    driver.topics["a"] = FoundTopic(A, 2, frozenset({1}))
+    assert [(one.topic_id, one.partition) for one in driver.beat(epoch=epoch).begins] == [(A, 1)]
+    driver.topics["a"] = FoundTopic(A, 2)
+    assert driver.beat(epoch=epoch).begins == []
+
+
+def test_nobody_is_waited_for_in_a_group_that_its_members_have_left():
+    driver = Driver()
+    driver.beat()
+    assert driver.share.next_deadline_ms() is not None
+    driver.beat(epoch=-1)
+    assert driver.share.next_deadline_ms() is None
+
+
+@pytest.mark.parametrize(("epoch", "compared"), [(7, "greater"), (-7, "smaller")])
+def test_who_has_another_epoch_is_told_on_which_side(epoch, compared):
+    driver = Driver()
+    driver.beat()
+    with pytest.raises(ShareGroupError, match=f"has a {compared} member epoch"):
+        driver.beat(epoch=epoch)
+
+
+def test_only_a_group_that_there_is_exists():
+    driver = Driver()
+    driver.beat()
+    assert driver.share.existing("g") is driver.share.find("g")
+    with pytest.raises(ShareGroupError, match="Group other not found") as refused:
+        driver.share.existing("other")
+    assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_group_whose_offsets_are_set_first_is_made_where_there_is_room_for_their_states():
+    driver = Driver()
+    memory = driver.coordinator.memory
+    memory.bytes_held = memory.bytes_max - 3 * SHARE_STATE_BYTES
+    with pytest.raises(ShareGroupError) as refused:
+        driver.share.create("g", 4)
+    assert refused.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    group, records = driver.share.create("g", 3)
+    assert (group.group_id, len(records), driver.share.find("g")) == ("g", 2, group)
+
+
 def test_who_is_no_member_does_not_leave_and_nobody_waits_when_the_topic_of_groups_goes():
     driver = Driver()
     assert driver.refused("m", epoch=-1) is ErrorCode.GROUP_ID_NOT_FOUND
     assert driver.share.find("g") is None
     driver.beat()
     assert driver.coordinator.unload(NOW_MS).completions == []
-
-
-@given(
-    st.dictionaries(st.text("xyz", min_size=1, max_size=3), st.sets(st.sampled_from([A, B]), min_size=1), max_size=12),
-    st.integers(1, 9),
-    st.integers(1, 9),
-    st.data(),
-)
-def test_the_simple_assignor_is_fair(subscriptions, a_count, b_count, data):
-    """Everything is read, nobody is idle, nobody reads what it has not subscribed to; what is fair stays."""
-    partitions = {A: range(a_count), B: range(b_count)}
-    subscribers = {topic: [name for name, topics in subscriptions.items() if topic in topics] for topic in (A, B)}
-    current = {
-        name: {A: frozenset(data.draw(st.sets(st.integers(0, 9), max_size=4)))} for name in list(subscriptions)[:4]
-    }
-    target = assign(subscribers, partitions, current)
-    for name, topics in subscriptions.items():
-        assert target[name].keys() == topics
-    for topic, members in subscribers.items():
-        readers = [sum(number in target[name][topic] for name in members) for number in partitions[topic]]
-        loads = [len(target[name][topic]) for name in members]
-        assert not members or min(readers) >= 1
-        assert not members or max(readers) - min(readers) <= 1
-        assert not members or max(loads) - min(loads) <= 1
-    assert assign(subscribers, partitions, target) == target, "a fair assignment stays"
-
-
-def test_who_got_more_of_one_topic_gets_less_of_the_next():
-    target = assign({topic: ["x", "y"] for topic in (A, B)}, dict.fromkeys((A, B), range(3)), {})
-    assert {name: sum(map(len, topics.values())) for name, topics in target.items()} == {"x": 3, "y": 3}

@@ -106,8 +106,6 @@ class _Plan:
         """Move partitions of a topic until that would make nothing better; whether any moved."""
         held, loads = self._held[topic_id], self.loads
         subscribers = self._subscribers[topic_id]
-        if len(subscribers) == 1 or not held:
-            return False
         if max(map(loads.__getitem__, held)) - min(map(loads.__getitem__, subscribers)) <= DIFFERENCE_MAX:
             return False
         least = [(loads[member_id], member_id) for member_id in subscribers]

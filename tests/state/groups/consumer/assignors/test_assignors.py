@@ -114,6 +114,87 @@ def test_uniform_members_that_subscribe_alike_keep_as_much_as_an_equal_share_all
     assert kept == sum(min(count, share) for count in owned) + min(one_more, sum(count > share for count in owned))
 
 
+@BOTH
+def test_where_nobody_is_nothing_is_assigned(assign):
+    assert assign([], {TOPIC_IDS[0]: 3}) == {}
+
+
+def test_uniform_members_that_subscribe_alike_give_up_what_is_more_than_their_share_and_get_nothing_for_it():
+    """Not of another topic either."""
+    first, second = TOPIC_IDS[:2]
+    both, four = frozenset({first, second}), frozenset(range(4))
+    members = [
+        AssignorMember("a", None, both, {first: four}),
+        AssignorMember("b", None, both, {second: four}),
+        AssignorMember("c", None, both, {}),
+    ]
+    assert assign_uniform(members, {first: 4, second: 4}) == {
+        "a": {first: frozenset({0, 1, 2})},
+        "b": {second: frozenset({0, 1, 2})},
+        "c": {first: frozenset({3}), second: frozenset({3})},
+    }
+
+
+@pytest.mark.parametrize(
+    ("counts", "members", "expected"),
+    [
+        # alike: of what is more than a share the last of the first topics goes, and the first by name keep one more
+        ([2, 2], [("01", {0: {0}, 1: {0, 2}}), ("1", {})], [{0: {0, 1}}, {1: {0, 1}}]),
+        ([1, 3], [("01", {0: {0}, 1: {1, 2}}), ("01", {})], [{1: {1, 2}}, {0: {0}, 1: {0}}]),
+        ([1, 1, 1], [("012", {0: {0}, 1: {0}, 2: {0}}), ("012", {})], [{1: {0}, 2: {0}}, {0: {0}}]),
+        (
+            [1, 1, 2],
+            [("012", {0: {0}, 2: {1}}), ("012", {}), ("012", {1: {0}, 2: {0}})],
+            [{0: {0}, 2: {1}}, {1: {0}}, {2: {0}}],
+        ),
+        ([4], [("0", {0: {0, 1, 2}}), ("0", {}), ("0", {})], [{0: {0, 1}}, {0: {2}}, {0: {3}}]),
+        ([3], [("0", {0: {0, 1}}), ("0", {}), ("0", {})], [{0: {0}}, {0: {1}}, {0: {2}}]),
+        ([2], [("0", {}), ("0", {0: {0, 1}}), ("", {}), ("0", {})], [{0: {1}}, {0: {0}}, {}, {}]),
+        # what is left, or gone, counts for nobody
+        ([1, 2], [("1", {0: {0}, 1: {0}}), ("1", {}), ("1", {1: {1}})], [{1: {0}}, {}, {1: {1}}]),
+        ([3], [("", {0: {0}}), ("0", {}), ("0", {0: {1, 2}})], [{}, {0: {0}}, {0: {1, 2}}]),
+        ([3], [("0", {0: {3}}), ("0", {0: {1}})], [{0: {0, 2}}, {0: {1}}]),
+        ([1, 3], [("0", {1: {0, 2}}), ("01", {0: {0}, 1: {1}})], [{0: {0}}, {1: {0, 1, 2}}]),
+        # alone
+        ([1], [("0", {})], [{0: {0}}]),
+        ([1], [("0", {}), ("0", {})], [{0: {0}}, {}]),
+    ],
+)
+def test_uniform_example(counts, members, expected):
+    """Of members by name: the topics that they subscribe to, what they have, and what they get."""
+    group = [
+        AssignorMember(
+            f"m{number}",
+            None,
+            frozenset(TOPIC_IDS[int(topic)] for topic in topics),
+            {TOPIC_IDS[topic]: frozenset(partitions) for topic, partitions in target.items()},
+        )
+        for number, (topics, target) in enumerate(members)
+    ]
+    assigned = assign_uniform(group, dict(zip(TOPIC_IDS, counts, strict=False)))
+    assert [
+        {TOPIC_IDS.index(topic_id): set(partitions) for topic_id, partitions in assigned[member.member_id].items()}
+        for member in group
+    ] == expected
+
+
+def test_uniform_who_has_all_gives_up_as_many_as_the_other_has_less_and_no_more():
+    """Though somebody subscribes to something else, so that there is no equal share."""
+    first, second = TOPIC_IDS[:2]
+    for count in range(2, 9):
+        members = [
+            AssignorMember("a", None, frozenset({first}), {first: frozenset(range(count))}),
+            AssignorMember("b", None, frozenset({first}), {}),
+            AssignorMember("c", None, frozenset({second}), {}),
+        ]
+        kept = (count + 1) // 2
+        assert assign_uniform(members, {first: count, second: 1}) == {
+            "a": {first: frozenset(range(kept))},
+            "b": {first: frozenset(range(kept, count))},
+            "c": {second: frozenset({0})},
+        }
+
+
 def test_uniform_what_moves_of_one_topic_evens_another_one_too():
     """b gives half of the second topic to c, and has less than a then, from which it gets of the first one."""
     first, second = TOPIC_IDS[:2]

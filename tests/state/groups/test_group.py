@@ -1,0 +1,41 @@
+"""What a group of any kind is to the rest of the broker, as far as they have it in common."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline_broker.state.groups.classic.classic_group import ClassicGroup
+from pipeline_broker.state.groups.consumer.group import ConsumerGroup
+from pipeline_broker.state.groups.share.share_group import ShareGroup
+
+MANY = 201
+"""Members about whom more is decided than beside other requests."""
+
+
+@pytest.mark.parametrize("kind", [ConsumerGroup, ShareGroup])
+def test_who_joins_many_has_partitions_assigned_anew_to_all(kind) -> None:
+    for size, is_long in ((0, False), (MANY - 1, False), (MANY, True)):
+        assert kind("g", members=dict.fromkeys(map(str, range(size)))).is_joining_long is is_long
+
+
+@pytest.mark.parametrize(
+    ("size", "joined", "is_initial", "is_long"),
+    [
+        (0, 0, False, False),
+        (MANY - 1, MANY - 1, False, False),
+        (MANY, 0, False, False),
+        (MANY, MANY - 2, False, False),
+        (MANY, MANY - 1, False, True),
+        (MANY, MANY, False, True),
+        (MANY, MANY, True, False),
+    ],
+)
+def test_who_is_the_last_of_many_to_join_a_classic_group_begins_the_generation(size, joined, is_initial, is_long):
+    """But for the first one, which begins when its delay is over."""
+    group = ClassicGroup(
+        group_id="g",
+        members=dict.fromkeys(map(str, range(size))),
+        parked_joins=dict.fromkeys(map(str, range(joined))),
+        is_initial=is_initial,
+    )
+    assert group.is_joining_long is is_long
