@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.journal.frame import entry_key
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager, LogTotals
 from pipeline_broker.log.partition.policies import DEFAULT_POLICIES
@@ -54,6 +55,17 @@ def test_totals_are_of_each_topic_and_deleted_ones_are_counted_together():
 def test_all_topics_are_known_until_somebody_could_not_take_a_record_over():
     _, manager = made()
     assert manager.knows_all_topics
+
+
+def test_only_partitions_that_there_are_are_found_by_number_and_by_key():
+    """Python would take -1 for the last one."""
+    _, manager = made()
+    logs = manager.partitions("one")
+    for partition, found in ((-2, None), (-1, None), (0, logs[0]), (1, logs[1]), (2, None), (3, None)):
+        assert manager.find("one", partition) is found
+        assert manager.find_by_key(entry_key(ONE, partition)) is found
+        assert manager.find("none", partition) is None
+        assert manager.find_by_key(entry_key(THREE, partition)) is None
 
 
 def test_a_topic_grows_and_goes_with_all_its_partitions():

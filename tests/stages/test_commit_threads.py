@@ -422,6 +422,32 @@ def test_what_a_thread_left_to_the_loop_is_started_wherever_it_is_to_run_by_then
     assert len(started) == 1
 
 
+def test_a_thread_that_finds_a_commit_in_its_last_look_does_not_count_as_idle_while_it_has_it():
+    """Who submits meanwhile would wake it in vain, and start no other one."""
+    threads, states = CommitThreads(LoopTurns()), []
+
+    class Found:
+        place = CommitPlace(Batching.GROUP, is_synced=True)
+        is_backlogged = False
+        found = iter([None, commit_of(1)])
+
+        def begin_commit(self, *, may_wait=True):
+            states.append(threads._states[0].name)
+            return next(self.found)
+
+        def end_commit(self, commit):
+            states.append(threads._states[0].name)
+
+    class Ended:
+        def run_sync_soon(self, *_):
+            states.append(threads._states[0].name)
+            raise trio.RunFinishedError
+
+    threads._states.append(None)
+    threads._run(0, Found(), Ended())
+    assert states == ["COMMITTING", "IDLE", "COMMITTING", "LOOKING"]
+
+
 def commit_of(number):
     commit = Commit(number)
     commit.submissions.append(Submission([]))

@@ -49,6 +49,21 @@ def test_of_several_small_requests_each_is_admitted_when_the_one_before_is_answe
     run(test, bytes_max=BYTES_MAX)
 
 
+@pytest.mark.parametrize(("size_bytes", "is_admitted"), [(BYTES_MAX - 2, True), (BYTES_MAX - 1, False)])
+def test_the_budget_is_used_up_when_as_much_is_held_as_it_is(size_bytes, is_admitted):
+    async def test(serving):
+        client = await serving.served()
+        client.send(b"p" + bytes(size_bytes), b"p")
+        await SETTLED()
+        assert len(serving.application.parked) == 1 + is_admitted
+        assert (MuteReason.QUEUED_BYTES in serving.connections()[0].mute) != is_admitted
+        serving.application.parked[0].complete(Send(b""))
+        await SETTLED()
+        serving.application.parked[1].complete(Send(b""))
+
+    run(test, bytes_max=BYTES_MAX)
+
+
 def test_a_larger_request_waits_until_the_budget_has_room():
     async def test(serving):
         holding = await deplete(serving)

@@ -188,6 +188,32 @@ def test_records_that_are_left_in_the_tls_layer_are_received_without_waiting():
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
+@pytest.mark.parametrize("room_bytes", [7, 1000])
+def test_what_openssl_has_beyond_the_room_for_it_is_readable_though_the_layer_below_has_nothing(room_bytes):
+    """The rest of a record, or whole ones behind it: no socket tells of either."""
+
+    async def main():
+        lower, client = memory_connection()
+        tls = TlsTransportLayer(lower, server_context(), in_threads=False)
+        stream = trio.SSLStream(ClientStream(client), client_context(), server_hostname="localhost")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tls.start)
+            await stream.do_handshake()
+        records, received = [bytes([number]) * 1000 for number in range(3)], b""
+        for record in records:
+            await stream.send_all(record)
+        while len(received) < 3000:
+            with trio.fail_after(1):
+                await tls.wait_readable()
+            room = bytearray(room_bytes)
+            received += room[: tls.receive_into(memoryview(room))]
+        assert received == b"".join(records)
+        with pytest.raises(BlockingIOError):
+            tls.receive()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
 def test_a_muted_connection_with_requests_in_the_tls_layer_expires():
     """Behaviour 47: what waits there is no activity."""
 

@@ -11,6 +11,7 @@ Killed at any point, it does the same again.
 """
 
 from collections.abc import Generator, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -165,8 +166,8 @@ class Recovery:
     def _segment_numbers(self) -> list[int]:
         names = self._files.list_directory(self._directory)
         numbers = sorted(int(name.removesuffix(SEGMENT_SUFFIX)) for name in names if name.endswith(SEGMENT_SUFFIX))
-        first = numbers[0] if numbers else 1  # those before it are archived, or `_begin` finds that they are missing
-        if numbers != list(range(first, first + len(numbers))):
+        # those before the first are archived, or `_begin` finds that they are missing
+        if any(number != before + 1 for before, number in pairwise(numbers)):
             raise JournalCorrupt(f"segments are missing in {self._directory}: found the numbers {numbers}")
         return numbers
 

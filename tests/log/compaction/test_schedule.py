@@ -108,16 +108,9 @@ def test_a_dirty_segment_without_timestamps_is_never_overdue():
         assert cleaning_plan(log_of(unknown, segment(10, is_sealed=False), rules=rules), NOW_MS).overdue_ms == 0
 
 
-def test_a_checkpoint_outside_the_log_is_reset_to_its_start():
-    for checkpoint, first_dirty, reset in (
-        (None, 5, False),
-        (4, 5, True),
-        (5, 5, False),
-        (40, 40, False),
-        (41, 5, True),
-    ):
-        plan = cleaning_plan(four(log_start_offset=5, checkpoint=checkpoint), NOW_MS)
-        assert (plan.first_dirty_offset, plan.resets_checkpoint) == (first_dirty, reset)
+def test_a_checkpoint_outside_the_log_counts_as_its_start():
+    for checkpoint, first_dirty in ((0, 5), (4, 5), (5, 5), (6, 6), (40, 40), (41, 5)):
+        assert cleaning_plan(four(log_start_offset=5, checkpoint=checkpoint), NOW_MS).first_dirty_offset == first_dirty
 
 
 def test_the_dirtiest_log_that_is_due_comes_first():
@@ -188,7 +181,7 @@ def logs(draw):
         log_start_offset=start,
         last_stable_offset=draw(st.integers(start, end)),
         log_end_offset=end,
-        checkpoint=draw(st.none() | st.integers(0, end + 3)),
+        checkpoint=draw(st.integers(0, end + 3)),
     )
 
 

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.errors import JournalCorrupt
 from pipeline_broker.log.journal import recovery
-from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE, MAGIC, RUN_FRAMES_MAX, entry_key
+from pipeline_broker.log.journal.frame import (
+    ENTRY_OVERHEAD,
+    FRAME_HEADER_SIZE,
+    MAGIC,
+    RUN_FRAMES_MAX,
+    encode_frame,
+    entry_key,
+)
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.journal.segment import HEADER_SPACE, SPARE_NAME, create_segment, segment_path, split_position
 from pipeline_broker.records.checksum import crc32c
@@ -180,6 +187,41 @@ def test_a_frame_that_begins_across_the_end_of_a_window_says_too_what_was_durabl
     write(journal, [HEADER_SPACE - inside - FRAME_HEADER_SIZE - ENTRY_OVERHEAD], [1])
     path = segment_path(journal.directory, 1)
     files.kill()
+    files.open(path).write([b"x"], HEADER_SPACE)
+    with pytest.raises(JournalCorrupt, match="records 0 to 0 were durable"):
+        list(opened(files).recover())
+
+
+@pytest.mark.parametrize("size_bytes", [700, HEADER_SPACE])
+def test_what_a_batch_holds_is_no_frame_whatever_it_looks_like(monkeypatch, size_bytes):
+    """A producer may send what declares anything durable: it must not refuse the start behind a torn tail."""
+    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    trap = b"".join(encode_frame([], journal._active.identity, 0, 99, 0))
+    value = (bytes(50) + trap).ljust(size_bytes, b"x")
+    journal.write([JournalEntry(Owner, 0, 0, 0, (b"torn",), 4)])
+    journal.sync(journal.write([JournalEntry(Owner, 0, 0, 0, (value,), size_bytes)]))
+    path = segment_path(journal.directory, 1)
+    files.kill()
+    files.open(path).write([b"x"], HEADER_SPACE)
+    assert list(opened(files).recover()) == []
+
+
+@pytest.mark.parametrize("behind", [0, 1, 7])
+def test_a_frame_at_the_very_end_of_a_segment_and_of_a_window_says_too_what_was_durable(monkeypatch, behind):
+    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    write(journal, [HEADER_SPACE - FRAME_HEADER_SIZE - ENTRY_OVERHEAD])
+    path = segment_path(journal.directory, 1)
+    end = files.open(path).size_bytes()
+    files.kill()
+    frame = b"".join(encode_frame([], journal._active.identity, 1, 1, 0))
+    files.open(path).truncate(end)
+    files.open(path).write([bytes(behind) + frame], end)
     files.open(path).write([b"x"], HEADER_SPACE)
     with pytest.raises(JournalCorrupt, match="records 0 to 0 were durable"):
         list(opened(files).recover())

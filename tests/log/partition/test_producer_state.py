@@ -179,6 +179,15 @@ def test_behind_a_refused_first_batch_nothing_slips_in():
     assert decide(states, 8, 0, 11, 11) == "append"
 
 
+def test_a_producer_that_went_on_behind_a_refused_batch_has_nothing_held_against_it_once_it_is_forgotten():
+    states = ProducerStates()
+    states.refused(7, 0, 10)
+    states.record(7, 0, ProducedBatch(0, 9, 0, 9, 0), 0)
+    states.expire(1000, expiration_ms=100)
+
+    assert decide(states, 7, 0, 11, 11) == "append"
+
+
 def test_the_number_of_remembered_gaps_is_bounded():
     states = ProducerStates()
     for producer in range(GAPS_REMEMBERED + 1):
