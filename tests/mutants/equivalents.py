@@ -61,6 +61,10 @@ EQUIVALENT: dict[str, str] = {
     "stages/listener.py open_listener: sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0) -> pass": (
         "a machine on which net.ipv6.bindv6only is not set does so by itself"
     ),
+    "stages/deferred_requests.py DeferredRequests.begin_if_possible: without self._unsent.is_full in "
+    "self._unsent.is_full and (not self._unsent.is_called) and self._may_start": (
+        "where it is not full nothing waits that may start, and nothing is muted for it: for speed only"
+    ),
     f"{QUOTAS}/limits.py _shape: return tuple(((kind, name is None) for kind, name in entity)) -> return None": (
         "levels that cannot fit are left out for speed only"
     ),
@@ -173,6 +177,11 @@ EQUIVALENT: dict[str, str] = {
     "self._jitter_ms -> max_timestamp - first_timestamp < rules.roll_ms - self._jitter_ms": QUICKLY,
     f"{LOG}/partition/partition_log.py PartitionLog.read: end_offset < self.archived.end_offset -> end_offset <= "
     "self.archived.end_offset": "nothing of the archive lies behind its end",
+    f"{LOG}/partition/producer_state.py ProducerStates.check: epoch < producer.epoch -> epoch <= producer.epoch": (
+        "the same epoch was decided before"
+    ),
+    f"{LOG}/log_manager.py LogManager.recover: logs[key] = log -> pass": "it is found again, for speed only",
+    f"{LOG}/log_manager.py LogManager.recover: logs.clear() -> pass": "nobody but a replay asks: it takes memory only",
     f"{STATE}/groups/classic/classic_group.py ClassicGroup.select_protocol: 1 -> 2": (
         "of the most common ones the first is taken"
     ),
