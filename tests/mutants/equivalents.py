@@ -161,6 +161,13 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1": "it is set by the snapshot of the takeover",
     f"{LOG}/archive/index_cache.py IndexCache._from_files: known.size_bytes >= segment.size_bytes -> known.size_bytes "
     "> segment.size_bytes": "grown by nothing it is the same",
+    f"{LOG}/journal/recovery.py Recovery.batches: 1 -> 2 #2": "what is kept declares nothing that is missing",
+    f"{LOG}/journal/recovery.py Recovery._note: without unproven[0].end_lsn <= durable_lsn in unproven and "
+    "unproven[0].end_lsn <= durable_lsn": "what is proven is taken out of the list: it is not made anew for speed only",
+    f"{LOG}/journal/recovery.py Recovery.sealed_batches: without identity is not None in identity is not None and "
+    "first is not None": "what has no identity has no frame",
+    f"{LOG}/journal/recovery.py _Window.ensure: position + size_bytes > self.start + len(self.data) -> position + "
+    "size_bytes >= self.start + len(self.data)": "what the window holds to its very end is read once more, and alike",
     f"{LOG}/journal/recovery.py Recovery._refuse_damage: 0 -> 1": "what is kept declares nothing that is missing",
     f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1 #3": LAST_DIGIT,
     f"{LOG}/archive/manifest_file.py is_edit_behind: 1 -> 2 #2": "no magic begins one byte behind another",

@@ -88,6 +88,7 @@ def test_a_size_out_of_bounds_is_refused_for_ever_and_frames_before_it_are_not_l
     for _ in range(2):
         with pytest.raises(InvalidFrameError):
             reader.next_frame()
+        assert reader.buffered_bytes == 0, "what follows is not understood, and not kept"
     reader.receive_data(framed(b"after"))
     with pytest.raises(InvalidFrameError):
         reader.next_frame()

@@ -53,6 +53,62 @@ def test_counters_tell_what_every_processor_did():
     run(test)
 
 
+def counted(value, path=""):
+    """All numbers of statistics that are not 0, by their path."""
+    if isinstance(value, int | float):
+        return {path[1:]: value} if value else {}
+    fields = value._asdict() if hasattr(value, "_fields") else attrs.asdict(value) if attrs.has(type(value)) else None
+    if fields is None:
+        fields = dict(enumerate(value)) if isinstance(value, tuple) else {}
+    found = {}
+    for name, each in fields.items():
+        found |= counted(each, f"{path}.{name}")
+    return found
+
+
+def test_statistics_say_what_one_client_did_and_of_everything_else_that_it_did_not_happen():
+    async def test(serving):
+        await SETTLED()
+        before = counted(serving.server.statistics())
+        client = await serving.served()
+        await serving.ask(client, b"commit")
+        (connection,) = serving.connections()
+        assert counted(connection.statistics()) == {"received": 2, "released": 2}
+        (queue,) = (
+            number for number in range(8) if connection.admission.queue is serving.server.channel.queues[number]
+        )
+        after = counted(serving.server.statistics())
+        times = {name for name in after if name.endswith(("_ns", "_seconds", "_rate"))}
+        network = {"created": 1, "bytes_in": 19, "bytes_out": 19, "requests_in": 2, "responses_out": 2}
+        changed = {
+            "acceptors.0.accepted": 1,
+            "processors.0.connections": 1,
+            "processors.0.connections_total": 1,
+            "listeners.0.connections": 1,
+            "listeners.0.quotas.connections": 1,
+            f"queues.{queue}.connections": 1,
+            f"queues.{queue}.put": 2,
+            f"queues.{queue}.depth_max": 1,
+            "handlers.handled": 2,
+            "committer.commits": 1,
+            "committer.entries": 1,
+            "committer.entries_max": 1,
+            "committer.size_bytes": 6,
+            **{f"{place}.0.counters.{name}": n for place in ("processors", "listeners") for name, n in network.items()},
+        }
+        assert {name: after[name] for name in after.keys() - times} == before | changed
+        assert {name.split(".", 2)[-1] for name in before} == {
+            "bytes_max",
+            "capacity",
+            "handlers",
+            "idle",
+            "index",
+            "processors",
+        }
+
+    run(test)
+
+
 def test_a_connection_without_a_socket_counts_as_having_come_by_the_listener_it_names_or_the_first():
     async def test(serving):
         for listener in ("M", "none of this name"):

@@ -53,7 +53,8 @@ def test_a_window_of_any_size_shows_the_same(commits, window_bytes, data):
     journal = opened(files)
     assert list(journal.recover()) == []
     write(journal, *commits)
-    ends = [0, *(end for _, end in journal.sealed())]
+    sealed = list(journal.sealed())
+    ends = [0, *(end for _, end in sealed)]
     if data.draw(st.booleans()):
         files.kill()
     else:
@@ -71,6 +72,7 @@ def test_a_window_of_any_size_shows_the_same(commits, window_bytes, data):
             found.append(len(batch))
         assert found == sizes[archived_lsn:]
         assert journal.next_lsn == len(sizes)
+        assert list(journal.sealed()) == sealed
         write(journal, [7], [8])
         journal.close()
         assert [len(batch) for _, _, batch in opened(files).recover(archived_lsn)] == [*sizes[archived_lsn:], 7, 8]
@@ -164,17 +166,76 @@ def test_segments_that_were_cut_off_never_come_back_nor_leave_a_gap_whenever_the
     raise AssertionError("a start has no end")
 
 
-def test_what_a_later_frame_declares_durable_is_not_written_again():
-    """A start takes frames together, so many at most: the first of them are declared durable by the one behind."""
+@pytest.mark.parametrize("size_bytes", [700, 2 * HEADER_SPACE])
+@pytest.mark.parametrize("flush", ["always", "os"])
+def test_what_a_later_frame_declares_durable_is_not_written_again_and_without_syncs_nothing_is(
+    monkeypatch, flush, size_bytes
+):
+    """A start takes frames together, so many at most: the first of them are declared durable by the one behind.
+
+    Nor is what lies behind the last one written, which the window holds, or is made larger for.
+    """
+    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
     files = MemoryFileSystem()
     journal = Journal.open(DATA, files=files, segment_bytes=1 << 20)
     list(journal.recover())
-    write(journal, *[[90]] * RUN_FRAMES_MAX, [700])
+    journal.prepare_ahead()
+    write(journal, *[[1]] * RUN_FRAMES_MAX, [size_bytes])
     files.kill()
     written = []
     files.write_limit = lambda size_bytes: written.append(size_bytes) or size_bytes
-    assert len(list(opened(files).recover())) == RUN_FRAMES_MAX + 1
-    assert written == [HEADER_SPACE, FRAME_HEADER_SIZE + ENTRY_OVERHEAD + 700]
+    again = Journal.open(DATA, files=files, segment_bytes=1 << 20, flush=flush)
+    assert len(list(again.recover())) == RUN_FRAMES_MAX + 1
+    assert written == ([HEADER_SPACE, FRAME_HEADER_SIZE + ENTRY_OVERHEAD + size_bytes] if flush == "always" else [])
+
+
+@pytest.mark.parametrize("archived_lsn", range(4))
+def test_of_frames_that_no_window_holds_those_are_read_that_the_archive_has_not(monkeypatch, archived_lsn):
+    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    write(journal, [5001], [5002], [5003])
+    assert [end for _, end in journal.sealed()] == [1, 2]
+    files.kill()
+    assert [len(batch) for _, _, batch in opened(files).recover(archived_lsn)] == [5001, 5002, 5003][archived_lsn:]
+
+
+@pytest.mark.parametrize("is_torn", [False, True])
+def test_behind_a_segment_without_frames_nothing_is_read_that_seems_to_follow(is_torn):
+    """It was never acknowledged: to keep it would leave a gap in the numbers."""
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    write(journal, [700])
+    create_segment(files, journal.directory, 2)
+    identity = create_segment(files, journal.directory, 3).identity
+    files.kill()
+    if is_torn:
+        files.open(segment_path(journal.directory, 2)).write([b"x"], 0)
+    entry = JournalEntry(Owner, 0, 0, 0, (b"later",), 5)
+    files.open(segment_path(journal.directory, 3)).write(encode_frame([entry], identity, 1, 1, 0), HEADER_SPACE)
+    journal = opened(files)
+    assert [len(batch) for _, _, batch in journal.recover()] == [700]
+    assert journal.next_lsn == 1
+    assert files.list_directory(journal.directory) == [segment_path(journal.directory, 1).name]
+
+
+@pytest.mark.parametrize("change", ["nothing", "another segment", "a longer archive"])
+def test_after_a_stop_in_order_the_journal_ends_as_it_was_left_or_the_start_is_refused(change):
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    write(journal, [700], [90])
+    journal.close()
+    if change == "another segment":
+        create_segment(files, journal.directory, 2)
+    again = opened(files)
+    if change == "nothing":
+        assert len(list(again.recover())) == 2
+    else:
+        with pytest.raises(JournalCorrupt, match="the broker had stopped in order"):
+            list(again.recover(3 if change == "a longer archive" else 0))
 
 
 @pytest.mark.parametrize("inside", range(6))
