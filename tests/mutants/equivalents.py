@@ -120,8 +120,10 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/object_journal.py ObjectJournal.__init__: 0 -> 1 #2": LAST_DIGIT,
     f"{LOG}/object_journal.py ObjectJournal._complete_max: run.end < self._ownership.first.slot -> run.end <= "
     "self._ownership.first.slot": "a fence lies between",
-    f"{LOG}/journal/recovery.py Recovery._frames_anywhere: position < window.size_bytes -> position <= "
-    "window.size_bytes": "behind the last byte nothing is found",
+    f"{LOG}/journal/recovery.py Recovery._frames_anywhere: without identity is not None in identity is not None and "
+    "position + FRAME_HEADER_SIZE <= window.size_bytes": "what has no identity has no frame",
+    f"{LOG}/journal/recovery.py Recovery._frames_anywhere: window.start + len(window.data) - len(MAGIC_BYTES) + 1 -> "
+    "window.start + len(window.data) - len(MAGIC_BYTES) - 1": "two bytes more of the window are looked at again",
     f"{LOG}/journal/recovery.py Recovery._frame: window.size_bytes - position -> window.size_bytes + position": (
         "a frame that says it goes beyond the end is found too short when it is read"
     ),

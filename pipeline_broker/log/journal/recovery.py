@@ -332,12 +332,12 @@ class Recovery:
 
     def _frames_anywhere(self, window: _Window, identity: int | None, position: int) -> Iterator[FrameHeader]:
         """Intact frames wherever their magic is found behind `position`."""
-        while identity is not None and position < window.size_bytes:
+        while identity is not None and position + FRAME_HEADER_SIZE <= window.size_bytes:
             place = window.ensure(position, FRAME_HEADER_SIZE)
             found = bytes(window.data).find(MAGIC_BYTES, place)
             if found < 0:
                 # the magic may lie across the end of this window
-                position = max(position + 1, window.start + len(window.data) - len(MAGIC_BYTES) + 1)
+                position = window.start + len(window.data) - len(MAGIC_BYTES) + 1
                 continue
             position = window.start + found
             header = self._frame(window, identity, position, None)

@@ -221,6 +221,32 @@ def test_behind_a_segment_without_frames_nothing_is_read_that_seems_to_follow(is
     assert files.list_directory(journal.directory) == [segment_path(journal.directory, 1).name]
 
 
+def test_the_first_frame_of_a_later_segment_says_too_what_was_durable():
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    write(journal, [700])
+    identity = create_segment(files, journal.directory, 2).identity
+    files.kill()
+    files.open(segment_path(journal.directory, 2)).write(encode_frame([], identity, 2, 2, 0), HEADER_SPACE)
+    with pytest.raises(JournalCorrupt, match="records 1 to 1 were durable"):
+        list(opened(files).recover())
+
+
+@pytest.mark.parametrize("numbers", [[1], [1, 2], [7, 8]])
+def test_a_journal_whose_first_segment_is_torn_begins_anew_with_its_number(numbers):
+    files = MemoryFileSystem()
+    journal = opened(files)
+    for number in numbers:
+        create_segment(files, journal.directory, number)
+        files.open(segment_path(journal.directory, number)).write([b"x"], 0)
+    assert list(journal.recover()) == []
+    assert files.list_directory(journal.directory) == [segment_path(journal.directory, numbers[0]).name]
+    write(journal, [90])
+    files.kill()
+    assert len(list(opened(files).recover())) == 1
+
+
 @pytest.mark.parametrize("change", ["nothing", "another segment", "a longer archive"])
 def test_after_a_stop_in_order_the_journal_ends_as_it_was_left_or_the_start_is_refused(change):
     files = MemoryFileSystem()
@@ -270,19 +296,19 @@ def test_what_a_batch_holds_is_no_frame_whatever_it_looks_like(monkeypatch, size
     assert list(opened(files).recover()) == []
 
 
-@pytest.mark.parametrize("behind", [0, 1, 7])
-def test_a_frame_at_the_very_end_of_a_segment_and_of_a_window_says_too_what_was_durable(monkeypatch, behind):
+@pytest.mark.parametrize("inside", range(6))
+def test_a_frame_at_the_very_end_of_a_segment_says_too_what_was_durable(monkeypatch, inside):
+    """So many of its bytes are in the first window that is read behind the damage."""
     monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
     files = MemoryFileSystem()
     journal = opened(files)
     list(journal.recover())
-    write(journal, [HEADER_SPACE - FRAME_HEADER_SIZE - ENTRY_OVERHEAD])
+    write(journal, [HEADER_SPACE - inside - FRAME_HEADER_SIZE - ENTRY_OVERHEAD])
     path = segment_path(journal.directory, 1)
     end = files.open(path).size_bytes()
     files.kill()
     frame = b"".join(encode_frame([], journal._active.identity, 1, 1, 0))
-    files.open(path).truncate(end)
-    files.open(path).write([bytes(behind) + frame], end)
+    files.open(path).write([frame], end)
     files.open(path).write([b"x"], HEADER_SPACE)
     with pytest.raises(JournalCorrupt, match="records 0 to 0 were durable"):
         list(opened(files).recover())
