@@ -65,6 +65,7 @@ EQUIVALENT: dict[str, str] = {
     "self._unsent.is_full and (not self._unsent.is_called) and self._may_start": (
         "where it is not full nothing waits that may start, and nothing is muted for it: for speed only"
     ),
+    "stages/connection_quotas.py ConnectionQuotas._forget_addresses: 2 -> 3": "a bound of effort",
     f"{QUOTAS}/limits.py _shape: return tuple(((kind, name is None) for kind, name in entity)) -> return None": (
         "levels that cannot fit are left out for speed only"
     ),
@@ -170,6 +171,14 @@ EQUIVALENT: dict[str, str] = {
     "first is not None": "what has no identity has no frame",
     f"{LOG}/journal/recovery.py _Window.ensure: position + size_bytes > self.start + len(self.data) -> position + "
     "size_bytes >= self.start + len(self.data)": "what the window holds to its very end is read once more, and alike",
+    f"{LOG}/compaction/schedule.py group_segments: 0 -> 1": "it is set with the first group",
+    f"{LOG}/compaction/offset_map.py OffsetMap.__init__: keys_max < self.capacity -> keys_max <= self.capacity": (
+        "a map for as many keys as there are has as much room"
+    ),
+    f"{LOG}/compaction/offset_map.py OffsetMap._find: bucket + 1 -> bucket - 1": (
+        "a key that has no room in its bucket is in a neighbour of it, on whichever side"
+    ),
+    f"{LOG}/compaction/offset_map.py OffsetMap._find: place > 0 -> place >= 0": "no place is more aligned than the first",
     f"{LOG}/journal/recovery.py Recovery._refuse_damage: 0 -> 1": "what is kept declares nothing that is missing",
     f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1 #3": LAST_DIGIT,
     f"{LOG}/archive/manifest_file.py is_edit_behind: 1 -> 2 #2": "no magic begins one byte behind another",

@@ -13,7 +13,7 @@ import trio
 
 from stages.commit_pace import CommitPace
 from stages.commit_place import ALONE_COMMITS_MIN, ALONE_REQUESTS_MAX, THREAD_NS_MAX, CommitPlace
-from stages.commit_threads import HAND_OVER_MAX, CommitThreads
+from stages.commit_threads import HAND_OVER_MAX, CommitThreads, _State
 from stages.committer import BACKLOG_MIN, Commit, Committer, Submission
 from stages.loop_turns import COMMIT, NOTED_TURN_SECONDS, LoopTurns
 from stages.mode import Batching
@@ -446,6 +446,26 @@ def test_a_thread_that_finds_a_commit_in_its_last_look_does_not_count_as_idle_wh
     threads._states.append(None)
     threads._run(0, Found(), Ended())
     assert states == ["COMMITTING", "IDLE", "COMMITTING", "LOOKING"]
+
+
+@pytest.mark.parametrize("others", [[], ["IDLE", "COMMITTING"], ["WAITING"]])
+def test_one_thread_waits_for_the_time_of_the_next_commit_and_others_until_they_are_woken(others):
+    """It would begin only when one that is in flight ends."""
+    threads, waits = CommitThreads(LoopTurns()), []
+
+    class Later:
+        def seconds_to_begin(self):
+            return 5.0
+
+    class Wakeups:
+        def get(self, timeout):
+            waits.append((timeout, threads._states[0]))
+
+    threads._wakeups = Wakeups()
+    threads._states += [_State.IDLE, *(_State[name] for name in others)]
+    assert threads._rest(0, Later())
+    assert waits == [(None, _State.IDLE) if "WAITING" in others else (5.0, _State.WAITING)]
+    assert threads._states[0] is _State.LOOKING
 
 
 def commit_of(number):

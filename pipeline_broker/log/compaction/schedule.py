@@ -104,7 +104,7 @@ def next_plan(logs: Iterable[CompactedLog], now_ms: int, *, is_forced: bool = Fa
 
 def _first_dirty_offset(log: CompactedLog) -> int:
     """Where the dirty part starts; a checkpoint outside the log is of no use."""
-    return log.checkpoint if log.log_start_offset <= log.checkpoint <= log.log_end_offset else log.log_start_offset
+    return max(log.log_start_offset, log.checkpoint if log.checkpoint <= log.log_end_offset else 0)
 
 
 def _uncleanable_from(log: CompactedLog, first_dirty: int, now_ms: int) -> int:
@@ -112,7 +112,7 @@ def _uncleanable_from(log: CompactedLog, first_dirty: int, now_ms: int) -> int:
     lag_ms = log.rules.min_compaction_lag_ms
     if lag_ms > 0:
         candidates = segments_from(log.segments, first_dirty)
-        bounds += [it.base_offset for it in candidates if it.is_sealed and it.largest_timestamp > now_ms - lag_ms]
+        bounds += [it.base_offset for it in candidates if it.largest_timestamp > now_ms - lag_ms]
     return min(bounds)
 
 
