@@ -65,6 +65,10 @@ EQUIVALENT: dict[str, str] = {
     "self._unsent.is_full and (not self._unsent.is_called) and self._may_start": (
         "where it is not full nothing waits that may start, and nothing is muted for it: for speed only"
     ),
+    "stages/deferred_requests.py DeferredRequests._mute_without_room: without not self._may_start in "
+    "self._unsent.is_full and (not self._unsent.unfinished) and (not self._may_start)": (
+        "where there is room what waits is started at once, and it is read on behind that"
+    ),
     "stages/connection_quotas.py ConnectionQuotas._forget_addresses: 2 -> 3": "a bound of effort",
     f"{QUOTAS}/limits.py _shape: return tuple(((kind, name is None) for kind, name in entity)) -> return None": (
         "levels that cannot fit are left out for speed only"
@@ -178,7 +182,7 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/compaction/offset_map.py OffsetMap._find: bucket + 1 -> bucket - 1": (
         "a key that has no room in its bucket is in a neighbour of it, on whichever side"
     ),
-    f"{LOG}/compaction/offset_map.py OffsetMap._find: place > 0 -> place >= 0": "no place is more aligned than the first",
+    f"{LOG}/compaction/offset_map.py OffsetMap._find: place > 0 -> place >= 0": "the first place is aligned",
     f"{LOG}/journal/recovery.py Recovery._refuse_damage: 0 -> 1": "what is kept declares nothing that is missing",
     f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1 #3": LAST_DIGIT,
     f"{LOG}/archive/manifest_file.py is_edit_behind: 1 -> 2 #2": "no magic begins one byte behind another",

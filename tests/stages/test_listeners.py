@@ -9,7 +9,7 @@ import trio
 from stages.listener import Listener, open_listener
 from stages.mode import MODES, PIPELINED
 from stages.request import Send
-from stages.socket_server import ListenerNameError, SocketServer
+from stages.socket_server import ListenerNameError, ServerNotRunningError, SocketServer
 from stages.testing.memory_listener import MemoryListener
 from stages.testing.memory_storage import MemoryStorage
 from stages.testing.memory_transport import memory_connection
@@ -105,6 +105,23 @@ def test_statistics_say_what_one_client_did_and_of_everything_else_that_it_did_n
             "index",
             "processors",
         }
+
+    run(test)
+
+
+def test_a_server_that_is_stopping_serves_no_further_listener():
+    """It would be there after all others, and nobody would end it."""
+
+    async def test(serving):
+        client = await serving.served()
+        client.send(b"p")
+        await SETTLED()
+        serving.server.stop()
+        await SETTLED()
+        with pytest.raises(ServerNotRunningError):
+            await serving.server.add_listener(serving.listener("LATE"))
+        serving.sources.pop("LATE").close()  # it stayed the caller's
+        serving.application.parked[0].complete(Send(b"done"))
 
     run(test)
 

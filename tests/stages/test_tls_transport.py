@@ -3,12 +3,14 @@
 import logging
 import ssl
 import struct
+import threading
 from contextlib import suppress
 from pathlib import Path
 
 import attrs
 import pytest
 import trio
+import trio.lowlevel
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stages.listener import open_listener
@@ -19,7 +21,9 @@ from stages.testing.memory_server import open_memory_server
 from stages.testing.memory_storage import MemoryStorage
 from stages.testing.memory_transport import memory_connection
 from stages.tls_transport_layer import TLS_HANDSHAKE_SECONDS, TlsTransportLayer
+from stages.transport_layer import HandshakeError
 from tests.stages.connection_bench import limits
+from tests.stages.sabotage import replaced
 
 FOLDER = Path(__file__).parent / "tls"
 CERTIFICATE, KEY = FOLDER / "certificate.pem", FOLDER / "key.pem"
@@ -277,6 +281,54 @@ def test_bytes_that_are_no_tls_close_only_their_connection(data, caplog):
     (told,) = [record.getMessage() for record in caplog.records if record.name == "stages.connection"]
     assert "has no connection on" in told
     assert "TLS handshake: " in told
+
+
+def test_the_peer_is_told_why_a_handshake_failed():
+    """By TLS's own alert, which a client shows its user."""
+
+    async def main():
+        lower, client = memory_connection()
+        tls = TlsTransportLayer(lower, server_context(), in_threads=False)
+        client.send_bytes(b"\x16\x03\x01\xff\xff" + bytes(70_000))
+        with pytest.raises(HandshakeError):
+            await tls.start()
+        alert = await client.receive_bytes()
+        assert (alert[:1], alert[-1:]) == (b"\x15", b"\x16")  # an alert: record overflow
+
+    trio.run(main)
+
+
+def test_a_connection_that_is_closed_during_a_handshake_step_leaves_openssl_to_its_thread():
+    begun, may_end = threading.Event(), threading.Event()
+
+    def step(tls):
+        begun.set()
+        assert may_end.wait(10)
+
+    class Untouched:
+        def unwrap(self):
+            assert may_end.is_set(), "it is for one thread at a time"
+            raise ssl.SSLError
+
+    async def main():
+        lower, client = memory_connection()
+        tls = TlsTransportLayer(lower, server_context())
+        tls._tls = Untouched()
+        client.send_bytes(b"hello")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tls.start)
+            try:
+                with trio.fail_after(10):
+                    while not begun.is_set():
+                        await trio.lowlevel.checkpoint()
+                tls.close()
+                assert client.is_closed_by_server
+            finally:
+                may_end.set()
+        tls.close()
+
+    with replaced(TlsTransportLayer, "_handshake_error", step):
+        trio.run(main)
 
 
 @pytest.mark.parametrize("is_ended", [False, True])
