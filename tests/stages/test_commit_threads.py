@@ -468,6 +468,46 @@ def test_one_thread_waits_for_the_time_of_the_next_commit_and_others_until_they_
     assert threads._states[0] is _State.LOOKING
 
 
+@pytest.mark.parametrize(
+    ("states", "called", "is_large", "count", "woken", "added"),
+    [
+        ("IDLE IDLE", 0, False, 2, 2, 0),
+        ("IDLE IDLE", 0, False, 1, 1, 0),
+        ("IDLE", 0, False, 2, 1, 1),
+        ("IDLE IDLE", 1, False, 2, 1, 0),
+        ("IDLE COMMITTING", 1, False, 1, 0, 0),
+        ("IDLE COMMITTING", 1, False, 2, 0, 1),
+        ("LOOKING", 0, False, 1, 0, 0),
+        ("COMMITTING", 0, False, 1, 0, 1),
+        ("COMMITTING", 0, False, 3, 0, 2),
+        ("COMMITTING COMMITTING COMMITTING", 0, False, 2, 0, 0),
+        ("WAITING COMMITTING", 0, False, 1, 0, 0),
+        ("WAITING COMMITTING", 0, True, 1, 1, 0),
+        ("WAITING IDLE", 0, False, 2, 1, 0),
+        ("WAITING IDLE", 0, True, 2, 2, 0),
+    ],
+)
+def test_as_many_threads_are_woken_as_commits_have_none_and_made_where_too_few_are_idle(
+    states, called, is_large, count, woken, added
+):
+    """Those that look, or wait for the time, find one by themselves, unless it is so large that it begins early."""
+    threads = CommitThreads(LoopTurns())
+
+    class Submitted:
+        place = CommitPlace(Batching.GROUP, is_synced=True)
+        commits_in_flight = 3
+
+    Submitted.is_large = is_large
+    threads._committer = Submitted()
+    threads._states += [_State[name] for name in states.split()]
+    before = len(threads._states)
+    threads._add_thread = lambda: threads._states.append(_State.LOOKING)
+    for _ in range(called):
+        threads._wakeups.put(None)
+    threads.wake(count)
+    assert (threads._wakeups.qsize() - called, len(threads._states) - before) == (woken, added)
+
+
 def commit_of(number):
     commit = Commit(number)
     commit.submissions.append(Submission([]))

@@ -73,6 +73,37 @@ def test_a_close_that_comes_while_a_half_closed_client_is_answered_is_given_up_i
     run(test)
 
 
+def test_a_half_closed_client_is_answered_however_long_its_request_is_parked():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1")
+        client.half_close()
+        await trio.sleep(3 * CLOSE_FLUSH_SECONDS)
+        application.answer(b"1")
+        assert await client.receive_all() == [b"1"]
+
+    run(test)
+
+
+def test_what_waits_for_an_unfinished_request_of_a_half_closed_client_waits_as_long_as_that_takes():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1")
+        await wait_all_tasks_blocked()
+        connection = connection_of(memory)
+        connection.begin_work(print)
+        client.send(b"s2")
+        client.half_close()
+        await trio.sleep(3 * CLOSE_FLUSH_SECONDS)
+        assert application.handled == [b"1"]
+        connection.end_work(print)
+        await wait_all_tasks_blocked()
+        application.answer(b"1")
+        assert await client.receive_all() == [b"1", b"s2"]
+
+    run(test)
+
+
 def test_a_connection_that_is_to_stop_reading_takes_nothing_that_came_in_the_same_moment():
     async def test(memory, application):
         client = await memory.connect()
