@@ -162,6 +162,7 @@ EQUIVALENT: dict[str, str] = {
     "aborted.last_stable_offset > end_offset": "further ones have begun behind the end: a bound of effort",
     f"{LOG}/partition/partition_log.py PartitionLog.last_stable_offset: first_unstable >= self.high_watermark -> "
     "first_unstable > self.high_watermark": "where they are the same either is the end",
+    f"{LOG}/archive/object_store.py ObjectSegmentStore._copy_from_unused: 0 -> 1 #2": "a bound of effort",
     f"{LOG}/archive/object_store.py ObjectSegmentStore.free_bytes: 1 -> 2": ENDLESS,
     f"{LOG}/archive/object_store.py ObjectSegmentStore.free_bytes: 62 -> 63": ENDLESS,
     f"{LOG}/archive/segment_reader.py _Wanted.stop: 0 -> 1": "no batch fits into a byte",
