@@ -163,6 +163,7 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/partition/partition_log.py PartitionLog.last_stable_offset: first_unstable >= self.high_watermark -> "
     "first_unstable > self.high_watermark": "where they are the same either is the end",
     f"{LOG}/archive/object_store.py ObjectSegmentStore._copy_from_unused: 0 -> 1 #2": "a bound of effort",
+    f"{LOG}/archive/local_store.py _OpenFiles.__init__: 0 -> 1": "it is compared with what it was, only",
     f"{LOG}/archive/object_store.py ObjectSegmentStore.free_bytes: 1 -> 2": ENDLESS,
     f"{LOG}/archive/object_store.py ObjectSegmentStore.free_bytes: 62 -> 63": ENDLESS,
     f"{LOG}/archive/segment_reader.py _Wanted.stop: 0 -> 1": "no batch fits into a byte",
