@@ -64,6 +64,31 @@ def test_the_budget_is_used_up_when_as_much_is_held_as_it_is(size_bytes, is_admi
     run(test, bytes_max=BYTES_MAX)
 
 
+@pytest.mark.parametrize(
+    ("is_called", "reason"), [(True, MuteReason.QUEUED_BYTES), (False, MuteReason.QUEUE_FULL)], ids=["called", "not"]
+)
+def test_whose_turn_it_is_for_room_in_the_queue_waits_for_bytes_only_and_others_stand_in_line(is_called, reason):
+    class Other:
+        def resume(self, reason):
+            return False
+
+    async def test(serving):
+        client = await serving.served()
+        (connection,) = serving.connections()
+        queue, other = connection.admission.queue, Other()
+        queue.wait_for_room(other)
+        connection.admission.hold(b"s", is_called=is_called)
+        assert connection.mute.reasons == {reason}
+        queue.room_was_made()
+        serving.server.channel.set_bytes_max(BYTES_MAX)
+        assert not connection.mute
+        client.send(b"s2")
+        assert await client.receive() == b"s"
+        assert await client.receive() == b"s2"
+
+    run(test, bytes_max=BYTES_MAX)
+
+
 def test_a_larger_request_waits_until_the_budget_has_room():
     async def test(serving):
         holding = await deplete(serving)

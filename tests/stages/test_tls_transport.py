@@ -283,6 +283,15 @@ def test_bytes_that_are_no_tls_close_only_their_connection(data, caplog):
     assert "TLS handshake: " in told
 
 
+def test_renegotiation_is_refused_whatever_the_context_says():
+    """It costs a client nothing and the server a handshake, again and again."""
+    lower, _ = memory_connection()
+    context = server_context()
+    context.options &= ~ssl.OP_NO_RENEGOTIATION
+    TlsTransportLayer(lower, context)
+    assert context.options & ssl.OP_NO_RENEGOTIATION
+
+
 def test_the_peer_is_told_why_a_handshake_failed():
     """By TLS's own alert, which a client shows its user."""
 
