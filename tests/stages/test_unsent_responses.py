@@ -355,3 +355,9 @@ def test_of_connections_that_take_nothing_those_are_counted_that_were_closed_thi
     begin(1)
     assert budget.keep_bound() == 1
     assert budget.statistics() == (20, 25, 3)
+    budget.end_blocked(first[3])
+    (last,) = begin(1)
+    begin(1)
+    assert budget.keep_bound() == 2
+    assert first[3] not in closed, "its client has taken everything"
+    assert last in closed
