@@ -69,6 +69,8 @@ EQUIVALENT: dict[str, str] = {
     "self._unsent.is_full and (not self._unsent.unfinished) and (not self._may_start)": (
         "where there is room what waits is started at once, and it is read on behind that"
     ),
+    "stages/connection.py Connection.flush: without self._closing or not self.order in reasons and (self._closing or "
+    "not self.order)": "who waits looks for itself what has changed: it is not woken in vain for speed only",
     "stages/connection_quotas.py ConnectionQuotas._forget_addresses: 2 -> 3": "a bound of effort",
     f"{QUOTAS}/limits.py _shape: return tuple(((kind, name is None) for kind, name in entity)) -> return None": (
         "levels that cannot fit are left out for speed only"
