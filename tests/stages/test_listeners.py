@@ -1,4 +1,7 @@
-"""A server has several listeners, which come and go while it runs."""
+"""A server has several listeners, which come and go while it runs.
+
+Longer than most files: what listeners count is asked of the same servers.
+"""
 
 import socket
 

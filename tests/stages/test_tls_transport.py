@@ -1,4 +1,7 @@
-"""TLS behaves as plaintext does: whole, in pieces, slow, ended early, and where the bytes are no TLS at all."""
+"""TLS behaves as plaintext does: whole, in pieces, slow, ended early, and where the bytes are no TLS at all.
+
+Longer than most files: all of it is asked of the same two ends.
+"""
 
 import logging
 import ssl

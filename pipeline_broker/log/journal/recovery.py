@@ -166,8 +166,7 @@ class Recovery:
     def _segment_numbers(self) -> list[int]:
         names = self._files.list_directory(self._directory)
         numbers = sorted(int(name.removesuffix(SEGMENT_SUFFIX)) for name in names if name.endswith(SEGMENT_SUFFIX))
-        # those before the first are archived, or `_begin` finds that they are missing
-        if any(number != before + 1 for before, number in pairwise(numbers)):
+        if any(number != before + 1 for before, number in pairwise(numbers)):  # that the first is, `_begin` finds
             raise JournalCorrupt(f"segments are missing in {self._directory}: found the numbers {numbers}")
         return numbers
 
