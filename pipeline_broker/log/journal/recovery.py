@@ -166,7 +166,7 @@ class Recovery:
     def _segment_numbers(self) -> list[int]:
         names = self._files.list_directory(self._directory)
         numbers = sorted(int(name.removesuffix(SEGMENT_SUFFIX)) for name in names if name.endswith(SEGMENT_SUFFIX))
-        if any(number != before + 1 for before, number in pairwise(numbers)):  # that the first is, `_begin` finds
+        if any(number != before + 1 for before, number in pairwise(numbers)):  # `_begin` looks at those before
             raise JournalCorrupt(f"segments are missing in {self._directory}: found the numbers {numbers}")
         return numbers
 
