@@ -145,7 +145,6 @@ class PartialFrameBudget:
         self._line.pop(frame, None)
         self._frames.pop(frame, None)
         self._bytes_held -= frame.bytes_held
-        frame.bytes_held = 0
         self._serve_line()
 
     def set_bytes_max(self, bytes_max: int) -> None:

@@ -254,7 +254,7 @@ class LogManager:
     ) -> None:
         """Topics come up while their records are replayed, so some logs are there only after others."""
         done: set[PartitionLog] = set()
-        while waiting := [log for log in self if log.archived is not None and log not in done and is_state(log)]:
+        while waiting := [log for log in self if log not in done and is_state(log)]:
             for log in waiting:
                 done.add(log)
                 for header, batch in archive.batches(log):

@@ -2,11 +2,16 @@
 
 from contextlib import suppress
 from pathlib import Path
+from random import Random
+
+import attrs
 
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.archive.manifest import Edit
+from pipeline_broker.log.journal.frame import entry_key
 from pipeline_broker.log.journal.journal import Journal
-from pipeline_broker.log.log_manager import LogManager, LogTotals
+from pipeline_broker.log.log_manager import ROLL_SEED_BYTES, LogManager, LogTotals
 from pipeline_broker.log.partition.policies import DEFAULT_POLICIES
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.check import DEFAULT_RULES
@@ -40,20 +45,33 @@ def test_totals_are_of_each_topic_and_deleted_ones_are_counted_together():
     journal, manager = made()
     size_bytes = [append(journal, manager, "one", partition, count) for partition, count in ((0, 1), (1, 2), (1, 3))]
     other = append(journal, manager, "two", 0, 4)
+    for partition in range(2):
+        manager.find("one", partition).duplicates = 5
     nothing = LogTotals()
-    one, two = LogTotals(6, sum(size_bytes), 3, 0), LogTotals(4, other, 1, 0)
+    one, two = LogTotals(6, sum(size_bytes), 3, 10), LogTotals(4, other, 1, 0)
     assert manager.totals() == {("", b""): nothing, ("one", ONE): one, ("two", TWO): two}
     manager.delete("one")
     assert manager.totals() == {("", b""): one, ("two", TWO): two}
     manager.totals()["", b""].batches = 99
     assert manager.totals()["", b""] == one, "what was given is the caller's"
     manager.delete("two")
-    assert manager.totals() == {("", b""): LogTotals(10, sum(size_bytes) + other, 4, 0)}
+    assert manager.totals() == {("", b""): LogTotals(10, sum(size_bytes) + other, 4, 10)}
 
 
 def test_all_topics_are_known_until_somebody_could_not_take_a_record_over():
     _, manager = made()
     assert manager.knows_all_topics
+
+
+def test_only_partitions_that_there_are_are_found_by_number_and_by_key():
+    """Python would take -1 for the last one."""
+    _, manager = made()
+    logs = manager.partitions("one")
+    for partition, found in ((-2, None), (-1, None), (0, logs[0]), (1, logs[1]), (2, None), (3, None)):
+        assert manager.find("one", partition) is found
+        assert manager.find_by_key(entry_key(ONE, partition)) is found
+        assert manager.find("none", partition) is None
+        assert manager.find_by_key(entry_key(THREE, partition)) is None
 
 
 def test_a_topic_grows_and_goes_with_all_its_partitions():
@@ -86,6 +104,8 @@ def test_of_logs_that_are_made_beforehand_those_are_taken_that_are_missing():
     first, second = manager.partitions("one")
     assert manager.create("one", ONE, 5, made=later)[:4] == (first, second, *later[1:])
     assert [log.partition for log in manager.partitions("one")] == [0, 1, 2, 3, 4]
+    too_many = [manager.make("two", TWO, partition, DEFAULT_RULES, DEFAULT_POLICIES) for partition in range(1, 4)]
+    assert manager.create("two", TWO, 2, made=too_many)[1:] == (too_many[0],)
     foreign = manager.make("one", THREE, 5, DEFAULT_RULES, DEFAULT_POLICIES)
     assert manager.create("one", ONE, 6, made=[foreign])[5] is not foreign
     beyond = manager.make("one", ONE, 8, DEFAULT_RULES, DEFAULT_POLICIES)
@@ -125,6 +145,47 @@ def test_a_replay_counts_what_it_gave_to_logs_and_what_had_none():
     again.recover(lambda log, header, batch: found.append((log.topic, header.base_offset)), 0)
     assert found == [("one", 0), ("one", 1)]
     assert (again.batches_replayed, again.batches_skipped) == (2, 1)
+    assert again.find("one", 0).high_watermark == 3
+
+
+def test_what_follows_the_end_of_a_topic_in_a_replay_is_skipped_though_its_log_was_met_before():
+    files = MemoryFileSystem()
+    journal = Journal.open(Path("/d"), files=files)
+    manager = LogManager(journal)
+    assert (manager.batches_replayed, manager.batches_skipped) == (0, 0)
+    manager.create("one", ONE, 1)
+    manager.recover(lambda *_: None, 0)
+    for _ in range(3):
+        append(journal, manager, "one", 0, 1)
+    manager.close()
+    again = LogManager(Journal.open(Path("/d"), files=files))
+    again.create("one", ONE, 1)
+    again.recover(lambda log, header, batch: again.delete("one"), 0)
+    assert (again.batches_replayed, again.batches_skipped) == (1, 2)
+
+
+def test_each_log_draws_its_jitter_from_the_seed_of_its_broker_and_its_own_key():
+    journal = Journal.open(Path("/d"), files=MemoryFileSystem())
+    one, other = (LogManager(journal, randomness=Random(seed)).create("one", ONE, 2) for seed in (1, 2))
+    seeds = [log.roll_seed for log in (*one, *other)]
+    assert len(set(seeds)) == 4
+    assert seeds == [
+        Random(seed).randbytes(ROLL_SEED_BYTES) + entry_key(ONE, partition) for seed in (1, 2) for partition in (0, 1)
+    ]
+
+
+def test_an_edit_of_the_archive_tells_of_the_logs_whose_start_has_risen_and_of_no_others():
+    bench = Bench()
+    bench.produce(5)
+    archive_all(bench.journal, bench.logs, NOW_MS)
+    key, manifest = bench.log.entry_key, bench.log.archived.manifest
+    for start, raised in ((0, []), (2, [bench.log]), (2, []), (1, [])):
+        shown = attrs.evolve(manifest, log_start_offset=start)
+        edit = Edit(0, {entry_key(ONE, 7): manifest, entry_key(TWO, 0): None, key: shown})
+        assert bench.logs.show(edit) == raised
+        assert bench.log.archived.manifest is shown
+    assert bench.logs.show(Edit(0, {key: None})) == []
+    assert bench.log.archived.manifest is shown
 
 
 def test_the_archived_part_of_a_log_of_state_is_replayed_first_and_of_others_nothing_is():

@@ -65,6 +65,17 @@ EQUIVALENT: dict[str, str] = {
     "stages/listener.py open_listener: sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0) -> pass": (
         "a machine on which net.ipv6.bindv6only is not set does so by itself"
     ),
+    "stages/deferred_requests.py DeferredRequests.begin_if_possible: without self._unsent.is_full in "
+    "self._unsent.is_full and (not self._unsent.is_called) and self._may_start": (
+        "where it is not full nothing waits that may start, and nothing is muted for it: for speed only"
+    ),
+    "stages/deferred_requests.py DeferredRequests._mute_without_room: without not self._may_start in "
+    "self._unsent.is_full and (not self._unsent.unfinished) and (not self._may_start)": (
+        "where there is room what waits is started at once, and it is read on behind that"
+    ),
+    "stages/connection.py Connection.flush: without self._closing or not self.order in reasons and (self._closing or "
+    "not self.order)": "who waits looks for itself what has changed: it is not woken in vain for speed only",
+    "stages/connection_quotas.py ConnectionQuotas._forget_addresses: 2 -> 3": "a bound of effort",
     f"{QUOTAS}/limits.py _shape: return tuple(((kind, name is None) for kind, name in entity)) -> return None": (
         "levels that cannot fit are left out for speed only"
     ),
@@ -120,8 +131,10 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/object_journal.py ObjectJournal.__init__: 0 -> 1 #2": LAST_DIGIT,
     f"{LOG}/object_journal.py ObjectJournal._complete_max: run.end < self._ownership.first.slot -> run.end <= "
     "self._ownership.first.slot": "a fence lies between",
-    f"{LOG}/journal/recovery.py Recovery._frames_anywhere: position < window.size_bytes -> position <= "
-    "window.size_bytes": "behind the last byte nothing is found",
+    f"{LOG}/journal/recovery.py Recovery._frames_anywhere: without identity is not None in identity is not None and "
+    "position + FRAME_HEADER_SIZE <= window.size_bytes": "what has no identity has no frame",
+    f"{LOG}/journal/recovery.py Recovery._frames_anywhere: window.start + len(window.data) - len(MAGIC_BYTES) + 1 -> "
+    "window.start + len(window.data) - len(MAGIC_BYTES) - 1": "two bytes more of the window are looked at again",
     f"{LOG}/journal/recovery.py Recovery._frame: window.size_bytes - position -> window.size_bytes + position": (
         "a frame that says it goes beyond the end is found too short when it is read"
     ),
@@ -155,12 +168,29 @@ EQUIVALENT: dict[str, str] = {
     "aborted.last_stable_offset > end_offset": "further ones have begun behind the end: a bound of effort",
     f"{LOG}/partition/partition_log.py PartitionLog.last_stable_offset: first_unstable >= self.high_watermark -> "
     "first_unstable > self.high_watermark": "where they are the same either is the end",
+    f"{LOG}/archive/object_store.py ObjectSegmentStore._copy_from_unused: 0 -> 1 #2": "a bound of effort",
+    f"{LOG}/archive/local_store.py _OpenFiles.__init__: 0 -> 1": "it is compared with what it was, only",
     f"{LOG}/archive/object_store.py ObjectSegmentStore.free_bytes: 1 -> 2": ENDLESS,
     f"{LOG}/archive/object_store.py ObjectSegmentStore.free_bytes: 62 -> 63": ENDLESS,
     f"{LOG}/archive/segment_reader.py _Wanted.stop: 0 -> 1": "no batch fits into a byte",
     f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1": "it is set by the snapshot of the takeover",
     f"{LOG}/archive/index_cache.py IndexCache._from_files: known.size_bytes >= segment.size_bytes -> known.size_bytes "
     "> segment.size_bytes": "grown by nothing it is the same",
+    f"{LOG}/journal/recovery.py Recovery.batches: 1 -> 2 #2": "what is kept declares nothing that is missing",
+    f"{LOG}/journal/recovery.py Recovery._note: without unproven[0].end_lsn <= durable_lsn in unproven and "
+    "unproven[0].end_lsn <= durable_lsn": "what is proven is taken out of the list: it is not made anew for speed only",
+    f"{LOG}/journal/recovery.py Recovery.sealed_batches: without identity is not None in identity is not None and "
+    "first is not None": "what has no identity has no frame",
+    f"{LOG}/journal/recovery.py _Window.ensure: position + size_bytes > self.start + len(self.data) -> position + "
+    "size_bytes >= self.start + len(self.data)": "what the window holds to its very end is read once more, and alike",
+    f"{LOG}/compaction/schedule.py group_segments: 0 -> 1": "it is set with the first group",
+    f"{LOG}/compaction/offset_map.py OffsetMap.__init__: keys_max < self.capacity -> keys_max <= self.capacity": (
+        "a map for as many keys as there are has as much room"
+    ),
+    f"{LOG}/compaction/offset_map.py OffsetMap._find: bucket + 1 -> bucket - 1": (
+        "a key that has no room in its bucket is in a neighbour of it, on whichever side"
+    ),
+    f"{LOG}/compaction/offset_map.py OffsetMap._find: place > 0 -> place >= 0": "the first place is aligned",
     f"{LOG}/journal/recovery.py Recovery._refuse_damage: 0 -> 1": "what is kept declares nothing that is missing",
     f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1 #3": LAST_DIGIT,
     f"{LOG}/archive/manifest_file.py is_edit_behind: 1 -> 2 #2": "no magic begins one byte behind another",
@@ -177,6 +207,11 @@ EQUIVALENT: dict[str, str] = {
     "self._jitter_ms -> max_timestamp - first_timestamp < rules.roll_ms - self._jitter_ms": QUICKLY,
     f"{LOG}/partition/partition_log.py PartitionLog.read: end_offset < self.archived.end_offset -> end_offset <= "
     "self.archived.end_offset": "nothing of the archive lies behind its end",
+    f"{LOG}/partition/producer_state.py ProducerStates.check: epoch < producer.epoch -> epoch <= producer.epoch": (
+        "the same epoch was decided before"
+    ),
+    f"{LOG}/log_manager.py LogManager.recover: logs[key] = log -> pass": "it is found again, for speed only",
+    f"{LOG}/log_manager.py LogManager.recover: logs.clear() -> pass": "nobody but a replay asks: it takes memory only",
     f"{STATE}/groups/classic/classic_group.py ClassicGroup.select_protocol: 1 -> 2": (
         "of the most common ones the first is taken"
     ),

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stages.acceptor import EXHAUSTED_PAUSE_SECONDS, THROTTLED_MAX, Acceptor, plain_ip
+from stages.acceptor import EXHAUSTED_PAUSE_SECONDS, TELL_AGAIN_SECONDS, THROTTLED_MAX, Acceptor, plain_ip
 from stages.connection_quotas import ConnectionQuotaLimits, ConnectionQuotas
 from stages.listener import Listener
 from stages.processor import NEW_CONNECTIONS_MAX
@@ -172,6 +172,29 @@ def test_running_out_of_descriptors_pauses_accepting_only():
             await trio.sleep(EXHAUSTED_PAUSE_SECONDS)
         assert trio.current_time() - began >= 2 * EXHAUSTED_PAUSE_SECONDS
         assert bench.acceptor.statistics().exhausted == 2
+
+    run(test)
+
+
+def test_that_newcomers_wait_for_descriptors_is_told_once_a_minute(caplog):
+    async def test(bench):
+        times = int(1.5 * TELL_AGAIN_SECONDS / EXHAUSTED_PAUSE_SECONDS)
+        bench.listener.accept_faults.extend(OSError(errno.EMFILE, "none left") for _ in range(times))
+        bench.listener.connect()
+        while not bench.acceptor.statistics().accepted:
+            await trio.sleep(1)
+
+    run(test)
+    assert [record.getMessage() for record in caplog.records] == ["new connections of L wait: none left"] * 2
+
+
+def test_a_client_that_gives_up_while_it_waits_delays_nobody():
+    async def test(bench):
+        bench.listener.accept_faults.append(OSError(errno.ECONNABORTED, "gave up"))
+        bench.listener.connect()
+        await wait_all_tasks_blocked()
+        assert trio.current_time() == 0
+        assert (bench.acceptor.statistics().accepted, bench.acceptor.statistics().exhausted) == (1, 0)
 
     run(test)
 

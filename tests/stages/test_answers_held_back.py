@@ -9,6 +9,7 @@ from stages.request import NO_OP, Close, NoOp, Parked, Pending, QueueHeldError, 
 from stages.testing.memory_server import open_memory_server
 from stages.testing.memory_storage import MemoryStorage
 from tests.stages.connection_bench import ONE_QUEUE, ByHand, connection_of, limits, run
+from tests.stages.test_callbacks import Stamps
 
 both_modes = pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
 
@@ -201,6 +202,34 @@ def test_a_request_that_waited_for_room_may_hold_its_queue_and_starts_first():
         assert application.handled[4:] == [b"h1", b"s1", b"s2"]
 
     run(test, mode=ONE_QUEUE, application=Holding(), unsent_bytes_max=25_000)
+
+
+def test_98_the_time_of_a_request_that_held_its_queue_is_that_of_its_last_start(monkeypatch):
+    """Behaviour 98: 2 ms of handling, twice, and 7 ms in between."""
+    clock = [1]
+    for module in ("admission", "connection", "request_handler", "response_output"):
+        monkeypatch.setattr(f"stages.{module}.now_ns", lambda: clock[0])
+
+    class Timed(Holding):
+        def handle(self, request):
+            clock[0] += 2_000_000
+            return super().handle(request)
+
+    async def main():
+        application, stamps = Timed(), Stamps()
+        async with open_memory_server(PIPELINED, application, timeline=stamps, limits=limits()) as memory:
+            client = await memory.connect()
+            client.send(b"h1")
+            await wait_all_tasks_blocked()
+            clock[0] += 7_000_000
+            application.waiting.pop()()
+            assert await client.receive() == b"h1"
+        (request,) = stamps.ended
+        assert request.dequeued_ns - request.received_ns == 9_000_000
+        assert request.handled_ns - request.dequeued_ns == 2_000_000
+        assert request.decided_ns == request.handled_ns
+
+    trio.run(main)
 
 
 def test_a_callback_that_would_hold_the_queue_is_a_bug_of_its_request_alone():

@@ -5,6 +5,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from stages.authentication import Conversation, Reply
+from stages.frames import LARGE_FRAME_BYTES
 from stages.mode import CLASSIC, PIPELINED
 from stages.mute import MuteReason
 from stages.request import Send
@@ -119,6 +120,19 @@ def test_the_limit_of_a_request_counts_after_the_conversation_and_that_of_the_co
         assert await client.receive_count(2) == [b"welcome", b"s" + bytes(100)]
         client.send(b"again", b"in bob" + bytes(100))
         assert await client.receive_all() == [b"who?"]
+
+    run(test)
+
+
+def test_a_large_request_after_the_conversation_gives_back_the_room_that_it_took_while_it_arrived():
+    async def test(memory, application):
+        client = await memory.connect(open_session=Guard().open_session)
+        large = b"s" + bytes(3 * LARGE_FRAME_BYTES)
+        client.send(b"in alice", large)
+        assert await client.receive_count(2) == [b"welcome", large]
+        await wait_all_tasks_blocked()
+        statistics = memory.server.statistics().partial_frames
+        assert (statistics.frames, statistics.bytes_held) == (0, 0)
 
     run(test)
 

@@ -13,7 +13,7 @@ import trio
 
 from stages.commit_pace import CommitPace
 from stages.commit_place import ALONE_COMMITS_MIN, ALONE_REQUESTS_MAX, THREAD_NS_MAX, CommitPlace
-from stages.commit_threads import HAND_OVER_MAX, CommitThreads
+from stages.commit_threads import HAND_OVER_MAX, CommitThreads, _State
 from stages.committer import BACKLOG_MIN, Commit, Committer, Submission
 from stages.loop_turns import COMMIT, NOTED_TURN_SECONDS, LoopTurns
 from stages.mode import Batching
@@ -420,6 +420,92 @@ def test_what_a_thread_left_to_the_loop_is_started_wherever_it_is_to_run_by_then
     assert started == [False]
     threads._complete(Started())
     assert len(started) == 1
+
+
+def test_a_thread_that_finds_a_commit_in_its_last_look_does_not_count_as_idle_while_it_has_it():
+    """Who submits meanwhile would wake it in vain, and start no other one."""
+    threads, states = CommitThreads(LoopTurns()), []
+
+    class Found:
+        place = CommitPlace(Batching.GROUP, is_synced=True)
+        is_backlogged = False
+        found = iter([None, commit_of(1)])
+
+        def begin_commit(self, *, may_wait=True):
+            states.append(threads._states[0].name)
+            return next(self.found)
+
+        def end_commit(self, commit):
+            states.append(threads._states[0].name)
+
+    class Ended:
+        def run_sync_soon(self, *_):
+            states.append(threads._states[0].name)
+            raise trio.RunFinishedError
+
+    threads._states.append(None)
+    threads._run(0, Found(), Ended())
+    assert states == ["COMMITTING", "IDLE", "COMMITTING", "LOOKING"]
+
+
+@pytest.mark.parametrize("others", [[], ["IDLE", "COMMITTING"], ["WAITING"]])
+def test_one_thread_waits_for_the_time_of_the_next_commit_and_others_until_they_are_woken(others):
+    """It would begin only when one that is in flight ends."""
+    threads, waits = CommitThreads(LoopTurns()), []
+
+    class Later:
+        def seconds_to_begin(self):
+            return 5.0
+
+    class Wakeups:
+        def get(self, timeout):
+            waits.append((timeout, threads._states[0]))
+
+    threads._wakeups = Wakeups()
+    threads._states += [_State.IDLE, *(_State[name] for name in others)]
+    assert threads._rest(0, Later())
+    assert waits == [(None, _State.IDLE) if "WAITING" in others else (5.0, _State.WAITING)]
+    assert threads._states[0] is _State.LOOKING
+
+
+@pytest.mark.parametrize(
+    ("states", "called", "is_large", "count", "woken", "added"),
+    [
+        ("IDLE IDLE", 0, False, 2, 2, 0),
+        ("IDLE IDLE", 0, False, 1, 1, 0),
+        ("IDLE", 0, False, 2, 1, 1),
+        ("IDLE IDLE", 1, False, 2, 1, 0),
+        ("IDLE COMMITTING", 1, False, 1, 0, 0),
+        ("IDLE COMMITTING", 1, False, 2, 0, 1),
+        ("LOOKING", 0, False, 1, 0, 0),
+        ("COMMITTING", 0, False, 1, 0, 1),
+        ("COMMITTING", 0, False, 3, 0, 2),
+        ("COMMITTING COMMITTING COMMITTING", 0, False, 2, 0, 0),
+        ("WAITING COMMITTING", 0, False, 1, 0, 0),
+        ("WAITING COMMITTING", 0, True, 1, 1, 0),
+        ("WAITING IDLE", 0, False, 2, 1, 0),
+        ("WAITING IDLE", 0, True, 2, 2, 0),
+    ],
+)
+def test_as_many_threads_are_woken_as_commits_have_none_and_made_where_too_few_are_idle(
+    states, called, is_large, count, woken, added
+):
+    """Those that look, or wait for the time, find one by themselves, unless it is so large that it begins early."""
+    threads = CommitThreads(LoopTurns())
+
+    class Submitted:
+        place = CommitPlace(Batching.GROUP, is_synced=True)
+        commits_in_flight = 3
+
+    Submitted.is_large = is_large
+    threads._committer = Submitted()
+    threads._states += [_State[name] for name in states.split()]
+    before = len(threads._states)
+    threads._add_thread = lambda: threads._states.append(_State.LOOKING)
+    for _ in range(called):
+        threads._wakeups.put(None)
+    threads.wake(count)
+    assert (threads._wakeups.qsize() - called, len(threads._states) - before) == (woken, added)
 
 
 def commit_of(number):

@@ -6,8 +6,9 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from stages.connection import Connection
+from stages.connection import CLOSE_FLUSH_SECONDS, Connection
 from stages.mode import CLASSIC, PIPELINED
+from stages.request import Close
 from tests.stages.connection_bench import connection_of, run
 
 
@@ -52,6 +53,55 @@ def test_a_connection_that_is_closed_while_it_is_muted_leaves_no_task(mode):
         assert trio.lowlevel.current_statistics().tasks_living == before
 
     run(test, mode=mode)
+
+
+def test_a_close_that_comes_while_a_half_closed_client_is_answered_is_given_up_in_its_own_time():
+    """What is in flight behind it is not waited for."""
+
+    async def test(memory, application):
+        client = await memory.connect(capacity_bytes=5)
+        client.send(b"1" * 100, b"2", b"3")
+        client.half_close()
+        await wait_all_tasks_blocked()
+        application.answer(b"1" * 100)
+        application.parked[0].complete(Close("enough"))
+        await trio.sleep(CLOSE_FLUSH_SECONDS - 1)
+        assert not client.is_closed_by_server
+        await trio.sleep(2)
+        assert client.is_closed_by_server
+
+    run(test)
+
+
+def test_a_half_closed_client_is_answered_however_long_its_request_is_parked():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1")
+        client.half_close()
+        await trio.sleep(3 * CLOSE_FLUSH_SECONDS)
+        application.answer(b"1")
+        assert await client.receive_all() == [b"1"]
+
+    run(test)
+
+
+def test_what_waits_for_an_unfinished_request_of_a_half_closed_client_waits_as_long_as_that_takes():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1")
+        await wait_all_tasks_blocked()
+        connection = connection_of(memory)
+        connection.begin_work(print)
+        client.send(b"s2")
+        client.half_close()
+        await trio.sleep(3 * CLOSE_FLUSH_SECONDS)
+        assert application.handled == [b"1"]
+        connection.end_work(print)
+        await wait_all_tasks_blocked()
+        application.answer(b"1")
+        assert await client.receive_all() == [b"1", b"s2"]
+
+    run(test)
 
 
 def test_a_connection_that_is_to_stop_reading_takes_nothing_that_came_in_the_same_moment():

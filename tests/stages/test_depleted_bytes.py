@@ -49,6 +49,46 @@ def test_of_several_small_requests_each_is_admitted_when_the_one_before_is_answe
     run(test, bytes_max=BYTES_MAX)
 
 
+@pytest.mark.parametrize(("size_bytes", "is_admitted"), [(BYTES_MAX - 2, True), (BYTES_MAX - 1, False)])
+def test_the_budget_is_used_up_when_as_much_is_held_as_it_is(size_bytes, is_admitted):
+    async def test(serving):
+        client = await serving.served()
+        client.send(b"p" + bytes(size_bytes), b"p")
+        await SETTLED()
+        assert len(serving.application.parked) == 1 + is_admitted
+        assert (MuteReason.QUEUED_BYTES in serving.connections()[0].mute) != is_admitted
+        serving.application.parked[0].complete(Send(b""))
+        await SETTLED()
+        serving.application.parked[1].complete(Send(b""))
+
+    run(test, bytes_max=BYTES_MAX)
+
+
+@pytest.mark.parametrize(
+    ("is_called", "reason"), [(True, MuteReason.QUEUED_BYTES), (False, MuteReason.QUEUE_FULL)], ids=["called", "not"]
+)
+def test_whose_turn_it_is_for_room_in_the_queue_waits_for_bytes_only_and_others_stand_in_line(is_called, reason):
+    class Other:
+        def resume(self, reason):
+            return False
+
+    async def test(serving):
+        client = await serving.served()
+        (connection,) = serving.connections()
+        queue, other = connection.admission.queue, Other()
+        queue.wait_for_room(other)
+        connection.admission.hold(b"s", is_called=is_called)
+        assert connection.mute.reasons == {reason}
+        queue.room_was_made()
+        serving.server.channel.set_bytes_max(BYTES_MAX)
+        assert not connection.mute
+        client.send(b"s2")
+        assert await client.receive() == b"s"
+        assert await client.receive() == b"s2"
+
+    run(test, bytes_max=BYTES_MAX)
+
+
 def test_a_larger_request_waits_until_the_budget_has_room():
     async def test(serving):
         holding = await deplete(serving)

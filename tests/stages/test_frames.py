@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stages.frames import LARGE_FRAME_BYTES, FrameReader, InvalidFrameError, frame_of
+from stages.frames import GROWTH_BYTES_MIN, LARGE_FRAME_BYTES, FrameReader, InvalidFrameError, frame_of
 from stages.request import Send
 
 MAX = 1_000_000
@@ -88,6 +88,7 @@ def test_a_size_out_of_bounds_is_refused_for_ever_and_frames_before_it_are_not_l
     for _ in range(2):
         with pytest.raises(InvalidFrameError):
             reader.next_frame()
+        assert reader.buffered_bytes == 0, "what follows is not understood, and not kept"
     reader.receive_data(framed(b"after"))
     with pytest.raises(InvalidFrameError):
         reader.next_frame()
@@ -113,10 +114,12 @@ def test_a_response_is_its_length_and_its_parts(parts):
     assert count == len(b"".join(wire))
 
 
-def test_a_large_single_part_is_not_copied():
-    payload = bytes(LARGE)
-    wire, _ = frame_of(Send(payload))
-    assert wire[1] is payload
+def test_a_single_part_leaves_in_one_piece_with_its_length_unless_it_is_too_large_to_be_copied():
+    for size, pieces in ((0, 1), (GROWTH_BYTES_MIN, 1), (GROWTH_BYTES_MIN + 1, 2), (LARGE, 2)):
+        payload = bytes(size)
+        wire, _ = frame_of(Send(payload))
+        assert len(wire) == pieces
+        assert pieces == 1 or wire[1] is payload
 
 
 @pytest.mark.parametrize("size", [10, LARGE])

@@ -1,4 +1,7 @@
-"""A server has several listeners, which come and go while it runs."""
+"""A server has several listeners, which come and go while it runs.
+
+Longer than most files: what listeners count is asked of the same servers.
+"""
 
 import socket
 
@@ -9,7 +12,7 @@ import trio
 from stages.listener import Listener, open_listener
 from stages.mode import MODES, PIPELINED
 from stages.request import Send
-from stages.socket_server import ListenerNameError, SocketServer
+from stages.socket_server import ListenerNameError, ServerNotRunningError, SocketServer
 from stages.testing.memory_listener import MemoryListener
 from stages.testing.memory_storage import MemoryStorage
 from stages.testing.memory_transport import memory_connection
@@ -49,6 +52,79 @@ def test_counters_tell_what_every_processor_did():
         assert counters.bytes_in == counters.bytes_out == 4 * 4 + 3 * len("hello") + len("once more")
         assert serving.server.statistics().processors[0].counters == counters
         assert serving.statistics("L").connections == serving.statistics("L").quotas.connections == 2
+
+    run(test)
+
+
+def counted(value, path=""):
+    """All numbers of statistics that are not 0, by their path."""
+    if isinstance(value, int | float):
+        return {path[1:]: value} if value else {}
+    fields = value._asdict() if hasattr(value, "_fields") else attrs.asdict(value) if attrs.has(type(value)) else None
+    if fields is None:
+        fields = dict(enumerate(value)) if isinstance(value, tuple) else {}
+    found = {}
+    for name, each in fields.items():
+        found |= counted(each, f"{path}.{name}")
+    return found
+
+
+def test_statistics_say_what_one_client_did_and_of_everything_else_that_it_did_not_happen():
+    async def test(serving):
+        await SETTLED()
+        before = counted(serving.server.statistics())
+        client = await serving.served()
+        await serving.ask(client, b"commit")
+        (connection,) = serving.connections()
+        assert counted(connection.statistics()) == {"received": 2, "released": 2}
+        (queue,) = (
+            number for number in range(8) if connection.admission.queue is serving.server.channel.queues[number]
+        )
+        after = counted(serving.server.statistics())
+        times = {name for name in after if name.endswith(("_ns", "_seconds", "_rate"))}
+        network = {"created": 1, "bytes_in": 19, "bytes_out": 19, "requests_in": 2, "responses_out": 2}
+        changed = {
+            "acceptors.0.accepted": 1,
+            "processors.0.connections": 1,
+            "processors.0.connections_total": 1,
+            "listeners.0.connections": 1,
+            "listeners.0.quotas.connections": 1,
+            f"queues.{queue}.connections": 1,
+            f"queues.{queue}.put": 2,
+            f"queues.{queue}.depth_max": 1,
+            "handlers.handled": 2,
+            "committer.commits": 1,
+            "committer.entries": 1,
+            "committer.entries_max": 1,
+            "committer.size_bytes": 6,
+            **{f"{place}.0.counters.{name}": n for place in ("processors", "listeners") for name, n in network.items()},
+        }
+        assert {name: after[name] for name in after.keys() - times} == before | changed
+        assert {name.split(".", 2)[-1] for name in before} == {
+            "bytes_max",
+            "capacity",
+            "handlers",
+            "idle",
+            "index",
+            "processors",
+        }
+
+    run(test)
+
+
+def test_a_server_that_is_stopping_serves_no_further_listener():
+    """It would be there after all others, and nobody would end it."""
+
+    async def test(serving):
+        client = await serving.served()
+        client.send(b"p")
+        await SETTLED()
+        serving.server.stop()
+        await SETTLED()
+        with pytest.raises(ServerNotRunningError):
+            await serving.server.add_listener(serving.listener("LATE"))
+        serving.sources.pop("LATE").close()  # it stayed the caller's
+        serving.application.parked[0].complete(Send(b"done"))
 
     run(test)
 

@@ -14,7 +14,7 @@ from stages.admission import Admission
 from stages.frames import FrameReader
 from stages.mode import CLASSIC, PIPELINED
 from stages.mute import Mute, MuteReason
-from stages.partial_frames import PartialFrame, PartialFrameBudget
+from stages.partial_frames import RATE_WINDOW_SECONDS, PartialFrame, PartialFrameBudget
 from stages.testing.memory_server import open_memory_server
 from stages.testing.schedules import Schedule
 from tests.compiled import skip_if_compiled
@@ -372,3 +372,14 @@ def test_a_frame_that_waits_for_more_room_is_not_too_slow_and_has_its_time_when_
     assert budget.slow_holders(200.0) == []
     assert budget.slow_holders(204.9) == []
     assert budget.slow_holders(205.0) == [second.holder]
+
+
+def test_a_frame_is_not_judged_by_a_time_in_which_the_server_did_not_read_it():
+    frame = frame_of()
+    assert not frame.is_slow(0.0)
+    frame.mute.add(MuteReason.IN_FLIGHT)
+    assert not frame.is_slow(RATE_WINDOW_SECONDS / 2)
+    frame.mute.discard(MuteReason.IN_FLIGHT)
+    assert not frame.is_slow(RATE_WINDOW_SECONDS)
+    assert not frame.is_slow(2 * RATE_WINDOW_SECONDS - 0.1)
+    assert frame.is_slow(2 * RATE_WINDOW_SECONDS)

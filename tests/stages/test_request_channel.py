@@ -8,7 +8,7 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stages.mode import CLASSIC, PIPELINED
 from stages.mute import MuteReason
@@ -92,6 +92,63 @@ def test_a_waiter_that_closes_or_cannot_passes_its_turn_on():
     assert last.turns == []
     queue.stop_waiting(waiting)
     assert last.turns == [MuteReason.QUEUE_FULL]
+
+
+def test_who_was_called_in_vain_goes_before_all_others():
+    queue = RequestQueue(0, 1)
+    first, called = Waiter(), Waiter()
+    queue.wait_for_room(first)
+    queue.wait_for_room(called, is_next=True)
+    queue.room_was_made()
+    assert (len(called.turns), len(first.turns)) == (1, 0)
+
+
+def test_a_queue_that_was_held_begins_with_what_held_it():
+    queue = RequestQueue(0, 9)
+    asked, held = request(), request()
+    queue.put_callback(asked, print)
+    queue.hold(held, repr)
+    assert queue.is_held
+    assert list(queue.callbacks) == [(held, repr), (asked, print)]
+    assert queue.statistics().callbacks == 2
+    queue.go_on()
+    assert not queue.is_held
+
+
+@pytest.mark.parametrize("left", ["nothing", "a connection", "a request", "a callback"])
+def test_a_queue_is_drained_when_it_is_retired_and_nothing_is_left(left):
+    queue = RequestQueue(0, 9)
+    match left:
+        case "a connection":
+            queue.connections += 1
+        case "a request":
+            queue.put_nowait(request())
+        case "a callback":
+            queue.put_callback(request(), None)
+    assert queue.has_work == (left in {"a request", "a callback"})
+    assert not queue.is_drained
+    queue.retire()
+    assert queue.is_drained == (left == "nothing")
+
+
+def test_handlers_of_a_retired_queue_look_whether_they_are_needed_when_its_last_connection_leaves_or_moves():
+    async def main():
+        for leaves in (True, False):
+            channel = RequestChannel(attrs.evolve(PIPELINED, queues=1))
+            queue = channel.route("a")
+            channel.resize(1)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(queue.wait_not_empty_once)
+                await wait_all_tasks_blocked()
+                assert not queue.is_drained
+                if leaves:
+                    channel.leave(queue)
+                else:
+                    assert channel.route("a", queue) is channel.queues[0]
+            assert queue.is_drained
+            assert channel.queues[0].connections == (not leaves)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
 def test_what_follows_is_what_waits_for_a_handler_that_is_about_to_run():

@@ -1,6 +1,7 @@
 """What is marked is sent: when the burst ends, or else in the next turn of the loop."""
 
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import pytest
 import trio
@@ -143,3 +144,31 @@ def test_the_bound_over_all_is_kept_after_a_flush(caplog):
 
     trio.run(main)
     assert "closed 1 connections: their clients take no responses" in caplog.text
+
+
+def test_others_have_their_turns_while_what_is_sent_is_marked_again_and_again():
+    async def main():
+        async with running() as sender:
+            sent, counts = [], [0]
+            again = Marked("again", sent, lambda: sender.mark(again) if len(sent) < 5 else None)
+            sender.mark(again)
+            while counts[-1] < 5:
+                await trio.lowlevel.checkpoint()
+                counts.append(len(sent))
+            assert max(after - before for before, after in pairwise(counts)) <= 2, "once in each pass of the loop"
+
+    trio.run(main)
+
+
+def test_a_burst_sends_at_its_end_whatever_was_sent_by_the_loop_before():
+    async def main():
+        async with running() as sender:
+            sent = []
+            sender.mark(Marked("alone", sent))
+            await turns_until(lambda: sent)
+            sender.begin_burst()
+            sender.mark(Marked("burst", sent))
+            sender.end_burst()
+            assert sent == ["alone", "burst"]
+
+    trio.run(main)

@@ -9,7 +9,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stages.committer import CommitFailedError, Submission
 from stages.listener import Listener
-from stages.mode import MODES
+from stages.mode import MODES, PIPELINED
 from stages.socket_server import ServerLimits, SocketServer
 from stages.testing.memory_listener import MemoryListener
 from stages.testing.memory_server import open_memory_server
@@ -162,3 +162,28 @@ def test_a_commit_of_nobody_that_fails_ends_a_stop_at_once(mode):
         assert trio.current_time() - began == 1.0
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_a_server_that_ends_has_its_storage_wait_for_nothing_any_more():
+    """A commit that waits for room on a full disk would keep the threads, which the end waits for."""
+
+    class Storage:
+        def __init__(self):
+            self.inner, self.is_told = MemoryStorage(), False
+
+        def __getattr__(self, name):
+            return getattr(self.inner, name)
+
+        def stop_waiting(self):
+            self.is_told = True
+
+    async def main():
+        storage = Storage()
+        server = SocketServer(PIPELINED, ByFirstByte(), storage)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run, [])
+            assert not storage.is_told
+            server.stop()
+        assert storage.is_told
+
+    trio.run(main)

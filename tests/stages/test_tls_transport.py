@@ -1,14 +1,19 @@
-"""TLS behaves as plaintext does: whole, in pieces, slow, ended early, and where the bytes are no TLS at all."""
+"""TLS behaves as plaintext does: whole, in pieces, slow, ended early, and where the bytes are no TLS at all.
+
+Longer than most files: all of it is asked of the same two ends.
+"""
 
 import logging
 import ssl
 import struct
+import threading
 from contextlib import suppress
 from pathlib import Path
 
 import attrs
 import pytest
 import trio
+import trio.lowlevel
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stages.listener import open_listener
@@ -19,7 +24,9 @@ from stages.testing.memory_server import open_memory_server
 from stages.testing.memory_storage import MemoryStorage
 from stages.testing.memory_transport import memory_connection
 from stages.tls_transport_layer import TLS_HANDSHAKE_SECONDS, TlsTransportLayer
+from stages.transport_layer import HandshakeError
 from tests.stages.connection_bench import limits
+from tests.stages.sabotage import replaced
 
 FOLDER = Path(__file__).parent / "tls"
 CERTIFICATE, KEY = FOLDER / "certificate.pem", FOLDER / "key.pem"
@@ -188,6 +195,32 @@ def test_records_that_are_left_in_the_tls_layer_are_received_without_waiting():
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
+@pytest.mark.parametrize("room_bytes", [7, 1000])
+def test_what_openssl_has_beyond_the_room_for_it_is_readable_though_the_layer_below_has_nothing(room_bytes):
+    """The rest of a record, or whole ones behind it: no socket tells of either."""
+
+    async def main():
+        lower, client = memory_connection()
+        tls = TlsTransportLayer(lower, server_context(), in_threads=False)
+        stream = trio.SSLStream(ClientStream(client), client_context(), server_hostname="localhost")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tls.start)
+            await stream.do_handshake()
+        records, received = [bytes([number]) * 1000 for number in range(3)], b""
+        for record in records:
+            await stream.send_all(record)
+        while len(received) < 3000:
+            with trio.fail_after(1):
+                await tls.wait_readable()
+            room = bytearray(room_bytes)
+            received += room[: tls.receive_into(memoryview(room))]
+        assert received == b"".join(records)
+        with pytest.raises(BlockingIOError):
+            tls.receive()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
 def test_a_muted_connection_with_requests_in_the_tls_layer_expires():
     """Behaviour 47: what waits there is no activity."""
 
@@ -251,6 +284,63 @@ def test_bytes_that_are_no_tls_close_only_their_connection(data, caplog):
     (told,) = [record.getMessage() for record in caplog.records if record.name == "stages.connection"]
     assert "has no connection on" in told
     assert "TLS handshake: " in told
+
+
+def test_renegotiation_is_refused_whatever_the_context_says():
+    """It costs a client nothing and the server a handshake, again and again."""
+    lower, _ = memory_connection()
+    context = server_context()
+    context.options &= ~ssl.OP_NO_RENEGOTIATION
+    TlsTransportLayer(lower, context)
+    assert context.options & ssl.OP_NO_RENEGOTIATION
+
+
+def test_the_peer_is_told_why_a_handshake_failed():
+    """By TLS's own alert, which a client shows its user."""
+
+    async def main():
+        lower, client = memory_connection()
+        tls = TlsTransportLayer(lower, server_context(), in_threads=False)
+        client.send_bytes(b"\x16\x03\x01\xff\xff" + bytes(70_000))
+        with pytest.raises(HandshakeError):
+            await tls.start()
+        alert = await client.receive_bytes()
+        assert (alert[:1], alert[-1:]) == (b"\x15", b"\x16")  # an alert: record overflow
+
+    trio.run(main)
+
+
+def test_a_connection_that_is_closed_during_a_handshake_step_leaves_openssl_to_its_thread():
+    begun, may_end = threading.Event(), threading.Event()
+
+    def step(tls):
+        begun.set()
+        assert may_end.wait(10)
+
+    class Untouched:
+        def unwrap(self):
+            assert may_end.is_set(), "it is for one thread at a time"
+            raise ssl.SSLError
+
+    async def main():
+        lower, client = memory_connection()
+        tls = TlsTransportLayer(lower, server_context())
+        tls._tls = Untouched()
+        client.send_bytes(b"hello")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tls.start)
+            try:
+                with trio.fail_after(10):
+                    while not begun.is_set():
+                        await trio.lowlevel.checkpoint()
+                tls.close()
+                assert client.is_closed_by_server
+            finally:
+                may_end.set()
+        tls.close()
+
+    with replaced(TlsTransportLayer, "_handshake_error", step):
+        trio.run(main)
 
 
 @pytest.mark.parametrize("is_ended", [False, True])

@@ -331,3 +331,33 @@ def test_after_a_request_of_several_turns_others_wait_for_room_for_those_before_
         unsent.take()
     unsent.emptied()
     assert (unsent.must_wait, unsent.is_full) == (bool(others), False)
+
+
+def test_of_connections_that_take_nothing_those_are_counted_that_were_closed_this_time():
+    budget, closed = ResponseBudget(25), []
+
+    class Blocked:
+        def close(self):
+            budget.bytes_held -= 10
+            closed.append(self)
+
+    def begin(count):
+        made = [Blocked() for _ in range(count)]
+        for connection in made:
+            budget.bytes_held += 10
+            budget.begin_blocked(connection)
+        return made
+
+    first = begin(4)
+    assert budget.keep_bound() == 2
+    assert closed == first[:2], "those that have taken nothing for longest"
+    assert budget.keep_bound() == 0
+    begin(1)
+    assert budget.keep_bound() == 1
+    assert budget.statistics() == (20, 25, 3)
+    budget.end_blocked(first[3])
+    (last,) = begin(1)
+    begin(1)
+    assert budget.keep_bound() == 2
+    assert first[3] not in closed, "its client has taken everything"
+    assert last in closed

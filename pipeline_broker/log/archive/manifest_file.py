@@ -72,7 +72,8 @@ class ManifestFile:
         self._manifest = Manifest()
         self._files = files
         self._directory = directory
-        self._sum_bytes = 0
+        self._sum_bytes: int  # of the edit that the file begins with
+        self._size: int
         self._end: ManifestEnd | None = ManifestEnd()
         self._file: File | None  # None while what was read is not known to be durable
         if MANIFEST_NAME in files.list_directory(directory):
@@ -85,7 +86,7 @@ class ManifestFile:
                 )
             self._file, self._size = files.open(directory / MANIFEST_NAME), clean.size_bytes
         else:
-            self._file, self._size = None, 0
+            self._file = None
             try:
                 self.make_durable()
             except OSError as error:

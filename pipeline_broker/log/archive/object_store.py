@@ -110,7 +110,7 @@ class ObjectSegmentStore:
         self._writing = threading.RLock()
         self._files: dict[str, ObjectFile] = {}
         self._folders: dict[str, dict[str, None]] = {}
-        self._pending_bytes = 0
+        self._pending_bytes: int
         self._dirty: dict[str, None] = {}  # files that are not as they were committed
         self._uncommitted: dict[str, int] = {}  # sizes of objects that only such files may have ranges of
         self._unused: list[str] = []  # objects that are still to be deleted

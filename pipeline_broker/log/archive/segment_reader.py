@@ -94,7 +94,7 @@ class _Run:
         self.found = False  # the first one
         self.is_full = False
         self.next_offset: int | None = None
-        self.end = 0  # the place in the file of the batch with the next offset
+        self.end: int  # the place in the file of the batch with the next offset
 
     def take(self, view: memoryview, position: int, batches: Iterator[tuple[BatchHeader, int, int]]) -> int:
         """Keep what is wanted of the batches in `view`, which is at `position`; returns how far it was looked at."""

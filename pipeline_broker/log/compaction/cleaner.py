@@ -61,7 +61,6 @@ class DirtyPart:
         self._map = offset_map
         self._first_offset = first_dirty_offset
         self._transactions = TransactionsRead(aborted)
-        self.is_full = False
 
     @property
     def end_offset(self) -> int:
@@ -75,7 +74,6 @@ class DirtyPart:
                 continue
             check_batch(header, batch)
             if not header.is_control and not self._transactions.is_aborted(header) and not self._add(header, batch):
-                self.is_full = True
                 return False
             self._map.latest_offset = header.last_offset
         self._map.latest_offset = next_base_offset - 1

@@ -32,8 +32,8 @@ class CompactedLog:
     last_stable_offset: int
     """Of the oldest open transaction the first, else the high watermark."""
     log_end_offset: int
-    checkpoint: int | None = None
-    """The first dirty offset as the last round left it; None before the first round."""
+    checkpoint: int = 0
+    """The first dirty offset as the last round left it."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -47,8 +47,6 @@ class CleaningPlan:
     dirty_bytes: int
     overdue_ms: int
     """How long ago max.compaction.lag.ms was reached; 0 when it was not."""
-    resets_checkpoint: bool
-    """Whether the checkpoint was outside the log and is to be written anew, cleaned or not."""
 
     @property
     def dirty_ratio(self) -> float:
@@ -84,7 +82,7 @@ class CleaningPlan:
 
 def cleaning_plan(log: CompactedLog, now_ms: int) -> CleaningPlan:
     """What of this log may be cleaned."""
-    first_dirty, resets_checkpoint = _first_dirty_offset(log)
+    first_dirty = _first_dirty_offset(log)
     bound = _segment_bound(log, max(first_dirty, _uncleanable_from(log, first_dirty, now_ms)))
     dirty = segments_from(segments_below(log.segments, bound), first_dirty) if first_dirty < bound else ()
     return CleaningPlan(
@@ -94,7 +92,6 @@ def cleaning_plan(log: CompactedLog, now_ms: int) -> CleaningPlan:
         clean_bytes=_size_bytes(segments_below(log.segments, first_dirty)),
         dirty_bytes=_size_bytes(dirty),
         overdue_ms=_overdue_ms(log, first_dirty, now_ms),
-        resets_checkpoint=resets_checkpoint,
     )
 
 
@@ -105,13 +102,9 @@ def next_plan(logs: Iterable[CompactedLog], now_ms: int, *, is_forced: bool = Fa
     return max(wanted, key=lambda plan: plan.dirty_ratio, default=None)
 
 
-def _first_dirty_offset(log: CompactedLog) -> tuple[int, bool]:
-    """Where the dirty part starts, and whether the checkpoint was of no use."""
-    if log.checkpoint is None:
-        return log.log_start_offset, False
-    if log.log_start_offset <= log.checkpoint <= log.log_end_offset:
-        return log.checkpoint, False
-    return log.log_start_offset, True
+def _first_dirty_offset(log: CompactedLog) -> int:
+    """Where the dirty part starts; a checkpoint outside the log is of no use."""
+    return max(log.log_start_offset, log.checkpoint if log.checkpoint <= log.log_end_offset else 0)
 
 
 def _uncleanable_from(log: CompactedLog, first_dirty: int, now_ms: int) -> int:
@@ -119,7 +112,7 @@ def _uncleanable_from(log: CompactedLog, first_dirty: int, now_ms: int) -> int:
     lag_ms = log.rules.min_compaction_lag_ms
     if lag_ms > 0:
         candidates = segments_from(log.segments, first_dirty)
-        bounds += [it.base_offset for it in candidates if it.is_sealed and it.largest_timestamp > now_ms - lag_ms]
+        bounds += [it.base_offset for it in candidates if it.largest_timestamp > now_ms - lag_ms]
     return min(bounds)
 
 

@@ -11,6 +11,7 @@ Killed at any point, it does the same again.
 """
 
 from collections.abc import Generator, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -115,8 +116,8 @@ class Recovery:
         self._clean = clean
         self._next_lsn = archived_lsn
         self._ends: dict[int, int] = {}
-        self._last_first_lsn = archived_lsn  # of the last segment that is kept
-        self._lags = False  # what is in the journal ends in front of the archive's end
+        self._last_first_lsn: int  # of the last segment that is kept
+        self._lags: bool  # what is in the journal ends in front of the archive's end
         self._unproven: list[_Piece] = []  # frames that no later one declares durable, oldest first
         self.end: JournalEnd | None = None
 
@@ -150,7 +151,7 @@ class Recovery:
     def _ends_as_marked(self, last: tuple[int, int, int] | None, rejected_count: int) -> bool:
         """Whether the journal ends as it did at a clean shutdown: then nothing is torn, and all of it is durable."""
         clean = self._clean
-        if clean is None or rejected_count or self._lags:
+        if clean is None or rejected_count:
             return False
         return last == (clean.number, clean.identity, clean.position) and self._next_lsn == clean.next_lsn
 
@@ -165,8 +166,7 @@ class Recovery:
     def _segment_numbers(self) -> list[int]:
         names = self._files.list_directory(self._directory)
         numbers = sorted(int(name.removesuffix(SEGMENT_SUFFIX)) for name in names if name.endswith(SEGMENT_SUFFIX))
-        first = numbers[0] if numbers else 1  # those before it are archived, or `_begin` finds that they are missing
-        if numbers != list(range(first, first + len(numbers))):
+        if any(number != before + 1 for before, number in pairwise(numbers)):  # `_begin` looks at those before
             raise JournalCorrupt(f"segments are missing in {self._directory}: found the numbers {numbers}")
         return numbers
 
@@ -218,8 +218,9 @@ class Recovery:
 
     def _go_on_behind_the_archive(self, last: tuple[int, int, int] | None) -> None:
         """A journal that ends in front of the archive's end, because it lost what is archived, goes on at that end."""
-        self._lags = last is not None and self._next_lsn < self._archived_lsn
-        if last is not None and self._lags:
+        self._lags = self._next_lsn < self._archived_lsn
+        if self._lags:
+            assert last is not None, "without a segment the journal begins at the archive's end"
             self._next_lsn = self._ends[last[0]] = self._archived_lsn
 
     def _frame(self, window: _Window, identity: int, position: int, lsn: int | None) -> FrameHeader | None:
@@ -229,10 +230,9 @@ class Recovery:
         if header is None or header.identity != identity or (lsn is not None and header.first_lsn != lsn):
             return None
         size = FRAME_HEADER_SIZE + header.body_size
+        place = window.ensure(position, size)
         if place + size > len(window.data):
-            place = window.ensure(position, size)
-            if size > len(window.data):
-                return None  # the file became shorter since its size was asked: somebody else is at work
+            return None  # the file became shorter since its size was asked: somebody else is at work
         return header if is_intact(header, window.data, place) else None
 
     def _segment_batches(self, window: _Window, number: int, identity: int) -> Generator[StoredEntry, None, int]:
@@ -331,12 +331,12 @@ class Recovery:
 
     def _frames_anywhere(self, window: _Window, identity: int | None, position: int) -> Iterator[FrameHeader]:
         """Intact frames wherever their magic is found behind `position`."""
-        while identity is not None and position < window.size_bytes:
+        while identity is not None and position + FRAME_HEADER_SIZE <= window.size_bytes:
             place = window.ensure(position, FRAME_HEADER_SIZE)
             found = bytes(window.data).find(MAGIC_BYTES, place)
             if found < 0:
                 # the magic may lie across the end of this window
-                position = max(position + 1, window.start + len(window.data) - len(MAGIC_BYTES) + 1)
+                position = window.start + len(window.data) - len(MAGIC_BYTES) + 1
                 continue
             position = window.start + found
             header = self._frame(window, identity, position, None)

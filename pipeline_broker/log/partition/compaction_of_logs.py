@@ -46,7 +46,7 @@ def _compacted(log: PartitionLog, manifest: PartitionManifest, rules: Compaction
         log_start_offset=log.log_start_offset,
         last_stable_offset=min((first for _, first in manifest.open_transactions), default=log.high_watermark),
         log_end_offset=log.high_watermark,
-        checkpoint=manifest.first_dirty_offset or None,
+        checkpoint=manifest.first_dirty_offset,
     )
 
 

@@ -70,7 +70,7 @@ def decode_producers(snapshot: bytes) -> Iterator[StoredProducer]:
         struct.error: the bytes end within one.
     """
     position = 0
-    with_markers = len(snapshot) >= _LEAD.size and _LEAD.unpack_from(snapshot)[0] == WITH_MARKERS
+    with_markers = snapshot.startswith(_LEAD.pack(WITH_MARKERS))
     if with_markers:
         position = _LEAD.size
     while position < len(snapshot):

@@ -95,7 +95,7 @@ class _Producer:
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.expected_sequence = 0
-        self.last_append_ms = 0
+        self.last_append_ms: int
         self.batches: list[ProducedBatch] = []  # no deque: an empty one takes 760 bytes
         self.coordinator_epoch = self.marker_offset = self.marker_timestamp = NOTHING
 
@@ -261,8 +261,7 @@ class ProducerStates:
         producer = self._producers.get(producer_id)
         if producer is None:
             return
-        is_again = epoch == producer.epoch and producer_id not in self.open
-        lowest = producer.epoch + (version >= BUMPS_EPOCH_FROM and not is_again)
+        lowest = producer.epoch + (version >= BUMPS_EPOCH_FROM and producer_id in self.open)
         if epoch < lowest:
             raise InvalidProducerEpoch(
                 f"producer {producer_id} has epoch {producer.epoch}: a marker of {epoch} is late"

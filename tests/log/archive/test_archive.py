@@ -102,16 +102,18 @@ def test_an_archive_of_which_nothing_expires_has_no_edit_of_it():
     assert setting.archive.manifest_end == end
 
 
-def test_what_compaction_wrote_takes_the_place_of_what_it_read():
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_what_compaction_wrote_takes_the_place_of_what_it_read(count):
+    """Which may be all that there is."""
     setting = Setting()
-    first, second, third = setting.segments
+    replaced, kept = setting.segments[:count], setting.segments[count:]
     (written,) = setting.written("a-0", 0)
-    edit, deleted = setting.archive.replace(ONE, Cleaned("a-0", (first, second), (written,), 2))
+    edit, deleted = setting.archive.replace(ONE, Cleaned("a-0", replaced, (written,), 2))
     assert edit.lsn == 7
     after = setting.again().find(ONE)
     assert after == edit.partitions[ONE]
-    assert (after.segments, after.first_dirty_offset) == ((written, third), 2)
-    assert deleted == [DeletedSegment("a-0", first), DeletedSegment("a-0", second)]
+    assert (after.segments, after.first_dirty_offset) == ((written, *kept), 2)
+    assert deleted == [DeletedSegment("a-0", one) for one in replaced]
 
 
 @pytest.mark.parametrize("key", [ONE, THREE])

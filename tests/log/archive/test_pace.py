@@ -28,3 +28,40 @@ def test_what_waits_does_not_pause_as_well_but_looks_whether_it_is_to_end(monkey
         pace()
     assert len(looks) == 3
     assert time.monotonic() - began < 20.0
+
+
+class Clocks:
+    """Of the world and of the thread."""
+
+    def __init__(self):
+        self.now_ns, self.worked_ns, self.pauses = 10**15, 10**9, []
+
+    def monotonic_ns(self):
+        return self.now_ns
+
+    def thread_time_ns(self):
+        return self.worked_ns
+
+    def sleep(self, seconds):
+        self.pauses.append(seconds)
+
+
+def test_it_pauses_after_so_much_work_and_looks_after_so_much_time_since_the_last(monkeypatch):
+    clocks, looks = Clocks(), []
+    monkeypatch.setattr(tested, "time", clocks)
+    pace = Pace(lambda: looks.append(None))
+    for passed_ns, work_ns, looked, paused in (
+        (0, 0, 0, 0),
+        (tested.WORK_NS, tested.WORK_NS, 0, 0),
+        (1, 0, 1, 0),
+        (tested.WORK_NS, 1, 0, 0),
+        (1, 0, 1, 1),
+        (tested.WORK_NS + 1, tested.WORK_NS, 1, 0),
+        (tested.WORK_NS + 1, 1, 1, 1),
+    ):
+        clocks.now_ns += passed_ns
+        clocks.worked_ns += work_ns
+        before = len(looks), len(clocks.pauses)
+        pace()
+        assert (len(looks) - before[0], len(clocks.pauses) - before[1]) == (looked, paused)
+    assert set(clocks.pauses) == {tested.PAUSE_SECONDS}

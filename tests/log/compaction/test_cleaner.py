@@ -75,7 +75,6 @@ def test_a_full_map_ends_the_round_within_a_batch():
     log = log_of(batch_of((b"a", b"1")), batch_of((b"b", b"1"), (b"c", b"1")))
     dirty = DirtyPart(offset_map, 0)
     assert not dirty.add_segment(parsed(log), 3)
-    assert dirty.is_full
     assert dirty.end_offset == 2
 
 
@@ -185,3 +184,23 @@ def test_a_damaged_batch_ends_the_round(position, change):
     )
     with pytest.raises(WrongChecksum):
         list(cleaning.clean(batches))
+
+
+def test_of_a_batch_whose_horizon_has_passed_tombstones_go_and_values_stay():
+    first = clean(log_of(batch_of((b"a", None), (b"b", b"1"), (b"c", None), (b"d", b""))))
+    assert left(first) == [(0, b"a", None), (1, b"b", b"1"), (2, b"c", None), (3, b"d", b"")]
+    assert left(clean(first, now_ms=NOW_MS + RETENTION_MS)) == [(1, b"b", b"1"), (3, b"d", b"")]
+
+
+@pytest.mark.parametrize("kind", [ABORT, COMMIT])
+def test_the_key_of_a_marker_supersedes_no_record(kind):
+    end = marker(7, kind, 5)
+    (record,) = iterate_records(end)
+    log = log_of(batch_of((bytes(record.key), b"1")), end)
+    assert left(clean(log, live={7: LastRecord(0, None)}))[0] == (0, bytes(record.key), b"1")
+
+
+def test_data_of_a_producer_of_whom_only_a_marker_is_known_leaves_no_header():
+    log = log_of(batch_of((b"a", b"1"), producer_id=7, producer_epoch=3, base_sequence=0), batch_of((b"a", b"2")))
+    assert [read_header(batch).base_offset for batch in clean(log, live={7: LastRecord(3, None)})] == [1]
+    assert [read_header(batch).base_offset for batch in clean(log, live={7: LastRecord(3, 0)})] == [0, 1]

@@ -67,6 +67,25 @@ def test_a_segment_with_a_record_younger_than_the_lag_is_not_cleaned_nor_what_fo
     assert cleaning_plan(log, NOW_MS).first_uncleanable_offset == 30
 
 
+def test_a_lag_of_a_millisecond_is_one_and_without_a_lag_even_what_is_of_the_future_is_cleaned():
+    for lag_ms, timestamp, bound in ((0, NOW_MS + 9, 30), (1, NOW_MS, 10), (1, NOW_MS - 1, 30)):
+        log = log_of(segment(0), segment(10, max_timestamp=timestamp), segment(20), segment(30, is_sealed=False))
+        lagging = attrs.evolve(log, rules=CompactionRules(min_compaction_lag_ms=lag_ms))
+        assert cleaning_plan(lagging, NOW_MS).first_uncleanable_offset == bound
+
+
+def test_the_dirty_part_spans_what_lies_between_its_bounds():
+    for checkpoint, last_stable, span in ((0, 40, 30), (12, 29, 8), (30, 40, 0), (25, 9, 0)):
+        assert cleaning_plan(four(checkpoint=checkpoint, last_stable_offset=last_stable), NOW_MS).dirty_offsets == span
+
+
+def test_offsets_are_told_as_distances_wherever_a_group_begins():
+    base = RELATIVE_OFFSET_MAX
+    assert len(group_segments((segment(base), segment(base + 10)), 1000)) == 1
+    far = segment(base + 10, last_offset=2 * base + 1)
+    assert len(group_segments((segment(base), far), 1000)) == 2
+
+
 def test_the_age_of_clean_segments_does_not_matter():
     log = log_of(segment(0, max_timestamp=NOW_MS), segment(10), segment(20, is_sealed=False), checkpoint=10)
     plan = cleaning_plan(attrs.evolve(log, rules=CompactionRules(min_compaction_lag_ms=50)), NOW_MS)
@@ -106,18 +125,13 @@ def test_a_dirty_segment_without_timestamps_is_never_overdue():
     for first_timestamp in (-1, 0):
         unknown = segment(0, first_timestamp=first_timestamp)
         assert cleaning_plan(log_of(unknown, segment(10, is_sealed=False), rules=rules), NOW_MS).overdue_ms == 0
+    oldest = segment(0, first_timestamp=1)
+    assert cleaning_plan(log_of(oldest, segment(10, is_sealed=False), rules=rules), NOW_MS).overdue_ms == NOW_MS - 1
 
 
-def test_a_checkpoint_outside_the_log_is_reset_to_its_start():
-    for checkpoint, first_dirty, reset in (
-        (None, 5, False),
-        (4, 5, True),
-        (5, 5, False),
-        (40, 40, False),
-        (41, 5, True),
-    ):
-        plan = cleaning_plan(four(log_start_offset=5, checkpoint=checkpoint), NOW_MS)
-        assert (plan.first_dirty_offset, plan.resets_checkpoint) == (first_dirty, reset)
+def test_a_checkpoint_outside_the_log_counts_as_its_start():
+    for checkpoint, first_dirty in ((0, 5), (4, 5), (5, 5), (6, 6), (40, 40), (41, 5)):
+        assert cleaning_plan(four(log_start_offset=5, checkpoint=checkpoint), NOW_MS).first_dirty_offset == first_dirty
 
 
 def test_the_dirtiest_log_that_is_due_comes_first():
@@ -188,7 +202,7 @@ def logs(draw):
         log_start_offset=start,
         last_stable_offset=draw(st.integers(start, end)),
         log_end_offset=end,
-        checkpoint=draw(st.none() | st.integers(0, end + 3)),
+        checkpoint=draw(st.integers(0, end + 3)),
     )
 
 

@@ -12,7 +12,14 @@ from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.manifest import Edit
 from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME
 from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
-from pipeline_broker.log.journal.clean_shutdown import MARK_NAME, CleanShutdown, ManifestEnd, read_mark, write_mark
+from pipeline_broker.log.journal.clean_shutdown import (
+    MARK_NAME,
+    WRITING_NAME,
+    CleanShutdown,
+    ManifestEnd,
+    read_mark,
+    write_mark,
+)
 from pipeline_broker.log.journal.journal import Journal, JournalPorts
 from pipeline_broker.log.journal.segment import HEADER_SPACE, SEGMENT_SUFFIX
 from pipeline_broker.log.log_manager import LogManager
@@ -365,3 +372,14 @@ def test_a_broker_whose_directory_was_replaced_marks_nothing_in_the_other_one(tm
     assert not (tmp_path / "elsewhere" / MARK_NAME).exists()
     other.close()
     assert (data / MARK_NAME).exists()
+
+
+@pytest.mark.parametrize("size_bytes", [0, 5, 1000])
+def test_what_an_attempt_that_was_cut_short_left_is_no_part_of_the_next_mark(size_bytes):
+    files = MemoryFileSystem()
+    files.make_directory(DIRECTORY)
+    files.open(DIRECTORY / WRITING_NAME, create=True).write([bytes(size_bytes)], 0)
+    mark = CleanShutdown(1, 2, 3, 4, ManifestEnd(5, 6))
+    write_mark(files, DIRECTORY, mark)
+    assert read_mark(files, DIRECTORY) == mark
+    assert files.list_directory(DIRECTORY) == [MARK_NAME]

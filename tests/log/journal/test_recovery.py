@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.errors import JournalCorrupt
 from pipeline_broker.log.journal import recovery
-from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE, MAGIC, RUN_FRAMES_MAX, entry_key
+from pipeline_broker.log.journal.frame import (
+    ENTRY_OVERHEAD,
+    FRAME_HEADER_SIZE,
+    MAGIC,
+    RUN_FRAMES_MAX,
+    encode_frame,
+    entry_key,
+)
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.journal.segment import HEADER_SPACE, SPARE_NAME, create_segment, segment_path, split_position
 from pipeline_broker.records.checksum import crc32c
@@ -46,7 +53,8 @@ def test_a_window_of_any_size_shows_the_same(commits, window_bytes, data):
     journal = opened(files)
     assert list(journal.recover()) == []
     write(journal, *commits)
-    ends = [0, *(end for _, end in journal.sealed())]
+    sealed = list(journal.sealed())
+    ends = [0, *(end for _, end in sealed)]
     if data.draw(st.booleans()):
         files.kill()
     else:
@@ -64,6 +72,7 @@ def test_a_window_of_any_size_shows_the_same(commits, window_bytes, data):
             found.append(len(batch))
         assert found == sizes[archived_lsn:]
         assert journal.next_lsn == len(sizes)
+        assert list(journal.sealed()) == sealed
         write(journal, [7], [8])
         journal.close()
         assert [len(batch) for _, _, batch in opened(files).recover(archived_lsn)] == [*sizes[archived_lsn:], 7, 8]
@@ -157,17 +166,101 @@ def test_segments_that_were_cut_off_never_come_back_nor_leave_a_gap_whenever_the
     raise AssertionError("a start has no end")
 
 
-def test_what_a_later_frame_declares_durable_is_not_written_again():
-    """A start takes frames together, so many at most: the first of them are declared durable by the one behind."""
+@pytest.mark.parametrize("size_bytes", [700, 2 * HEADER_SPACE])
+@pytest.mark.parametrize("flush", ["always", "os"])
+def test_what_a_later_frame_declares_durable_is_not_written_again_and_without_syncs_nothing_is(
+    monkeypatch, flush, size_bytes
+):
+    """A start takes frames together, so many at most: the first of them are declared durable by the one behind.
+
+    Nor is what lies behind the last one written, which the window holds, or is made larger for.
+    """
+    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
     files = MemoryFileSystem()
     journal = Journal.open(DATA, files=files, segment_bytes=1 << 20)
     list(journal.recover())
-    write(journal, *[[90]] * RUN_FRAMES_MAX, [700])
+    journal.prepare_ahead()
+    write(journal, *[[1]] * RUN_FRAMES_MAX, [size_bytes])
     files.kill()
     written = []
     files.write_limit = lambda size_bytes: written.append(size_bytes) or size_bytes
-    assert len(list(opened(files).recover())) == RUN_FRAMES_MAX + 1
-    assert written == [HEADER_SPACE, FRAME_HEADER_SIZE + ENTRY_OVERHEAD + 700]
+    again = Journal.open(DATA, files=files, segment_bytes=1 << 20, flush=flush)
+    assert len(list(again.recover())) == RUN_FRAMES_MAX + 1
+    assert written == ([HEADER_SPACE, FRAME_HEADER_SIZE + ENTRY_OVERHEAD + size_bytes] if flush == "always" else [])
+
+
+@pytest.mark.parametrize("archived_lsn", range(4))
+def test_of_frames_that_no_window_holds_those_are_read_that_the_archive_has_not(monkeypatch, archived_lsn):
+    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    files = MemoryFileSystem()
+    journal = Journal.open(DATA, files=files, segment_bytes=1 << 20)
+    list(journal.recover())
+    write(journal, [1], [5001], [5002])
+    files.kill()
+    assert [len(batch) for _, _, batch in opened(files).recover(archived_lsn)] == [1, 5001, 5002][archived_lsn:]
+
+
+@pytest.mark.parametrize("is_torn", [False, True])
+def test_behind_a_segment_without_frames_nothing_is_read_that_seems_to_follow(is_torn):
+    """It was never acknowledged: to keep it would leave a gap in the numbers."""
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    write(journal, [700])
+    create_segment(files, journal.directory, 2)
+    identity = create_segment(files, journal.directory, 3).identity
+    files.kill()
+    if is_torn:
+        files.open(segment_path(journal.directory, 2)).write([b"x"], 0)
+    entry = JournalEntry(Owner, 0, 0, 0, (b"later",), 5)
+    files.open(segment_path(journal.directory, 3)).write(encode_frame([entry], identity, 1, 1, 0), HEADER_SPACE)
+    journal = opened(files)
+    assert [len(batch) for _, _, batch in journal.recover()] == [700]
+    assert journal.next_lsn == 1
+    assert files.list_directory(journal.directory) == [segment_path(journal.directory, 1).name]
+
+
+def test_the_first_frame_of_a_later_segment_says_too_what_was_durable():
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    write(journal, [700])
+    identity = create_segment(files, journal.directory, 2).identity
+    files.kill()
+    files.open(segment_path(journal.directory, 2)).write(encode_frame([], identity, 2, 2, 0), HEADER_SPACE)
+    with pytest.raises(JournalCorrupt, match="records 1 to 1 were durable"):
+        list(opened(files).recover())
+
+
+@pytest.mark.parametrize("numbers", [[1], [1, 2], [7, 8]])
+def test_a_journal_whose_first_segment_is_torn_begins_anew_with_its_number(numbers):
+    files = MemoryFileSystem()
+    journal = opened(files)
+    for number in numbers:
+        create_segment(files, journal.directory, number)
+        files.open(segment_path(journal.directory, number)).write([b"x"], 0)
+    assert list(journal.recover()) == []
+    assert files.list_directory(journal.directory) == [segment_path(journal.directory, numbers[0]).name]
+    write(journal, [90])
+    files.kill()
+    assert len(list(opened(files).recover())) == 1
+
+
+@pytest.mark.parametrize("change", ["nothing", "another segment", "a longer archive"])
+def test_after_a_stop_in_order_the_journal_ends_as_it_was_left_or_the_start_is_refused(change):
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    write(journal, [700], [90])
+    journal.close()
+    if change == "another segment":
+        create_segment(files, journal.directory, 2)
+    again = opened(files)
+    if change == "nothing":
+        assert len(list(again.recover())) == 2
+    else:
+        with pytest.raises(JournalCorrupt, match="the broker had stopped in order"):
+            list(again.recover(3 if change == "a longer archive" else 0))
 
 
 @pytest.mark.parametrize("inside", range(6))
@@ -180,6 +273,41 @@ def test_a_frame_that_begins_across_the_end_of_a_window_says_too_what_was_durabl
     write(journal, [HEADER_SPACE - inside - FRAME_HEADER_SIZE - ENTRY_OVERHEAD], [1])
     path = segment_path(journal.directory, 1)
     files.kill()
+    files.open(path).write([b"x"], HEADER_SPACE)
+    with pytest.raises(JournalCorrupt, match="records 0 to 0 were durable"):
+        list(opened(files).recover())
+
+
+@pytest.mark.parametrize("size_bytes", [700, HEADER_SPACE])
+def test_what_a_batch_holds_is_no_frame_whatever_it_looks_like(monkeypatch, size_bytes):
+    """A producer may send what declares anything durable: it must not refuse the start behind a torn tail."""
+    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    trap = b"".join(encode_frame([], journal._active.identity, 0, 99, 0))
+    value = (bytes(50) + trap).ljust(size_bytes, b"x")
+    journal.write([JournalEntry(Owner, 0, 0, 0, (b"torn",), 4)])
+    journal.sync(journal.write([JournalEntry(Owner, 0, 0, 0, (value,), size_bytes)]))
+    path = segment_path(journal.directory, 1)
+    files.kill()
+    files.open(path).write([b"x"], HEADER_SPACE)
+    assert list(opened(files).recover()) == []
+
+
+@pytest.mark.parametrize("inside", range(6))
+def test_a_frame_at_the_very_end_of_a_segment_says_too_what_was_durable(monkeypatch, inside):
+    """So many of its bytes are in the first window that is read behind the damage."""
+    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    files = MemoryFileSystem()
+    journal = opened(files)
+    list(journal.recover())
+    write(journal, [HEADER_SPACE - inside - FRAME_HEADER_SIZE - ENTRY_OVERHEAD])
+    path = segment_path(journal.directory, 1)
+    end = files.open(path).size_bytes()
+    files.kill()
+    frame = b"".join(encode_frame([], journal._active.identity, 1, 1, 0))
+    files.open(path).write([frame], end)
     files.open(path).write([b"x"], HEADER_SPACE)
     with pytest.raises(JournalCorrupt, match="records 0 to 0 were durable"):
         list(opened(files).recover())

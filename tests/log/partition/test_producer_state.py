@@ -1,6 +1,7 @@
 """The rules for idempotent producers, against a model that keeps everything and decides from the rules' text."""
 
 import tracemalloc
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from pipeline_broker.log.errors import InvalidProducerEpoch, OutOfOrderSequence
 from pipeline_broker.log.partition import producer_state
 from pipeline_broker.log.partition.producer_state import GAPS_REMEMBERED, ProducedBatch, ProducerStates
+from pipeline_broker.records.control_batch import EndMarker
 
 WRAP = 1 << 31
 PRODUCER_BYTES_MAX = 500
@@ -176,7 +178,71 @@ def test_behind_a_refused_first_batch_nothing_slips_in():
 
     assert decide(states, 7, 0, 11, 11) == "out of order"
     assert decide(states, 7, 0, 10, 10) == "append"
+    assert decide(states, 7, 0, 0, 0) == "append", "it begins anew"
+    assert decide(states, 7, 0, 1, 1) == "out of order"
     assert decide(states, 8, 0, 11, 11) == "append"
+
+
+def test_a_producer_that_went_on_behind_a_refused_batch_has_nothing_held_against_it_once_it_is_forgotten():
+    states = ProducerStates()
+    states.refused(7, 0, 10)
+    states.record(7, 0, ProducedBatch(0, 9, 0, 9, 0), 0)
+    states.expire(1000, expiration_ms=100)
+
+    assert decide(states, 7, 0, 11, 11) == "append"
+
+
+def ended(states, offset, *, epoch=0, is_commit=True, now_ms=1000):
+    states.record_marker(7, epoch, EndMarker(is_commit=is_commit, coordinator_epoch=3), offset, 10 * offset, now_ms)
+
+
+def test_a_producer_is_described_by_its_last_batch_and_by_a_marker_that_is_later():
+    states = ProducerStates()
+    ended(states, 5, epoch=2)
+    assert list(states.described()) == [(7, 2, -1, 50, 3, -1)]
+    assert states.last_offsets() == {7: (2, None)}
+    assert decide(states, 7, 2, 1, 1) == "out of order", "what follows a marker begins with 0"
+    for base_offset in (6, 9):
+        states.record(7, 2, ProducedBatch(0, 2, base_offset, base_offset + 2, 777 + base_offset), 1000)
+    states.open[7] = 6
+    assert list(states.described()) == [(7, 2, 2, 786, 3, 6)]
+    assert states.last_offsets() == {7: (2, 11)}
+    ended(states, 12, epoch=2)
+    assert list(states.described()) == [(7, 2, 2, 120, 3, -1)]
+
+
+def test_a_marker_counts_as_a_sign_of_life():
+    states = ProducerStates()
+    ended(states, 5, now_ms=1000)
+    assert states.expire(1099, expiration_ms=100) == 0
+    ended(states, 6, now_ms=1050)
+    assert states.expire(1149, expiration_ms=100) == 0
+    assert states.expire(1150, expiration_ms=100) == 1
+
+
+@pytest.mark.parametrize("others", [{}, {8: 3}])
+def test_an_aborted_transaction_says_up_to_where_everything_had_ended_then(others):
+    """Up to its marker, or to the oldest of those that are still open."""
+    states = ProducerStates()
+    states.open |= {7: 1, **others}
+    ended(states, 5, is_commit=False)
+    assert states.ended.aborted(0, 100) == [(7, 1, 5, others.get(8, 6))]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "sequence", "is_refused"),
+    [(2, 0, False), (2, 1, True), (3, 0, False), (3, 1, True), (1, 1, False)],
+)
+def test_where_only_a_marker_is_known_of_a_producer_of_version_2_it_begins_with_0(epoch, sequence, is_refused):
+    """Of one that is fenced `check` says so; who has batches goes on behind them."""
+    states = ProducerStates()
+    ended(states, 5, epoch=2)
+    with pytest.raises(OutOfOrderSequence) if is_refused else nullcontext():
+        states.check_start(7, epoch, sequence)
+    states.record(7, 2, ProducedBatch(0, 2, 6, 8, 0), 1000)
+    states.check_start(7, epoch, sequence)
+    with pytest.raises(OutOfOrderSequence):
+        states.check_start(8, epoch, 1)
 
 
 def test_the_number_of_remembered_gaps_is_bounded():
