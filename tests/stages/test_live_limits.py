@@ -1,5 +1,7 @@
 """Limits that change while the server runs count for the connections that are open, too."""
 
+from itertools import pairwise
+
 import attrs
 import pytest
 import trio
@@ -160,11 +162,12 @@ def test_a_lowered_maximum_closes_the_surplus():
     async def test(serving):
         clients = await filled(serving, 200)
         serving.server.quotas.limits = ConnectionQuotaLimits(**limited(30))
-        closed = {0}
+        closed = [0]
         for _ in range(20):
-            await trio.lowlevel.checkpoint()  # others have their turns in between
-            closed.add(sum(client.is_closed_by_server for client in clients))
-        assert closed == {0, CLOSED_MAX, 2 * CLOSED_MAX, 170}
+            await trio.lowlevel.checkpoint()  # between two of these, others have one turn or two
+            closed.append(sum(client.is_closed_by_server for client in clients))
+        assert max(after - before for before, after in pairwise(closed)) <= 2 * CLOSED_MAX
+        assert closed[-1] == 170
         assert [client.is_closed_by_server for client in clients] == [True] * 170 + [False] * 30
         assert serving.server.statistics().connections_excess == 0
         waiting = serving.connect("L")
