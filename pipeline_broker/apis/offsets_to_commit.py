@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise
-from pipeline_broker.state.group_records import NO_TOPIC_ID
 from pipeline_broker.state.groups.commits import PartitionCommit, PreparedOffsets
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.wire.error import ErrorCode
@@ -50,19 +49,17 @@ def offsets_to_commit(
     wanted_topics: Sequence[Any],
     find: Callable[[], list[Topic | ErrorCode]],
     prepare: Callable[[], PreparedOffsets],
-    *,
-    with_ids: bool,
 ) -> Stepwise[OffsetsToCommit]:
     """Look at each partition, and prepare what may be committed.
 
-    Where topics have changed while others had their turns all of it is done anew; the request pays for that.
+    Offsets are stored with the ids of their topics: they are never those of the next topic of a name. Where topics have
+    changed while others had their turns all of it is done anew; the request pays for that.
 
     Args:
         call: what is charged.
         wanted_topics: of the request.
         find: for each of them the topic as it is now, or why there is none.
         prepare: begins a commit.
-        with_ids: whether the offsets are those of the topics as they are now, and not of the next ones of their names.
     """
     while True:
         topics, prepared = find(), prepare()
@@ -81,7 +78,7 @@ def offsets_to_commit(
                         it.committed_offset,
                         it.committed_leader_epoch,
                         it.committed_metadata,
-                        topic.topic_id if with_ids else NO_TOPIC_ID,
+                        topic.topic_id,
                     )
                     refusals.append(None)
                     partitions.append(commit)

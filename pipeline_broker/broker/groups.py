@@ -112,6 +112,7 @@ class Groups:
         wake_timer: Callable[[], None],
     ) -> None:
         self._config = config
+        self._logs = logs
         self._topics = topics
         self._configs_of = configs_of
         self.topic = InternalTopic(
@@ -221,6 +222,8 @@ class Groups:
     def _begin(self, coordinator: GroupCoordinator) -> None:
         outcome = coordinator.loaded(self._now_ms)
         assert not outcome.writes, "nobody has joined yet, so nothing has changed"
+        if self._logs.knows_all_topics:
+            coordinator.forgetting.of_missing(self._topics)
         self._announce(coordinator)
 
     def unload(self) -> None:

@@ -157,6 +157,12 @@ class CommittedOffsets:
             for partition, committed in partitions.items():
                 yield OffsetKey(group_id, topic, partition), committed
 
+    def all(self) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
+        """All that groups have committed, and what transactions that are open have stored."""
+        for group_id in self._groups:
+            yield from self.of_group(group_id)
+        yield from self._pending.all()
+
     def deletable(self, group_id: str) -> list[OffsetKey]:
         """Everything that must be deleted for nothing to be left: also what is on its way or in a transaction."""
         keys = dict.fromkeys(key for key, _ in self.of_group(group_id))

@@ -114,6 +114,13 @@ class PendingOffsets:
         """Whether a transaction that is open may change the offset."""
         return key in self._unstable.get(key.group_id, ())
 
+    def all(self) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
+        """What transactions have stored, but for what was overtaken."""
+        for held in self._held.values():
+            for key, committed in held.items():
+                if committed is not None:
+                    yield key, committed
+
     def of_group(self, group_id: str) -> Iterator[OffsetKey]:
         """The unstable offsets of a group."""
         return iter(self._unstable.get(group_id, ()))

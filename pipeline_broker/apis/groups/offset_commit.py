@@ -49,7 +49,6 @@ def handle(call: Call, request: OffsetCommitRequest) -> Stepwise[Result]:
         request.topics,
         functools.partial(_topics, call, request),
         functools.partial(PreparedOffsets, request.group_id, settings, now_ms, request.retention_time_ms),
-        with_ids=True,
     )
     refused = _refused(call, request)  # that may have changed while others had their turns
     if refused is not None:

@@ -55,7 +55,6 @@ def handle(call: Call, request: TxnOffsetCommitRequest) -> Stepwise[Result]:
         request.topics,
         functools.partial(_topics, call, request),
         functools.partial(PreparedOffsets, request.group_id, groups.coordinator.settings, now_ms),
-        with_ids=False,
     )
     refused = _refused(call, request)  # that may have changed while others had their turns
     if refused is not None:

@@ -70,6 +70,7 @@ class GroupCoordinator:
 
     Attributes:
         memory: what groups and offsets hold.
+        forgetting: the offsets of topics that are gone.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class GroupCoordinator:
         self.memory = GroupMemory(settings.memory_bytes_max)
         self.registry = GroupRegistry(self.memory)
         self._offsets = CommittedOffsets(self.memory)
-        self._forgetting = Forgetting(self._offsets)
+        self.forgetting = Forgetting(self._offsets)
         self._deadlines: Deadlines[str] = Deadlines()
         self._kinds: list[GroupKind] = []
 
@@ -250,7 +251,7 @@ class GroupCoordinator:
         prepared = request.prepared or commits.prepare(request, self.settings, now_ms)
         result = commits.commit(self._offsets, request, prepared)
         if result.write is not None and request.holder is None:
-            self._forgetting.replaced(key for key, _ in prepared.changes)
+            self.forgetting.replaced(key for key, _ in prepared.changes)
         return result
 
     def fetch_error(self, group_id: str, member_id: str | None, member_epoch: int) -> ErrorCode:
@@ -278,12 +279,12 @@ class GroupCoordinator:
 
     def forget_topic(self, topic: str) -> Outcome:
         """Delete what all groups have committed for a topic that is gone; of very much the rest comes by `advance`."""
-        return self._forgetting.topic(topic)
+        return self.forgetting.topic(topic)
 
     def forget_before(self, request: CommitRequest) -> Outcome:
         """What must be deleted before a transaction stores offsets for topics that were deleted and made anew."""
         keys = (OffsetKey(request.group_id, it.topic, it.partition) for it in request.partitions)
-        return self._forgetting.before(request.group_id, keys)
+        return self.forgetting.before(request.group_id, keys)
 
     def topic_changed(self) -> None:
         """A topic came, grew or went."""
@@ -294,14 +295,14 @@ class GroupCoordinator:
 
     def next_deadline_ms(self) -> int | None:
         """When `advance` must be called at the latest; None: not until something else happens."""
-        if self._forgetting:
+        if self.forgetting:
             return 0
         deadlines = [self._deadlines.next_ms(), *(kind.next_deadline_ms() for kind in self._kinds)]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def advance(self, now_ms: int) -> Outcome:
         """Do what is due."""
-        outcome = self._forgetting.some()
+        outcome = self.forgetting.some()
         for kind in self._kinds:
             outcome.extend(kind.advance(now_ms))
         for _ in self._deadlines.pop_due(now_ms):

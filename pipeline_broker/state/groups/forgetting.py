@@ -2,6 +2,7 @@
 
 Rules of this file: an offset waits here until its tombstone is appended. A later one of the same partition is about
 another topic of that name: a commit replaces what waits, and a transaction, which may abort, has it forgotten first.
+A broker that is killed meanwhile finds the rest at its next start, by the ids of topics that offsets are stored with.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from pipeline_broker.state.group_records import OffsetKey
+from pipeline_broker.state.group_records import NO_TOPIC_ID, OffsetKey
 from pipeline_broker.state.groups.commits import deletion
 from pipeline_broker.state.offsets import CommittedOffsets
 from pipeline_broker.state.outcome import Outcome
+from pipeline_broker.state.topics import TopicCatalogue
 
 __all__ = ["Forgetting"]
 
@@ -41,6 +43,13 @@ class Forgetting:
         for group_id, partitions in self._offsets.of_topic(topic).items():
             self._waiting.setdefault((group_id, topic), {}).update(partitions)
         return self.some()
+
+    def of_missing(self, topics: TopicCatalogue) -> None:
+        """Forget by `some` what was committed for any topic but these; older releases left out some of the ids."""
+        for key, committed in self._offsets.all():
+            topic = topics.get(key.topic)
+            if topic is None or committed.topic_id not in {topic.topic_id, NO_TOPIC_ID}:
+                self._waiting.setdefault((key.group_id, key.topic), {})[key.partition] = None
 
     def some(self) -> Outcome:
         """Forget the next ones that wait."""

@@ -148,7 +148,7 @@ class ForgottenTopics(RuleBasedStateMachine):
 
     @invariant()
     def what_waits_is_announced(self):
-        if hasattr(self, "driver") and self.driver.coordinator._forgetting:
+        if hasattr(self, "driver") and self.driver.coordinator.forgetting:
             assert self.driver.coordinator.next_deadline_ms() <= self.driver.now_ms
 
     @rule()
