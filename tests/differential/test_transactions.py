@@ -218,6 +218,17 @@ def test_a_transactional_id_lives_as_in_kafka(sides, data):
     story.end()
 
 
+def test_to_add_no_partition_does_what_it_does_in_kafka(sides):
+    story, it = Story(sides, None), Transactions(f"transactions-{next(numbers)}")
+    story.tell(ApiKey.INIT_PRODUCER_ID, it.init(4, None), it.remember)
+    story.tell(ApiKey.ADD_PARTITIONS_TO_TXN, it.add(3, 0, []))
+    story.tell(ApiKey.LIST_TRANSACTIONS, listed(it.name))
+    story.tell(ApiKey.END_TXN, it.end(3, 0, committed=True))
+    it.settle(sides)
+    story.tell(ApiKey.LIST_TRANSACTIONS, listed(it.name))
+    story.end()
+
+
 def listed(name: str) -> Ask:
     request = ListTransactionsRequest([], [], -1, name)
     return Ask(2, lambda _: request, text="list")

@@ -195,7 +195,7 @@ class TransactionCoordinator:
         known = self._of(transactional_id, producer)
         if isinstance(known, ErrorCode):
             return Decision(known, transactional_id)
-        if known.partitions.issuperset(partitions):
+        if known.state is TransactionState.ONGOING and known.partitions.issuperset(partitions):
             return Decision(ErrorCode.NONE, transactional_id)
         if self.open_partitions + len(partitions) > self.settings.partitions_max:
             return Decision(ErrorCode.POLICY_VIOLATION, transactional_id)

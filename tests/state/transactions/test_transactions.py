@@ -314,10 +314,10 @@ def test_who_names_a_producer_goes_on_as_it_or_as_the_one_whose_epochs_are_used_
     assert coordinator_module._may_go_on(known, expected) is may
 
 
-def test_to_add_no_partition_begins_nothing(coordinator):
+def test_to_add_no_partition_begins_a_transaction_as_in_kafka(coordinator):
     producer = init(coordinator)
     decision = coordinator.add_partitions("x", producer, [], 2, 0)
-    assert (decision.error, coordinator.get("x").state, coordinator.has_open) == (NONE, S.EMPTY, False)
+    assert (decision.error, coordinator.get("x").state, coordinator.has_open) == (NONE, S.ONGOING, True)
 
 
 def begin_as(coordinator, name, partitions, timeout_ms=100):
