@@ -336,7 +336,7 @@ class Recovery:
             found = bytes(window.data).find(MAGIC_BYTES, place)
             if found < 0:
                 # the magic may lie across the end of this window
-                position = window.start + len(window.data) - len(MAGIC_BYTES) + 1
+                position = max(position + 1, window.start + len(window.data) - len(MAGIC_BYTES) + 1)
                 continue
             position = window.start + found
             header = self._frame(window, identity, position, None)
