@@ -17,9 +17,8 @@ class Room:
         tests: files and folders.
         floor: the share of the mutants that are not equivalent which these tests kill at least; a little less than
             was killed when it was measured, for quotas, produce, fetch and offsets of all mutants, for the others of a
-            sample: three standard errors less; for stages and log less than of the lowest of their last samples,
-            before tests for what survived came: 104 of 120 and 111 of 119; for state less than of three fresh samples:
-            115 of 119, 116 of 120 and 115 of 120.
+            sample: three standard errors less; for stages and log less than of fresh samples, 172 of 180
+            and 114 of 120; for state less than of three: 115 of 119, 116 of 120 and 115 of 120.
         left_out: files within the folders that belong to no room here.
     """
 
@@ -56,7 +55,7 @@ DECIDING = (
 ROOMS = {
     room.name: room
     for room in (
-        Room("stages", ("stages",), ("tests/stages",), 0.86, left_out=("stages/testing/",)),
+        Room("stages", ("stages",), ("tests/stages",), 0.9, left_out=("stages/testing/",)),
         Room("log", ("pipeline_broker/log",), ("tests/log",), 0.92),
         Room("state", ("pipeline_broker/state",), ("tests/state",), 0.94),
         Room(
