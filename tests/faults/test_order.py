@@ -41,7 +41,7 @@ RULES = st.lists(st.tuples(APIS, CHOICES, st.sampled_from(sorted(MAKERS))), max_
 ASKS = st.lists(st.sampled_from(["produce", "fetch", "groups"]), min_size=2, max_size=6)
 RELEASE_SECONDS = 0.1
 STUCK_SECONDS = 1_000_000
-"""Of the test's clock, of which an idle broker passes 30,000 in a real second: a real thread stops the committer then."""
+"""Of the test's clock, of which an idle broker passes 30,000 in a real second; a real thread ends the committer."""
 
 
 @attrs.define
