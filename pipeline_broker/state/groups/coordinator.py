@@ -277,10 +277,6 @@ class GroupCoordinator:
         """Forget what a group has committed, but for topics that it subscribes to."""
         return delete_offsets(self.registry.get(group_id), self._offsets, group_id, wanted)
 
-    def forget_topic(self, topic: str) -> Outcome:
-        """Delete what all groups have committed for a topic that is gone; of very much the rest comes by `advance`."""
-        return self.forgetting.topic(topic)
-
     def forget_before(self, request: CommitRequest) -> Outcome:
         """What must be deleted before a transaction stores offsets for topics that were deleted and made anew."""
         keys = (OffsetKey(request.group_id, it.topic, it.partition) for it in request.partitions)

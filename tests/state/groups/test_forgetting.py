@@ -44,7 +44,7 @@ def test_offsets_of_many_groups_are_forgotten_so_many_at_a_time():
     for group_id in groups:
         commit(driver, [("t", 0), ("u", 0)], 1, group_id)
     driver.hold = True
-    driver.take(driver.coordinator.forget_topic("t"))
+    driver.take(driver.coordinator.forgetting.topic("t"))
     forgotten = [len(driver.pending)]
     while driver.coordinator.next_deadline_ms() <= driver.now_ms:
         driver.take(driver.coordinator.advance(driver.now_ms))
@@ -58,7 +58,7 @@ def test_offsets_of_many_partitions_are_forgotten_so_many_at_a_time():
     driver = Driver()
     commit(driver, [("t", number) for number in range(2 * forgetting.OFFSETS_AT_ONCE_MAX + 1)], 1)
     driver.hold = True
-    driver.take(driver.coordinator.forget_topic("t"))
+    driver.take(driver.coordinator.forgetting.topic("t"))
     forget_all(driver)
     assert [len(write.records) for write in driver.pending] == [forgetting.OFFSETS_AT_ONCE_MAX] * 2 + [1]
     driver.settle()
@@ -71,7 +71,7 @@ def test_offsets_of_several_groups_are_forgotten_so_many_at_a_time(monkeypatch):
     for group_id in "abc":
         commit(driver, [("t", 0), ("t", 1)], 1, group_id)
     driver.hold = True
-    driver.take(driver.coordinator.forget_topic("t"))
+    driver.take(driver.coordinator.forgetting.topic("t"))
     first = [(write.subject, len(write.records)) for write in driver.pending]
     forget_all(driver)
     assert first == [("a", 2), ("b", 1)]
@@ -83,7 +83,7 @@ def test_what_is_refused_or_only_stored_by_a_transaction_takes_the_place_of_noth
     monkeypatch.setattr(forgetting, "OFFSETS_AT_ONCE_MAX", 1)
     driver = Driver()
     commit(driver, [("t", number) for number in range(3)], 1)
-    driver.take(driver.coordinator.forget_topic("t"))
+    driver.take(driver.coordinator.forgetting.topic("t"))
     stored = CommitRequest(group_id="a", partitions=[PartitionCommit("t", 1, 5)], holder=HOLDER)
     assert driver.coordinator.commit(stored, driver.now_ms).write is not None
     driver.coordinator.memory.bytes_max = 0
@@ -133,7 +133,7 @@ class ForgottenTopics(RuleBasedStateMachine):
 
     @rule(topic=st.sampled_from(TOPICS))
     def delete_the_topic_and_make_it_anew(self, topic):
-        self.driver.take(self.driver.coordinator.forget_topic(topic))
+        self.driver.take(self.driver.coordinator.forgetting.topic(topic))
         for found in [*self.shown.values(), self.stored]:
             for key in [key for key in found if key[0] == topic]:
                 del found[key]
