@@ -9,7 +9,7 @@ from stages.request import NO_OP, Close, NoOp, Parked, Pending, QueueHeldError, 
 from stages.testing.memory_server import open_memory_server
 from stages.testing.memory_storage import MemoryStorage
 from tests.stages.connection_bench import ONE_QUEUE, ByHand, connection_of, limits, run
-from tests.stages.test_callbacks import Stamps
+from tests.stages.test_callbacks import Stamps, stopped_clock
 
 both_modes = pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
 
@@ -206,9 +206,7 @@ def test_a_request_that_waited_for_room_may_hold_its_queue_and_starts_first():
 
 def test_98_the_time_of_a_request_that_held_its_queue_is_that_of_its_last_start(monkeypatch):
     """Behaviour 98: 2 ms of handling, twice, and 7 ms in between."""
-    clock = [1]
-    for module in ("admission", "connection", "request_handler", "response_output"):
-        monkeypatch.setattr(f"stages.{module}.now_ns", lambda: clock[0])
+    clock = stopped_clock(monkeypatch)
 
     class Timed(Holding):
         def handle(self, request):

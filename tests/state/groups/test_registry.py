@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from pipeline_broker.state.errors import MisplacedRecordError
-from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState, Member
-from pipeline_broker.state.groups.classic.messages import MemberProtocol
+from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.state.groups.registry import GroupRegistry, check_replaceable
+from tests.state.groups.classic.test_classic_group import member
 from tests.state.groups.test_from_outside import Outsider
 from tests.state.replaying import replay_group
 
@@ -21,17 +21,7 @@ def classic(*members: str, protocol_type: str | None = None) -> ClassicGroup:
         group_id="g", state=GroupState.STABLE if members else GroupState.EMPTY, protocol_type=protocol_type
     )
     for name in members:
-        group.add(
-            Member(
-                member_id=name,
-                group_instance_id=None,
-                client_id="client",
-                client_host="/127.0.0.1",
-                rebalance_timeout_ms=1,
-                session_timeout_ms=1,
-                protocols=(MemberProtocol("range", b""),),
-            )
-        )
+        group.add(member(name))
     return group
 
 
