@@ -292,19 +292,18 @@ class Committer:
         """End the submissions of a commit from one on, as far as a turn allows: the executor asks for the rest."""
         error = self._rest_error if begin else self._begin_to_finish(commit)
         self._rest = self._rest_error = None
-        submissions = commit.submissions
-        for index in range(begin, len(submissions)):
-            submission = submissions[index]
+        for submission in commit.submissions[begin:] if begin else commit.submissions:
             request = submission.request
             if request is not None and request.enqueued_ns:  # somebody observes it
                 request.commit = commit.number
                 request.submitted_ns = submission.submitted_ns
                 request.durable_ns = commit.durable_ns
             self._end(submission, error)
-            if submission.on_durable is not None or (index + 1) % ENDED_WITHOUT_A_LOOK == 0:
-                is_last = index + 1 == len(submissions) and not self._ended
+            begin += 1
+            if submission.on_durable is not None or not begin % ENDED_WITHOUT_A_LOOK:
+                is_last = begin == len(commit.submissions) and not self._ended
                 if not is_last and self._executor is not None and self._executor.leaves_rest():
-                    self._rest, self._rest_begin, self._rest_error = commit, index + 1, error
+                    self._rest, self._rest_begin, self._rest_error = commit, begin, error
                     return
         commit.completed_ns = now_ns()
         if error is None and self.on_completed is not None:
