@@ -7,6 +7,7 @@ loop is called once for all commits that ended since it last looked; where commi
 backlog, for some together, unless the next one would have to wait for anything but its sync.
 
 A commit that suits the loop runs there, as long as no thread has one; a thread whose commit ended leaves it the next.
+What follows a commit on the loop ends its turn after COMPLETED_NS_MAX.
 
 Each thread says what it does, and each place has one writer. One that finds nothing says that it is idle and looks once
 more before it waits: the loop, when it submits meanwhile, either sees an idle thread, and wakes it, or is seen by that
@@ -38,6 +39,9 @@ A hand-over costs both threads more than the commit does that runs meanwhile: ea
 processor time, and has 0.92 of the rate. Without a backlog a client would wait for the commits of others: at half of
 what the storage can do, the 99th percentile was three times as long.
 """
+
+COMPLETED_NS_MAX: Final = 3_000_000
+"""Others have a turn after so long; answers are sent behind it, and a handler's turn may be in front of it."""
 
 
 class _State(enum.Enum):
@@ -72,6 +76,7 @@ class CommitThreads:
         self._is_left_to_loop = False  # a thread does not look for what is next
         self._is_stopping = False
         self._is_completing = False
+        self._completing_until_ns = 0
         self._committer: Committer | None = None
         self._token: trio.lowlevel.TrioToken | None = None
 
@@ -158,12 +163,27 @@ class CommitThreads:
 
     def _complete_all(self, committer: Committer, commits: list[Commit]) -> None:
         began_ns = now_ns()
+        self._completing_until_ns = began_ns + COMPLETED_NS_MAX
         self._is_completing = True
         committer.complete(*commits)
         self._is_completing = False
         seconds = (now_ns() - began_ns) / 1e9
         if seconds > NOTED_TURN_SECONDS:
             self._turns.note(COMMIT, seconds)
+
+    def leaves_rest(self) -> bool:
+        """See CommitExecutor."""
+        if now_ns() < self._completing_until_ns:
+            return False
+        if not self._is_loop_called:
+            assert self._token is not None
+            assert self._committer is not None
+            self._is_loop_called = True
+            try:
+                self._token.run_sync_soon(self._complete, self._committer)
+            except trio.RunFinishedError:
+                return False
+        return True
 
     def _commit_on_loop(self, committer: Committer) -> bool:
         """Whether nothing is left for a thread; what a completing commit submits must not overtake its rest."""

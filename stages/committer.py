@@ -3,7 +3,8 @@
 Rules of this room: the event loop submits, threads write and sync, and one callback per commit comes back to the loop.
 Commits complete in the order in which they began, whatever order their threads end in; a failed one fails everything
 behind it, once, and nothing is ever written after it. The callback lets nothing escape: an exception in it would end
-the event loop.
+the event loop. What it has to end may take longer than a turn; then the rest is left for a later turn of the loop, and
+every commit behind it waits for that.
 
 Group commit takes all that was submitted since the last commit began; commits per request are serial per key (a
 partition), as Apache Kafka's are. Where storage is slow, up to `commits_in_flight` of either run at once, group commits
@@ -44,6 +45,9 @@ __all__ = [
 
 COMMIT_BYTES_MAX: typing.Final = 8 * 1024 * 1024
 """A group commit takes no further entry beyond this, so that one huge backlog does not become one huge write."""
+
+ENDED_WITHOUT_A_LOOK: typing.Final = 32
+"""Submissions that only have an answer, which are ended between two looks at the time; behind others there is one."""
 
 BACKLOG_MIN: typing.Final = 3
 """With fewer commits behind one, its client waits for nothing else: see `stages.commit_threads`."""
@@ -138,6 +142,9 @@ class CommitExecutor(Protocol):
         Whoever ended a commit looks again by itself: what waited for a key of that commit is its to take.
         """
 
+    def leaves_rest(self) -> bool:
+        """Whether `Committer.complete` has kept the loop for long; if so, it is called for the rest in a later turn."""
+
     def stop(self) -> None:
         """Commit what was submitted and end; nothing is submitted any more. Blocks until then."""
 
@@ -159,6 +166,7 @@ class Committer:
 
     Attributes:
         place: where the next commit runs.
+        on_idle: called on the loop when all that was submitted has ended, while somebody waits for that.
     """
 
     def __init__(
@@ -185,6 +193,7 @@ class Committer:
         self._sender = sender
         self._on_commit, self._on_failure = on_commit, on_failure
         self.on_completed = on_completed
+        self.on_idle: Callable[[], object] | None = None
         self._executor: CommitExecutor | None = None
         self._waiting: deque[Submission] = deque()
         self._turn = threading.Lock()  # held from taking a commit until it is written: write order = commit order
@@ -196,6 +205,9 @@ class Committer:
         self._last_begin_ns = 0
         self._next_number = self._next_completed = 0
         self._ended: dict[int, Commit] = {}
+        self._rest: Commit | None = None  # of which some submissions have ended
+        self._rest_begin = 0
+        self._rest_error: BaseException | None = None
         self._commits = self._entries = self._bytes = self._entries_max = self._duration_ns = 0
 
     def start(self, executor: CommitExecutor) -> None:
@@ -252,7 +264,7 @@ class Committer:
     @property
     def is_in_flight(self) -> bool:
         """A commit has begun and is not completed."""
-        return self._is_taking or self._next_completed != self._next_number
+        return self._is_taking or self._rest is not None or self._next_completed != self._next_number
 
     @property
     def is_idle(self) -> bool:
@@ -264,15 +276,44 @@ class Committer:
         self._sender.begin_burst()
         for commit in commits:
             self._ended[commit.number] = commit
-            while (ready := self._ended.pop(self._next_completed, None)) is not None:
-                self._next_completed += 1
-                self._finish(ready)
+        if self._rest is not None:
+            self._finish(self._rest, self._rest_begin)
+        while self._rest is None and (ready := self._ended.pop(self._next_completed, None)) is not None:
+            self._next_completed += 1
+            self._finish(ready)
         try:
             self._sender.end_burst()
-        except Exception as problem:  # noqa: BLE001 - see _finish
+        except Exception as problem:  # noqa: BLE001 - see _begin_to_finish
             self._fail(problem)
+        if self.on_idle is not None and self.is_idle:
+            self.on_idle()
 
-    def _finish(self, commit: Commit) -> None:
+    def _finish(self, commit: Commit, begin: int = 0) -> None:
+        """End the submissions of a commit from one on, as far as a turn allows: the executor asks for the rest."""
+        error = self._rest_error if begin else self._begin_to_finish(commit)
+        self._rest = self._rest_error = None
+        for submission in commit.submissions[begin:] if begin else commit.submissions:
+            request = submission.request
+            if request is not None and request.enqueued_ns:  # somebody observes it
+                request.commit = commit.number
+                request.submitted_ns = submission.submitted_ns
+                request.durable_ns = commit.durable_ns
+            self._end(submission, error)
+            begin += 1
+            if submission.on_durable is not None or not begin % ENDED_WITHOUT_A_LOOK:
+                is_last = begin == len(commit.submissions) and not self._ended
+                if not is_last and self._executor is not None and self._executor.leaves_rest():
+                    self._rest, self._rest_begin, self._rest_error = commit, begin, error
+                    return
+        commit.completed_ns = now_ns()
+        if error is None and self.on_completed is not None:
+            try:
+                self.on_completed(commit)
+            except Exception as problem:  # noqa: BLE001 - an observer's bug must not end the event loop from in here
+                self._fail(problem)
+
+    def _begin_to_finish(self, commit: Commit) -> BaseException | None:
+        """Show what is durable; why it is not."""
         error = self.error or commit.error
         if error is None:
             try:
@@ -281,29 +322,17 @@ class Committer:
                 error = problem
         if error is not None:
             self._fail(error)
-        else:
-            duration_ns = commit.durable_ns - commit.started_ns
-            self.pace.commit_ended(duration_ns)
-            alone_requests = _requests_of_one_connection(commit.submissions)
-            self.place.commit_ended(duration_ns, was_on_loop=commit.is_on_loop, alone_requests=alone_requests)
-            self._duration_ns += duration_ns
-            self._commits += 1
-            self._entries += len(commit.entries)
-            self._bytes += commit.size_bytes
-            self._entries_max = max(self._entries_max, len(commit.entries))
-        for submission in commit.submissions:
-            request = submission.request
-            if request is not None and request.enqueued_ns:  # somebody observes it
-                request.commit = commit.number
-                request.submitted_ns = submission.submitted_ns
-                request.durable_ns = commit.durable_ns
-            self._end(submission, error)
-        commit.completed_ns = now_ns()
-        if error is None and self.on_completed is not None:
-            try:
-                self.on_completed(commit)
-            except Exception as problem:  # noqa: BLE001 - an observer's bug must not end the event loop from in here
-                self._fail(problem)
+            return error
+        duration_ns = commit.durable_ns - commit.started_ns
+        self.pace.commit_ended(duration_ns)
+        alone_requests = _requests_of_one_connection(commit.submissions)
+        self.place.commit_ended(duration_ns, was_on_loop=commit.is_on_loop, alone_requests=alone_requests)
+        self._duration_ns += duration_ns
+        self._commits += 1
+        self._entries += len(commit.entries)
+        self._bytes += commit.size_bytes
+        self._entries_max = max(self._entries_max, len(commit.entries))
+        return None
 
     def _fail(self, error: BaseException) -> None:
         if self.error is not None:
@@ -321,13 +350,13 @@ class Committer:
         if error is None and submission.on_durable is not None:
             try:
                 submission.on_durable()
-            except Exception as problem:  # noqa: BLE001 - see _finish
+            except Exception as problem:  # noqa: BLE001 - see _begin_to_finish
                 error = problem
                 self._fail(problem)
         if submission.on_ended is not None:
             try:
                 submission.on_ended(submission, error)
-            except Exception as problem:  # noqa: BLE001 - see _finish
+            except Exception as problem:  # noqa: BLE001 - see _begin_to_finish
                 self._fail(problem)
 
     # In the executor's threads

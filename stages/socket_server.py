@@ -8,8 +8,6 @@ submitted, cancel; the deadline bounds the whole, because a client that never re
 
 Listeners come and go while it runs. Those of the control plane have a request channel and a handler of their own; the
 committer is one for all.
-
-Longer than most files: parts change while it runs, and their owner changes them.
 """
 
 from __future__ import annotations
@@ -102,7 +100,6 @@ class SocketServer:
     ) -> None:
         self.mode = mode
         self.limits = limits or ServerLimits()
-        self._on_commit = on_commit
         self.turns = LoopTurns()
         self._response_budget = ResponseBudget(self.limits.total_unsent_bytes_max)
         self._sender = ResponseSender(self._response_budget)
@@ -114,7 +111,7 @@ class SocketServer:
             commits_in_flight=commits_in_flight if mode.is_group_commit else _waiting_handlers(mode) + SPARE_COMMITS,
             pace=commit_pace,
             delay_seconds=commit_delay_seconds,
-            on_commit=self._commit_ended,
+            on_commit=on_commit,
             on_failure=self._commit_failed,
         )
         self._application = application
@@ -158,11 +155,6 @@ class SocketServer:
         self._changed.unpark_all()
         if self.quotas.excess:
             self._exceeded.unpark_all()
-
-    def _commit_ended(self, commit: Commit) -> None:
-        if self._stopping.is_set():
-            self._changed.unpark_all()  # nobody else waits for a commit, and there are thousands in a second
-        self._on_commit(commit)
 
     def _commit_failed(self, error: BaseException) -> None:
         """Serve no further write: the server ends and `run` raises."""
@@ -209,6 +201,7 @@ class SocketServer:
                     await nursery.start(served.accept)
                 task_status.started()
                 await self._stopping.wait()
+                self.committer.on_idle = self._changed.unpark_all
                 self._nursery = None
                 for served in tuple(self._listeners.values()):
                     await served.stop_accepting()

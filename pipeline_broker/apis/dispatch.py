@@ -34,10 +34,6 @@ __all__ = ["Dispatcher", "refusal_by_api"]
 FIXED: Final = struct.Struct(">hhi")
 """API key, version and correlation id, with which every request begins."""
 PRODUCE: Final = int(ApiKey.PRODUCE)
-
-API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
-"""Every client asks it first; what it needs is loaded at once, in 3 ms, to which a thread would add for every start."""
-
 LEASE_RUN_OUT: Final = Close("the lease of the journal has run out, so another broker may have taken over")
 
 logger = logging.getLogger(__name__)
@@ -110,7 +106,7 @@ class Dispatcher:
         served = SERVED.get(key)
         if served is None or version not in served.versions:
             return self._refuse(call, key, version)
-        if self._loads_in_threads and key != API_VERSIONS and (key, version) not in self._loaded:
+        if self._loads_in_threads and (key, version) not in self._loaded:
             return go_on(self._load_and_handle(call, served, version, position))
         handler = self._load(served, version)
         if not isinstance(handler, Handler):

@@ -17,7 +17,13 @@ few new objects are walked while they are in the processor's cache."""
 NEVER = 2**31 - 1
 NEW_OBJECTS_MAX = 10_000
 """New objects before a collection, which walks them in 1 to 3 ms. With 1,024 requests in flight most of them live on:
-to look at each of them three times took twice the time."""
+to look at each of them three times took twice the time.
+
+Python counts those that end against those that begin, also older ones. Where a broker under load keeps as many as it
+lets go of, a collection walks more than these: up to 30,000, in 10 to 29 ms, once in some seconds. To begin sooner
+does not help: after 2,500 there were 83 and 113 collections in 10 s of full load, for 0.23 s, and 9 and 6 above 5 ms;
+after 10,000 there are 10 and 11, for 0.09 s, and 4 and 5 above.
+"""
 
 
 def collect_only_new_objects() -> None:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from sys import getsizeof
 
 import attrs
 
 from pipeline_broker.state.group_records import CommittedOffset, OffsetKey
-from pipeline_broker.state.groups.memory import GroupMemory
+from pipeline_broker.state.groups.memory import OFFSET_BYTES, GroupMemory
 from pipeline_broker.state.pending_offsets import Holder, PendingOffsets, growth_of_offset, size_of_offset
 
 __all__ = ["CommittedOffsets", "OffsetChange"]
@@ -72,8 +73,8 @@ class CommittedOffsets:
 
     def drop(self, change: OffsetChange) -> None:
         """The records of the change never became durable: it stays invisible."""
-        if change.holder is not None:
-            self._pending.drop(key for key, _ in change.changes)
+        if change.holder is not None and change.changes:
+            self._pending.drop(change.group_id, [key for key, _ in change.changes])
         self._settle(change)
 
     def _settle(self, change: OffsetChange) -> None:
@@ -109,7 +110,7 @@ class CommittedOffsets:
 
     def _take_over(self, changes: Iterable[tuple[OffsetKey, CommittedOffset | None]]) -> None:
         """Durable records, in their order: thousands may come at once, most of them of one topic."""
-        overtakes, growth = bool(self._pending), 0
+        overtakes, growth, new_bytes = bool(self._pending), 0, 0
         latest_group = latest_topic = None
         partitions: dict[int, CommittedOffset] = {}
         for key, committed in changes:
@@ -123,7 +124,12 @@ class CommittedOffsets:
             if topic is not latest_topic or group_id is not latest_group:
                 latest_group, latest_topic = group_id, topic
                 partitions = self._groups.setdefault(group_id, {}).setdefault(topic, {})
-            growth += growth_of_offset(key, partitions.get(partition), committed)
+                new_bytes = OFFSET_BYTES + getsizeof(topic)
+            before = partitions.get(partition)
+            if before is None:
+                growth += new_bytes + getsizeof(committed.metadata)
+            else:
+                growth += growth_of_offset(key, before, committed)
             partitions[partition] = committed
         self.memory.bytes_held += growth
 

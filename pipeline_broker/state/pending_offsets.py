@@ -51,7 +51,7 @@ class PendingOffsets:
         self._memory = memory
         self._held: dict[Holder, dict[OffsetKey, CommittedOffset | None]] = {}
         self._held_bytes: dict[Holder, int] = {}
-        self._to_release: dict[Holder, list[OffsetKey]] = {}
+        self._to_release: dict[Holder, dict[str, list[OffsetKey]]] = {}  # those of each group
         self._unstable: dict[str, Counter[OffsetKey]] = {}
 
     def __bool__(self) -> bool:
@@ -61,29 +61,28 @@ class PendingOffsets:
         """Records of a transaction were appended: offsets of a group, unstable until `end`, or `drop`."""
         self._unstable.setdefault(keys[0].group_id, Counter()).update(keys)
 
-    def drop(self, keys: Iterable[OffsetKey]) -> None:
-        """The records will never be durable."""
-        unstable: Counter[OffsetKey] = Counter()
-        group_id = None
+    def drop(self, group_id: str, keys: Sequence[OffsetKey]) -> None:
+        """The records of a group will never be durable, or their transaction has ended."""
+        unstable = self._unstable[group_id]
+        if unstable.total() == len(keys):  # nobody else has stored any: each key costs more than to count all
+            del self._unstable[group_id]
+            return
         for key in keys:
-            if key.group_id != group_id:
-                group_id = key.group_id
-                unstable = self._unstable[group_id]
             left = unstable.pop(key) - 1
             if left:
                 unstable[key] = left
-            elif not unstable:
-                del self._unstable[group_id]
 
     def hold(self, holder: Holder, changes: Iterable[tuple[OffsetKey, CommittedOffset]]) -> None:
-        """They are durable: what they say becomes visible if the transaction commits."""
+        """They are durable: what they say about a group becomes visible if the transaction commits."""
         held = self._held.setdefault(holder, {})
-        to_release = self._to_release.setdefault(holder, [])
+        to_release: list[OffsetKey] = []
         growth = 0
         for key, committed in changes:
             growth += growth_of_offset(key, held.get(key), committed)
             held[key] = committed
             to_release.append(key)
+        if to_release:
+            self._to_release.setdefault(holder, {}).setdefault(to_release[0].group_id, []).extend(to_release)
         self._count(holder, growth)
 
     def _count(self, holder: Holder, growth: int) -> None:
@@ -101,7 +100,8 @@ class PendingOffsets:
 
     def end(self, holder: Holder) -> list[tuple[OffsetKey, CommittedOffset]]:
         """The marker is durable: what the transaction had stored, but for what was overtaken."""
-        self.drop(self._to_release.pop(holder, ()))
+        for group_id, keys in self._to_release.pop(holder, {}).items():
+            self.drop(group_id, keys)
         held = self._held.pop(holder, {})
         self._memory.bytes_held -= self._held_bytes.pop(holder, 0)
         return [(key, committed) for key, committed in held.items() if committed is not None]

@@ -2,7 +2,8 @@
 
 Rules of this room: a thread takes and writes a commit, syncs it, hands it to the loop, and looks again, as those of
 `stages.commit_threads`. It pauses before it takes the committer's lock, before and after each write and each sync, and
-before it looks again; the loop, and other threads, run meanwhile, as the dice say. Each is a thread of the system only
+before it looks again; the loop, and other threads, run meanwhile, as the dice say. So do they where what follows a
+commit has several turns, which is drawn, too. Each is a thread of the system only
 to have a stack of its own: one runs at a time, the loop waits for it, and whatever it asks of the storage is done on
 the loop's thread. So a seed of the dice gives the same run.
 """
@@ -117,6 +118,7 @@ class DrawnCommits:
 
     Attributes:
         running: the thread that runs; None while the loop does.
+        rests: how often the rest of what follows a commit was left for a later turn.
     """
 
     def __init__(
@@ -128,6 +130,7 @@ class DrawnCommits:
         self._committer: Committer | None = None
         self._threads: list[DrawnThread] = []
         self._is_stopped = False
+        self.rests = 0
         self.running: DrawnThread | None = None
 
     def start(self, committer: "Committer") -> None:
@@ -177,7 +180,7 @@ class DrawnCommits:
             thread.pause(next(self._delays))
             committer.end_commit(commit)
             self._note("commit ended", commit.number)
-            thread.call(functools.partial(trio.lowlevel.spawn_system_task, self._hand_over, commit, committer))
+            thread.call(functools.partial(trio.lowlevel.spawn_system_task, self._hand_over, committer, commit))
 
     def _note(self, event: str, *numbers: int) -> None:
         thread = self.running
@@ -185,10 +188,19 @@ class DrawnCommits:
             schedule = self._schedule
             thread.call(lambda: schedule.note(event, *numbers))
 
-    async def _hand_over(self, commit: "Commit", committer: "Committer") -> None:
+    async def _hand_over(self, committer: "Committer", *commits: "Commit") -> None:
         await self._others_run()
         if not self._is_stopped:
-            committer.complete(commit)
+            committer.complete(*commits)
+
+    def leaves_rest(self) -> bool:
+        """See CommitExecutor."""
+        if self._randrange(2):
+            return False
+        assert self._committer is not None
+        self.rests += 1
+        trio.lowlevel.spawn_system_task(self._hand_over, self._committer)
+        return True
 
     def stop(self) -> None:
         """See CommitExecutor; what did not end by now never does."""

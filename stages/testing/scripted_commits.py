@@ -2,7 +2,8 @@
 
 Rules of this room: no thread, so a mock clock sees every wait; a commit is written when it begins, as the committer's
 threads do it, becomes durable after the next delay of the script, and is reported to the committer at some later turn
-of the loop: with several in flight they end in an order that the script decides.
+of the loop: with several in flight they end in an order that the script decides. What follows a commit has several
+turns now and then, however little it is.
 """
 
 import itertools
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from stages.committer import Commit, Committer
 
 __all__ = ["AnyPace", "ScriptedCommits"]
+
+LOOKS_OF_A_TURN = 3
+"""What follows commits ends its turn at each third place where it could."""
 
 
 class AnyPace(CommitPace):
@@ -39,7 +43,7 @@ class ScriptedCommits:
         self._delays = itertools.cycle(delays)
         self._schedule = schedule
         self._committer: Committer | None = None
-        self._running = 0
+        self._running = self._looks = 0
         self._is_stopped = False
 
     def start(self, committer: "Committer") -> None:
@@ -68,6 +72,21 @@ class ScriptedCommits:
         self.wake()  # as a thread does, which takes the next commit before the loop knows of the last
         await trio.lowlevel.checkpoint()
         committer.complete(commit)
+
+    def leaves_rest(self) -> bool:
+        """See CommitExecutor."""
+        self._looks += 1
+        if self._looks % LOOKS_OF_A_TURN or self._is_stopped:
+            return False
+        if self._schedule is not None:
+            self._schedule.note("rest left")
+        trio.lowlevel.spawn_system_task(self._complete_rest)
+        return True
+
+    async def _complete_rest(self) -> None:
+        await trio.lowlevel.checkpoint()
+        if not self._is_stopped and self._committer is not None:
+            self._committer.complete()
 
     def stop(self) -> None:
         """See CommitExecutor; what did not end by now never does."""

@@ -90,6 +90,9 @@ class StoreCommits:
         if not self._process.is_dead:
             self._committer.complete(commit)
 
+    def leaves_rest(self):
+        return False
+
     def stop(self):
         for thread in tuple(self._threads):
             thread.join()

@@ -136,9 +136,11 @@ class ScriptedApplication:
         throttled_until: by connection, when its latest throttle ends.
         unfinished: indexes of the connections that have a request in several turns.
         in_turns: how many requests took several turns.
+        shown: the entries that were said to be durable, in that order.
     """
 
     def __init__(self):
+        self.shown = []
         self.throttled_until = {}
         self.unfinished = set()
         self.in_turns = 0
@@ -150,9 +152,9 @@ class ScriptedApplication:
             case "send":
                 return answer
             case "pending":
-                return Pending([ask.entry], answer)
+                return Pending([ask.entry], answer, lambda: self.shown.append(ask.entry))
             case "quiet":
-                return Pending([ask.entry], NO_OP)
+                return Pending([ask.entry], NO_OP, lambda: self.shown.append(ask.entry))
             case "nothing":
                 return NO_OP
             case "parked":

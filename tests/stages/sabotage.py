@@ -261,3 +261,20 @@ def completes_as_they_end():
 
     with replaced(Committer, "complete", complete):
         yield
+
+
+@contextmanager
+def overtakes_the_rest():
+    """Invariant 2: where what follows a commit takes several turns, later commits do not wait for the last of them."""
+
+    def complete(committer, *commits):
+        rest, begin, executor = committer._rest, committer._rest_begin, committer._executor
+        if rest is not None:
+            committer._rest = committer._executor = None  # without one nothing more is left
+        original(committer, *commits)
+        if rest is not None:
+            committer._finish(rest, begin)
+        committer._executor = executor
+
+    with replaced(Committer, "complete", complete) as original:
+        yield

@@ -31,6 +31,8 @@ WEDGED_SECONDS = 30.0
 """Virtual; every script ends within a fraction of it unless something is stuck for good."""
 IN_TURNS_SHARE_MIN = 1 / 2
 """Fewer examples with a request that took several turns are a failure of the test, where it is about such."""
+RESTS_SHARE_MIN = 1 / 4
+"""Likewise of examples in which what followed a commit took several turns."""
 QUICK_EXAMPLES = 60
 """Of each property in `make test`; `make properties` runs as many as it is asked for."""
 SABOTAGED_EXAMPLES = 2_000
@@ -63,6 +65,7 @@ class Outcome:
     identities: dict = attrs.field(factory=dict)
     storage: MemoryStorage = None
     application: WatchedApplication = None
+    executor: object = None
     is_wedged: bool = False
     failure: Exception | None = None
     server: object = None
@@ -143,11 +146,12 @@ async def _run(script, mode, order, executor, during, open_session):
     outcome = Outcome()
     outcome.storage = MemoryStorage(key_of=lambda entry: entry[:2], size_of=lambda entry: 1)
     outcome.application = WatchedApplication(ScriptedApplication(), outcome.schedule)
+    outcome.executor = executor([delay * MILLISECOND for delay in script.commit_delays], outcome.schedule)
     async with open_memory_server(
         mode,
         _Keeping(outcome),
         storage=outcome.storage,
-        executor=executor([delay * MILLISECOND for delay in script.commit_delays], outcome.schedule),
+        executor=outcome.executor,
         limits=LIMITS,
         commits_in_flight=script.commits_in_flight,
         response_order=observed_order(outcome, lambda: outcome.server, order),
@@ -223,27 +227,30 @@ def is_long():
     return settings.get_current_profile_name() == "long"
 
 
-def holds(name, strategy, check, *, in_turns_share_min=0.0):
+def holds(name, strategy, check, *, in_turns_share_min=0.0, rests_share_min=0.0):
     """Run `check(script)` on drawn scripts and schedules; print and check how many schedules there were.
 
-    Likewise, in how many of the scripts requests took several turns, where a share of them must.
+    Likewise, in how many of the scripts requests, or what follows a commit, took several turns, where a share must.
     """
     count = ScheduleCount(name)
-    in_turns = 0
+    in_turns = rests = 0
 
     @settings(max_examples=settings().max_examples if is_long() else QUICK_EXAMPLES)
     @given(script=strategy, randomness=st.random_module())
     def examples(script, randomness):
-        nonlocal in_turns
+        nonlocal in_turns, rests
         outcome = check(script)
         count.add(outcome.schedule)
         if in_turns_share_min:
             in_turns += bool(outcome.application.application.in_turns)
+        if rests_share_min:
+            rests += bool(outcome.executor.rests)
 
     examples()
-    print(f"\n{count}, {in_turns} with requests in several turns")
+    print(f"\n{count}, {in_turns} with requests in several turns, {rests} with commits in several")
     count.check()
     assert in_turns >= in_turns_share_min * count.examples
+    assert rests >= rests_share_min * count.examples
 
 
 def fails(strategy, check):

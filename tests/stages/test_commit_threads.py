@@ -7,13 +7,14 @@ import functools
 import random
 import threading
 import time
+from collections import Counter
 
 import pytest
 import trio
 
 from stages.commit_pace import CommitPace
 from stages.commit_place import ALONE_COMMITS_MIN, ALONE_REQUESTS_MAX, THREAD_NS_MAX, CommitPlace
-from stages.commit_threads import HAND_OVER_MAX, CommitThreads, _State
+from stages.commit_threads import COMPLETED_NS_MAX, HAND_OVER_MAX, CommitThreads, _State
 from stages.committer import BACKLOG_MIN, Commit, Committer, Submission
 from stages.loop_turns import COMMIT, NOTED_TURN_SECONDS, LoopTurns
 from stages.mode import Batching
@@ -24,6 +25,8 @@ from stages.unsent_responses import ResponseBudget
 
 SECONDS_MAX = 10.0
 BARRIER_SECONDS = 10.0
+LONG_SECONDS = 1.1 * COMPLETED_NS_MAX / 1e9
+"""What follows a commit has a further turn behind it."""
 
 
 class Storage:
@@ -736,17 +739,18 @@ def test_nothing_is_committed_on_the_loop_beside_a_commit_of_a_thread(batching):
     trio.run(main)
 
 
+def busy(seconds):
+    began = time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        pass
+
+
 def test_what_follows_a_commit_and_holds_the_loop_for_long_is_noted():
     bench, seconds = Bench(Batching.GROUP, is_synced=False), 2 * NOTED_TURN_SECONDS
 
-    def hold():
-        began = time.perf_counter()
-        while time.perf_counter() - began < seconds:
-            pass
-
     async def main():
         bench.committer.start(bench.threads)
-        bench.committer.submit(Submission(["a"], on_durable=hold))
+        bench.committer.submit(Submission(["a"], on_durable=lambda: busy(seconds)))
         bench.committer.start_commit()
         bench.threads.stop()
 
@@ -754,6 +758,63 @@ def test_what_follows_a_commit_and_holds_the_loop_for_long_is_noted():
     (noted,) = bench.threads._turns.statistics()
     assert noted.name == COMMIT
     assert noted.longest_seconds >= seconds
+
+
+@pytest.mark.parametrize("is_synced", [False, True], ids=["on the loop", "in a thread"])
+def test_what_follows_a_commit_lets_others_have_turns_and_no_later_commit_overtake_it(is_synced):
+    """Each submission takes a bit more than a turn; another one is submitted behind the first."""
+    bench, count = Bench(Batching.GROUP, is_synced=is_synced), 5
+    ended, ticks = [], []
+
+    async def main():
+        committer = bench.committer
+        committer.start(bench.threads)
+        is_over = trio.Event()
+
+        def end(number):
+            ended.append((number, len(ticks)))
+            busy(LONG_SECONDS)
+            if number == 0:
+                committer.submit(Submission([count], on_durable=is_over.set))
+                committer.start_commit()
+
+        for number in range(count):
+            committer.submit(Submission([number], on_durable=functools.partial(end, number)))
+        committer.start_commit()
+        try:
+            with trio.fail_after(SECONDS_MAX):
+                while not is_over.is_set():
+                    assert not committer.is_idle
+                    ticks.append(len(ended))
+                    await trio.lowlevel.checkpoint()
+        finally:
+            bench.threads.stop()
+        assert committer.is_idle
+
+    trio.run(main)
+    assert [number for number, _ in ended] == list(range(count))
+    assert max(Counter(seen for _, seen in ended).values()) <= 2, "one pass may run it last, and the next one first"
+    assert not bench.errors
+
+
+def test_who_waits_until_nothing_is_left_is_told_behind_the_last_turn():
+    bench, ended = Bench(Batching.GROUP, is_synced=False), []
+
+    async def main():
+        committer, is_idle = bench.committer, trio.Event()
+        committer.start(bench.threads)
+        committer.on_idle = lambda: (ended.append("idle"), is_idle.set())
+        for number in range(3):
+            committer.submit(Submission([number], on_durable=lambda: (ended.append("one"), busy(LONG_SECONDS))))
+        committer.start_commit()
+        try:
+            with trio.fail_after(SECONDS_MAX):
+                await is_idle.wait()
+        finally:
+            bench.threads.stop()
+
+    trio.run(main)
+    assert ended == ["one", "one", "one", "idle"]
 
 
 class SteppedStorage(Storage):

@@ -34,6 +34,9 @@ class ByHand:
     def wake(self, count=1):
         self.wakes += 1
 
+    def leaves_rest(self):
+        return False
+
     def stop(self):
         pass
 

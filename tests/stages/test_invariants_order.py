@@ -11,9 +11,10 @@ from tests.stages.sabotage import (
     completes_as_they_end,
     forgotten_slots,
     impatient_start,
+    overtakes_the_rest,
     writes_in_any_order,
 )
-from tests.stages.script_runner import IN_TURNS_SHARE_MIN, fails, holds, run_script
+from tests.stages.script_runner import IN_TURNS_SHARE_MIN, RESTS_SHARE_MIN, fails, holds, run_script
 
 pytestmark = pytest.mark.properties
 both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
@@ -75,6 +76,28 @@ def test_2_log_order_does_not_depend_on_what_the_threads_of_commits_do(mode):
 @pytest.mark.parametrize("sabotage", [writes_in_any_order, completes_as_they_end])
 def test_2_fails_when_threads_write_or_complete_as_they_come(sabotage):
     fails(LOGGED, lambda script: every_key_in_order(script, MODES["pipelined"], sabotage=sabotage))
+
+
+def shown_in_order(script, mode, **options):
+    """Each entry is said to be durable once, in the order of the log, though that takes several turns now and then."""
+    outcome = every_key_in_order(script, mode, **options)
+    assert outcome.application.application.shown == outcome.storage.durable
+    return outcome
+
+
+@both_modes
+def test_2_what_follows_commits_keeps_the_order_of_the_log_in_several_turns_too(mode):
+    """In classic mode a commit is one request: the next ones are the rest."""
+    holds(
+        f"invariant 2 behind commits, {mode.name}",
+        LOGGED,
+        lambda script: shown_in_order(script, mode),
+        rests_share_min=RESTS_SHARE_MIN,
+    )
+
+
+def test_2_fails_when_a_later_commit_overtakes_the_rest_of_an_earlier_one():
+    fails(LOGGED, lambda script: shown_in_order(script, MODES["pipelined"], sabotage=overtakes_the_rest))
 
 
 def test_1_fails_on_broken():

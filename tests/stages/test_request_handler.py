@@ -77,6 +77,9 @@ class OnLoop:
         committer = self.committer
         committer.complete(committer.commit_nowait() if committer.place.suits_loop else committer.run_one())
 
+    def leaves_rest(self):
+        return False
+
     def stop(self):
         pass
 

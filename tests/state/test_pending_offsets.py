@@ -176,7 +176,7 @@ def test_an_offset_is_unstable_as_long_as_an_open_transaction_has_it(story) -> N
             pending.append(keys)
             assert all(map(pending.is_unstable, keys))
         if deed == "drop":
-            pending.drop(keys)
+            pending.drop(group_id, keys)
         elif deed == "hold":
             pending.hold(holder, [(key, committed(1)) for key in keys])
             held[holder] += keys

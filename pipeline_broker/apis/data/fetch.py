@@ -44,7 +44,7 @@ TOPIC_ID_FROM: Final = 13
 READ_COMMITTED: Final = 1
 NO_OFFSET: Final = -1
 LEADER_FROM: Final = 16
-READ_COST = 8
+READ_COST = 12
 ANSWER_COST = 1
 """Of one partition, about microseconds."""
 ANSWERED_IN_A_TURN = 1_000

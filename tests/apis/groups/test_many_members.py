@@ -3,7 +3,7 @@
 import itertools
 
 from pipeline_broker.apis.groups.delete_groups import DELETED_IN_A_TURN
-from pipeline_broker.apis.groups.leave_group import ANSWERED_IN_A_TURN
+from pipeline_broker.apis.groups.leave_group import LEAVING_IN_A_TURN
 from pipeline_broker.broker.groups import ANSWERED_AT_ONCE_MAX, PARKED_WITHOUT_FRAME
 from pipeline_broker.state.groups.group import MEMBERS_AT_ONCE_MAX
 from pipeline_broker.state.groups.kind import DUE_AT_ONCE_MAX
@@ -52,17 +52,29 @@ def test_of_members_who_are_silent_so_many_go_in_one_turn_and_the_others_in_the_
     assert left[-1] == 0
 
 
-def test_very_many_members_leave_at_once_and_are_told_so_in_later_turns():
-    desk, ids = formed(ANSWERED_IN_A_TURN + 1)
+def test_very_many_members_leave_in_turns_each_of_them_once():
+    desk, ids = formed(2 * LEAVING_IN_A_TURN + 1)
     leaving = LeaveGroupRequest("g", members=[LeaveGroupRequest.MemberIdentity(each) for each in [*ids, ids[0]]])
-    unfinished = desk.decide(leaving, 3)
-    assert isinstance(unfinished, Unfinished)
-    assert members_of(desk) == []
-    answer = desk.finish(leaving, 3, unfinished)
+    result, left = desk.decide(leaving, 3), []
+    while isinstance(result, Unfinished):
+        left.append(len(members_of(desk)))
+        if isinstance(result.first, Pending):
+            desk.commit(list(result.first.entries))
+            result.first.on_durable()
+        result = go_on(result.steps)
+    assert left == [len(ids), LEAVING_IN_A_TURN + 1, 1, 0], "the first turn reads the request"
+    answer = desk.finish(leaving, 3, result)
     assert [(each.member_id, each.error_code) for each in answer.members] == [
         *((each, 0) for each in ids),
         (ids[0], ErrorCode.UNKNOWN_MEMBER_ID),
     ]
+
+
+def test_very_many_who_leave_a_group_that_must_not_be_named_are_refused_in_one_turn():
+    desk = GroupDesk()
+    identities = [LeaveGroupRequest.MemberIdentity(f"m{number}") for number in range(2 * LEAVING_IN_A_TURN)]
+    answer = desk.ask(LeaveGroupRequest("", members=identities), 3)
+    assert (answer.error_code, answer.members) == (ErrorCode.INVALID_GROUP_ID, [])
 
 
 def test_very_many_groups_are_deleted_in_turns_each_of_them_once():

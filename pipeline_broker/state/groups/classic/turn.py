@@ -102,8 +102,10 @@ class Turn:
     def remove(self, group: ClassicGroup, member_id: str) -> None:
         """Take a member out of its group; whatever it still waits for is answered."""
         unknown = ErrorCode.UNKNOWN_MEMBER_ID
-        self.answer_join(group, member_id, JoinResult(error=unknown))
-        self.answer_sync(group, member_id, SyncResult(error=unknown))
+        if member_id in group.parked_joins:  # a result for nobody costs a microsecond, and very many may leave at once
+            self.answer_join(group, member_id, JoinResult(error=unknown))
+        if member_id in group.parked_syncs:
+            self.answer_sync(group, member_id, SyncResult(error=unknown))
         group.remove(member_id)
         self.end_session(group, member_id)
 
