@@ -41,7 +41,7 @@ what the storage can do, the 99th percentile was three times as long.
 """
 
 COMPLETED_NS_MAX: Final = 3_000_000
-"""Others have a turn after so long; answers are sent behind it, and a handler's turn may be in front of it."""
+"""Others have a turn after so long; sending the answers comes on top, and a handler's turn may come before it."""
 
 
 class _State(enum.Enum):
@@ -187,9 +187,9 @@ class CommitThreads:
 
     def _commit_on_loop(self, committer: Committer) -> bool:
         """Whether nothing is left for a thread; what a completing commit submits must not overtake its rest."""
-        if not committer.place.suits_loop or self._is_completing or committer.is_in_flight:
+        if not committer.place.suits_loop or self._is_completing:
             return False
-        while (commit := committer.commit_nowait()) is not None:
+        while not committer.is_in_flight and (commit := committer.commit_nowait()) is not None:
             self._complete_all(committer, [commit])
         return committer.is_idle
 

@@ -4,7 +4,7 @@ Rules of this room: the event loop submits, threads write and sync, and one call
 Commits complete in the order in which they began, whatever order their threads end in; a failed one fails everything
 behind it, once, and nothing is ever written after it. The callback lets nothing escape: an exception in it would end
 the event loop. What it has to end may take longer than a turn; then the rest is left for a later turn of the loop, and
-every commit behind it waits for that.
+every later commit waits for that.
 
 Group commit takes all that was submitted since the last commit began; commits per request are serial per key (a
 partition), as Apache Kafka's are. Where storage is slow, up to `commits_in_flight` of either run at once, group commits
@@ -47,7 +47,7 @@ COMMIT_BYTES_MAX: typing.Final = 8 * 1024 * 1024
 """A group commit takes no further entry beyond this, so that one huge backlog does not become one huge write."""
 
 ENDED_WITHOUT_A_LOOK: typing.Final = 32
-"""Submissions that only have an answer, which are ended between two looks at the time; behind others there is one."""
+"""Submissions that only have an answer, which are ended between two looks at the time; the others have one each."""
 
 BACKLOG_MIN: typing.Final = 3
 """With fewer commits behind one, its client waits for nothing else: see `stages.commit_threads`."""
@@ -163,10 +163,10 @@ class Committer:
         delay_seconds: an injected delay, for experiments: a commit is durable no earlier than this after it was
             submitted (per request) or began (group); delays of concurrent commits overlap.
         on_completed: called on the loop with each durable commit when its submissions have ended and it has all stamps.
+        on_idle: called on the loop whenever all that was submitted has ended.
 
     Attributes:
         place: where the next commit runs.
-        on_idle: called on the loop when all that was submitted has ended, while somebody waits for that.
     """
 
     def __init__(
@@ -181,6 +181,7 @@ class Committer:
         pace: CommitPace | None = None,
         delay_seconds: float = 0.0,
         on_completed: Callable[[Commit], None] | None = None,
+        on_idle: Callable[[], object] = lambda: None,
     ) -> None:
         self.storage = storage
         self.batching = batching
@@ -191,9 +192,8 @@ class Committer:
         self._submitted_bytes = self._taken_bytes = 0  # the first is written on the loop, the other with the turn
         self.error: BaseException | None = None
         self._sender = sender
-        self._on_commit, self._on_failure = on_commit, on_failure
+        self._on_commit, self._on_failure, self._on_idle = on_commit, on_failure, on_idle
         self.on_completed = on_completed
-        self.on_idle: Callable[[], object] | None = None
         self._executor: CommitExecutor | None = None
         self._waiting: deque[Submission] = deque()
         self._turn = threading.Lock()  # held from taking a commit until it is written: write order = commit order
@@ -285,8 +285,8 @@ class Committer:
             self._sender.end_burst()
         except Exception as problem:  # noqa: BLE001 - see _begin_to_finish
             self._fail(problem)
-        if self.on_idle is not None and self.is_idle:
-            self.on_idle()
+        if self.is_idle:
+            self._on_idle()
 
     def _finish(self, commit: Commit, begin: int = 0) -> None:
         """End the submissions of a commit from one on, as far as a turn allows: the executor asks for the rest."""

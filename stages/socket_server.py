@@ -8,6 +8,8 @@ submitted, cancel; the deadline bounds the whole, because a client that never re
 
 Listeners come and go while it runs. Those of the control plane have a request channel and a handler of their own; the
 committer is one for all.
+
+Longer than most files: parts change while it runs, and their owner changes them.
 """
 
 from __future__ import annotations
@@ -113,6 +115,7 @@ class SocketServer:
             delay_seconds=commit_delay_seconds,
             on_commit=on_commit,
             on_failure=self._commit_failed,
+            on_idle=self._committer_idle,
         )
         self._application = application
         self._response_order = response_order
@@ -155,6 +158,10 @@ class SocketServer:
         self._changed.unpark_all()
         if self.quotas.excess:
             self._exceeded.unpark_all()
+
+    def _committer_idle(self) -> None:
+        if self._stopping.is_set():  # nobody else waits for it, and it is thousands of times in a second
+            self._changed.unpark_all()
 
     def _commit_failed(self, error: BaseException) -> None:
         """Serve no further write: the server ends and `run` raises."""
@@ -201,7 +208,6 @@ class SocketServer:
                     await nursery.start(served.accept)
                 task_status.started()
                 await self._stopping.wait()
-                self.committer.on_idle = self._changed.unpark_all
                 self._nursery = None
                 for served in tuple(self._listeners.values()):
                     await served.stop_accepting()

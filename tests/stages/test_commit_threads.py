@@ -26,7 +26,7 @@ from stages.unsent_responses import ResponseBudget
 SECONDS_MAX = 10.0
 BARRIER_SECONDS = 10.0
 LONG_SECONDS = 1.1 * COMPLETED_NS_MAX / 1e9
-"""What follows a commit has a further turn behind it."""
+"""What follows a commit then takes a further turn."""
 
 
 class Storage:
@@ -520,7 +520,7 @@ def commit_of(number):
 class Bench:
     """A committer with threads; notes in which thread each write was."""
 
-    def __init__(self, batching, *, is_synced, delay_seconds=0.0, pace=None):
+    def __init__(self, batching, *, is_synced, delay_seconds=0.0, pace=None, on_idle=lambda: None):
         self.storage = Storage()
         self.storage.is_synced = is_synced
         self.writers, self.refuses, self.errors = [], False, []
@@ -535,6 +535,7 @@ class Bench:
             pace=pace,
             on_commit=lambda commit: None,
             on_failure=self.errors.append,
+            on_idle=on_idle,
         )
         self.threads = CommitThreads(LoopTurns())
 
@@ -762,7 +763,7 @@ def test_what_follows_a_commit_and_holds_the_loop_for_long_is_noted():
 
 @pytest.mark.parametrize("is_synced", [False, True], ids=["on the loop", "in a thread"])
 def test_what_follows_a_commit_lets_others_have_turns_and_no_later_commit_overtake_it(is_synced):
-    """Each submission takes a bit more than a turn; another one is submitted behind the first."""
+    """Each submission takes a bit more than a turn; another one is submitted after the first."""
     bench, count = Bench(Batching.GROUP, is_synced=is_synced), 5
     ended, ticks = [], []
 
@@ -797,13 +798,13 @@ def test_what_follows_a_commit_lets_others_have_turns_and_no_later_commit_overta
     assert not bench.errors
 
 
-def test_who_waits_until_nothing_is_left_is_told_behind_the_last_turn():
-    bench, ended = Bench(Batching.GROUP, is_synced=False), []
+def test_that_nothing_is_left_is_said_after_the_last_turn():
+    ended, is_idle = [], trio.Event()
+    bench = Bench(Batching.GROUP, is_synced=False, on_idle=lambda: (ended.append("idle"), is_idle.set()))
 
     async def main():
-        committer, is_idle = bench.committer, trio.Event()
+        committer = bench.committer
         committer.start(bench.threads)
-        committer.on_idle = lambda: (ended.append("idle"), is_idle.set())
         for number in range(3):
             committer.submit(Submission([number], on_durable=lambda: (ended.append("one"), busy(LONG_SECONDS))))
         committer.start_commit()

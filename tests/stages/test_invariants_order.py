@@ -89,7 +89,7 @@ def shown_in_order(script, mode, **options):
 def test_2_what_follows_commits_keeps_the_order_of_the_log_in_several_turns_too(mode):
     """In classic mode a commit is one request: the next ones are the rest."""
     holds(
-        f"invariant 2 behind commits, {mode.name}",
+        f"invariant 2 after commits, {mode.name}",
         LOGGED,
         lambda script: shown_in_order(script, mode),
         rests_share_min=RESTS_SHARE_MIN,
