@@ -157,7 +157,7 @@ def test_slow_readers_of_large_fetches_are_bounded_and_answered(broker, sockets_
         for _ in range(12):
             sizes.append(len(clients[0].receive_frame()))
             broker.check_healthy()
-        assert sizes[0] > 3 * 900_000
+        assert sizes[0] > 900_000  # some whole batches: as many as the system's cache has, or four from the disk
     growth = broker.memory_bytes("VmHWM") - before
     assert growth < READERS * (UNSENT_BYTES_MAX + READ_BYTES_MAX) + GROWTH_BYTES_MAX
 
