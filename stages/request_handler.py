@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -149,25 +149,31 @@ class RequestHandlerPool:
         self, handlers_per_queue: int, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """Hold the handlers until cancelled."""
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            nursery.start_soon(self._unfinished.run)
-            for queue in self._channel.queues:
-                for _ in range(handlers_per_queue):
-                    nursery.start_soon(self._handle_queue, queue)
-            task_status.started()
-            await trio.sleep_forever()
+        async with trio.open_nursery() as self._nursery:
+            try:
+                self._start(self._unfinished.run)
+                for queue in self._channel.queues:
+                    for _ in range(handlers_per_queue):
+                        self._start(self._handle_queue, queue)
+                task_status.started()
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
+
+    def _start(self, task: Callable[..., Awaitable[None]], *arguments: Any) -> None:
+        """Begin a task, unless all have ended: the last commits are shown after that, and may ask for more."""
+        if self._nursery is not None:
+            self._nursery.start_soon(task, *arguments)
 
     def resize_handlers(self, count: int) -> None:
         """Change the number of handlers on a shared queue; surplus ones end after the request at hand."""
-        assert self._nursery is not None
         queue = self._channel.queues[0]
         active = self._handlers - self._surplus
         for _ in range(count - active):
             if self._surplus:
                 self._surplus -= 1
             else:
-                self._nursery.start_soon(self._handle_queue, queue)
+                self._start(self._handle_queue, queue)
         if count < active:
             self._surplus += active - count
             queue.wake_handlers()
@@ -178,9 +184,8 @@ class RequestHandlerPool:
 
     def resize_queues(self, count: int) -> None:
         """Change the number of queues, each with one handler; requests in flight stay where they are."""
-        assert self._nursery is not None
         for queue in self._channel.resize(count):
-            self._nursery.start_soon(self._handle_queue, queue)
+            self._start(self._handle_queue, queue)
 
     async def _handle_queue(self, queue: RequestQueue) -> None:
         self._handlers += 1
@@ -385,12 +390,11 @@ class RequestHandlerPool:
 
     def _run_blocking(self, work: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
         """Run work in a thread; `done` is called on the loop with what it returned, or with its error."""
-        if self._nursery is not None:
-            self._works += 1
-            self._nursery.start_soon(self._work, work, done)
+        self._start(self._work, work, done)
 
     async def _work(self, work: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
         value, failure = None, None
+        self._works += 1
         try:
             value = await trio.to_thread.run_sync(
                 work,

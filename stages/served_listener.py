@@ -57,9 +57,17 @@ class ServedListener:
         shared: what its processors share.
         quotas: of the server.
         numbers: of the server.
+        running: the nursery of the server; raises when that does not run, or ends.
     """
 
-    def __init__(self, listener: Listener, shared: Shared, quotas: ConnectionQuotas, numbers: Numbers) -> None:
+    def __init__(
+        self,
+        listener: Listener,
+        shared: Shared,
+        quotas: ConnectionQuotas,
+        numbers: Numbers,
+        running: Callable[[], trio.Nursery],
+    ) -> None:
         self.listener = listener
         self.processors: list[Processor] = []
         self.own_processors = 1 if listener.is_control_plane else listener.processors
@@ -69,6 +77,7 @@ class ServedListener:
         self._shared = shared
         self._quotas = quotas
         self._numbers = numbers
+        self._running = running
         self._retiring: list[Processor] = []
         self._retired = NetworkCounters()
         self._resizing = trio.Lock()
@@ -103,10 +112,6 @@ class ServedListener:
 
     # While it serves
 
-    async def start(self, nursery: trio.Nursery, count: int) -> None:
-        """Have so many processors; nothing is accepted yet."""
-        await self.resize(nursery, count, 0.0)
-
     async def accept(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Accept until `stop_accepting`; a listener without a socket has nothing to accept."""
         with trio.CancelScope() as self._accepting:
@@ -127,13 +132,14 @@ class ServedListener:
         if self._source is not None and self._accepting is None:
             self._source.close()
 
-    async def resize(self, nursery: trio.Nursery, count: int, drain_seconds: float) -> None:
+    async def resize(self, count: int, drain_seconds: float) -> None:
         """Have so many processors, at least one; surplus ones, the last, get no connections any more and drain."""
         async with self._resizing:
             while len(self.processors) < count:
                 processor = Processor(self._numbers.next_processor(), self._shared, self.name)
-                await nursery.start(processor.run)
+                await self._running().start(processor.run)
                 self.processors.append(processor)
+            nursery = self._running()
             surplus = self.processors[max(count, 1) :]
             del self.processors[max(count, 1) :]
             for processor in surplus:

@@ -252,9 +252,9 @@ class SocketServer:
             response_budget=self._response_budget,
             partial_frames=self._partial_frames,
         )
-        served = ServedListener(listener, shared, self.quotas, self._numbers)
+        served = ServedListener(listener, shared, self.quotas, self._numbers, self._running)
         self._listeners[listener.name] = served
-        await served.start(nursery, served.own_processors or self.limits.processors)
+        await served.resize(served.own_processors or self.limits.processors, self.limits.drain_seconds)
         return served
 
     def _running(self) -> trio.Nursery:
@@ -276,7 +276,7 @@ class SocketServer:
 
         Raises:
             ListenerNameError: there is one of this name, perhaps still draining; the socket is the caller's.
-            RuntimeError: the server does not run; the socket is the caller's.
+            ServerNotRunningError: it has not begun, or begins to end meanwhile; the socket is the caller's.
         """
         if listener.name in self._listeners:
             raise ListenerNameError(f"there is a listener {listener.name} already")
@@ -306,6 +306,7 @@ class SocketServer:
 
         Raises:
             ListenerNameError: there is no such listener, or it is of the control plane, which has one processor.
+            ServerNotRunningError: it has not begun, or begins to end meanwhile; some may have their number then.
         """
         if listener is None:
             self.limits = attrs.evolve(self.limits, processors=count)
@@ -316,7 +317,7 @@ class SocketServer:
                 raise ListenerNameError(f"{listener} is of the control plane and has one processor")
             concerned[0].own_processors = count
         for served in concerned:
-            await served.resize(self._running(), count, self.limits.drain_seconds)
+            await served.resize(count, self.limits.drain_seconds)
 
     def resize_handlers(self, count: int) -> None:
         """Change the number of handlers of the data plane, each with a queue of its own where the mode says so.

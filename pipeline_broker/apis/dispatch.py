@@ -8,21 +8,20 @@ a log directory of Kafka's that is offline. Nothing here waits.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import struct
 from collections.abc import Callable, Generator
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pipeline_broker.apis.call import Call, Session
-from pipeline_broker.apis.loading import load
+from pipeline_broker.apis.loading import Handler, load
 from pipeline_broker.apis.refusals import refusal
 from pipeline_broker.apis.registry import SERVED, Served
 from pipeline_broker.apis.steps import Stepwise, paced
 from pipeline_broker.broker.broker import Broker
-from pipeline_broker.wire.codec import LARGE_BYTES, DecodeError, ResponseTooLargeError, decoder, stepwise_decoder
+from pipeline_broker.wire.codec import LARGE_BYTES, DecodeError, ResponseTooLargeError, stepwise_decoder
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import read_request_header
 from pipeline_broker.wire.primitives import ELEMENTS_MAX
@@ -39,15 +38,6 @@ LEASE_RUN_OUT: Final = Close("the lease of the journal has run out, so another b
 logger = logging.getLogger(__name__)
 
 
-class Handler(NamedTuple):
-    """One API in one version, ready to be called."""
-
-    message: type[Any]
-    decode: Callable[[Any, int], tuple[Any, int]]
-    handle: Callable[[Call, Any], Result | Stepwise[Result]]
-    elements_max: int
-
-
 class Dispatcher:
     """The application of a broker's socket server; see `stages.request_handler.Application`.
 
@@ -60,7 +50,6 @@ class Dispatcher:
     def __init__(self, broker: Broker, *, loads_in_threads: bool = False) -> None:
         self._broker = broker
         self._loads_in_threads = loads_in_threads
-        self._loaded: set[tuple[int, int]] = set()
         self._quotas = broker.quotas
         self._room = broker.logs.journal.room
         self._is_owner = broker.logs.journal.is_owned
@@ -106,20 +95,23 @@ class Dispatcher:
         served = SERVED.get(key)
         if served is None or version not in served.versions:
             return self._refuse(call, key, version)
-        if self._loads_in_threads and (key, version) not in self._loaded:
-            return go_on(self._load_and_handle(call, served, version, position))
-        handler = self._load(served, version)
-        if not isinstance(handler, Handler):
-            return handler
-        return self._handle_body(call, handler, call.request.frame, position)
+        if self._loads_in_threads:
+            return go_on(self._load_and_handle(call, served, position))
+        return self._handle_loaded(call, served, load(served, version), position)
 
-    def _load_and_handle(self, call: Call, served: Served, version: int, position: int) -> Stepwise[Result]:
-        with contextlib.suppress(ImportError, OSError):  # on the event loop it fails again, and that is told
-            yield Parked(functools.partial(load, served, version))
-        self._loaded.add((served.key, version))
+    def _load_and_handle(self, call: Call, served: Served, position: int) -> Stepwise[Result]:
+        loaded = yield Parked(functools.partial(load, served, call.version))
         if served.key != PRODUCE and not self._is_owner():  # as in `handle`
             return LEASE_RUN_OUT
-        return self._handle_first(call, served.key, version, position)
+        return self._handle_loaded(call, served, loaded, position)
+
+    def _handle_loaded(self, call: Call, served: Served, loaded: Handler | Close, position: int) -> Result:
+        if isinstance(loaded, Close):
+            return loaded
+        if served.writes:
+            loaded = loaded._replace(handle=self._while_writable(loaded.handle, served.refused_with))
+        self._handlers[served.key, call.version] = loaded
+        return self._handle_body(call, loaded, call.request.frame, position)
 
     def _handle_body(self, call: Call, handler: Handler, frame: Any, position: int) -> Result:
         """Read the body and handle the request; large ones in steps."""
@@ -177,21 +169,6 @@ class Dispatcher:
         ):
             return LEASE_RUN_OUT
         return answer
-
-    def _load(self, served: Served, version: int) -> Handler | Close:
-        """Import the file of an API; the answer to a call when that is not possible."""
-        key = served.key
-        try:
-            module = import_module(f"pipeline_broker.apis.{served.module}")
-            message_class, _ = message_classes(key)
-        except (ImportError, OSError) as error:  # no descriptors: the connection that ends is one of them
-            logger.error("API %d cannot be loaded, its connections are closed: %s", key, error)  # noqa: TRY400 - one line
-            return Close(f"API {key} cannot be loaded: {error}")
-        handle = self._while_writable(module.handle, served.refused_with) if served.writes else module.handle
-        handler = self._handlers[key, version] = Handler(
-            message_class, decoder(message_class, version), handle, served.elements_max
-        )
-        return handler
 
     def _while_writable(
         self, handle: Callable[[Call, Any], Result | Stepwise[Result]], refused_with: ErrorCode

@@ -6,27 +6,47 @@ lock to others at each file that is read, so the event loop never waits for all 
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline_broker.wire.codec import decoder, encoder
 from pipeline_broker.wire.registry import message_classes
+from stages.request import Close, Result
 
 if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
     from pipeline_broker.apis.registry import Served
+    from pipeline_broker.apis.steps import Stepwise
 
-__all__ = ["load"]
+__all__ = ["Handler", "load"]
+
+logger = logging.getLogger(__name__)
 
 
-def load(served: Served, version: int) -> None:
+class Handler(NamedTuple):
+    """One API in one version, ready to be called."""
+
+    message: type[Any]
+    decode: Callable[[Any, int], tuple[Any, int]]
+    handle: Callable[[Call, Any], Result | Stepwise[Result]]
+    elements_max: int
+
+
+def load(served: Served, version: int) -> Handler | Close:
     """Load an API's handler, the codec of a version, and what the handler would load itself.
 
-    Raises:
-        ImportError, OSError: something cannot be loaded.
+    Returns:
+        Close where something cannot be loaded: the next request tries again.
     """
-    import_module(f"pipeline_broker.apis.{served.module}")
-    for name in served.needs:
-        import_module(f"pipeline_broker.{name}")
-    request, response = message_classes(served.key)
-    decoder(request, version)
-    encoder(response, version)
+    try:
+        module = import_module(f"pipeline_broker.apis.{served.module}")
+        for name in served.needs:
+            import_module(f"pipeline_broker.{name}")
+        request, response = message_classes(served.key)
+        encoder(response, version)
+        return Handler(request, decoder(request, version), module.handle, served.elements_max)
+    except (ImportError, OSError) as error:  # no descriptors: the connection that ends is one of them
+        logger.error("API %d cannot be loaded, its connections are closed: %s", served.key, error)  # noqa: TRY400 - one line
+        return Close(f"API {served.key} cannot be loaded: {error}")

@@ -229,9 +229,9 @@ def check_stored(resource_type: str, settings: Mapping[str, str]) -> None:
         raise ValueError(str(error)) from None
 
 
-def texts_of(value: dict[str, Any]) -> dict[str, str]:
-    """An object of JSON that holds texts only; raises TypeError, or AttributeError."""
-    if not all(isinstance(text, str) for text in value.values()):
+def texts_of(value: Any) -> dict[str, str]:
+    """An object of JSON that holds texts only; raises TypeError."""
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
         raise TypeError("not an object of texts")
     return value
 

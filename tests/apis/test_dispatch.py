@@ -155,7 +155,7 @@ def test_an_api_that_cannot_be_loaded_for_want_of_descriptors_ends_its_connectio
         raise OSError(errno.EMFILE, "too many open files")
 
     with monkeypatch.context() as patched:
-        patched.setattr("pipeline_broker.apis.dispatch.import_module", refuse)
+        patched.setattr("pipeline_broker.apis.loading.import_module", refuse)
         assert isinstance(desk.decide(DescribeClusterRequest(), 0), Close)
     assert desk.ask(DescribeClusterRequest(), 0).error_code == 0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from pipeline_broker.apis import dispatch
+from pipeline_broker.apis import dispatch, loading
 from pipeline_broker.apis.dispatch import LEASE_RUN_OUT, Dispatcher
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.broker.broker import Broker
@@ -89,8 +89,7 @@ def test_what_cannot_be_loaded_ends_its_connection_and_is_loaded_for_the_next_on
         raise OSError("too many open files")
 
     with monkeypatch.context() as patched:
-        patched.setattr(dispatch, "load", refuse)
-        patched.setattr(dispatch, "import_module", refuse)
+        patched.setattr(loading, "import_module", refuse)
         assert isinstance(desk.do_steps(desk.decide(SLOW(), 0)), Close)
     assert desk.ask(SLOW(), 0).cluster_id == desk.broker.cluster_id
 
@@ -128,6 +127,7 @@ def test_others_are_answered_while_a_request_waits_for_what_is_loaded(mode, monk
     def load(served, version):
         asked.append(served.key)
         assert served.key != SLOW.SCHEMA.key or may_load.wait(WAIT_SECONDS)
+        return loading.load(served, version)
 
     monkeypatch.setattr(dispatch, "load", load)
 

@@ -2,6 +2,7 @@
 
 import socket
 import struct
+import time
 from contextlib import suppress
 
 from pipeline_broker.apis.registry import SERVED
@@ -24,6 +25,14 @@ def each_served_version(*, parts=1):
     """Have a test run with `key` and `version` of all that the broker serves."""
     names = [f"{SERVED[key].name}-{version}" for key, version in SERVED_VERSIONS]
     return each_row("key, version", SERVED_VERSIONS, names, parts=parts)
+
+
+def wait_until(condition, complaint):
+    """Ask until it holds."""
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < deadline, complaint
+        time.sleep(0.005)
 
 
 class RawClient:

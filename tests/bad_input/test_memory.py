@@ -64,11 +64,10 @@ def test_frames_that_never_end_cost_what_was_sent_and_nothing_once_they_are_gone
     broker.reset_memory_peak()
     crowd()
     assert broker.memory_bytes("VmHWM") - before < 90 * MEGABYTE
-    crowd()
-    before = broker.memory_bytes()
+    before = broker.memory_at_rest()
     for _ in range(20):
         crowd()
-    assert broker.memory_bytes() - before < 200 * MEGABYTE  # the allocator keeps some; 600 had they all stayed
+    broker.wait_for_memory(before + 3 * MEGABYTE)  # one of two hundred frames is as much
 
 
 def test_large_requests_that_stop_halfway_hold_no_more_than_their_bound_and_other_large_ones_get_through(broker):
@@ -164,7 +163,7 @@ def test_20_million_tagged_fields_in_a_header_cost_what_was_sent(broker):
         assert client.ask_raw(header + bytes(16)) is None
         broker.check_healthy()
     assert broker.memory_bytes("VmHWM") - before < 2 * len(header) + 10 * MEGABYTE
-    assert broker.memory_bytes() - before < len(header) // 2  # the C library keeps a part for the next one
+    broker.wait_for_memory(before + 10 * MEGABYTE)
 
 
 def test_as_many_elements_as_an_uncounted_frame_holds_are_answered(broker):

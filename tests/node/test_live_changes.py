@@ -160,6 +160,28 @@ def test_threads_for_blocking_work_follow():
     run(test)
 
 
+@pytest.mark.parametrize("mode", ["classic", "pipelined"])
+def test_what_becomes_durable_when_the_server_has_ended_changes_it_no_more(mode):
+    """The commits that a stop leaves behind are shown after it; what cannot follow then fails none of them."""
+
+    async def test(scene):
+        scene.server.stop()
+        while scene.server.statistics().handlers.handlers:
+            await trio.lowlevel.checkpoint()
+        await scene.change(
+            num_io_threads="16",
+            num_network_threads="5",
+            background_threads="7",
+            max_connections="5",
+            listeners="PLAINTEXT://127.0.0.1:0,OTHER://127.0.0.1:0",
+            listener_security_protocol_map="PLAINTEXT:PLAINTEXT,MORE:PLAINTEXT,OTHER:PLAINTEXT",
+        )
+        assert scene.processors()["PLAINTEXT"] == 3
+        assert scene.server.statistics().handlers.handlers == 0
+
+    run(test, *LISTENERS, mode=mode)
+
+
 def test_the_bound_of_responses_that_nobody_takes_follows():
     async def test(scene):
         assert scene.server._response_budget.bytes_max == 1000

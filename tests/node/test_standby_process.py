@@ -30,10 +30,9 @@ __all__ = ["moto", "place"]
 
 SESSION_SECONDS = 2
 SETTING = ("--set", f"broker.session.timeout.ms={SESSION_SECONDS * 1000}")
-TAKEOVER_SECONDS_MAX = SESSION_SECONDS + 3
 PRODUCE_VERSION = 9
-AT_ONCE_SECONDS_MAX = 2.5
-"""A look each sixth of a second, and the start; with a margin for a machine that has other work."""
+TOLD_OF_DEATH, TOLD_OF_END = "the owner has shown no life for", "the owner has given its journal up"
+"""Why it takes over, and so when; how long that is, tests/node/test_standby.py says in virtual time."""
 
 
 def numbered_produce(sequence):
@@ -102,7 +101,7 @@ def owner(broker_process, url):
     return broker
 
 
-def test_a_standby_goes_on_in_time_when_the_owner_is_killed_and_nothing_acknowledged_is_lost(owner, standby, url):
+def test_a_standby_goes_on_when_the_owner_is_killed_and_nothing_acknowledged_is_lost(owner, standby, url):
     waiting = standby(url)
     acknowledged = []
     producer = ck.Producer({"bootstrap.servers": owner.bootstrap, "linger.ms": 0, "enable.idempotence": True})
@@ -112,10 +111,9 @@ def test_a_standby_goes_on_in_time_when_the_owner_is_killed_and_nothing_acknowle
         producer.poll(0.001)
         number += 1
     owner.kill()  # with records under way
-    began = time.monotonic()
     shutil.rmtree(owner.data)
     successor = waiting.broker()
-    assert time.monotonic() - began < TAKEOVER_SECONDS_MAX
+    assert TOLD_OF_DEATH in waiting.stderr
     producer.poll(0)
     producer.purge()
     producer.flush(WAIT_SECONDS)
@@ -135,19 +133,17 @@ def test_a_standby_goes_on_at_once_when_the_owner_ends_in_order(broker_process, 
     produce(owner, "t")
     waiting = standby(place)
     owner.stop()
-    began = time.monotonic()
     successor = waiting.broker()
-    assert time.monotonic() - began < AT_ONCE_SECONDS_MAX
+    assert TOLD_OF_END in waiting.stderr
     assert consumed(successor, "t") == (0, RECORDS, ALL)
 
 
 def test_an_owner_that_was_stopped_meanwhile_ends_when_it_goes_on(owner, standby, url):
     waiting = standby(url)
     owner.process.send_signal(signal.SIGSTOP)
-    began = time.monotonic()
     try:
         successor = waiting.broker()
-        assert time.monotonic() - began < TAKEOVER_SECONDS_MAX
+        assert TOLD_OF_DEATH in waiting.stderr
         produce(successor, "t", first=RECORDS)
     finally:
         owner.process.send_signal(signal.SIGCONT)
@@ -192,7 +188,7 @@ def test_of_several_standbys_one_goes_on_and_the_others_stand_by_again(owner, st
     poll = select.poll()
     for each in waiting:
         poll.register(each.process.stdout, select.POLLIN)
-    ((said, _),) = poll.poll(TAKEOVER_SECONDS_MAX * 1000)
+    ((said, _),) = poll.poll(WAIT_SECONDS * 1000)
     (winner,) = [each for each in waiting if each.process.stdout.fileno() == said]
     (other,) = set(waiting) - {winner}
     successor = winner.broker()

@@ -1,5 +1,7 @@
 """A stop under load, in both modes: what was accepted is answered or its connection closed, and it ends in time."""
 
+import threading
+
 import attrs
 import pytest
 import trio
@@ -10,7 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from stages.committer import CommitFailedError, Submission
 from stages.listener import Listener
 from stages.mode import MODES, PIPELINED
-from stages.socket_server import ServerLimits, SocketServer
+from stages.socket_server import ServerLimits, ServerNotRunningError, SocketServer
 from stages.testing.memory_listener import MemoryListener
 from stages.testing.memory_server import open_memory_server
 from stages.testing.memory_storage import MemoryStorage
@@ -187,3 +189,75 @@ def test_a_server_that_ends_has_its_storage_wait_for_nothing_any_more():
         assert storage.is_told
 
     trio.run(main)
+
+
+CHANGES = {
+    "more processors": lambda server: server.resize_processors(8),
+    "fewer processors": lambda server: server.resize_processors(1),
+    "another listener": lambda server: server.add_listener(Listener("NEW", is_control_plane=True)),
+    "one listener less": lambda server: server.remove_listener("B"),
+}
+TICKS_MAX = 60
+"""The longest of them takes fewer turns of the loop, so each is also let end."""
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_that_a_stop_comes_into_is_done_or_told_that_the_server_ends(change):
+    """Whatever turn of the loop the stop comes in: whoever follows a configuration knows no other error."""
+
+    async def main(ticks):
+        server = SocketServer(PIPELINED, ByFirstByte(), MemoryStorage(), limits=attrs.evolve(LIMITS, processors=3))
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run, [Listener("A"), Listener("B")])
+            nursery.start_soon(make_change, server)
+            for _ in range(ticks):
+                await trio.lowlevel.checkpoint()
+            server.stop()
+
+    async def make_change(server):
+        try:
+            await CHANGES[change](server)
+            outcomes.append("done")
+        except ServerNotRunningError:
+            outcomes.append("ends")
+
+    outcomes = []
+    for ticks in range(TICKS_MAX):
+        trio.run(main, ticks)
+    assert len(outcomes) == TICKS_MAX
+    assert outcomes[-1] == "done"
+    assert ("ends" in outcomes) == (change != "one listener less")  # to end is what that listener was to do
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+def test_a_last_commit_that_asks_for_other_handlers_is_still_acknowledged(mode):
+    """A setting that is durable when all handlers have ended: it once counted as a commit that failed."""
+    ends, is_written = threading.Event(), threading.Event()
+
+    def sync(number):
+        is_written.set()
+        ends.wait()
+
+    async def main():
+        server = SocketServer(
+            mode, ByFirstByte(), MemoryStorage(on_sync=sync), limits=attrs.evolve(LIMITS, drain_seconds=0.0)
+        )
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run, [])
+            server.submit(
+                Submission(
+                    [b"entry"],
+                    on_durable=lambda: server.resize_handlers(20),
+                    on_ended=lambda submission, error: outcomes.append(error),
+                )
+            )
+            await trio.to_thread.run_sync(is_written.wait)
+            server.stop()
+            while server.statistics().handlers.handlers:
+                await trio.lowlevel.checkpoint()
+            await wait_all_tasks_blocked()
+            ends.set()
+
+    outcomes = []
+    trio.run(main)
+    assert outcomes == [None]

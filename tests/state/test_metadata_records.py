@@ -18,6 +18,7 @@ from pipeline_broker.state.metadata_records import (
     record_key,
     record_type,
     record_value,
+    texts_of,
     topic_tombstone,
 )
 from pipeline_broker.state.outcome import StateRecord
@@ -76,6 +77,12 @@ def test_a_value_is_an_object_of_a_version_that_is_known(value):
 def test_a_topic_has_an_id_of_16_bytes_and_settings_that_are_texts(change):
     with pytest.raises(CorruptStateRecordError):
         read_topic_record(record_key(RecordType.TOPIC, "t"), body(**TOPIC | change))
+
+
+@pytest.mark.parametrize("value", [None, "text", [], ["text"], {"a": 1}, {"a": None}])
+def test_what_is_no_object_of_texts_is_told_as_that(value):
+    with pytest.raises(TypeError, match="not an object of texts"):
+        texts_of(value)
 
 
 @pytest.mark.parametrize("name", ["", ".", "a/b", "x" * 250])

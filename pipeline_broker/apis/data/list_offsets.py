@@ -8,7 +8,6 @@ it, and of no other.
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -65,13 +64,14 @@ def handle(call: Call, request: ListOffsetsRequest) -> Stepwise[Result]:
     cold: list[Callable[[], None]] = []
     topics = []
     is_allowed = topics_allowed(call, AclOperation.DESCRIBE)
+    forbidden = partial(_refusal, code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     for topic in request.topics:
         if is_allowed(topic.name):
             partitions = yield from _look_up_topic(
                 call, topic, counts, cold, is_committed=request.isolation_level == READ_COMMITTED
             )
         else:
-            partitions = yield from in_steps(call, topic.partitions, _forbidden)
+            partitions = yield from in_steps(call, topic.partitions, forbidden)
         if call.spend(ELEMENT_COST):
             yield None
         if partitions or not topic.partitions:
@@ -115,7 +115,7 @@ def _look_up_topic(
         if count == 1:
             partitions.append(_look_up(call, topic.name, data, cold, is_committed=is_committed))
         elif count:  # a partition that is named more than once is refused once
-            partitions.append(_refusal(data.partition_index, ErrorCode.INVALID_REQUEST))
+            partitions.append(_refusal(data, ErrorCode.INVALID_REQUEST))
         if call.spend(LOOK_UP_COST):
             yield None
     return partitions
@@ -130,13 +130,13 @@ def _look_up(
     is_committed: bool,
 ) -> PartitionResponse:
     if data.timestamp < 0 and SPECIAL_FROM.get(data.timestamp, NEVER) > call.version:
-        return _refusal(data.partition_index, ErrorCode.UNSUPPORTED_VERSION)
+        return _refusal(data, ErrorCode.UNSUPPORTED_VERSION)
     log = call.broker.find_log(name, b"", data.partition_index, by_id=False)
     if isinstance(log, ErrorCode):
-        return _refusal(data.partition_index, log)
+        return _refusal(data, log)
     refused = leader_epoch_error(data.current_leader_epoch)
     if refused is not None:
-        return _refusal(data.partition_index, refused)
+        return _refusal(data, refused)
     end_offset = log.last_stable_offset if is_committed else log.high_watermark
     if data.timestamp < 0:
         return _special(log, data, cold, end_offset)
@@ -176,23 +176,19 @@ def _fill(
         response.error_code = storage_error(log, error)
         return
     if isinstance(found, ColdRead):
-        cold.append(functools.partial(_fill, response, log, found, cold, end_offset))
+        cold.append(partial(_fill, response, log, found, cold, end_offset))
     elif found is not None and found.offset < end_offset:
         response.timestamp, response.offset, response.leader_epoch = found
 
 
-def _refusal(index: int, code: ErrorCode) -> PartitionResponse:
-    return PartitionResponse(partition_index=index, error_code=code)
-
-
-def _forbidden(data: ListOffsetsRequest.ListOffsetsPartition) -> PartitionResponse:
-    return _refusal(data.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+def _refusal(data: ListOffsetsRequest.ListOffsetsPartition, code: ErrorCode) -> PartitionResponse:
+    return PartitionResponse(partition_index=data.partition_index, error_code=code)
 
 
 def _refuse_topic(
     topic: ListOffsetsRequest.ListOffsetsTopic, code: ErrorCode
 ) -> ListOffsetsResponse.ListOffsetsTopicResponse:
-    partitions = [_refusal(data.partition_index, code) for data in topic.partitions]
+    partitions = [_refusal(data, code) for data in topic.partitions]
     return ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=partitions)
 
 

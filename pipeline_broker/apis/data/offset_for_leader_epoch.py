@@ -29,12 +29,13 @@ def handle(call: Call, request: OffsetForLeaderEpochRequest) -> Stepwise[Result]
     """Answer at once."""
     is_broker = may_of_cluster(call, AclOperation.CLUSTER_ACTION, is_logged=False)
     is_allowed = topics_allowed(call, AclOperation.DESCRIBE)
+    forbidden = partial(_refusal, code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     topics = []
     for topic in request.topics:
         if is_broker or is_allowed(topic.topic):
             found = yield from in_steps(call, topic.partitions, partial(_look_up, call, topic.topic))
         else:
-            found = yield from in_steps(call, topic.partitions, _forbidden)
+            found = yield from in_steps(call, topic.partitions, forbidden)
         topics.append(TopicResult(topic.topic, found))
         if call.spend(ELEMENT_COST):
             yield None
@@ -44,10 +45,10 @@ def handle(call: Call, request: OffsetForLeaderEpochRequest) -> Stepwise[Result]
 def _look_up(call: Call, name: str, data: OffsetForLeaderEpochRequest.OffsetForLeaderPartition) -> EpochEndOffset:
     log = call.broker.find_log(name, b"", data.partition, by_id=False)
     if isinstance(log, ErrorCode):
-        return _refusal(data.partition, log)
+        return _refusal(data, log)
     refused = leader_epoch_error(data.current_leader_epoch)
     if refused is not None:
-        return _refusal(data.partition, refused)
+        return _refusal(data, refused)
     if data.leader_epoch == LEADER_EPOCH:
         return EpochEndOffset(ErrorCode.NONE, data.partition, LEADER_EPOCH, log.high_watermark)
     if data.leader_epoch < NO_EPOCH:
@@ -55,16 +56,12 @@ def _look_up(call: Call, name: str, data: OffsetForLeaderEpochRequest.OffsetForL
     return EpochEndOffset(ErrorCode.NONE, data.partition)
 
 
-def _refusal(index: int, code: ErrorCode) -> EpochEndOffset:
-    return EpochEndOffset(code, index)
-
-
-def _forbidden(data: OffsetForLeaderEpochRequest.OffsetForLeaderPartition) -> EpochEndOffset:
-    return _refusal(data.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+def _refusal(data: OffsetForLeaderEpochRequest.OffsetForLeaderPartition, code: ErrorCode) -> EpochEndOffset:
+    return EpochEndOffset(code, data.partition)
 
 
 def _refuse_topic(topic: OffsetForLeaderEpochRequest.OffsetForLeaderTopic, code: ErrorCode) -> TopicResult:
-    return TopicResult(topic.topic, [_refusal(data.partition, code) for data in topic.partitions])
+    return TopicResult(topic.topic, [_refusal(data, code) for data in topic.partitions])
 
 
 def error_response(request: OffsetForLeaderEpochRequest, call: Call, code: ErrorCode) -> OffsetForLeaderEpochResponse:

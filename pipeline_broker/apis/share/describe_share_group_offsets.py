@@ -17,7 +17,6 @@ from pipeline_broker.wire.messages.share.describe_share_group_offsets import (
 from stages.request import Result
 
 WantedGroup = DescribeShareGroupOffsetsRequest.Group
-WantedTopic = DescribeShareGroupOffsetsRequest.Topic
 Group = DescribeShareGroupOffsetsResponse.Group
 Topic = DescribeShareGroupOffsetsResponse.Topic
 Partition = DescribeShareGroupOffsetsResponse.Partition
@@ -47,7 +46,7 @@ def _group(call: Call, wanted: WantedGroup) -> Group:
         [
             _topic(call, wanted.group_id, topic.topic_name, topic.partitions)
             if may_of_topic(call, AclOperation.DESCRIBE, topic.topic_name)
-            else _forbidden(topic)
+            else _refuse_topic(topic.topic_name, topic.partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             for topic in wanted.topics
         ],
     )
@@ -56,9 +55,7 @@ def _group(call: Call, wanted: WantedGroup) -> Group:
 def _topic(call: Call, group_id: str, name: str, partitions: Iterable[int]) -> Topic:
     topic = call.broker.topics.get(name)
     if topic is None:
-        return Topic(
-            name, partitions=[_partition_refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for index in partitions]
-        )
+        return _refuse_topic(name, partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return Topic(
         name,
         topic.topic_id,
@@ -80,15 +77,13 @@ def _partition(call: Call, key: ShareKey, name: str) -> Partition:
     )
 
 
-def _forbidden(topic: WantedTopic) -> Topic:
-    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return Topic(topic.topic_name, partitions=[_partition_refused(index, code) for index in topic.partitions])
-
-
-def _partition_refused(index: int, code: ErrorCode) -> Partition:
-    return Partition(
-        partition_index=index, start_offset=UNKNOWN, error_code=code, error_message=REFUSAL_TEXTS.get(code)
-    )
+def _refuse_topic(name: str, partitions: Iterable[int], code: ErrorCode) -> Topic:
+    text = REFUSAL_TEXTS.get(code)
+    refused = [
+        Partition(partition_index=index, start_offset=UNKNOWN, error_code=code, error_message=text)
+        for index in partitions
+    ]
+    return Topic(name, partitions=refused)
 
 
 def _refused(group_id: str, code: ErrorCode) -> Group:
