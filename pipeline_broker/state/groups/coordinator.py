@@ -268,6 +268,11 @@ class GroupCoordinator:
             return []
         return commits.fetch(self._offsets, group_id, topics, require_stable=require_stable)
 
+    def committed_partitions(self, group_id: str) -> list[FetchTopic]:
+        """The partitions that `fetch` shows of a group, by topic: to be fetched some at a time."""
+        group = self.registry.get(group_id)
+        return [] if group is not None and group.is_deleted else commits.committed_partitions(self._offsets, group_id)
+
     def count_offsets(self, group_id: str) -> int:
         """How many offsets `fetch` shows of a group, without looking at each."""
         group = self.registry.get(group_id)
