@@ -110,7 +110,12 @@ def commit_changes(call: Call, changes: list[Change], response: Any) -> Stepwise
         response: the answer to the request.
     """
     if call.cost < TURN_COST:  # little was done, so the response is small
-        return call.broker.commit_metadata(changes, call.now_ms, call.send(response))
+        try:
+            answer = call.send(response)
+        except Exception:
+            yield submitted(call, changes)  # else nobody could change these topics again; only the answer is lost
+            raise
+        return call.broker.commit_metadata(changes, call.now_ms, answer)
     yield submitted(call, changes)
     return (yield from call.send_in_steps(response))
 

@@ -157,10 +157,9 @@ class CommittedOffsets:
         """In how many partitions a group has committed."""
         return sum(map(len, self._groups.get(group_id, {}).values()))
 
-    def partitions_of_group(self, group_id: str) -> Iterator[tuple[str, list[int]]]:
-        """In which partitions of which topics a group has committed."""
-        for topic, partitions in self._groups.get(group_id, {}).items():
-            yield topic, list(partitions)
+    def partitions_of_group(self, group_id: str) -> dict[str, list[int]]:
+        """In which partitions a group has committed, by topic."""
+        return {topic: list(partitions) for topic, partitions in self._groups.get(group_id, {}).items()}
 
     def of_group(self, group_id: str) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
         """All that a group has committed, by topic."""

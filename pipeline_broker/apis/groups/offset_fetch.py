@@ -103,15 +103,15 @@ def _of_group(call: Call, group: RequestGroup, request: OffsetFetchRequest) -> S
 def _all_topics(call: Call, group_id: str, request: OffsetFetchRequest) -> Stepwise[list[ResponseTopic]]:
     """All that the group has committed when this begins: what goes while others have their turns is told as gone."""
     topics = []
-    for committed in call.broker.groups.coordinator.committed_partitions(group_id):
-        name = committed.topic
+    for name, indexes in call.broker.groups.coordinator.committed_partitions(group_id).items():
         topic = call.broker.topics.get(name)
         if not may_of_topic(call, AclOperation.DESCRIBE, name):
             continue
         if call.version < TOPIC_ID_FROM:
-            topics.append(ResponseTopic(name, NO_TOPIC_ID, (yield from _in_turns(call, group_id, committed, request))))
+            partitions = yield from _in_turns(call, group_id, FetchTopic(name, indexes), request)
+            topics.append(ResponseTopic(name, NO_TOPIC_ID, partitions))
         elif topic is not None:  # one that is gone has no id to be named by
-            partitions = yield from _in_turns(call, group_id, committed, request)
+            partitions = yield from _in_turns(call, group_id, FetchTopic(name, indexes), request)
             topics.append(ResponseTopic("", topic.topic_id, partitions))
     return topics
 

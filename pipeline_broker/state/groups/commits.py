@@ -216,11 +216,6 @@ def fetch(
     return found
 
 
-def committed_partitions(offsets: CommittedOffsets, group_id: str) -> list[FetchTopic]:
-    """What there is of a group to be fetched."""
-    return [FetchTopic(topic, partitions) for topic, partitions in offsets.partitions_of_group(group_id)]
-
-
 def _found(
     offsets: CommittedOffsets, key: OffsetKey, committed: CommittedOffset, *, require_stable: bool
 ) -> FetchedOffset:

@@ -237,8 +237,7 @@ class GroupCoordinator:
         """Check a commit; it is visible after `durable` was called with its write, never after `failed`."""
         group = self.registry.get(request.group_id)
         if group is None and request.generation_id >= 0:
-            named = request.missing_group_named
-            error = ErrorCode.GROUP_ID_NOT_FOUND if named else ErrorCode.ILLEGAL_GENERATION
+            error = ErrorCode.GROUP_ID_NOT_FOUND if request.missing_group_named else ErrorCode.ILLEGAL_GENERATION
             return CommitResult((error,) * len(request.partitions))
         if group is None and not self.memory.has_room(GROUP_BYTES):
             return CommitResult((ErrorCode.INVALID_COMMIT_OFFSET_SIZE,) * len(request.partitions))
@@ -268,10 +267,10 @@ class GroupCoordinator:
             return []
         return commits.fetch(self._offsets, group_id, topics, require_stable=require_stable)
 
-    def committed_partitions(self, group_id: str) -> list[FetchTopic]:
+    def committed_partitions(self, group_id: str) -> dict[str, list[int]]:
         """The partitions that `fetch` shows of a group, by topic: to be fetched some at a time."""
         group = self.registry.get(group_id)
-        return [] if group is not None and group.is_deleted else commits.committed_partitions(self._offsets, group_id)
+        return {} if group is not None and group.is_deleted else self._offsets.partitions_of_group(group_id)
 
     def count_offsets(self, group_id: str) -> int:
         """How many offsets `fetch` shows of a group, without looking at each."""
