@@ -18,7 +18,7 @@ from pipeline_broker.broker.metadata_log import Change
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.waiting_line import WaitingLine
-from stages.request import NO_OP, TURN_COST, Parked, Pending, Result, Waiting
+from stages.request import NO_OP, TURN_COST, Parked, Pending, Result, Send, Waiting
 
 __all__ = [
     "CHANGE_COST",
@@ -110,9 +110,21 @@ def commit_changes(call: Call, changes: list[Change], response: Any) -> Stepwise
         response: the answer to the request.
     """
     if call.cost < TURN_COST:  # little was done, so the response is small
-        return call.broker.commit_metadata(changes, call.now_ms, call.send(response))
+        answer = _sent(call, response)
+        if isinstance(answer, Send):
+            return call.broker.commit_metadata(changes, call.now_ms, answer)
+        yield submitted(call, changes)  # else nobody could change these topics again; only the answer is lost
+        raise answer
     yield submitted(call, changes)
     return (yield from call.send_in_steps(response))
+
+
+def _sent(call: Call, response: Any) -> Send | Exception:
+    """The answer, or why there is none."""
+    try:
+        return call.send(response)
+    except Exception as problem:  # noqa: BLE001 - it is raised again
+        return problem
 
 
 def made_logs(call: Call, changes: list[Change], topic: Topic, first: int = 0) -> Stepwise[list[PartitionLog]]:

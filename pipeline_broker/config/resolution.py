@@ -83,6 +83,9 @@ class Operation(enum.IntEnum):
     SUBTRACT = 3
 
 
+VALUE_BYTES_MAX = 32_767
+"""A longer value could be told to nobody: no string of the protocol has more bytes."""
+
 LIST_OPERATIONS = frozenset({Operation.APPEND, Operation.SUBTRACT})
 
 
@@ -346,7 +349,14 @@ def alter_one(
     if operation is Operation.SET:
         altered[name] = definition.canonical(text)
         return
-    altered[name] = format_value(_changed_list(definition, altered.get(name), operation, text))
+    value = format_value(_changed_list(definition, altered.get(name), operation, text))
+    if len(value.encode()) > VALUE_BYTES_MAX:
+        raise ConfigError(
+            f"{name}: the list would have more than {VALUE_BYTES_MAX} bytes",
+            "The configuration value cannot be added because it exceeds the maximum value size of"
+            f" {VALUE_BYTES_MAX} bytes.",
+        )
+    altered[name] = value
 
 
 def _changed_list(definition: Property, own: str | None, operation: Operation, text: str) -> tuple[str, ...]:

@@ -157,6 +157,10 @@ class CommittedOffsets:
         """In how many partitions a group has committed."""
         return sum(map(len, self._groups.get(group_id, {}).values()))
 
+    def partitions_of_group(self, group_id: str) -> dict[str, list[int]]:
+        """In which partitions a group has committed, by topic."""
+        return {topic: list(partitions) for topic, partitions in self._groups.get(group_id, {}).items()}
+
     def of_group(self, group_id: str) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
         """All that a group has committed, by topic."""
         for topic, partitions in self._groups.get(group_id, {}).items():

@@ -24,6 +24,7 @@ NAMES = {
     "OWN_PART_BYTES_MIN": primitives.OWN_PART_BYTES_MIN,
     "RESPONSE_BYTES_MAX": primitives.RESPONSE_BYTES_MAX,
     "SINGLE_BYTES": primitives.SINGLE_BYTES,
+    "cut_text": primitives.cut_text,
     "join": b"".join,
     "pack": struct.pack,
     "response_too_large": primitives.response_too_large,
@@ -163,15 +164,15 @@ class EncoderWriter:
         elif field.type == "records":
             self.records(variable)
         else:
-            self.sized(str(field.type), variable)
+            self.sized(str(field.type), variable, is_text=field.name.endswith("error_message"))
 
-    def sized(self, kind: str, variable: str) -> None:
-        """Write a string or bytes with its length."""
+    def sized(self, kind: str, variable: str, *, is_text: bool = False) -> None:
+        """Write a string or bytes with its length; a text for people is cut where it is too long."""
         source = self.source
         length = source.variable("length")
         data = source.variable("data") if kind == "string" else variable
         if kind == "string":
-            source.line(f"{data} = {variable}.encode()")
+            source.line(f"{data} = {f'cut_text({variable}.encode())' if is_text else f'{variable}.encode()'}")
         source.line(f"{length} = {self.length_of(data)}")
         self.length(kind, length)
         if not self.in_steps:

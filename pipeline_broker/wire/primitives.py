@@ -143,6 +143,11 @@ def write_string_length(length: int) -> bytes:
     return write_uvarint(length)
 
 
+def cut_text(data: bytes) -> bytes:
+    """What fits of a text for people: a name that it repeats may be as long as any string is."""
+    return data if len(data) <= STRING_SIZE_MAX else data[:STRING_SIZE_MAX].decode(errors="ignore").encode()
+
+
 def write_uvarint(value: int) -> bytes:
     """Write an unsigned varint."""
     if value < 0x80:

@@ -14,7 +14,7 @@ from pipeline_broker.state.groups.commits import CommitRequest, FetchTopic, Part
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.memory import GroupMemory
-from pipeline_broker.state.groups.offset_expiry import expired
+from pipeline_broker.state.groups.offset_expiry import GROUP_COST, OFFSETS_AT_ONCE_MAX, expired
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.offsets import CommittedOffsets
 from pipeline_broker.wire.error import ErrorCode
@@ -236,6 +236,23 @@ def test_a_time_of_its_own_counts_also_where_it_is_1970() -> None:
     assert expired(group, offsets, 1_000, 1_001) == keys
     group = ClassicGroup(group_id="g", protocol_type="connect", state=GroupState.STABLE)
     assert expired(group, offsets, 1_000, 1_001) == [], "nobody knows what its members use"
+
+
+def test_what_has_expired_is_looked_for_in_turns_and_every_group_once() -> None:
+    driver = Driver(SETTINGS)
+    groups = [f"g{number}" for number in range(3 * OFFSETS_AT_ONCE_MAX // (2 * GROUP_COST))]
+    for group_id in groups:
+        commit(driver, group_id)
+    coordinator = driver.coordinator
+    now_ms, gone, turns = driver.now_ms + 2 * RETENTION_MS, [], 0
+    while not turns or coordinator.next_deadline_ms() == 0:
+        turns += 1
+        some = [write.subject for write in coordinator.advance(now_ms).writes]
+        assert len(some) <= OFFSETS_AT_ONCE_MAX // (1 + GROUP_COST) + 1
+        gone += some
+    assert turns == 2
+    assert gone == groups
+    assert coordinator.next_deadline_ms() == now_ms + SETTINGS.offsets_retention_check_interval_ms
 
 
 def test_offsets_of_a_consumed_topic_do_not_expire() -> None:

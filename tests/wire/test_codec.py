@@ -16,6 +16,7 @@ from pipeline_broker.wire.messages.data.fetch import FetchRequest, FetchResponse
 from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
 from pipeline_broker.wire.messages.groups.describe_groups import DescribeGroupsRequest
 from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsResponse
 from pipeline_broker.wire.messages.topics.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -210,6 +211,14 @@ class TestLimits:
         data = Reference(produce(b"", name="n" * 0x8000), 9).data
         with pytest.raises(DecodeError, match="32768"):
             decode(ProduceRequest, 9, data)
+
+    @pytest.mark.parametrize("version", [4, 5])
+    def test_what_is_said_of_an_error_is_cut_where_it_is_too_long(self, version):
+        """Between two characters, in both length encodings: no name that it repeats keeps the error from being told."""
+        said = "é" * 0x4000
+        response = CreateTopicsResponse(topics=[CreateTopicsResponse.CreatableTopicResult("t", error_message=said)])
+        decoded, _ = decode(CreateTopicsResponse, version, joined(response, version))
+        assert decoded.topics[0].error_message == "é" * 0x3FFF
 
     def test_text_that_is_not_utf8_is_refused(self):
         data = joined(produce(b"", name="name"), 9).replace(b"name", b"n\xff\xfee")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import compress, groupby
+from collections.abc import Iterable
+from itertools import compress
 from operator import not_
 
 from pipeline_broker.apis.authorization import may_of_group, may_of_topic
@@ -84,16 +84,6 @@ def _named_once(groups: list[RequestGroup]) -> Iterable[RequestGroup]:
             yield group
 
 
-def _fetch(
-    call: Call, request: OffsetFetchRequest, group_id: str, wanted: Sequence[FetchTopic] | None = None
-) -> list[FetchedOffset]:
-    return call.broker.groups.coordinator.fetch(group_id, wanted, require_stable=request.require_stable)
-
-
-def _by_topic(found: list[FetchedOffset]) -> list[tuple[str, list[FetchedOffset]]]:
-    return [(name, list(offsets)) for name, offsets in groupby(found, key=lambda offset: offset.topic)]
-
-
 def _of_group(call: Call, group: RequestGroup, request: OffsetFetchRequest) -> Stepwise[ResponseGroup]:
     if call.spend(GROUP_COST):
         yield None
@@ -103,26 +93,26 @@ def _of_group(call: Call, group: RequestGroup, request: OffsetFetchRequest) -> S
     if error is not ErrorCode.NONE:
         return ResponseGroup(group.group_id, [], error)
     if group.topics is None:
-        topics = _all_topics(call, group.group_id, request)
-        if call.spend(OFFSET_COST * sum(len(topic.partitions) for topic in topics)):
-            yield None
-        return ResponseGroup(group.group_id, topics)
+        return ResponseGroup(group.group_id, (yield from _all_topics(call, group.group_id, request)))
     found = []
     for topic in group.topics:
         found += [(yield from _of_topic(call, group.group_id, topic, request))]
     return ResponseGroup(group.group_id, found)
 
 
-def _all_topics(call: Call, group_id: str, request: OffsetFetchRequest) -> list[ResponseTopic]:
+def _all_topics(call: Call, group_id: str, request: OffsetFetchRequest) -> Stepwise[list[ResponseTopic]]:
+    """All that the group has committed when this begins: what goes while others have their turns is told as gone."""
     topics = []
-    for name, offsets in _by_topic(_fetch(call, request, group_id)):
+    for name, indexes in call.broker.groups.coordinator.committed_partitions(group_id).items():
         topic = call.broker.topics.get(name)
         if not may_of_topic(call, AclOperation.DESCRIBE, name):
             continue
         if call.version < TOPIC_ID_FROM:
-            topics.append(ResponseTopic(name, NO_TOPIC_ID, _partitions(offsets)))
+            partitions = yield from _in_turns(call, group_id, FetchTopic(name, indexes), request)
+            topics.append(ResponseTopic(name, NO_TOPIC_ID, partitions))
         elif topic is not None:  # one that is gone has no id to be named by
-            topics.append(ResponseTopic("", topic.topic_id, _partitions(offsets)))
+            partitions = yield from _in_turns(call, group_id, FetchTopic(name, indexes), request)
+            topics.append(ResponseTopic("", topic.topic_id, partitions))
     return topics
 
 
@@ -137,13 +127,23 @@ def _of_topic(call: Call, group_id: str, wanted: RequestTopic, request: OffsetFe
         name = topic.name
     if not may_of_topic(call, AclOperation.DESCRIBE, name):
         return _refusal(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    partitions = yield from _in_turns(call, group_id, FetchTopic(name, wanted.partition_indexes, topic_id), request)
+    return ResponseTopic(wanted.name, topic_id, partitions)
+
+
+def _in_turns(
+    call: Call, group_id: str, wanted: FetchTopic, request: OffsetFetchRequest
+) -> Stepwise[list[ResponsePartition]]:
+    """The offsets of one topic."""
     partitions = []
-    for start in range(0, len(wanted.partition_indexes), FETCHED_AT_ONCE):
-        indexes = wanted.partition_indexes[start : start + FETCHED_AT_ONCE]
-        partitions += _partitions(_fetch(call, request, group_id, [FetchTopic(name, indexes, topic_id)]))
+    for start in range(0, len(wanted.partitions), FETCHED_AT_ONCE):
+        indexes = wanted.partitions[start : start + FETCHED_AT_ONCE]
+        some = [FetchTopic(wanted.topic, indexes, wanted.topic_id)]
+        coordinator = call.broker.groups.coordinator
+        partitions += _partitions(coordinator.fetch(group_id, some, require_stable=request.require_stable))
         if call.spend(OFFSET_COST * len(indexes)):
             yield None
-    return ResponseTopic(wanted.name, topic_id, partitions)
+    return partitions
 
 
 def _partitions(offsets: list[FetchedOffset]) -> list[ResponsePartition]:

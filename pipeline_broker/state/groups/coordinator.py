@@ -6,6 +6,8 @@ caller's token, and its answer comes out of whichever call makes it possible. Th
     * appends the records of every `Write` in the outcome, in order, and calls `durable` (or `failed`) with it after;
     * calls `advance` when `next_deadline_ms` has come;
     * after a restart calls `replay` for every durable record in order, then `loaded`.
+
+Longer than most files: whatever is asked about any group comes through here.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from pipeline_broker.state.groups.forgetting import Forgetting
 from pipeline_broker.state.groups.group import Group, GroupType
 from pipeline_broker.state.groups.kind import GroupKind
 from pipeline_broker.state.groups.memory import GROUP_BYTES, GroupMemory
-from pipeline_broker.state.groups.offset_expiry import expired
+from pipeline_broker.state.groups.offset_expiry import ToCheck, expired
 from pipeline_broker.state.groups.records import GroupRecord
 from pipeline_broker.state.groups.registry import GroupRegistry
 from pipeline_broker.state.groups.settings import GroupSettings
@@ -86,6 +88,7 @@ class GroupCoordinator:
         self.registry = GroupRegistry(self.memory)
         self._offsets = CommittedOffsets(self.memory)
         self.forgetting = Forgetting(self._offsets)
+        self._to_check = ToCheck()
         self._deadlines: Deadlines[str] = Deadlines()
         self._kinds: list[GroupKind] = []
 
@@ -237,8 +240,7 @@ class GroupCoordinator:
         """Check a commit; it is visible after `durable` was called with its write, never after `failed`."""
         group = self.registry.get(request.group_id)
         if group is None and request.generation_id >= 0:
-            named = request.missing_group_named
-            error = ErrorCode.GROUP_ID_NOT_FOUND if named else ErrorCode.ILLEGAL_GENERATION
+            error = ErrorCode.GROUP_ID_NOT_FOUND if request.missing_group_named else ErrorCode.ILLEGAL_GENERATION
             return CommitResult((error,) * len(request.partitions))
         if group is None and not self.memory.has_room(GROUP_BYTES):
             return CommitResult((ErrorCode.INVALID_COMMIT_OFFSET_SIZE,) * len(request.partitions))
@@ -268,6 +270,11 @@ class GroupCoordinator:
             return []
         return commits.fetch(self._offsets, group_id, topics, require_stable=require_stable)
 
+    def committed_partitions(self, group_id: str) -> dict[str, list[int]]:
+        """The partitions that `fetch` shows of a group, by topic: to be fetched some at a time."""
+        group = self.registry.get(group_id)
+        return {} if group is not None and group.is_deleted else self._offsets.partitions_of_group(group_id)
+
     def count_offsets(self, group_id: str) -> int:
         """How many offsets `fetch` shows of a group, without looking at each."""
         group = self.registry.get(group_id)
@@ -291,7 +298,7 @@ class GroupCoordinator:
 
     def next_deadline_ms(self) -> int | None:
         """When `advance` must be called at the latest; None: not until something else happens."""
-        if self.forgetting:
+        if self.forgetting or self._to_check:
             return 0
         deadlines = [self._deadlines.next_ms(), *(kind.next_deadline_ms() for kind in self._kinds)]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
@@ -302,7 +309,10 @@ class GroupCoordinator:
         for kind in self._kinds:
             outcome.extend(kind.advance(now_ms))
         for _ in self._deadlines.pop_due(now_ms):
-            self._expire_offsets(outcome, now_ms)
+            self._to_check.add(group.group_id for group in self.registry.all())
+            self._schedule_expiry(now_ms)
+        for group_id in self._to_check.some(self._offsets.count):
+            self._expire_offsets(group_id, outcome, now_ms)
         return outcome
 
     def durable(self, write: Write, now_ms: int) -> Outcome:
@@ -375,16 +385,15 @@ class GroupCoordinator:
     def _owner(self, change: object) -> GroupKind:
         return next(kind for kind in self._kinds if isinstance(change, kind.changes))
 
-    def _expire_offsets(self, outcome: Outcome, now_ms: int) -> None:
-        for group in self.registry.all():
-            if group.is_deleted:
-                continue
-            keys = expired(group, self._offsets, self.settings.offsets_retention_ms, now_ms)
-            if group.is_deletable_unasked and len(keys) == len(self._offsets.deletable(group.group_id)):
-                outcome.writes.append(self._delete(group, now_ms))
-            elif keys:
-                outcome.writes.append(commits.deletion(self._offsets, group.group_id, keys))
-        self._schedule_expiry(now_ms)
+    def _expire_offsets(self, group_id: str, outcome: Outcome, now_ms: int) -> None:
+        group = self.registry.get(group_id)
+        if group is None or group.is_deleted:
+            return
+        keys = expired(group, self._offsets, self.settings.offsets_retention_ms, now_ms)
+        if group.is_deletable_unasked and len(keys) == len(self._offsets.deletable(group_id)):
+            outcome.writes.append(self._delete(group, now_ms))
+        elif keys:
+            outcome.writes.append(commits.deletion(self._offsets, group_id, keys))
 
     def _schedule_expiry(self, now_ms: int) -> None:
         self._deadlines.set(EXPIRY, now_ms + self.settings.offsets_retention_check_interval_ms)

@@ -48,6 +48,16 @@ def produce(desk, value, key=None):
     return desk.ask(request, 9).responses[0].partition_responses[0].error_code
 
 
+def test_a_list_grows_until_it_is_as_long_as_a_string_may_be(desk):
+    name, (half, other) = "leader.replication.throttled.replicas", ("1:" + "1" * 16_381, "2:" + "2" * 16_381)
+    assert alter(desk, (T, (name, SET, half))) == [(0, None)]
+    too_long = "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes."
+    assert alter(desk, (T, (name, APPEND, other + "2"))) == [(ErrorCode.INVALID_CONFIG, too_long)]
+    assert alter(desk, (T, (name, APPEND, other))) == [(0, None)]
+    assert shown(desk, T, name)[0] == f"{half},{other}"
+    assert alter(desk, (T, (name, APPEND, "3:3"))) == [(ErrorCode.INVALID_CONFIG, too_long)]
+
+
 @pytest.mark.parametrize("version", versions_of(IncrementalAlterConfigsRequest))
 def test_a_topics_setting_is_set_and_taken_back(desk, version):
     assert alter(desk, (T, ("max.message.bytes", SET, " 90 ")), version=version) == [(0, None)]

@@ -7,12 +7,15 @@ import errno
 
 import pytest
 
+from pipeline_broker.apis.groups.offset_fetch import FETCHED_AT_ONCE, SEVERAL_GROUPS_FROM
 from pipeline_broker.apis.offsets_to_commit import OFFSET_COST
 from pipeline_broker.state.groups.commits import PreparedOffsets
 from pipeline_broker.state.topics import NewTopic
 from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest
 from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
+from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest
 from stages.request import TURN_COST, Pending, Send, Unfinished, go_on
 from tests.apis.groups.group_desk import GroupDesk
 from tests.apis.transactions.transaction_desk import TRANSACTION, FindCoordinatorRequest, Producer
@@ -108,6 +111,23 @@ def test_records_are_made_in_turns_and_others_see_none_of_the_offsets_or_all(des
     assert {LARGE} in [set(each.values()) for each in seen]
     assert all(each in ({}, {7: LARGE}) for each in seen)
     assert stored(desk) == stored(desk.restart()) == {7: LARGE}
+
+
+@pytest.mark.parametrize("version", [SEVERAL_GROUPS_FROM - 1, SEVERAL_GROUPS_FROM])
+def test_all_offsets_of_a_group_are_told_in_turns_and_what_goes_meanwhile_as_gone(desk, version):
+    desk.ask(commit(), VERSION)
+    group = OffsetFetchRequest.OffsetFetchRequestGroup("g", topics=None)
+    fetch_all = OffsetFetchRequest(groups=[group]) if version == SEVERAL_GROUPS_FROM else OffsetFetchRequest("g", None)
+    result = desk.decide(fetch_all, version)
+    for _ in range(LARGE // FETCHED_AT_ONCE - 2):  # the first ones are told already, and the last ones are not yet
+        assert isinstance(result, Unfinished)
+        result = go_on(result.steps)
+    desk.ask(DeleteGroupsRequest(["g"]), 2)
+    answer = desk.finish(fetch_all, version, result)
+    (topic,) = answer.groups[0].topics if version == SEVERAL_GROUPS_FROM else answer.topics
+    found = [partition.committed_offset for partition in topic.partitions]
+    assert (topic.name, len(found)) == ("large", LARGE)
+    assert found == [7] * (LARGE - FETCHED_AT_ONCE) + [-1] * FETCHED_AT_ONCE
 
 
 def test_all_offsets_of_a_commit_are_one_batch(desk):

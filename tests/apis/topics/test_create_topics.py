@@ -2,10 +2,12 @@
 
 import pytest
 
+from pipeline_broker.apis.call import Call
 from pipeline_broker.wire.codec import versions_of
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
+from pipeline_broker.wire.primitives import STRING_SIZE_MAX, EncodeError
 from tests.apis.desk import Desk
 
 Topic = CreateTopicsRequest.CreatableTopic
@@ -20,6 +22,10 @@ def desk():
 
 def create(desk, *topics, version=7, **more):
     return desk.ask(CreateTopicsRequest(topics=list(topics), **more), version).topics
+
+
+def cannot_be_written(*_):
+    raise EncodeError("a mistake of ours")
 
 
 def outcome(result):
@@ -49,6 +55,26 @@ def test_nothing_is_shown_before_it_is_durable(desk):
     assert outcome(create(desk, Topic("t", 1, 1))[0]) == ("t", 36, "Topic 't' already exists.")
     desk.finish(request, 7, pending)
     assert names(desk) == {"t": 1}
+
+
+@pytest.mark.parametrize("version", versions_of(CreateTopicsRequest))
+def test_a_name_as_long_as_a_string_may_be_is_refused_alone(desk, version):
+    longest = "x" * STRING_SIZE_MAX
+    made, refused = create(desk, Topic("t", 1, 1), Topic(longest, 1, 1), version=version)
+    assert outcome(made) == ("t", 0, None)
+    assert (refused.name, refused.error_code) == (longest, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    assert refused.error_message.startswith("Topic name is invalid: the length of 'xxx")
+    assert names(desk) == {"t": 1}
+
+
+def test_a_topic_whose_creation_cannot_be_answered_is_made_nevertheless(desk, monkeypatch):
+    monkeypatch.setattr(Call, "send", cannot_be_written)
+    steps = desk.decide(CreateTopicsRequest(topics=[Topic("t", 1, 1)]), 7)
+    with pytest.raises(EncodeError):
+        desk.do_steps(steps)
+    monkeypatch.undo()
+    assert names(desk) == {"t": 1}
+    assert outcome(create(desk, Topic("t", 1, 1))[0]) == ("t", 36, "Topic 't' already exists.")
 
 
 def test_topics_and_their_settings_survive_a_restart(desk):
