@@ -22,6 +22,7 @@ REPLACED = "where there is room for all there is room for it without what it rep
 SHORTCUT = "where nothing can move the heaps say so, too: a bound of effort"
 NONE_MADE = "no topic is made in the catalogue of a coordinator that was given none"
 NAMELESS = "nobody has None for an instance id"
+DRAWN = "one draw is as good as another"
 ENDLESS = "a bucket is never full, whatever number says so"
 
 EQUIVALENT: dict[str, str] = {
@@ -203,12 +204,33 @@ EQUIVALENT: dict[str, str] = {
     "-> active.size_bytes + size_bytes < rules.segment_bytes": QUICKLY,
     f"{LOG}/archive/archiver.py _PartitionWriter._should_roll: first_timestamp >= 0 -> first_timestamp > 0": QUICKLY,
     f"{LOG}/archive/archiver.py _PartitionWriter._should_roll: 0 -> 1": QUICKLY,
+    f"{LOG}/archive/archiver.py _PartitionWriter._should_roll: max_timestamp - first_timestamp -> max_timestamp + "
+    "first_timestamp": QUICKLY,
     f"{LOG}/archive/archiver.py _PartitionWriter._should_roll: max_timestamp - first_timestamp <= rules.roll_ms - "
     "self._jitter_ms -> max_timestamp - first_timestamp < rules.roll_ms - self._jitter_ms": QUICKLY,
     f"{LOG}/partition/partition_log.py PartitionLog.read: end_offset < self.archived.end_offset -> end_offset <= "
     "self.archived.end_offset": "nothing of the archive lies behind its end",
     f"{LOG}/partition/producer_state.py ProducerStates.check: epoch < producer.epoch -> epoch <= producer.epoch": (
         "the same epoch was decided before"
+    ),
+    f"{LOG}/partition/retention.py RollRules.jitter_ms: 8 -> 9": DRAWN,
+    f"{LOG}/partition/retention.py RollRules.jitter_ms: 8 -> 9 #2": DRAWN,
+    f"{LOG}/archive/archiver.py _PartitionWriter.__init__: 0 -> 1 #2": (
+        "it is set with a new segment; one that goes on has its own"
+    ),
+    f"{LOG}/archive/segment_file.py read_batches: segment.size_bytes - position -> segment.size_bytes + position #2": (
+        "what goes on behind its segment has not the right checksum: it is read in vain"
+    ),
+    f"{LOG}/archive/object_store.py ObjectSegmentStore._wait_for: without file.goes_to(upload.object_name) in file is "
+    "not None and file.goes_to(upload.object_name)": "what is as it was is committed once more: for speed only",
+    f"{LOG}/archive/object_store.py ObjectSegmentStore._take_in: without isinstance(each, Range) in isinstance(each, "
+    "Range) and each in ranges": "what is in memory is none of the ranges of an object",
+    f"{LOG}/archive/segment_file.py _is_large: len(view) < _NEW(BatchHeader, HEADER.unpack_from(view)).size_bytes <= "
+    "size_max -> len(view) <= _NEW(BatchHeader, HEADER.unpack_from(view)).size_bytes <= size_max": (
+        "a batch that a window holds exactly is read once more, and is the same"
+    ),
+    f"{LOG}/journal/segment.py is_zero_behind: size_bytes - position -> size_bytes + position": (
+        "how much is read at once is a bound of effort"
     ),
     f"{LOG}/log_manager.py LogManager.recover: logs[key] = log -> pass": "it is found again, for speed only",
     f"{LOG}/log_manager.py LogManager.recover: logs.clear() -> pass": "nobody but a replay asks: it takes memory only",

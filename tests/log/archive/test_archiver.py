@@ -222,6 +222,20 @@ def test_an_index_of_aborted_transactions_is_synced_with_its_segment():
     assert store.synced[0] == 2
 
 
+def test_an_index_of_aborted_transactions_is_written_again_only_where_it_has_more(monkeypatch):
+    monkeypatch.setattr(tested, "BUFFERED_BYTES_MAX", 1)  # every batch is written at once
+    bench = Bench()
+    append(bench, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    entry = bench.log.append_marker(7, 0, committed=False, coordinator_epoch=0, now_ms=0).entry
+    bench.journal.sync(bench.journal.write([entry]))
+    bench.logs.on_durable([entry])
+    append(bench)
+    bench.archive.store = store = Noted(bench.archive.store)
+    archive_all(bench.journal, bench.logs)
+    kinds = [kind for kind, *_ in store.written if kind in (".log", "ndex")]
+    assert kinds == [".log", ".log", "ndex", ".log"]
+
+
 def test_what_a_start_finds_in_the_archive_already_is_not_taken_over_again(monkeypatch):
     bench = Bench()
     append(bench)
@@ -239,3 +253,17 @@ def test_what_a_start_finds_in_the_archive_already_is_not_taken_over_again(monke
     (manifest,) = edit.partitions.values()
     assert manifest.end_offset == 2
     assert [it.last_offset for it in manifest.segments] == [1]
+
+
+def test_a_round_looks_whether_it_is_to_end_once_for_each_batch(monkeypatch):
+    monkeypatch.setattr("pipeline_broker.log.archive.pace.WORK_NS", -1)
+    monkeypatch.setattr("pipeline_broker.log.archive.pace.PAUSE_SECONDS", 0)
+    counts = []
+    for batches in (1, 5):
+        bench, looks = Bench(), []
+        for _ in range(batches):
+            append(bench)
+        bench.journal.seal()
+        archive_some(Archiver(bench.archive, bench.journal), bench.logs, check=lambda looks=looks: looks.append(None))
+        counts.append(len(looks))
+    assert counts[1] - counts[0] == 4

@@ -34,6 +34,18 @@ def test_nothing_is_sealed_beyond_what_may_wait_nor_of_a_journal_that_has_failed
     assert journal.segment_count == 0
 
 
+def test_a_journal_that_was_closed_in_order_is_sealed_no_more():
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    commit(journal, log, b"x")
+    journal.close()
+    journal.seal()
+    assert (journal.sealed(), files.list_directory(journal.directory)) == (
+        [],
+        [segment_path(journal.directory, 1).name],
+    )
+
+
 def test_a_commit_that_is_durable_may_be_synced_again():
     journal, log, _ = start(MemoryFileSystem())
     ticket = journal.write([entry_of(log, b"one")])
