@@ -44,6 +44,10 @@ COMPLETED_NS_MAX: Final = 3_000_000
 """Others have a turn after so long; sending the answers comes on top, and a handler's turn may come before it."""
 
 
+ENDED_BETWEEN_LOOKS: Final = 8
+"""To look at the time after each submission takes 4 % of a loaded broker's."""
+
+
 class _State(enum.Enum):
     """What a thread does."""
 
@@ -67,6 +71,7 @@ class CommitThreads:
     """
 
     def __init__(self, turns: LoopTurns) -> None:
+        self.ended_between_looks = ENDED_BETWEEN_LOOKS
         self._turns = turns
         self._threads: list[threading.Thread] = []
         self._states: list[_State] = []  # each written by its thread

@@ -46,9 +46,6 @@ __all__ = [
 COMMIT_BYTES_MAX: typing.Final = 8 * 1024 * 1024
 """A group commit takes no further entry beyond this, so that one huge backlog does not become one huge write."""
 
-ENDED_WITHOUT_A_LOOK: typing.Final = 32
-"""Submissions that only have an answer, which are ended between two looks at the time; the others have one each."""
-
 BACKLOG_MIN: typing.Final = 3
 """With fewer commits behind one, its client waits for nothing else: see `stages.commit_threads`."""
 
@@ -131,7 +128,13 @@ class CommitterStatistics(NamedTuple):
 
 
 class CommitExecutor(Protocol):
-    """What runs commits: threads, or in tests a script."""
+    """What runs commits: threads, or in tests a script.
+
+    Attributes:
+        ended_between_looks: after so many submissions were ended, `leaves_rest` is asked.
+    """
+
+    ended_between_looks: int
 
     def start(self, committer: Committer) -> None:
         """Run the commits of this committer from here on, at most its `commits_in_flight` at once."""
@@ -208,11 +211,13 @@ class Committer:
         self._rest: Commit | None = None  # of which some submissions have ended
         self._rest_begin = 0
         self._rest_error: BaseException | None = None
+        self._ended_between_looks = self._ended_until_look = 1
         self._commits = self._entries = self._bytes = self._entries_max = self._duration_ns = 0
 
     def start(self, executor: CommitExecutor) -> None:
         """Use `executor` from here on."""
         self._executor = executor
+        self._ended_between_looks = self._ended_until_look = executor.ended_between_looks
         executor.start(self)
 
     # On the event loop
@@ -300,7 +305,9 @@ class Committer:
                 request.durable_ns = commit.durable_ns
             self._end(submission, error)
             begin += 1
-            if submission.on_durable is not None or not begin % ENDED_WITHOUT_A_LOOK:
+            self._ended_until_look -= 1
+            if not self._ended_until_look:
+                self._ended_until_look = self._ended_between_looks
                 is_last = begin == len(commit.submissions) and not self._ended
                 if not is_last and self._executor is not None and self._executor.leaves_rest():
                     self._rest, self._rest_begin, self._rest_error = commit, begin, error

@@ -131,6 +131,7 @@ class DrawnCommits:
         self._threads: list[DrawnThread] = []
         self._is_stopped = False
         self.rests = 0
+        self.ended_between_looks = 1
         self.running: DrawnThread | None = None
 
     def start(self, committer: "Committer") -> None:

@@ -44,6 +44,7 @@ class ScriptedCommits:
         self._schedule = schedule
         self._committer: Committer | None = None
         self._running = self._looks = 0
+        self.ended_between_looks = 1
         self._is_stopped = False
 
     def start(self, committer: "Committer") -> None:

@@ -14,7 +14,7 @@ import trio
 
 from stages.commit_pace import CommitPace
 from stages.commit_place import ALONE_COMMITS_MIN, ALONE_REQUESTS_MAX, THREAD_NS_MAX, CommitPlace
-from stages.commit_threads import COMPLETED_NS_MAX, HAND_OVER_MAX, CommitThreads, _State
+from stages.commit_threads import COMPLETED_NS_MAX, ENDED_BETWEEN_LOOKS, HAND_OVER_MAX, CommitThreads, _State
 from stages.committer import BACKLOG_MIN, Commit, Committer, Submission
 from stages.loop_turns import COMMIT, NOTED_TURN_SECONDS, LoopTurns
 from stages.mode import Batching
@@ -25,8 +25,8 @@ from stages.unsent_responses import ResponseBudget
 
 SECONDS_MAX = 10.0
 BARRIER_SECONDS = 10.0
-LONG_SECONDS = 1.1 * COMPLETED_NS_MAX / 1e9
-"""What follows a commit then takes a further turn."""
+LONG_SECONDS = 1.1 * COMPLETED_NS_MAX / 1e9 / ENDED_BETWEEN_LOOKS
+"""After ENDED_BETWEEN_LOOKS of these, what follows a commit takes a further turn."""
 
 
 class Storage:
@@ -763,8 +763,8 @@ def test_what_follows_a_commit_and_holds_the_loop_for_long_is_noted():
 
 @pytest.mark.parametrize("is_synced", [False, True], ids=["on the loop", "in a thread"])
 def test_what_follows_a_commit_lets_others_have_turns_and_no_later_commit_overtake_it(is_synced):
-    """Each submission takes a bit more than a turn; another one is submitted after the first."""
-    bench, count = Bench(Batching.GROUP, is_synced=is_synced), 5
+    """Five turns; another entry is submitted after the first."""
+    bench, count = Bench(Batching.GROUP, is_synced=is_synced), 5 * ENDED_BETWEEN_LOOKS
     ended, ticks = [], []
 
     async def main():
@@ -794,18 +794,19 @@ def test_what_follows_a_commit_lets_others_have_turns_and_no_later_commit_overta
 
     trio.run(main)
     assert [number for number, _ in ended] == list(range(count))
-    assert max(Counter(seen for _, seen in ended).values()) <= 2, "one pass may run it last, and the next one first"
+    most = 2 * ENDED_BETWEEN_LOOKS  # one pass of the loop may run it last, and the next one first
+    assert max(Counter(seen for _, seen in ended).values()) <= most
     assert not bench.errors
 
 
 def test_that_nothing_is_left_is_said_after_the_last_turn():
-    ended, is_idle = [], trio.Event()
+    ended, is_idle, count = [], trio.Event(), 2 * ENDED_BETWEEN_LOOKS + 1
     bench = Bench(Batching.GROUP, is_synced=False, on_idle=lambda: (ended.append("idle"), is_idle.set()))
 
     async def main():
         committer = bench.committer
         committer.start(bench.threads)
-        for number in range(3):
+        for number in range(count):
             committer.submit(Submission([number], on_durable=lambda: (ended.append("one"), busy(LONG_SECONDS))))
         committer.start_commit()
         try:
@@ -815,7 +816,7 @@ def test_that_nothing_is_left_is_said_after_the_last_turn():
             bench.threads.stop()
 
     trio.run(main)
-    assert ended == ["one", "one", "one", "idle"]
+    assert ended == ["one"] * count + ["idle"]
 
 
 class SteppedStorage(Storage):

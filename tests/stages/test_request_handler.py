@@ -70,6 +70,8 @@ def test_a_turn_is_bounded_and_others_run_between_turns():
 class OnLoop:
     """Runs each commit where it is asked for, and says so where that suits it."""
 
+    ended_between_looks = 1
+
     def start(self, committer):
         self.committer = committer
 
