@@ -22,6 +22,7 @@ REPLACED = "where there is room for all there is room for it without what it rep
 SHORTCUT = "where nothing can move the heaps say so, too: a bound of effort"
 NONE_MADE = "no topic is made in the catalogue of a coordinator that was given none"
 NAMELESS = "nobody has None for an instance id"
+SHORTENED = "a window has a header at least, and so more than a magic: it is a step for a file that became shorter"
 DRAWN = "one draw is as good as another"
 ENDLESS = "a bucket is never full, whatever number says so"
 
@@ -41,6 +42,17 @@ EQUIVALENT: dict[str, str] = {
     ),
     "stages/commit_threads.py CommitThreads._run: without self._has_unannounced in is_backlogged and "
     "self._has_unannounced": "one that finds nothing without waiting waits after that",
+    "stages/commit_threads.py CommitThreads._run: without is_backlogged in is_backlogged and "
+    "self._has_unannounced": "one that finds nothing without waiting announces what ended, and waits after that",
+    "stages/tls_transport_layer.py TlsTransportLayer._feed: False -> True": "OpenSSL says itself that it wants more",
+    "stages/connection.py Connection._drain: without patience.cancelled_caught in patience.cancelled_caught and first "
+    "is not None and (unsent.first_waiting is first) and (not is_ours...": "what wakes it ends it in any case",
+    "stages/tls_transport_layer.py TlsTransportLayer._feed: True -> False": "OpenSSL knows the end, and says it again",
+    "stages/connection.py Connection._drain: without not self.closed in self.order and (not self._closing) and (not "
+    "self.closed)": "what is closed has nothing in flight",
+    "stages/acceptor.py Acceptor._tell_exhausted: now >= self._told_again_at -> now > self._told_again_at": (
+        "the next try tells of it, which is as good"
+    ),
     "stages/connection.py Connection.complete: without request.expected_bytes or request.before_answer is not None in "
     "(request.expected_bytes or request.before_answer is not None) and self._is_asked(request, result)": (
         "nothing is counted no longer and nobody is asked: for speed only"
@@ -52,7 +64,6 @@ EQUIVALENT: dict[str, str] = {
     "stages/request_handler.py RequestHandlerPool.resize_handlers: count < active -> count <= active": (
         "as many as there are are none too many"
     ),
-    "stages/socket_server.py SocketServer.run: 0 -> 1": "a delay of a nanosecond is over when it is looked at",
     "stages/connection.py Connection._release: without self.mute.reasons in self.mute.reasons and (not self.order)": (
         "what nothing mutes holds no frame: it is not asked for one for speed only"
     ),
@@ -232,6 +243,16 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/journal/segment.py is_zero_behind: size_bytes - position -> size_bytes + position": (
         "how much is read at once is a bound of effort"
     ),
+    f"{LOG}/archive/segment_reader.py SegmentReader._read_batches: without run.next_offset is not None in run.parts "
+    "and run.next_offset is not None": "where there is a part there is an offset behind it",
+    f"{LOG}/journal/recovery.py Recovery._frames_anywhere: 1 -> 2": SHORTENED,
+    f"{LOG}/archive/segment_reader.py SegmentReader._read_batches: run.parts and run.next_offset is not None -> "
+    "run.parts or run.next_offset is not None": "where a batch begins is known as well where none was taken",
+    f"{LOG}/journal/recovery.py Recovery._note: unproven[0].end_lsn <= durable_lsn -> unproven[0].end_lsn < "
+    "durable_lsn": "one frame more is written again",
+    f"{LOG}/journal/recovery.py sealed_entries: False -> True": "what is not cut is not made durable either",
+    f"{LOG}/journal/recovery.py Recovery._frames_anywhere: position + 1 -> position - 1": SHORTENED,
+    f"{LOG}/archive/local_store.py _OpenFiles.forget: 1 -> 2": "it is compared with what it was, only",
     f"{LOG}/log_manager.py LogManager.recover: logs[key] = log -> pass": "it is found again, for speed only",
     f"{LOG}/log_manager.py LogManager.recover: logs.clear() -> pass": "nobody but a replay asks: it takes memory only",
     f"{STATE}/groups/classic/classic_group.py ClassicGroup.select_protocol: 1 -> 2": (

@@ -37,7 +37,7 @@ def test_of_several_small_requests_each_is_admitted_when_the_one_before_is_answe
     async def test(serving):
         holding = await deplete(serving)
         client = await serving.served()
-        client.send(b"p1", b"p2", b"p3")
+        client.send(*[b"p".ljust(SMALL_BYTES)] * 3)
         for number in (1, 2, 3):
             await SETTLED()
             assert len(serving.application.parked) == 1 + number

@@ -4,6 +4,7 @@ import pytest
 
 from pipeline_broker.log.errors import JournalCorrupt, JournalFailed
 from pipeline_broker.log.journal.segment import segment_path
+from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.journal import test_journal
 from tests.log.journal.test_recycling import commit, entry_of, start
@@ -74,6 +75,29 @@ def test_the_header_of_a_first_segment_whose_sync_failed_is_on_disk_once_the_nex
     files = MemoryFileSystem()
     healthy = test_journal.failing(files, "sync")
     with pytest.raises(OSError, match="Input/output"):
+        test_journal.start("/data", files)
+    files.before = healthy
+    files.kill()
+    journal, log, found = test_journal.start("/data", files)
+    assert found == []
+    test_journal.commit(journal, log, b"behind")
+    files.power_cut(lambda _: 0)
+    assert test_journal.start("/data", files)[2] == [b"behind"]
+
+
+def test_the_name_of_a_first_segment_is_on_disk_once_the_next_start_has_gone_on_in_it():
+    """Whoever made it was killed before that."""
+    files = MemoryFileSystem()
+
+    class KilledError(BaseException):
+        pass
+
+    def kill(operation, path):
+        if operation == "sync directory" and path.name == JOURNAL_NAME:
+            raise KilledError
+
+    files.before, healthy = kill, files.before
+    with pytest.raises(KilledError):
         test_journal.start("/data", files)
     files.before = healthy
     files.kill()
