@@ -119,6 +119,24 @@ def test_a_client_that_leaves_the_line_for_a_small_request_leaves_nothing_behind
     run(test, bytes_max=BYTES_MAX)
 
 
+def test_a_small_request_that_needs_no_room_any_more_has_left_the_line_and_the_next_one_has_its_turn():
+    async def test(serving):
+        holding = await deplete(serving)
+        client, other = await serving.served(), await serving.served()
+        client.send(b"p1", b"p2")
+        await SETTLED()
+        other.send(b"x" * 100)
+        await SETTLED()
+        serving.application.parked[1].complete(Send(b""))
+        await SETTLED()
+        assert bytes(serving.application.parked[-1].frame) == b"p2"
+        holding.complete(Send(b""))
+        assert await other.receive() == b"x" * 100
+        serving.application.parked[-1].complete(Send(b""))
+
+    run(test, bytes_max=BYTES_MAX)
+
+
 class WithoutFrames(ByFirstByte):
     def handle(self, request):
         result = super().handle(request)
