@@ -53,6 +53,9 @@ EQUIVALENT: dict[str, str] = {
     "stages/acceptor.py Acceptor._tell_exhausted: now >= self._told_again_at -> now > self._told_again_at": (
         "the next try tells of it, which is as good"
     ),
+    "stages/tls_transport_layer.py TlsTransportLayer._feed: self._ended = True -> pass": (
+        "OpenSSL knows the end, and says it again"
+    ),
     "stages/connection.py Connection.complete: without request.expected_bytes or request.before_answer is not None in "
     "(request.expected_bytes or request.before_answer is not None) and self._is_asked(request, result)": (
         "nothing is counted no longer and nobody is asked: for speed only"
