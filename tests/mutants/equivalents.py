@@ -256,6 +256,9 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/journal/recovery.py sealed_entries: False -> True": "what is not cut is not made durable either",
     f"{LOG}/journal/recovery.py Recovery._frames_anywhere: position + 1 -> position - 1": SHORTENED,
     f"{LOG}/archive/local_store.py _OpenFiles.forget: 1 -> 2": "it is compared with what it was, only",
+    f"{LOG}/partition/partition_log.py PartitionLog.__init__: self.roll_seed = b'' -> pass": (
+        "who has segments end gives each log a seed of its own"
+    ),
     f"{LOG}/log_manager.py LogManager.recover: logs[key] = log -> pass": "it is found again, for speed only",
     f"{LOG}/log_manager.py LogManager.recover: logs.clear() -> pass": "nobody but a replay asks: it takes memory only",
     f"{STATE}/groups/classic/classic_group.py ClassicGroup.select_protocol: 1 -> 2": (

@@ -17,7 +17,7 @@ from pipeline_broker.log.errors import InvalidProducerEpoch, JournalCorrupt, Off
 from pipeline_broker.log.journal.frame import JOIN_BELOW_BYTES
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.log.partition.producer_state import ProducerStates
+from pipeline_broker.log.partition.producer_state import GAPS_REMEMBERED, ProducerStates
 from pipeline_broker.log.partition.reading import BATCHES_PER_READ, ColdRead, ReadResult
 from pipeline_broker.log.partition.time_search import SEARCHED_AT_ONCE_MAX
 from pipeline_broker.records.batch import NewRecord, assembled, build_batch, iterate_batches, read_header
@@ -506,3 +506,12 @@ def test_a_batch_that_comes_again_is_a_duplicate_though_it_was_compressed_anew()
     again = setting.produce(NOW, producer_id=1, producer_epoch=0, base_sequence=0)
     assert again.duplicate
     assert again.base_offset == first.base_offset
+
+
+def test_a_refused_batch_that_no_producer_has_numbered_takes_the_place_of_none_that_one_has():
+    it = Setting()
+    for producer in range(GAPS_REMEMBERED):
+        it.log.refuse(batch_of(1, producer_id=producer, producer_epoch=0, base_sequence=5))
+    it.log.refuse(batch_of(1, producer_id=-1, producer_epoch=0, base_sequence=5))
+    with pytest.raises(OutOfOrderSequence):
+        it.produce(1, producer_id=0, producer_epoch=0, base_sequence=7)
