@@ -7,11 +7,10 @@ from trio.testing import wait_all_tasks_blocked
 from stages.connection import CLOSE_FLUSH_SECONDS
 from stages.mode import CLASSIC, PIPELINED
 from stages.mute import MuteReason
-from stages.request import PARKED, Parked, Request, Send, Waiting
+from stages.request import PARKED, Parked, Request, Send
 from stages.unsent_responses import ResponseBudget, UnsentResponses
 from tests.stages.connection_bench import ONE_QUEUE, ByHand, connection_of, paused_turns, run
 from tests.stages.sabotage import eager_start
-from tests.stages.stepping import Stepping
 from tests.tables import each_row
 
 BIG = 10_004
@@ -285,36 +284,6 @@ def test_a_half_closed_client_whose_request_waits_for_a_handler_is_answered_howe
         assert await client.receive() == b"s"
 
     run(test, mode=ONE_QUEUE, unsent_bytes_max=5000)
-
-
-def test_a_request_that_finds_the_room_of_all_taken_when_its_turn_comes_waits_until_its_client_has_taken_its_own():
-    over = []
-
-    def steps(application, request):
-        yield Waiting(over.append)
-        return Send(bytes(3000))
-
-    async def test(memory, application):
-        client, other = [await memory.connect(capacity_bytes=1000) for _ in range(2)]
-        other.send(b"p")
-        await wait_all_tasks_blocked()
-        client.send(b"u", b"s")
-        await wait_all_tasks_blocked()
-        release = paused_turns(memory)
-        over.pop()()
-        await wait_all_tasks_blocked()
-        assert connection_of(memory).unsent.is_called
-        application.parked[0].complete(Send(bytes(10_000 - 2 * 4 - 3000 + 2 * 1000)))
-        await wait_all_tasks_blocked()
-        assert total(memory) == 10_000
-        release.set()
-        await wait_all_tasks_blocked()
-        assert application.handled == [b"p"]
-        assert len(await client.receive()) == 3000
-        assert await client.receive() == b"s"
-        assert len(await other.receive()) == 8992
-
-    run(test, mode=ONE_QUEUE, application=Stepping(u=steps), unsent_bytes_max=5000, total_unsent_bytes_max=10_000)
 
 
 def test_a_conversation_s_replies_count_too():
