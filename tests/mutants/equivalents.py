@@ -23,6 +23,7 @@ SHORTCUT = "where nothing can move the heaps say so, too: a bound of effort"
 NONE_MADE = "no topic is made in the catalogue of a coordinator that was given none"
 NAMELESS = "nobody has None for an instance id"
 SHORTENED = "a window has a header at least, and so more than a magic: it is a step for a file that became shorter"
+MISSED = "a range that is not there is missed when it is read"
 DRAWN = "one draw is as good as another"
 ENDLESS = "a bucket is never full, whatever number says so"
 
@@ -259,6 +260,12 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/partition/partition_log.py PartitionLog.__init__: self.roll_seed = b'' -> pass": (
         "who has segments end gives each log a seed of its own"
     ),
+    f"{LOG}/archive/segment_reader.py SegmentReader._search: position >= bytes_end -> position > bytes_end": (
+        "one window more is looked at: a bound of effort"
+    ),
+    f"{LOG}/archive/file_map.py _Reader.changes: len(self._data) - self.position -> len(self._data) + "
+    "self.position": MISSED,
+    f"{LOG}/archive/file_map.py _Reader.changes: range_count * _RANGE.size -> range_count // _RANGE.size": MISSED,
     f"{LOG}/log_manager.py LogManager.recover: logs[key] = log -> pass": "it is found again, for speed only",
     f"{LOG}/log_manager.py LogManager.recover: logs.clear() -> pass": "nobody but a replay asks: it takes memory only",
     f"{STATE}/groups/classic/classic_group.py ClassicGroup.select_protocol: 1 -> 2": (
