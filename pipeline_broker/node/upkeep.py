@@ -56,7 +56,8 @@ def _in_turns(logs: Sequence[PartitionLog]) -> Iterator[Sequence[PartitionLog]]:
 def sealed_segments_max(at_once: int) -> int:
     """Complete journal segments that may wait for the archive before writers wait; a start has to replay one more.
 
-    They are those of a round of the archive, those of the next one, and one.
+    They are those of a round of the archive, those of the next one, and one. Where batches are large the journal lets
+    more of them wait.
     """
     return 2 * at_once + 1
 

@@ -48,6 +48,11 @@ SEGMENT_BYTES_MIN: Final = 2 * HEADER_SPACE
 NOWAIT_BYTES_MAX: Final = 64 << 10
 """A larger commit is copied by a thread, which does not keep the event loop meanwhile."""
 SEGMENT_ENTRIES_MAX = 1 << 18  # a start takes microseconds for each: small ones would fill a segment with a million
+LARGE_BATCH_BYTES: Final = 64 << 10
+LARGE_SEALED_FACTOR: Final = 5
+"""Of segments whose batches are so large, so many times as many may wait for the archive: a start takes 0.06 s for one,
+and 3 s for one that is full of small batches. A burst of a gigabyte does not wait for the archive then.
+"""
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +102,7 @@ class Journal:
         self._files = files
         self._directory_lock = taken.lock
         self.clean_shutdown = taken.clean_shutdown
-        #: How many complete segments may wait for `recycle` before a writer waits; None for any number, and for never.
+        #: How many complete segments of small batches may wait for `recycle` before a writer waits; None: any number.
         self._sealed_max: int | None = None
         self._write_lock = threading.Lock()
         self._writer = LargeWriter()
@@ -108,6 +113,7 @@ class Journal:
         self.read = self._readable.read
         self.name_of = self._readable.name_of
         self._sealed_ends: dict[int, int] = {}  # number: the LSN behind it, of complete segments, oldest first
+        self._archived_lsn = 0  # of the first entry in them, or a lower one
         self._failure: OSError | None = None
         self._closed = False
         self._active: Segment | None = None
@@ -157,6 +163,7 @@ class Journal:
         """
         assert self._active is None, "a journal is recovered once"
         sync, clean = self.flush == "always", self.clean_shutdown
+        self._archived_lsn = archived_lsn
         recovery = Recovery(self._files, self.directory, sync=sync, archived_lsn=archived_lsn, clean=clean)
         yield from recovery.batches()
         assert recovery.end is not None
@@ -296,7 +303,13 @@ class Journal:
         return is_half_full and self._is_worth_filling() and not self.has_spare
 
     def _may_roll(self) -> bool:
-        return self._sealed_max is None or len(self._sealed_ends) < self._sealed_max
+        """Whether one more segment may wait for the archive."""
+        count, sealed_max = len(self._sealed_ends), self._sealed_max
+        if sealed_max is None or count < sealed_max:
+            return True
+        entries = self._segment_lsn - self._archived_lsn
+        are_large = entries * LARGE_BATCH_BYTES <= count * self.segment_bytes
+        return are_large and count < LARGE_SEALED_FACTOR * sealed_max
 
     def _encode(self, entries: Sequence[JournalEntry], segment: Segment, first_lsn: int) -> tuple[list[Buffer], int]:
         place = global_position(segment.number, self._position)
@@ -418,7 +431,7 @@ class Journal:
             if identity is None:
                 discard_segment(self._files, path)
             with self._write_lock:
-                self._sealed_ends.pop(number)
+                self._archived_lsn = self._sealed_ends.pop(number)
                 if identity is not None:
                     self._spare_identity = identity
                 self.room.notify()

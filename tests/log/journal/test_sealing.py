@@ -3,6 +3,7 @@
 import pytest
 
 from pipeline_broker.log.errors import JournalCorrupt, JournalFailed
+from pipeline_broker.log.journal.journal import LARGE_BATCH_BYTES, LARGE_SEALED_FACTOR
 from pipeline_broker.log.journal.segment import segment_path
 from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 from tests.files.memory_file_system import MemoryFileSystem
@@ -45,6 +46,45 @@ def test_a_journal_that_was_closed_in_order_is_sealed_no_more():
         [],
         [segment_path(journal.directory, 1).name],
     )
+
+
+def sealed_with(journal, log, batches):
+    """Numbers of the segments that are complete when no more may wait, each with so many batches."""
+    count = -1
+    while len(journal.sealed()) > count:
+        count = len(journal.sealed())
+        for _ in range(batches):
+            commit(journal, log, b"x")
+        journal.seal()
+    return [number for number, _ in journal.sealed()]
+
+
+FEW = 4
+SEGMENT_BYTES = FEW * LARGE_BATCH_BYTES
+SEALED_MAX = 2
+
+
+@pytest.mark.parametrize(("batches", "sealed_max"), [(FEW, SEALED_MAX * LARGE_SEALED_FACTOR), (FEW + 1, SEALED_MAX)])
+def test_more_segments_may_wait_for_the_archive_where_they_hold_few_batches(batches, sealed_max):
+    journal, log, _ = start(MemoryFileSystem(), segment_bytes=SEGMENT_BYTES)
+    journal.wait_for_archiver(SEALED_MAX)
+    assert sealed_with(journal, log, batches) == list(range(1, sealed_max + 1))
+
+
+def test_what_the_archive_has_taken_over_counts_no_more():
+    """The last commit of the first run is in a segment that is not complete, where the second one goes on."""
+    files = MemoryFileSystem()
+    journal, log, _ = start(files, segment_bytes=SEGMENT_BYTES)
+    journal.wait_for_archiver(SEALED_MAX)
+    assert sealed_with(journal, log, FEW) == list(range(1, 11))
+    journal.recycle(4)
+    assert sealed_with(journal, log, FEW - 2) == list(range(5, 15))
+    archived_lsn = dict(journal.sealed())[7]
+    journal.recycle(7)
+    journal.close()
+    journal, log, _ = start(files, segment_bytes=SEGMENT_BYTES, archived_lsn=archived_lsn)
+    journal.wait_for_archiver(SEALED_MAX)
+    assert sealed_with(journal, log, FEW - 2) == list(range(8, 18))
 
 
 def test_a_commit_that_is_durable_may_be_synced_again():
