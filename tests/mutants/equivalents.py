@@ -266,6 +266,8 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/archive/file_map.py _Reader.changes: len(self._data) - self.position -> len(self._data) + "
     "self.position": MISSED,
     f"{LOG}/archive/file_map.py _Reader.changes: range_count * _RANGE.size -> range_count // _RANGE.size": MISSED,
+    f"{LOG}/archive/object_file.py ObjectFile.after_upload: without each.place is not None in has_arrived and "
+    "each.place is not None": "what is on its way has a place",
     f"{LOG}/log_manager.py LogManager.recover: logs[key] = log -> pass": "it is found again, for speed only",
     f"{LOG}/log_manager.py LogManager.recover: logs.clear() -> pass": "nobody but a replay asks: it takes memory only",
     f"{STATE}/groups/classic/classic_group.py ClassicGroup.select_protocol: 1 -> 2": (

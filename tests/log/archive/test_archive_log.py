@@ -84,11 +84,20 @@ def test_who_closes_commits_nothing_any_more():
         log.commit(edit(1))
 
 
-def test_slots_are_summed_up_and_go():
+def commit_edit(log, number):
+    log.commit(edit(number))
+
+
+def commit_file(log, number):
+    log.commit_files([Change("t-0/a.log", 0, (Range("bulk/x", 0, number),))], {"bulk/x": 1000})
+
+
+@pytest.mark.parametrize("commit", [commit_edit, commit_file])
+def test_slots_are_summed_up_and_go(commit):
     store = MemoryStore()
     log = open_log(store)
     for number in range(1, 5 * SNAPSHOT_SLOTS):
-        log.commit(edit(number))
+        commit(log, number)
         assert len(list(list_all(store, f"{log_name(7)}/"))) <= SNAPSHOT_SLOTS + 4
     assert state_of(open_log(store)) == state_of(log)
 

@@ -77,3 +77,12 @@ def test_what_is_large_already_stays_where_it_is_when_what_follows_is_merged(set
     ranges = log.files.files[name]
     assert ranges[0] == first
     assert [it.size_bytes for it in ranges] == [large, MERGED_RANGES + 1]
+
+
+def test_what_is_in_memory_of_an_object_goes_with_it(setting):
+    store, _, _ = setting
+    store.write("t-0/a.log", [bytes(50)], 0)
+    store.sync(["t-0/a.log"])
+    assert store.cache.size_bytes == 50
+    store.delete(["t-0/a.log"])
+    assert store.cache.size_bytes == 0
