@@ -268,6 +268,9 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/archive/file_map.py _Reader.changes: range_count * _RANGE.size -> range_count // _RANGE.size": MISSED,
     f"{LOG}/archive/object_file.py ObjectFile.after_upload: without each.place is not None in has_arrived and "
     "each.place is not None": "what is on its way has a place",
+    f"{LOG}/archive/segment_index.py SegmentIndex.ceiling: offset - self.base_offset -> offset + self.base_offset": (
+        "a place further behind is one, too: a bound of effort"
+    ),
     f"{LOG}/log_manager.py LogManager.recover: logs[key] = log -> pass": "it is found again, for speed only",
     f"{LOG}/log_manager.py LogManager.recover: logs.clear() -> pass": "nobody but a replay asks: it takes memory only",
     f"{STATE}/groups/classic/classic_group.py ClassicGroup.select_protocol: 1 -> 2": (

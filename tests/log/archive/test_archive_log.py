@@ -58,6 +58,15 @@ def test_a_new_log_is_empty_and_a_commit_is_there_for_the_next():
     assert open_log(store).files.files == {}
 
 
+def test_each_node_has_a_log_of_its_own_in_the_store():
+    """An earlier version's is found there."""
+    store = MemoryStore()
+    open_log(store).commit(edit(1))
+    names = [name for name, _ in list_all(store, "")]
+    assert names
+    assert all(name.startswith("files/7/") for name in names)
+
+
 def test_each_life_has_a_generation_of_its_own():
     store = MemoryStore()
     assert len({open_log(store).generation for _ in range(4)}) == 4

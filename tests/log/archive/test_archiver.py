@@ -134,6 +134,15 @@ def test_producers_go_over_with_their_log_until_they_were_silent_for_long(silent
     assert ids == ([0, 8] if silent_ms < 100 else [8])
 
 
+@pytest.mark.parametrize(("later_ms", "bases"), [(100, [0]), (101, [0, 1])])
+def test_a_segment_of_records_without_a_time_ends_by_the_clock(later_ms, bases):
+    bench = Bench(policies=LogPolicies(roll=RollRules(segment_ms=100)))
+    for now_ms in (1_000, 1_000 + later_ms):
+        append(bench, timestamp=-1)
+        archive_all(bench.journal, bench.logs, now_ms)
+    assert [it.base_offset for it in bench.log.archived.manifest.segments] == bases
+
+
 def test_batches_of_deleted_topics_are_passed_over():
     bench = Bench()
     (other,) = bench.logs.create("other", bytes(16), 1)
