@@ -271,6 +271,10 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/archive/segment_index.py SegmentIndex.ceiling: offset - self.base_offset -> offset + self.base_offset": (
         "a place further behind is one, too: a bound of effort"
     ),
+    f"{LOG}/partition/log_segment.py segments_from: break -> continue": "bases rise: no later one is at or below it",
+    f"{LOG}/archive/object_file.py ObjectFile.cut_at: end <= size_bytes -> end < size_bytes": (
+        "a part that is all of a piece is the same bytes"
+    ),
     f"{LOG}/log_manager.py LogManager.recover: logs[key] = log -> pass": "it is found again, for speed only",
     f"{LOG}/log_manager.py LogManager.recover: logs.clear() -> pass": "nobody but a replay asks: it takes memory only",
     f"{STATE}/groups/classic/classic_group.py ClassicGroup.select_protocol: 1 -> 2": (
