@@ -57,6 +57,8 @@ EQUIVALENT: dict[str, str] = {
     "stages/tls_transport_layer.py TlsTransportLayer._feed: self._ended = True -> pass": (
         "OpenSSL knows the end, and says it again"
     ),
+    "stages/commit_threads.py CommitThreads._run: is_backlogged and self._has_unannounced -> is_backlogged or "
+    "self._has_unannounced": "one that finds nothing without waiting announces what ended, and waits after that",
     "stages/connection.py Connection.complete: without request.expected_bytes or request.before_answer is not None in "
     "(request.expected_bytes or request.before_answer is not None) and self._is_asked(request, result)": (
         "nothing is counted no longer and nobody is asked: for speed only"
