@@ -59,6 +59,8 @@ EQUIVALENT: dict[str, str] = {
     ),
     "stages/commit_threads.py CommitThreads._run: is_backlogged and self._has_unannounced -> is_backlogged or "
     "self._has_unannounced": "one that finds nothing without waiting announces what ended, and waits after that",
+    "stages/request_handler.py RequestHandlerPool._call_back: without type(error) is QueueHeldError in type(error) "
+    "is QueueHeldError and self._current is request": "whatever else is raised leaves no request current",
     "stages/connection.py Connection.complete: without request.expected_bytes or request.before_answer is not None in "
     "(request.expected_bytes or request.before_answer is not None) and self._is_asked(request, result)": (
         "nothing is counted no longer and nobody is asked: for speed only"
@@ -276,6 +278,9 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/partition/log_segment.py segments_from: break -> continue": "bases rise: no later one is at or below it",
     f"{LOG}/archive/object_file.py ObjectFile.cut_at: end <= size_bytes -> end < size_bytes": (
         "a part that is all of a piece is the same bytes"
+    ),
+    f"{LOG}/archive/index_files.py IndexBuilder.resume: base_offset + relative -> base_offset - relative #2": (
+        "an entry is made of a later time only, which has an offset of its own"
     ),
     f"{LOG}/log_manager.py LogManager.recover: logs[key] = log -> pass": "it is found again, for speed only",
     f"{LOG}/log_manager.py LogManager.recover: logs.clear() -> pass": "nobody but a replay asks: it takes memory only",
