@@ -282,6 +282,7 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/archive/index_files.py IndexBuilder.resume: base_offset + relative -> base_offset - relative #2": (
         "an entry is made of a later time only, which has an offset of its own"
     ),
+    f"{LOG}/compaction/schedule.py CleaningPlan.is_due: 0 -> 1 #2": "no batch fits into a byte",
     f"{LOG}/log_manager.py LogManager.recover: logs[key] = log -> pass": "it is found again, for speed only",
     f"{LOG}/log_manager.py LogManager.recover: logs.clear() -> pass": "nobody but a replay asks: it takes memory only",
     f"{STATE}/groups/classic/classic_group.py ClassicGroup.select_protocol: 1 -> 2": (
