@@ -283,6 +283,8 @@ EQUIVALENT: dict[str, str] = {
         "an entry is made of a later time only, which has an offset of its own"
     ),
     f"{LOG}/compaction/schedule.py CleaningPlan.is_due: 0 -> 1 #2": "no batch fits into a byte",
+    f"{LOG}/archive/segment_index.py SegmentIndex.boundary: self.size_bytes <= position + bytes_max -> "
+    "self.size_bytes < position + bytes_max": "a piece that ends earlier ends with a batch, too: a bound of effort",
     f"{LOG}/log_manager.py LogManager.recover: logs[key] = log -> pass": "it is found again, for speed only",
     f"{LOG}/log_manager.py LogManager.recover: logs.clear() -> pass": "nobody but a replay asks: it takes memory only",
     f"{STATE}/groups/classic/classic_group.py ClassicGroup.select_protocol: 1 -> 2": (

@@ -98,6 +98,7 @@ def test_offsets_follow_each_other_and_become_visible_when_durable():
     first, second = it.produce(1, 2, 3), it.produce(4)
 
     assert [(a.base_offset, a.last_offset) for a in (first, second)] == [(0, 2), (3, 3)]
+    assert [(a.duplicate, a.in_flight) for a in (first, second)] == [(False, True)] * 2
     assert (it.log.log_end_offset, it.log.high_watermark) == (4, 0)
     assert it.log.read(0, 1000, at_least_one=True).parts == []
 
