@@ -190,9 +190,7 @@ class Processor:
                 async for new in self._receive_new:
                     self._begin(new, nursery)
         finally:
-            for connection in tuple(self.connections):
-                connection.close()
-            self._refuse_waiting()
+            self._refuse_waiting()  # the connections have ended with their tasks
             self._ended.set()
 
     def _refuse_waiting(self) -> None:

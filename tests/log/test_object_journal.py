@@ -12,14 +12,14 @@ from pipeline_broker.files.errors import Obstacle
 from pipeline_broker.log.errors import JournalCorrupt, JournalFailed, RecycledError
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.log.object_journal import ObjectJournal, lsn_of
+from pipeline_broker.log.object_journal import ObjectJournal, _head, lsn_of
 from pipeline_broker.objects.boundary import read_boundary
 from pipeline_broker.objects.fenced_log import Place, slot_name
 from pipeline_broker.objects.fencing import list_places, take_over
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.slot_writer import FencedError
 from pipeline_broker.objects.store import Unavailable, list_all
-from pipeline_broker.records.batch import NewRecord, build_batch, read_header
+from pipeline_broker.records.batch import HEADER_SIZE, NewRecord, build_batch, read_header
 from pipeline_broker.records.record import iterate_records
 from tests.files.memory_file_system import MemoryFileSystem
 
@@ -118,6 +118,13 @@ def test_a_commit_of_nothing_is_durable_at_once_and_takes_no_slot():
     assert machine.journal.next_lsn == before
     machine.commit(b"a")
     assert machine.read() == [b"a"]
+
+
+@pytest.mark.parametrize("cut", [0, 1, HEADER_SIZE - 1, HEADER_SIZE, HEADER_SIZE + 1, 80])
+def test_the_header_of_a_batch_is_whole_wherever_its_parts_begin(cut):
+    batch = build_batch([NewRecord(b"value")])
+    assert len(batch) > HEADER_SIZE
+    assert _head([batch[:cut], memoryview(batch)[cut:]]) == batch[:HEADER_SIZE]
 
 
 def test_large_batches_are_read_back_too():

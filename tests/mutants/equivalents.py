@@ -22,6 +22,9 @@ REPLACED = "where there is room for all there is room for it without what it rep
 SHORTCUT = "where nothing can move the heaps say so, too: a bound of effort"
 NONE_MADE = "no topic is made in the catalogue of a coordinator that was given none"
 NAMELESS = "nobody has None for an instance id"
+SHORTENED = "a window has a header at least, and so more than a magic: it is a step for a file that became shorter"
+MISSED = "a range that is not there is missed when it is read"
+DRAWN = "one draw is as good as another"
 ENDLESS = "a bucket is never full, whatever number says so"
 
 EQUIVALENT: dict[str, str] = {
@@ -40,6 +43,24 @@ EQUIVALENT: dict[str, str] = {
     ),
     "stages/commit_threads.py CommitThreads._run: without self._has_unannounced in is_backlogged and "
     "self._has_unannounced": "one that finds nothing without waiting waits after that",
+    "stages/commit_threads.py CommitThreads._run: without is_backlogged in is_backlogged and "
+    "self._has_unannounced": "one that finds nothing without waiting announces what ended, and waits after that",
+    "stages/tls_transport_layer.py TlsTransportLayer._feed: False -> True": "OpenSSL says itself that it wants more",
+    "stages/connection.py Connection._drain: without patience.cancelled_caught in patience.cancelled_caught and first "
+    "is not None and (unsent.first_waiting is first) and (not is_ours...": "what wakes it ends it in any case",
+    "stages/tls_transport_layer.py TlsTransportLayer._feed: True -> False": "OpenSSL knows the end, and says it again",
+    "stages/connection.py Connection._drain: without not self.closed in self.order and (not self._closing) and (not "
+    "self.closed)": "what is closed has nothing in flight",
+    "stages/acceptor.py Acceptor._tell_exhausted: now >= self._told_again_at -> now > self._told_again_at": (
+        "the next try tells of it, which is as good"
+    ),
+    "stages/tls_transport_layer.py TlsTransportLayer._feed: self._ended = True -> pass": (
+        "OpenSSL knows the end, and says it again"
+    ),
+    "stages/commit_threads.py CommitThreads._run: is_backlogged and self._has_unannounced -> is_backlogged or "
+    "self._has_unannounced": "one that finds nothing without waiting announces what ended, and waits after that",
+    "stages/request_handler.py RequestHandlerPool._call_back: without type(error) is QueueHeldError in type(error) "
+    "is QueueHeldError and self._current is request": "whatever else is raised leaves no request current",
     "stages/connection.py Connection.complete: without request.expected_bytes or request.before_answer is not None in "
     "(request.expected_bytes or request.before_answer is not None) and self._is_asked(request, result)": (
         "nothing is counted no longer and nobody is asked: for speed only"
@@ -51,7 +72,6 @@ EQUIVALENT: dict[str, str] = {
     "stages/request_handler.py RequestHandlerPool.resize_handlers: count < active -> count <= active": (
         "as many as there are are none too many"
     ),
-    "stages/socket_server.py SocketServer.run: 0 -> 1": "a delay of a nanosecond is over when it is looked at",
     "stages/connection.py Connection._release: without self.mute.reasons in self.mute.reasons and (not self.order)": (
         "what nothing mutes holds no frame: it is not asked for one for speed only"
     ),
@@ -203,6 +223,8 @@ EQUIVALENT: dict[str, str] = {
     "-> active.size_bytes + size_bytes < rules.segment_bytes": QUICKLY,
     f"{LOG}/archive/archiver.py _PartitionWriter._should_roll: first_timestamp >= 0 -> first_timestamp > 0": QUICKLY,
     f"{LOG}/archive/archiver.py _PartitionWriter._should_roll: 0 -> 1": QUICKLY,
+    f"{LOG}/archive/archiver.py _PartitionWriter._should_roll: max_timestamp - first_timestamp -> max_timestamp + "
+    "first_timestamp": QUICKLY,
     f"{LOG}/archive/archiver.py _PartitionWriter._should_roll: max_timestamp - first_timestamp <= rules.roll_ms - "
     "self._jitter_ms -> max_timestamp - first_timestamp < rules.roll_ms - self._jitter_ms": QUICKLY,
     f"{LOG}/partition/partition_log.py PartitionLog.read: end_offset < self.archived.end_offset -> end_offset <= "
@@ -210,6 +232,59 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/partition/producer_state.py ProducerStates.check: epoch < producer.epoch -> epoch <= producer.epoch": (
         "the same epoch was decided before"
     ),
+    f"{LOG}/partition/retention.py RollRules.jitter_ms: 8 -> 9": DRAWN,
+    f"{LOG}/partition/retention.py RollRules.jitter_ms: 8 -> 9 #2": DRAWN,
+    f"{LOG}/archive/archiver.py _PartitionWriter.__init__: 0 -> 1 #2": (
+        "it is set with a new segment; one that goes on has its own"
+    ),
+    f"{LOG}/archive/segment_file.py read_batches: segment.size_bytes - position -> segment.size_bytes + position #2": (
+        "what goes on behind its segment has not the right checksum: it is read in vain"
+    ),
+    f"{LOG}/archive/object_store.py ObjectSegmentStore._wait_for: without file.goes_to(upload.object_name) in file is "
+    "not None and file.goes_to(upload.object_name)": "what is as it was is committed once more: for speed only",
+    f"{LOG}/archive/object_store.py ObjectSegmentStore._take_in: without isinstance(each, Range) in isinstance(each, "
+    "Range) and each in ranges": "what is in memory is none of the ranges of an object",
+    f"{LOG}/archive/segment_file.py _is_large: len(view) < _NEW(BatchHeader, HEADER.unpack_from(view)).size_bytes <= "
+    "size_max -> len(view) <= _NEW(BatchHeader, HEADER.unpack_from(view)).size_bytes <= size_max": (
+        "a batch that a window holds exactly is read once more, and is the same"
+    ),
+    f"{LOG}/journal/segment.py is_zero_behind: size_bytes - position -> size_bytes + position": (
+        "how much is read at once is a bound of effort"
+    ),
+    f"{LOG}/archive/segment_reader.py SegmentReader._read_batches: without run.next_offset is not None in run.parts "
+    "and run.next_offset is not None": "where there is a part there is an offset behind it",
+    f"{LOG}/journal/recovery.py Recovery._frames_anywhere: 1 -> 2": SHORTENED,
+    f"{LOG}/archive/segment_reader.py SegmentReader._read_batches: run.parts and run.next_offset is not None -> "
+    "run.parts or run.next_offset is not None": "where a batch begins is known as well where none was taken",
+    f"{LOG}/journal/recovery.py Recovery._note: unproven[0].end_lsn <= durable_lsn -> unproven[0].end_lsn < "
+    "durable_lsn": "one frame more is written again",
+    f"{LOG}/journal/recovery.py sealed_entries: False -> True": "what is not cut is not made durable either",
+    f"{LOG}/journal/recovery.py Recovery._frames_anywhere: position + 1 -> position - 1": SHORTENED,
+    f"{LOG}/archive/local_store.py _OpenFiles.forget: 1 -> 2": "it is compared with what it was, only",
+    f"{LOG}/partition/partition_log.py PartitionLog.__init__: self.roll_seed = b'' -> pass": (
+        "who has segments end gives each log a seed of its own"
+    ),
+    f"{LOG}/archive/segment_reader.py SegmentReader._search: position >= bytes_end -> position > bytes_end": (
+        "one window more is looked at: a bound of effort"
+    ),
+    f"{LOG}/archive/file_map.py _Reader.changes: len(self._data) - self.position -> len(self._data) + "
+    "self.position": MISSED,
+    f"{LOG}/archive/file_map.py _Reader.changes: range_count * _RANGE.size -> range_count // _RANGE.size": MISSED,
+    f"{LOG}/archive/object_file.py ObjectFile.after_upload: without each.place is not None in has_arrived and "
+    "each.place is not None": "what is on its way has a place",
+    f"{LOG}/archive/segment_index.py SegmentIndex.ceiling: offset - self.base_offset -> offset + self.base_offset": (
+        "a place further behind is one, too: a bound of effort"
+    ),
+    f"{LOG}/partition/log_segment.py segments_from: break -> continue": "bases rise: no later one is at or below it",
+    f"{LOG}/archive/object_file.py ObjectFile.cut_at: end <= size_bytes -> end < size_bytes": (
+        "a part that is all of a piece is the same bytes"
+    ),
+    f"{LOG}/archive/index_files.py IndexBuilder.resume: base_offset + relative -> base_offset - relative #2": (
+        "an entry is made of a later time only, which has an offset of its own"
+    ),
+    f"{LOG}/compaction/schedule.py CleaningPlan.is_due: 0 -> 1 #2": "no batch fits into a byte",
+    f"{LOG}/archive/segment_index.py SegmentIndex.boundary: self.size_bytes <= position + bytes_max -> "
+    "self.size_bytes < position + bytes_max": "a piece that ends earlier ends with a batch, too: a bound of effort",
     f"{LOG}/log_manager.py LogManager.recover: logs[key] = log -> pass": "it is found again, for speed only",
     f"{LOG}/log_manager.py LogManager.recover: logs.clear() -> pass": "nobody but a replay asks: it takes memory only",
     f"{STATE}/groups/classic/classic_group.py ClassicGroup.select_protocol: 1 -> 2": (

@@ -229,12 +229,12 @@ def test_commits_complete_in_the_order_in_which_they_began(batching, order, faul
 @pytest.mark.parametrize("batching", Batching)
 @pytest.mark.parametrize("kind", ["write_fault", "sync_fault"])
 def test_after_a_failure_nothing_is_written_and_everything_fails_at_once(batching, kind):
-    bench = Bench(batching)
+    bench, shown = Bench(batching), []
     setattr(bench.storage, kind, 0)
-    bench.submit("a")
+    bench.submit("a", on_durable=lambda: shown.append("a"))
     commit = bench.begin()
     bench.committer.end_commit(commit)
-    bench.submit("b")
+    bench.submit("b", on_durable=lambda: shown.append("b"))
     assert bench.begin() is None  # before the loop knows
     bench.committer.complete(commit)
     bench.submit("c")
@@ -242,6 +242,7 @@ def test_after_a_failure_nothing_is_written_and_everything_fails_at_once(batchin
     assert sorted((entry, type(error)) for entry, error in bench.ended) == [(name, StorageFaultError) for name in "abc"]
     assert len(bench.failures) == 1
     assert bench.storage.writes == 1
+    assert shown == []
     assert bench.committer.is_idle
 
 
@@ -321,6 +322,27 @@ def test_what_is_being_taken_is_in_flight(batching):
     assert seen == [(True, False)]
 
 
+@pytest.mark.parametrize("batching", Batching)
+def test_of_fast_storage_no_further_thread_is_woken_while_one_takes_a_commit_or_runs_it(batching):
+    """It looks again when that has ended."""
+    wakes = []
+
+    def size_of(entry):
+        bench.committer.start_commit()  # as the loop may meanwhile
+        wakes.append(bench.executor.wakes)
+        return 1
+
+    bench = Bench(batching, MemoryStorage(size_of=size_of), pace=CommitPace())
+    bench.submit("a", "b")
+    commit = bench.begin()
+    bench.submit("c")
+    bench.committer.start_commit()
+    assert {*wakes, bench.executor.wakes} == {0}
+    bench.finish(commit)
+    bench.committer.start_commit()
+    assert bench.executor.wakes == 1
+
+
 def test_an_exception_of_on_ended_escapes_nowhere():
     """It runs inside the event loop's callback, where an exception would end the loop."""
     bench = Bench(Batching.GROUP)
@@ -342,6 +364,7 @@ def test_entries_that_the_storage_does_not_know_fail_the_commit_and_not_the_thre
     bench.finish(commit)
     assert isinstance(ended[0], Exception)
     assert len(bench.failures) == len(ended) == 1
+    assert bench.storage.written == ["a"]
     assert bench.committer.is_idle
 
 

@@ -6,6 +6,7 @@ from stages.mode import MODES
 from stages.mute import MuteReason
 from stages.request import FRAME_KEPT_BYTES, Parked, Send
 from stages.request_channel import SMALL_PART
+from stages.timeline import now_ns
 from tests.stages.listening_bench import SETTLED, ByFirstByte, run
 
 SMALL_BYTES = 10
@@ -37,7 +38,7 @@ def test_of_several_small_requests_each_is_admitted_when_the_one_before_is_answe
     async def test(serving):
         holding = await deplete(serving)
         client = await serving.served()
-        client.send(b"p1", b"p2", b"p3")
+        client.send(*[b"p".ljust(SMALL_BYTES)] * 3)
         for number in (1, 2, 3):
             await SETTLED()
             assert len(serving.application.parked) == 1 + number
@@ -89,16 +90,21 @@ def test_whose_turn_it_is_for_room_in_the_queue_waits_for_bytes_only_and_others_
     run(test, bytes_max=BYTES_MAX)
 
 
-def test_a_larger_request_waits_until_the_budget_has_room():
+def test_a_larger_request_waits_until_the_budget_has_room_and_so_long_it_counts_as_depleted():
     async def test(serving):
         holding = await deplete(serving)
         client = await serving.served()
-        larger = b"x" * (SMALL_BYTES + 1)
+        larger, channel = b"x" * (SMALL_BYTES + 1), serving.server.channel
+        assert channel.depleted_ns == 0
+        began_ns = now_ns()
         client.send(larger)
         await SETTLED()
         assert MuteReason.QUEUED_BYTES in serving.connections()[1].mute
         holding.complete(Send(b""))
         assert await client.receive() == larger
+        depleted_ns = channel.depleted_ns
+        assert 0 < depleted_ns <= now_ns() - began_ns
+        assert channel.depleted_ns == depleted_ns, "it is over"
 
     run(test, bytes_max=BYTES_MAX)
 
@@ -115,6 +121,24 @@ def test_a_client_that_leaves_the_line_for_a_small_request_leaves_nothing_behind
         other.send(b"x" * 100)
         holding.complete(Send(b""))
         assert await other.receive() == b"x" * 100
+
+    run(test, bytes_max=BYTES_MAX)
+
+
+def test_a_small_request_that_needs_no_room_any_more_has_left_the_line_and_the_next_one_has_its_turn():
+    async def test(serving):
+        holding = await deplete(serving)
+        client, other = await serving.served(), await serving.served()
+        client.send(b"p1", b"p2")
+        await SETTLED()
+        other.send(b"x" * 100)
+        await SETTLED()
+        serving.application.parked[1].complete(Send(b""))
+        await SETTLED()
+        assert bytes(serving.application.parked[-1].frame) == b"p2"
+        holding.complete(Send(b""))
+        assert await other.receive() == b"x" * 100
+        serving.application.parked[-1].complete(Send(b""))
 
     run(test, bytes_max=BYTES_MAX)
 

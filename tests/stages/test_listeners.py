@@ -129,6 +129,46 @@ def test_a_server_that_is_stopping_serves_no_further_listener():
     run(test)
 
 
+def test_a_server_that_is_stopping_accepts_nobody():
+    async def test(serving):
+        client = await serving.served()
+        client.send(b"p")
+        await SETTLED()
+        serving.server.stop()
+        await SETTLED()
+        assert serving.sources["L"].is_closed
+        serving.application.parked[0].complete(Send(b"done"))
+
+    run(test)
+
+
+def test_a_server_that_was_cancelled_serves_no_further_listener_and_has_no_further_processors():
+    async def main():
+        server = SocketServer(PIPELINED, ByFirstByte(), MemoryStorage())
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run, ())
+            nursery.cancel_scope.cancel()
+        for late in (lambda: server.add_listener(Listener("L")), lambda: server.resize_processors(2)):
+            with pytest.raises(ServerNotRunningError):
+                await late()
+
+    trio.run(main)
+
+
+def test_what_a_removed_processor_closes_when_its_time_is_over_is_counted():
+    async def test(serving):
+        clients = [await serving.served() for _ in range(4)]
+        for client in clients:
+            client.send(b"p")
+        await SETTLED()
+        await serving.server.resize_processors(1)
+        await trio.sleep(6.0)
+        found = serving.statistics("L")
+        assert (found.connections, found.counters.created, found.counters.closed) == (2, 4, 2)
+
+    run(test, processors=2, drain_seconds=5.0)
+
+
 def test_a_connection_without_a_socket_counts_as_having_come_by_the_listener_it_names_or_the_first():
     async def test(serving):
         for listener in ("M", "none of this name"):

@@ -261,3 +261,25 @@ def test_a_last_commit_that_asks_for_other_handlers_is_still_acknowledged(mode):
     outcomes = []
     trio.run(main)
     assert outcomes == [None]
+
+
+class Asked(ScriptedCommits):
+    """Notes which delay would be injected into what is left when it is to end."""
+
+    def stop(self):
+        self.delay_ns_at_end = self._committer.delay_ns
+        super().stop()
+
+
+def test_what_is_left_at_the_end_is_committed_without_the_injected_delay():
+    executor = Asked()
+    server = SocketServer(PIPELINED, ByFirstByte(), MemoryStorage(), executor=executor, commit_delay_seconds=3600.0)
+
+    async def main():
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run, ())
+            assert server.committer.delay_ns > 0
+            server.stop()
+
+    trio.run(main)
+    assert executor.delay_ns_at_end == 0

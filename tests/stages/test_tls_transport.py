@@ -124,6 +124,20 @@ def test_responses_arrive_whole_and_in_pieces(options):
     run(test)
 
 
+def test_a_peer_that_leaves_without_a_word_of_tls_has_its_connection_closed():
+    """As after a process was killed: its socket ends, and no alert came before that."""
+
+    async def test(memory):
+        client, stream = await connect(memory)
+        await ask(stream, 3)
+        assert await receive(stream, 7) == answer(3)
+        client.half_close()
+        await wait_all_tasks_blocked()
+        assert client.is_closed_by_server
+
+    run(test)
+
+
 def test_large_responses_to_a_slow_reader_arrive():
     """Bytes wait in the TLS layer then, and each readiness takes only some of them."""
 

@@ -29,7 +29,7 @@ from stages.testing.memory_storage import MemoryStorage
 from stages.testing.scripted_commits import ScriptedCommits
 from stages.unfinished import BREATHS_MAX
 from tests.compiled import skip_if_compiled
-from tests.stages.connection_bench import ONE_QUEUE, connection_of, limits, run
+from tests.stages.connection_bench import ONE_QUEUE, connection_of, limits, paused_turns, run
 from tests.stages.stepping import Stepping, three_steps, unfinished_count, until_over, waiting
 
 both_modes = pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
@@ -341,6 +341,36 @@ def test_deferred_requests_wait_for_the_client_too(mode):
         assert not connection_of(memory).mute.reasons
 
     run(test, mode=mode, application=Stepping(u=waiting(over)), unsent_bytes_max=15_000)
+
+
+def test_a_request_that_finds_the_room_of_all_taken_when_its_turn_comes_waits_until_its_client_has_taken_its_own():
+    over = []
+
+    def steps(application, request):
+        yield Waiting(over.append)
+        return Send(bytes(3000))
+
+    async def test(memory, application):
+        client, other = [await memory.connect(capacity_bytes=1000) for _ in range(2)]
+        other.send(b"p")
+        await wait_all_tasks_blocked()
+        client.send(b"u", b"s")
+        await wait_all_tasks_blocked()
+        release = paused_turns(memory)
+        over.pop()()
+        await wait_all_tasks_blocked()
+        assert connection_of(memory).unsent.is_called
+        application.parked[0].complete(Send(bytes(10_000 - 2 * 4 - 3000 + 2 * 1000)))
+        await wait_all_tasks_blocked()
+        assert memory.server.processors[0].response_budget.bytes_held == 10_000
+        release.set()
+        await wait_all_tasks_blocked()
+        assert application.handled == [b"p"]
+        assert len(await client.receive()) == 3000
+        assert await client.receive() == b"s"
+        assert len(await other.receive()) == 8992
+
+    run(test, mode=ONE_QUEUE, application=Stepping(u=steps), unsent_bytes_max=5000, total_unsent_bytes_max=10_000)
 
 
 def test_a_queue_that_was_replaced_serves_what_its_connections_still_have_in_flight():

@@ -4,11 +4,12 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from stages.connection import CLOSE_FLUSH_SECONDS
 from stages.mode import CLASSIC, PIPELINED
 from stages.mute import MuteReason
 from stages.request import PARKED, Parked, Request, Send
 from stages.unsent_responses import ResponseBudget, UnsentResponses
-from tests.stages.connection_bench import ONE_QUEUE, ByHand, connection_of, run
+from tests.stages.connection_bench import ONE_QUEUE, ByHand, connection_of, paused_turns, run
 from tests.stages.sabotage import eager_start
 from tests.tables import each_row
 
@@ -39,6 +40,22 @@ def test_requests_that_were_read_already_are_not_started_while_their_client_take
         assert total(memory) == 0
 
     run(test, unsent_bytes_max=25_000)
+
+
+def test_a_client_that_has_taken_something_is_not_read_before_it_has_taken_enough():
+    async def test(memory, application):
+        client = await memory.connect(capacity_bytes=1000)
+        client.send(b"b")
+        await wait_all_tasks_blocked()
+        taken, connection = 0, connection_of(memory)
+        while BIG - taken - 1000 >= 5000:
+            assert MuteReason.UNSENT_BYTES in connection.mute
+            taken += len(await client.receive_bytes())
+            await wait_all_tasks_blocked()
+        assert taken > 1000
+        assert not connection.mute
+
+    run(test, unsent_bytes_max=5000)
 
 
 def test_the_bound_fails_when_requests_are_started_in_spite_of_it():
@@ -250,6 +267,21 @@ def test_a_half_closed_client_that_reads_slowly_is_answered():
         for _ in range(10):
             assert await client.receive()
             await trio.sleep(1.2)
+
+    run(test, mode=ONE_QUEUE, unsent_bytes_max=5000)
+
+
+def test_a_half_closed_client_whose_request_waits_for_a_handler_is_answered_however_long_that_takes():
+    async def test(memory, application):
+        client = await memory.connect(capacity_bytes=1000)
+        client.send(b"b", b"s")
+        client.half_close()
+        await wait_all_tasks_blocked()
+        release = paused_turns(memory)
+        assert len(await client.receive()) == 10_000
+        await trio.sleep(3 * CLOSE_FLUSH_SECONDS)
+        release.set()
+        assert await client.receive() == b"s"
 
     run(test, mode=ONE_QUEUE, unsent_bytes_max=5000)
 

@@ -184,12 +184,12 @@ class _PartitionWriter:
         self._created_ms = now_ms
         self._active: IndexBuilder | None = None
         self._start_offset = max(target.log_start_offset, self._before.log_start_offset)
-        self._end_offset = self._before.end_offset
+        self._end_offset: int  # of the last batch: a writer is made for one that comes
         self._producers: ProducerStates | None = None
         self._parts: list[Buffer] = []
         self._buffered_bytes = 0
         self._generation = self._cleanings = 0
-        self._jitter_ms = 0
+        self._jitter_ms: int  # of the active segment
         self._open = OpenTransactions(self._before.open_transactions)
         self._aborted = TransactionIndex()
         self.written: dict[str, None] = {}

@@ -58,6 +58,15 @@ def test_a_new_log_is_empty_and_a_commit_is_there_for_the_next():
     assert open_log(store).files.files == {}
 
 
+def test_each_node_has_a_log_of_its_own_in_the_store():
+    """An earlier version's is found there."""
+    store = MemoryStore()
+    open_log(store).commit(edit(1))
+    names = [name for name, _ in list_all(store, "")]
+    assert names
+    assert all(name.startswith("files/7/") for name in names)
+
+
 def test_each_life_has_a_generation_of_its_own():
     store = MemoryStore()
     assert len({open_log(store).generation for _ in range(4)}) == 4
@@ -84,11 +93,20 @@ def test_who_closes_commits_nothing_any_more():
         log.commit(edit(1))
 
 
-def test_slots_are_summed_up_and_go():
+def commit_edit(log, number):
+    log.commit(edit(number))
+
+
+def commit_file(log, number):
+    log.commit_files([Change("t-0/a.log", 0, (Range("bulk/x", 0, number),))], {"bulk/x": 1000})
+
+
+@pytest.mark.parametrize("commit", [commit_edit, commit_file])
+def test_slots_are_summed_up_and_go(commit):
     store = MemoryStore()
     log = open_log(store)
     for number in range(1, 5 * SNAPSHOT_SLOTS):
-        log.commit(edit(number))
+        commit(log, number)
         assert len(list(list_all(store, f"{log_name(7)}/"))) <= SNAPSHOT_SLOTS + 4
     assert state_of(open_log(store)) == state_of(log)
 

@@ -134,6 +134,15 @@ def test_producers_go_over_with_their_log_until_they_were_silent_for_long(silent
     assert ids == ([0, 8] if silent_ms < 100 else [8])
 
 
+@pytest.mark.parametrize(("later_ms", "bases"), [(100, [0]), (101, [0, 1])])
+def test_a_segment_of_records_without_a_time_ends_by_the_clock(later_ms, bases):
+    bench = Bench(policies=LogPolicies(roll=RollRules(segment_ms=100)))
+    for now_ms in (1_000, 1_000 + later_ms):
+        append(bench, timestamp=-1)
+        archive_all(bench.journal, bench.logs, now_ms)
+    assert [it.base_offset for it in bench.log.archived.manifest.segments] == bases
+
+
 def test_batches_of_deleted_topics_are_passed_over():
     bench = Bench()
     (other,) = bench.logs.create("other", bytes(16), 1)
@@ -222,6 +231,20 @@ def test_an_index_of_aborted_transactions_is_synced_with_its_segment():
     assert store.synced[0] == 2
 
 
+def test_an_index_of_aborted_transactions_is_written_again_only_where_it_has_more(monkeypatch):
+    monkeypatch.setattr(tested, "BUFFERED_BYTES_MAX", 1)  # every batch is written at once
+    bench = Bench()
+    append(bench, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    entry = bench.log.append_marker(7, 0, committed=False, coordinator_epoch=0, now_ms=0).entry
+    bench.journal.sync(bench.journal.write([entry]))
+    bench.logs.on_durable([entry])
+    append(bench)
+    bench.archive.store = store = Noted(bench.archive.store)
+    archive_all(bench.journal, bench.logs)
+    kinds = [kind for kind, *_ in store.written if kind in (".log", "ndex")]
+    assert kinds == [".log", ".log", "ndex", ".log"]
+
+
 def test_what_a_start_finds_in_the_archive_already_is_not_taken_over_again(monkeypatch):
     bench = Bench()
     append(bench)
@@ -239,3 +262,17 @@ def test_what_a_start_finds_in_the_archive_already_is_not_taken_over_again(monke
     (manifest,) = edit.partitions.values()
     assert manifest.end_offset == 2
     assert [it.last_offset for it in manifest.segments] == [1]
+
+
+def test_a_round_looks_whether_it_is_to_end_once_for_each_batch(monkeypatch):
+    monkeypatch.setattr("pipeline_broker.log.archive.pace.WORK_NS", -1)
+    monkeypatch.setattr("pipeline_broker.log.archive.pace.PAUSE_SECONDS", 0)
+    counts = []
+    for batches in (1, 5):
+        bench, looks = Bench(), []
+        for _ in range(batches):
+            append(bench)
+        bench.journal.seal()
+        archive_some(Archiver(bench.archive, bench.journal), bench.logs, check=lambda looks=looks: looks.append(None))
+        counts.append(len(looks))
+    assert counts[1] - counts[0] == 4

@@ -40,7 +40,7 @@ def bench_of(*keys, roll=TWO_BATCHES, **rules):
 def append(bench, *keys, now_ms=NOW_MS):
     for key in keys:
         time = bench.log.log_end_offset
-        batch = build_batch([NewRecord(bytes(500), b"%d" % key, timestamp=time)])
+        batch = build_batch([NewRecord(bytes(500), None if key is None else b"%d" % key, timestamp=time)])
         entry = bench.log.append(read_header(batch), batch, 0).entry
         bench.journal.sync(bench.journal.write([entry]))
         bench.logs.on_durable([entry])
@@ -145,6 +145,13 @@ def test_a_round_whose_map_is_full_ends_at_the_segment_that_has_no_place_in_it()
     found, result = cleaned(bench, dedupe_buffer_bytes=1600)
     assert found.plan.first_dirty_offset == before
     assert result.first_dirty_offset == before + 57
+
+
+def test_a_round_whose_map_is_full_looks_at_no_segment_further_on_even_if_it_needs_no_place():
+    """Else what lies between would count as clean, and of its keys the older records would stay for ever."""
+    bench = bench_of(*range(100), *[None] * 5, segment_bytes=1 << 20)
+    _, result = cleaned(bench, dedupe_buffer_bytes=1600)
+    assert result.first_dirty_offset == 57
 
 
 def test_a_log_of_which_all_is_clean_is_not_written_again():

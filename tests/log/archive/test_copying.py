@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline_broker.log.archive import object_store as tested
-from pipeline_broker.log.archive.file_map import MERGED_RANGES
+from pipeline_broker.log.archive.file_map import MERGED_RANGES, SMALL_BYTES
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.store import list_all
 from tests.log.archive.object_stores import BytesLog, object_store, reopened
@@ -63,3 +63,26 @@ def test_so_many_files_are_merged_by_a_sync(setting, monkeypatch, merges_min, sh
     assert ranges == [1] * merged + [MERGED_RANGES + 1] * (files - merged)
     for name in names:
         assert bytes(store.read(name, 100, 0)) == b"x" * (MERGED_RANGES + 1)
+
+
+def test_what_is_large_already_stays_where_it_is_when_what_follows_is_merged(setting):
+    store, log, _ = setting
+    name, large = "t-0/a.log", SMALL_BYTES[0] + 1
+    store.write(name, [bytes(large)], 0)
+    store.sync([name])
+    (first,) = log.files.files[name]
+    for place in range(MERGED_RANGES + 1):
+        store.write(name, [b"x"], large + place)
+        store.sync([name])
+    ranges = log.files.files[name]
+    assert ranges[0] == first
+    assert [it.size_bytes for it in ranges] == [large, MERGED_RANGES + 1]
+
+
+def test_what_is_in_memory_of_an_object_goes_with_it(setting):
+    store, _, _ = setting
+    store.write("t-0/a.log", [bytes(50)], 0)
+    store.sync(["t-0/a.log"])
+    assert store.cache.size_bytes == 50
+    store.delete(["t-0/a.log"])
+    assert store.cache.size_bytes == 0

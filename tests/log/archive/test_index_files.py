@@ -235,3 +235,14 @@ def test_a_segment_ends_before_its_numbers_or_its_indexes_become_too_large(monke
         builder.state.time_index_bytes,
         builder.state.time_index_crc,
     )
+
+
+def test_an_offset_index_is_filled_to_its_bound(monkeypatch):
+    """The other index has next to nothing here: no batch has a later time than the first."""
+    monkeypatch.setattr(index_files, "INDEX_SIZE_MAX", 8 * OFFSET_ENTRY.size)
+    builder, offset = IndexBuilder(BASE), BASE
+    while builder.can_add(offset, 5000):
+        builder.add(offset, offset, 5000, 7)
+        offset += 1
+    builder.take()
+    assert builder.state.offset_index_bytes == 8 * OFFSET_ENTRY.size

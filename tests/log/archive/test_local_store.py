@@ -83,3 +83,16 @@ def test_large_pieces_leave_no_pages_behind_and_are_durable_when_they_are_synced
     store.sync(["t-0/a.log"])
     files.power_cut(lambda n: 0)
     assert bytes(memory_store(files).read("t-0/a.log", 1 << 20, 0)) == b"small" + bytes(LARGE_WRITE_BYTES_MIN)
+
+
+def test_a_name_that_was_given_to_another_file_is_durable_also_where_both_had_been():
+    files = MemoryFileSystem()
+    store = memory_store(files)
+    for name, data in (("t-0/a.log", b"before"), ("t-0/b.log", b"after")):
+        store.write(name, [data], 0)
+        store.sync([name])
+    store.replace("t-0/b.log", "t-0/a.log")
+    files.power_cut(lambda n: 0)
+    again = memory_store(files)
+    assert again.names("t-0") == ["a.log"]
+    assert bytes(again.read("t-0/a.log", 10, 0)) == b"after"

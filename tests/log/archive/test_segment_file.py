@@ -294,3 +294,8 @@ def test_a_builder_is_resumed_without_a_recorded_state_by_making_the_indexes_ane
     taken = builder.take()
     assert (taken.offset_position, taken.time_position) == (0, 0)
     assert SegmentInfo.written(builder) == info
+
+
+@pytest.mark.parametrize(("expected", "offset"), [(None, -1), (0, 0), (7, 7)])
+def test_where_a_batch_is_missing_that_nobody_knows_the_offset_of_none_is_said(expected, offset):
+    assert segment_file.not_whole("a.log", 5, expected, is_short=False).offset == offset

@@ -1,5 +1,6 @@
 """Reads of segments by offset and by time, hot and cold: always what a scan over the batches would give."""
 
+import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -47,8 +48,8 @@ def read_to_end(reader, info, offset, bytes_max):
     return found
 
 
-@given(segments(), st.data())
-def test_every_read_is_what_a_scan_would_give(segment, data):
+@given(segments(), st.sampled_from([1, 5000, 1 << 20]), st.data())
+def test_every_read_is_what_a_scan_would_give(segment, span_bytes_max, data):
     base_offset, batches = segment
     store = ChunkStore()
     info = write_segment(store, batches, base_offset=base_offset)
@@ -62,9 +63,11 @@ def test_every_read_is_what_a_scan_would_give(segment, data):
         sizes = [0, 1, 61, 4096, 9000, len(batches[0]), sum(map(len, batches[:2])) - 1, sum(map(len, batches)), 1 << 20]
         bytes_max, at_least_one = data.draw(st.sampled_from(sizes)), data.draw(st.booleans())
 
-        result = reader.read(FOLDER, info, offset, bytes_max, at_least_one=at_least_one)
-        assert not (store.is_cold and result.parts)
-        parts = result.cold() if result.cold else result.parts
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(segment_reader, "SPAN_BYTES_MAX", span_bytes_max)  # machine code has its own
+            result = reader.read(FOLDER, info, offset, bytes_max, at_least_one=at_least_one)
+            assert not (store.is_cold and result.parts)
+            parts = result.cold() if result.cold else result.parts
         found = b"".join(parts)
         assert found == naive.read(offset, bytes_max, at_least_one=at_least_one)
         for header, _ in iterate_batches(found):
@@ -248,6 +251,19 @@ def test_indexes_are_kept_up_to_so_many_bytes_and_reads_are_right_with_none():
                 assert b"".join(result.cold() if result.cold else result.parts) == batches[7]
                 assert reader._indexes.size_bytes <= bytes_max
         assert len(reader._indexes) == kept
+
+
+def test_of_a_segment_that_was_found_damaged_all_batches_in_front_of_that_are_given_and_no_other_any_more():
+    """Whatever the disk says the next time."""
+    store, batches = ChunkStore(), [make_batch(n) for n in range(4)]
+    info = write_segment(store, batches)
+    reader = SegmentReader(store)
+    for third in (bytes(len(batches[2])), batches[2]):
+        overwrite(store, log_name(FOLDER, 0), b"".join([*batches[:2], third, batches[3]]))
+        found = reader.batches(FOLDER, info)
+        assert [header.base_offset for header, _ in itertools.islice(found, 2)] == [0, 1]
+        with pytest.raises(DamagedSegment, match="offset 2"):
+            next(found)
 
 
 def test_a_record_that_compaction_took_away_is_not_found_by_its_time():

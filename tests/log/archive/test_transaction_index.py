@@ -263,6 +263,21 @@ def test_compaction_keeps_the_entries_whose_markers_stay():
     assert [it for it in left_behind if it.last_offset < cut] == []
 
 
+def test_the_entry_of_a_marker_at_the_end_of_a_segment_stays_when_that_is_compacted():
+    size_bytes = len(batch_of(11, DATA, 0)) + len(batch_of(11, ABORT, 1))
+    policies = LogPolicies(
+        compaction=CompactionRules(min_cleanable_dirty_ratio=0.0, segment_bytes=size_bytes),
+        roll=RollRules(segment_bytes=size_bytes, compact=True),
+        retention=RetentionRules(delete=False),
+    )
+    bench = filled([(11, DATA), (11, ABORT), (12, DATA), (12, COMMIT), (12, DATA), (12, COMMIT)], policies)
+    archive_all(bench.journal, bench.logs, NOW_MS)
+    manifest = cleaned(bench)
+    first = manifest.segments[0]
+    assert (first.last_offset, first.cleanings) == (2, 1)
+    assert [it.last_offset for it in aborted_in(bench.archive.reader, manifest, first)] == [2]
+
+
 def test_an_open_transaction_holds_compaction_back():
     rules = CompactionRules(min_cleanable_dirty_ratio=0.0)
     policies = LogPolicies(compaction=rules, roll=ROLL, retention=RetentionRules(delete=False))

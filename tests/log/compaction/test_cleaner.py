@@ -78,6 +78,13 @@ def test_a_full_map_ends_the_round_within_a_batch():
     assert dirty.end_offset == 2
 
 
+def test_what_was_looked_at_before_a_map_is_full_counts_even_if_it_needed_no_place():
+    log = log_of(batch_of((b"a", b"1")), batch_of((None, b"1"), (None, b"2")), batch_of((b"b", b"1")))
+    dirty = DirtyPart(OffsetMap(keys_max=1), 0)
+    assert not dirty.add_segment(parsed(log), 4)
+    assert dirty.end_offset == 3
+
+
 def test_a_dirty_part_without_keys_is_clean_afterwards():
     dirty = DirtyPart(OffsetMap(keys_max=100), 1)
     assert dirty.end_offset == 1

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.log.compaction.offset_map import BUCKET_PLACES, DIGEST_BYTES, OffsetMap
+from pipeline_broker.log.compaction.offset_map import BUCKET_PLACES, DIGEST_BYTES, SLOT_BYTES, OffsetMap
 
 # How much a process grows by filling a map of MiB with keys as long as given, at its peak; linear in the budget.
 MEASURE = """
@@ -58,13 +58,15 @@ def test_a_full_map_has_every_key_in_it(count):
     assert all(offset_map.get(b"no %d" % number) == -1 for number in range(count))
 
 
-def test_a_key_that_lies_across_two_others_is_not_taken_for_one():
+@pytest.mark.parametrize("place", range(1, SLOT_BYTES))
+def test_a_key_that_lies_across_two_others_is_not_taken_for_one(place):
     """The end of one key and the beginning of the next, as they lie in the table, look like a third."""
-    first, second, third = b"a" * 15, b"b" * 7 + b"\x0f" + b"c" * 7, b"a" * 7 + b"\x0f" + b"b" * 7
+    first, second = b"a" * 15, b"b" * (place - 1) + b"\x0f" + b"c" * (15 - place)
+    third = (first + b"\x0f" + second)[place : place + 15]
     offset_map = OffsetMap(keys_max=3)
     offset_map.put(first, 1)
     offset_map.put(second, 2)
-    assert bytes(offset_map._slots[0][8:24]) == third + b"\x0f"
+    assert bytes(offset_map._slots[0][place : place + SLOT_BYTES]) == third + b"\x0f"
     assert offset_map.get(third) == -1
     offset_map.put(third, 3)
     assert [offset_map.get(key) for key in (first, second, third)] == [1, 2, 3]

@@ -62,9 +62,12 @@ class Life:
             self.journal.close()
             raise
 
-    def commit(self):
+    def entry(self):
         batch = build_batch([NewRecord(b"value")])
-        entry = self.log.append(read_header(batch), batch, 0).entry
+        return self.log.append(read_header(batch), batch, 0).entry
+
+    def commit(self):
+        entry = self.entry()
         self.journal.sync(self.journal.write([entry]))
         self.manager.on_durable([entry])
 
@@ -128,6 +131,16 @@ def test_a_start_after_a_clean_stop_repairs_nothing(flush):
     assert life.was_clean
     assert [each for each in changes if each != ("sync directory", DIRECTORY)] == [("unlink", MARK)]
     assert life.log.high_watermark == 2
+
+
+def test_a_stop_while_a_commit_is_written_and_not_synced_is_no_clean_one():
+    """Its sync may fail yet, and whoever waits for it is told so."""
+    files = MemoryFileSystem()
+    life = Life(files)
+    life.commit()
+    life.journal.write([life.entry()])
+    life.journal.close()
+    assert MARK_NAME not in files.list_directory(DIRECTORY)
 
 
 def test_a_start_after_a_crash_repairs_what_it_finds():

@@ -1,5 +1,6 @@
 """Segments that are read: few files are open for that, those that were used last."""
 
+import weakref
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,14 @@ def test_a_segment_that_is_out_of_use_is_read_no_more_and_those_behind_it_are(fi
         with pytest.raises(RecycledError, match=f"segment {number} is in use again"):
             read(readable, number)
     assert read(readable, 3) == b"3"
+
+
+def test_no_file_stays_open_behind_the_end(files):
+    readable = JournalFiles(files, DIRECTORY)
+    kept_open = weakref.ref(readable.find(1))
+    assert kept_open() is not None
+    readable.close()
+    assert kept_open() is None
 
 
 def test_a_read_beyond_the_end_of_a_file_is_an_error_that_says_how_far_it_goes(files):

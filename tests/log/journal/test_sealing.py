@@ -5,6 +5,7 @@ import pytest
 from pipeline_broker.log.errors import JournalCorrupt, JournalFailed
 from pipeline_broker.log.journal.journal import LARGE_BATCH_BYTES, LARGE_SEALED_FACTOR
 from pipeline_broker.log.journal.segment import segment_path
+from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.journal import test_journal
 from tests.log.journal.test_recycling import commit, entry_of, start
@@ -33,6 +34,18 @@ def test_nothing_is_sealed_beyond_what_may_wait_nor_of_a_journal_that_has_failed
     journal.close()
     journal.seal()
     assert journal.segment_count == 0
+
+
+def test_a_journal_that_was_closed_in_order_is_sealed_no_more():
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    commit(journal, log, b"x")
+    journal.close()
+    journal.seal()
+    assert (journal.sealed(), files.list_directory(journal.directory)) == (
+        [],
+        [segment_path(journal.directory, 1).name],
+    )
 
 
 def sealed_with(journal, log, batches):
@@ -102,6 +115,29 @@ def test_the_header_of_a_first_segment_whose_sync_failed_is_on_disk_once_the_nex
     files = MemoryFileSystem()
     healthy = test_journal.failing(files, "sync")
     with pytest.raises(OSError, match="Input/output"):
+        test_journal.start("/data", files)
+    files.before = healthy
+    files.kill()
+    journal, log, found = test_journal.start("/data", files)
+    assert found == []
+    test_journal.commit(journal, log, b"behind")
+    files.power_cut(lambda _: 0)
+    assert test_journal.start("/data", files)[2] == [b"behind"]
+
+
+def test_the_name_of_a_first_segment_is_on_disk_once_the_next_start_has_gone_on_in_it():
+    """Whoever made it was killed before that."""
+    files = MemoryFileSystem()
+
+    class KilledError(BaseException):
+        pass
+
+    def kill(operation, path):
+        if operation == "sync directory" and path.name == JOURNAL_NAME:
+            raise KilledError
+
+    files.before, healthy = kill, files.before
+    with pytest.raises(KilledError):
         test_journal.start("/data", files)
     files.before = healthy
     files.kill()

@@ -9,11 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.log.archive.archived_log import ArchivedLog
+from pipeline_broker.log.archive.local_store import LocalStore
+from pipeline_broker.log.archive.manifest import PartitionManifest
+from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.errors import InvalidProducerEpoch, JournalCorrupt, OffsetOutOfRange, OutOfOrderSequence
 from pipeline_broker.log.journal.frame import JOIN_BELOW_BYTES
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.log.partition.reading import BATCHES_PER_READ, ColdRead
+from pipeline_broker.log.partition.producer_state import GAPS_REMEMBERED, ProducerStates
+from pipeline_broker.log.partition.reading import BATCHES_PER_READ, ColdRead, ReadResult
 from pipeline_broker.log.partition.time_search import SEARCHED_AT_ONCE_MAX
 from pipeline_broker.records.batch import NewRecord, assembled, build_batch, iterate_batches, read_header
 from pipeline_broker.records.check import BatchCheck, LongBatchError, Rules
@@ -93,6 +98,7 @@ def test_offsets_follow_each_other_and_become_visible_when_durable():
     first, second = it.produce(1, 2, 3), it.produce(4)
 
     assert [(a.base_offset, a.last_offset) for a in (first, second)] == [(0, 2), (3, 3)]
+    assert [(a.duplicate, a.in_flight) for a in (first, second)] == [(False, True)] * 2
     assert (it.log.log_end_offset, it.log.high_watermark) == (4, 0)
     assert it.log.read(0, 1000, at_least_one=True).parts == []
 
@@ -110,6 +116,21 @@ def test_commits_of_a_partition_complete_in_order():
 
     with pytest.raises(AssertionError):
         it.log.on_durable(entries[0])
+
+
+@pytest.mark.parametrize("cache", [1 << 20, 0], ids=["in memory", "on disk"])
+def test_where_not_even_the_first_batch_fits_and_none_must_come_there_is_nothing_to_wait_for(cache):
+    it = Setting(cache=cache)
+    it.commit(it.produce(1, 2))
+    assert it.log.read(0, 10, at_least_one=False) == ReadResult()
+
+
+def test_where_the_segments_of_an_archive_end_in_front_of_what_it_says_there_is_nothing_to_read():
+    log = Setting().log
+    manifest = PartitionManifest(log.folder, end_offset=5)
+    log.attach(ArchivedLog(SegmentReader(LocalStore(MemoryFileSystem(), Path("/d"))), manifest), ProducerStates())
+    assert (log.log_start_offset, log.high_watermark) == (0, 5)
+    assert log.read(3, 1000, at_least_one=True) == ReadResult()
 
 
 @pytest.mark.parametrize("offset", [-1, 3, 100])
@@ -486,3 +507,12 @@ def test_a_batch_that_comes_again_is_a_duplicate_though_it_was_compressed_anew()
     again = setting.produce(NOW, producer_id=1, producer_epoch=0, base_sequence=0)
     assert again.duplicate
     assert again.base_offset == first.base_offset
+
+
+def test_a_refused_batch_that_no_producer_has_numbered_takes_the_place_of_none_that_one_has():
+    it = Setting()
+    for producer in range(GAPS_REMEMBERED):
+        it.log.refuse(batch_of(1, producer_id=producer, producer_epoch=0, base_sequence=5))
+    it.log.refuse(batch_of(1, producer_id=-1, producer_epoch=0, base_sequence=5))
+    with pytest.raises(OutOfOrderSequence):
+        it.produce(1, producer_id=0, producer_epoch=0, base_sequence=7)

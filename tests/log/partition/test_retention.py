@@ -188,7 +188,13 @@ def test_an_empty_segment_does_not_roll_by_time():
 
 def test_a_compacted_log_rolls_within_its_largest_compaction_lag():
     active = segment(0, first_timestamp=0, is_sealed=False)
-    for compact, lag_ms, expected in ((True, 50, True), (False, 50, False), (True, 0, False), (True, 500, False)):
+    for compact, lag_ms, expected in (
+        (True, 50, True),
+        (True, 1, True),
+        (False, 50, False),
+        (True, 0, False),
+        (True, 500, False),
+    ):
         rules = RollRules(segment_ms=100, compact=compact, max_compaction_lag_ms=lag_ms)
         assert rolls(active, rules, timestamp=60) is expected
 

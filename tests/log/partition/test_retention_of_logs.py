@@ -84,6 +84,14 @@ def test_behind_segments_that_have_ended_it_is_one_of_its_own():
         (LogPolicies(roll=ROLL, retention=RetentionRules(retention_ms=1_000)), 1, 1_011, False),
         (LogPolicies(roll=ROLL, retention=RetentionRules(retention_ms=-1)), 1, 9_000, True),
         (LogPolicies(roll=attrs.evolve(ROLL, compact=True), retention=RetentionRules(delete=False)), 1, 1_011, True),
+        (
+            LogPolicies(
+                roll=attrs.evolve(ROLL, compact=True), retention=RetentionRules(delete=False, retention_ms=500)
+            ),
+            1,
+            1_100,
+            True,  # what is compacted does not expire
+        ),
     ],
 )
 def test_the_journal_is_archived_first_when_a_segment_should_have_ended_within_it(
