@@ -6,6 +6,8 @@ no room; and for a start, step by step, from far too little on.
 """
 
 import contextlib
+import errno
+import os
 import random
 import resource
 from pathlib import Path
@@ -27,8 +29,8 @@ VALUE_BYTES = 1_000_000
 VALUES = 4
 HUGE_BYTES = 16_000_000
 """Of one record: no allocator keeps so much back."""
-OUT_OF_MEMORY = ("MemoryError", "can't start new thread")
-"""What Python says of it; the second where there is no room for the stack of a thread."""
+OUT_OF_MEMORY = ("MemoryError", "can't start new thread", os.strerror(errno.ENOMEM))
+"""What is said of it: by Python, of the stack of a thread, and by the system, say to the archiver."""
 THREAD_LOST = "Exception ignored in thread started by"
 SETTINGS = (f"message.max.bytes={2 * HUGE_BYTES}",)
 SHARES = drawn(0.2, 0.12, 0.16, 0.24, 0.28, count=2)
