@@ -799,6 +799,20 @@ def test_what_follows_a_commit_lets_others_have_turns_and_no_later_commit_overta
     assert not bench.errors
 
 
+def test_what_follows_a_commit_and_takes_little_takes_one_turn():
+    bench, ended = Bench(Batching.GROUP, is_synced=False), []
+
+    async def main():
+        bench.committer.start(bench.threads)
+        for number in range(3 * ENDED_BETWEEN_LOOKS):
+            bench.committer.submit(Submission([number], on_durable=functools.partial(ended.append, number)))
+        bench.committer.start_commit()
+        assert ended == list(range(3 * ENDED_BETWEEN_LOOKS))
+        bench.threads.stop()
+
+    trio.run(main)
+
+
 def test_that_nothing_is_left_is_said_after_the_last_turn():
     ended, is_idle, count = [], trio.Event(), 2 * ENDED_BETWEEN_LOOKS + 1
     bench = Bench(Batching.GROUP, is_synced=False, on_idle=lambda: (ended.append("idle"), is_idle.set()))

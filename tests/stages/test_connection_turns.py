@@ -86,6 +86,32 @@ def test_connections_that_wait_at_a_queue_that_is_retired_are_not_forgotten():
     run(test, mode=ONE_QUEUE, requests_max=1)
 
 
+def test_a_connection_moves_to_another_queue_only_when_it_has_nothing_in_flight():
+    """Else a request that comes later could be handled before one that waits."""
+
+    async def test(memory, application):
+        clients = [await memory.connect() for _ in range(10)]
+        channel = memory.server.channel
+        (old,) = channel.queues
+
+        async def ask(payload):
+            for client in clients:
+                client.send(payload)
+            await wait_all_tasks_blocked()
+            return {connection.admission.queue for connection in memory.server.processors[0].connections}
+
+        await ask(b"first")
+        memory.server.handlers.resize_queues(3)
+        assert await ask(b"second") == {old}
+        for request in tuple(application.parked):
+            request.complete(Send(b""))
+        assert await ask(b"s") <= set(channel.queues)
+        for client in clients:
+            assert await client.receive_count(3) == [b"", b"", b"s"]
+
+    run(test, mode=ONE_QUEUE)
+
+
 def test_a_turn_for_bytes_that_its_queue_cannot_use_is_passed_on():
     """Else a paused shard would delay another one through the byte budget."""
 

@@ -4,7 +4,9 @@ Rules of this file: no I/O; the order is drawn from a seed and from nothing else
 plan. Loads whose brokers are started alike share them within a round and never beyond it, because two processes of the
 same kind differ as long as they live. In which order loads come is drawn anew for each round, so that what drifts or
 disturbs for a while hits loads at random. The sides of a load are driven back to back; which goes first is drawn for
-the first round and alternates from then on. A traced run has a broker of its own, whose files hold this run only.
+the first round and alternates from then on. A traced run has a broker of its own, whose files hold this run only. A
+mode beside itself has two that nothing else is driven on: what one was sent before it still archives, for a tenth of its
+rate.
 """
 
 import itertools
@@ -55,7 +57,7 @@ def _started_alike(parts: Iterable[Part]) -> list[list[Part]]:
     """The parts in blocks: those of a block can be driven on the same processes."""
     blocks: dict[object, list[Part]] = {}
     for part in parts:
-        alike = (part.cell.commit_delay_ms, part.cell.broker)
+        alike = (part.cell.commit_delay_ms, part.cell.broker, part.cell.is_self)
         blocks.setdefault(part if part.traced else alike, []).append(part)
     return list(blocks.values())
 

@@ -1,0 +1,25 @@
+"""What follows from the mute of a connection, beside its reader's wait: the trace is told how long each reason lasted."""
+
+from stages.mute import MuteReason
+from stages.muting import Muting
+from stages.timeline import Timeline
+
+
+class Heard(Timeline):
+    def __init__(self):
+        self.mutes = []
+
+    def mute_ended(self, connection_index, reason, began_ns, ended_ns):
+        assert 0 < began_ns <= ended_ns
+        self.mutes.append((connection_index, reason))
+
+
+def test_what_mutes_a_connection_when_it_is_closed_is_reported_then_and_once():
+    timeline = Heard()
+    muting = Muting(7, timeline)
+    muting.begin(MuteReason.QUEUE_FULL)
+    muting.begin(MuteReason.IN_FLIGHT)
+    muting.end(MuteReason.IN_FLIGHT)
+    for _ in range(2):
+        muting.end_all()
+        assert timeline.mutes == [(7, MuteReason.IN_FLIGHT), (7, MuteReason.QUEUE_FULL)]
