@@ -1,4 +1,4 @@
-"""What follows from the mute of a connection, beside its reader's wait: the trace is told how long each reason lasted."""
+"""What follows from the mute of a connection: its reader waits, and the trace is told how long each reason lasted."""
 
 from stages.mute import MuteReason
 from stages.muting import Muting

@@ -93,7 +93,7 @@ PROFILES = {
         ablation_loads=((64, 1, 0.0),),
         run_s=0.25,
         warmup_s=0.05,
-        open_s=0.35,
+        open_s=0.33,
     ),
     "full": Profile(
         rounds=7,

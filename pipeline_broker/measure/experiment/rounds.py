@@ -5,8 +5,8 @@ plan. Loads whose brokers are started alike share them within a round and never 
 same kind differ as long as they live. In which order loads come is drawn anew for each round, so that what drifts or
 disturbs for a while hits loads at random. The sides of a load are driven back to back; which goes first is drawn for
 the first round and alternates from then on. A traced run has a broker of its own, whose files hold this run only. A
-mode beside itself has two that nothing else is driven on: what one was sent before it still archives, for a tenth of its
-rate.
+mode beside itself has two that nothing else is driven on: what one was sent before it still archives, for a tenth of
+its rate.
 """
 
 import itertools
