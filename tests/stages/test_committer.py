@@ -391,6 +391,17 @@ def test_a_delay_that_is_over_already_waits_for_nothing():
     assert slept == []
 
 
+def test_a_failure_is_told_without_the_injected_delay():
+    def fail(number):
+        raise OSError("broken")
+
+    bench, slept = Bench(Batching.GROUP, MemoryStorage(on_sync=fail), delay_seconds=10.0), []
+    bench.submit("a")
+    commit = bench.begin()
+    bench.committer.end_commit(commit, slept.append)
+    assert (str(commit.error), slept) == ("broken", [])
+
+
 def test_failing_while_a_thread_takes_loses_no_submission():
     """The loop fails what waits while a thread takes from it: each submission still ends exactly once."""
     for _ in range(30):

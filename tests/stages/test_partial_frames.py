@@ -14,7 +14,7 @@ from stages.admission import Admission
 from stages.frames import FrameReader
 from stages.mode import CLASSIC, PIPELINED
 from stages.mute import Mute, MuteReason
-from stages.partial_frames import RATE_WINDOW_SECONDS, PartialFrame, PartialFrameBudget
+from stages.partial_frames import BYTES_PER_SECOND_MIN, RATE_WINDOW_SECONDS, PartialFrame, PartialFrameBudget
 from stages.testing.memory_server import open_memory_server
 from stages.testing.schedules import Schedule
 from tests.compiled import skip_if_compiled
@@ -372,6 +372,18 @@ def test_a_frame_that_waits_for_more_room_is_not_too_slow_and_has_its_time_when_
     assert budget.slow_holders(200.0) == []
     assert budget.slow_holders(204.9) == []
     assert budget.slow_holders(205.0) == [second.holder]
+
+
+def test_a_frame_that_arrives_just_as_fast_as_it_must_is_not_too_slow():
+    reader, wanted = FrameReader(1 << 24), int(RATE_WINDOW_SECONDS * BYTES_PER_SECOND_MIN)
+    frame = PartialFrame(Holder(), reader, Mute())
+    reader.receive_data((1 << 24).to_bytes(4, "big"))
+    assert reader.next_frame() is None
+    assert not frame.is_slow(0.0)
+    reader.receive_data(bytes(wanted))
+    assert not frame.is_slow(RATE_WINDOW_SECONDS)
+    reader.receive_data(bytes(wanted - 1))
+    assert frame.is_slow(2 * RATE_WINDOW_SECONDS)
 
 
 def test_a_frame_is_not_judged_by_a_time_in_which_the_server_did_not_read_it():

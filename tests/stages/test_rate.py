@@ -25,6 +25,11 @@ def test_time_counts_as_all_windows_but_one_at_least_so_a_quiet_client_may_burst
     assert recorded(0.0, 0.0).observed(0.5, WINDOWS) == 2 / 2.5
 
 
+def test_windows_may_have_any_length():
+    windows = Windows(count=3, seconds=4.0)
+    assert recorded(0.0, 0.0, windows=windows).observed(2.0, windows) == 2 / 10.0
+
+
 def test_a_window_is_forgotten_when_it_began_too_long_ago():
     rate = recorded(0.0, 1.5)
     assert rate.observed(2.9, WINDOWS) == 2 / 2.9

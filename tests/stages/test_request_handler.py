@@ -225,6 +225,25 @@ def test_a_failure_whose_handler_fails_closes_the_connection_and_is_counted():
     trio.run(main)
 
 
+class Twice(Counting):
+    """Completes a request by itself, and returns another answer."""
+
+    def handle(self, request):
+        request.complete(Send(b"first"))
+        return Send(b"second")
+
+
+def test_of_two_answers_the_first_stands_and_the_second_is_counted():
+    async def main():
+        async with open_memory_server(PIPELINED, Twice()) as memory:
+            client = await memory.connect()
+            client.send(b"a", b"b")
+            assert await client.receive_count(2) == [b"first"] * 2
+            assert memory.server.statistics().handlers.failed == 2
+
+    trio.run(main)
+
+
 def test_a_handler_on_a_shared_queue_that_is_given_up_leaves_its_request_to_another():
     """Shrinking while requests arrive: a handler that was woken for a request may be the one that ends."""
 
