@@ -12,8 +12,9 @@
 
 The clients are the same for all sides and share the machine's cores with the broker: to consume is bound by the client.
 Ours start anew in each round, Apache Kafka lives as long as the run, for it takes long until its rate has settled. Each
-side has a new topic in each round, fills it and reads it; before each measure it may end what it has put off. Beside each rate stands the broker's processor time a unit: a
-megabyte, 1,000 records, a request. It needs Java, Maven and confluent-kafka.
+side has a new topic in each round, fills it and reads it; before each measure it may end what it has put off. Beside
+each rate stands the broker's processor time a unit: a megabyte, 1,000 records, a request. It needs Java, Maven and
+confluent-kafka.
 """  # noqa: E501 - a table
 
 import argparse

@@ -150,12 +150,15 @@ class CommitThreads:
 
     def _hand_over(self, committer: Committer, token: trio.lowlevel.TrioToken) -> bool:
         """Have the loop complete what ended; whether it is still there: else nothing waits for an answer."""
-        if self._has_unannounced:
-            self._is_loop_called = True
-            try:
-                token.run_sync_soon(self._complete, committer)
-            except trio.RunFinishedError:
-                return False
+        return not self._has_unannounced or self._call_loop(committer, token)
+
+    def _call_loop(self, committer: Committer, token: trio.lowlevel.TrioToken) -> bool:
+        """Have the loop look at what there is to complete; whether it is still there."""
+        self._is_loop_called = True
+        try:
+            token.run_sync_soon(self._complete, committer)
+        except trio.RunFinishedError:
+            return False
         return True
 
     def _complete(self, committer: Committer) -> None:
@@ -180,15 +183,9 @@ class CommitThreads:
         """See CommitExecutor."""
         if now_ns() < self._completing_until_ns:
             return False
-        if not self._is_loop_called:
-            assert self._token is not None
-            assert self._committer is not None
-            self._is_loop_called = True
-            try:
-                self._token.run_sync_soon(self._complete, self._committer)
-            except trio.RunFinishedError:
-                return False
-        return True
+        assert self._token is not None
+        assert self._committer is not None
+        return self._is_loop_called or self._call_loop(self._committer, self._token)
 
     def _commit_on_loop(self, committer: Committer) -> bool:
         """Whether nothing is left for a thread; what a completing commit submits must not overtake its rest."""

@@ -112,15 +112,20 @@ def test_statistics_say_what_one_client_did_and_of_everything_else_that_it_did_n
     run(test)
 
 
+async def is_stopping(serving):
+    """It waits for a request that is parked."""
+    client = await serving.served()
+    client.send(b"p")
+    await SETTLED()
+    serving.server.stop()
+    await SETTLED()
+
+
 def test_a_server_that_is_stopping_serves_no_further_listener():
     """It would be there after all others, and nobody would end it."""
 
     async def test(serving):
-        client = await serving.served()
-        client.send(b"p")
-        await SETTLED()
-        serving.server.stop()
-        await SETTLED()
+        await is_stopping(serving)
         with pytest.raises(ServerNotRunningError):
             await serving.server.add_listener(serving.listener("LATE"))
         serving.sources.pop("LATE").close()  # it stayed the caller's
@@ -131,11 +136,7 @@ def test_a_server_that_is_stopping_serves_no_further_listener():
 
 def test_a_server_that_is_stopping_accepts_nobody():
     async def test(serving):
-        client = await serving.served()
-        client.send(b"p")
-        await SETTLED()
-        serving.server.stop()
-        await SETTLED()
+        await is_stopping(serving)
         assert serving.sources["L"].is_closed
         serving.application.parked[0].complete(Send(b"done"))
 

@@ -108,11 +108,13 @@ def _all_topics(call: Call, group_id: str, request: OffsetFetchRequest) -> Stepw
         if not may_of_topic(call, AclOperation.DESCRIBE, name):
             continue
         if call.version < TOPIC_ID_FROM:
-            partitions = yield from _in_turns(call, group_id, FetchTopic(name, indexes), request)
-            topics.append(ResponseTopic(name, NO_TOPIC_ID, partitions))
-        elif topic is not None:  # one that is gone has no id to be named by
-            partitions = yield from _in_turns(call, group_id, FetchTopic(name, indexes), request)
-            topics.append(ResponseTopic("", topic.topic_id, partitions))
+            named = name, NO_TOPIC_ID
+        elif topic is not None:
+            named = "", topic.topic_id
+        else:  # one that is gone has no id to be named by
+            continue
+        partitions = yield from _in_turns(call, group_id, FetchTopic(name, indexes), request)
+        topics.append(ResponseTopic(*named, partitions))
     return topics
 
 

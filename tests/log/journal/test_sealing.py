@@ -111,18 +111,23 @@ def test_a_segment_behind_the_end_that_a_clean_stop_has_marked_refuses_the_start
     assert start(files)[2] == [b"one"]
 
 
-def test_the_header_of_a_first_segment_whose_sync_failed_is_on_disk_once_the_next_start_has_gone_on_in_it():
-    files = MemoryFileSystem()
-    healthy = test_journal.failing(files, "sync")
-    with pytest.raises(OSError, match="Input/output"):
-        test_journal.start("/data", files)
-    files.before = healthy
+def goes_on_and_keeps_what_it_commits(files):
+    """The next start, in what was left of the first one."""
     files.kill()
     journal, log, found = test_journal.start("/data", files)
     assert found == []
     test_journal.commit(journal, log, b"behind")
     files.power_cut(lambda _: 0)
     assert test_journal.start("/data", files)[2] == [b"behind"]
+
+
+def test_the_header_of_a_first_segment_whose_sync_failed_is_on_disk_once_the_next_start_has_gone_on_in_it():
+    files = MemoryFileSystem()
+    healthy = test_journal.failing(files, "sync")
+    with pytest.raises(OSError, match="Input/output"):
+        test_journal.start("/data", files)
+    files.before = healthy
+    goes_on_and_keeps_what_it_commits(files)
 
 
 def test_the_name_of_a_first_segment_is_on_disk_once_the_next_start_has_gone_on_in_it():
@@ -140,9 +145,4 @@ def test_the_name_of_a_first_segment_is_on_disk_once_the_next_start_has_gone_on_
     with pytest.raises(KilledError):
         test_journal.start("/data", files)
     files.before = healthy
-    files.kill()
-    journal, log, found = test_journal.start("/data", files)
-    assert found == []
-    test_journal.commit(journal, log, b"behind")
-    files.power_cut(lambda _: 0)
-    assert test_journal.start("/data", files)[2] == [b"behind"]
+    goes_on_and_keeps_what_it_commits(files)
