@@ -287,8 +287,7 @@ class RequestHandlerPool:
             timeline.queue_sampled(queue.index, now_ns(), len(queue))
 
     def _handle(self, request: Request) -> Result:
-        is_timed = self._timeline is not None and request.enqueued_ns
-        if is_timed:
+        if request.enqueued_ns:
             request.dequeued_ns = now_ns()
         self._handled += 1
         self._current = request
@@ -301,7 +300,7 @@ class RequestHandlerPool:
         except Exception as error:  # noqa: BLE001 - whatever it was, the slot must end
             result = self._fail(request, error)
         self._current = None
-        if is_timed:
+        if request.enqueued_ns:
             request.handled_ns = request.decided_ns = now_ns()
         return result
 

@@ -167,7 +167,6 @@ class SocketServer:
         """Serve no further write: the server ends and `run` raises."""
         self._failure = error
         self._stopping.set()
-        self._changed.unpark_all()
 
     def observe(self, timeline: Timeline | None) -> None:
         """Report to this timeline, or to nobody, from now on; requests on their way are not reported."""

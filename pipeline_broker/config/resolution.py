@@ -241,14 +241,18 @@ def _scaled(value: str, unit: int) -> str:
 
 def check_topic_settings(pairs: Mapping[str, str]) -> dict[str, str]:
     """The settings of a topic to be created, in Kafka's form."""
-    settings: dict[str, str] = {}
-    for name, text in pairs.items():
-        definition = topic_properties().get(name)
-        if definition is None:
-            raise _unknown_topic_setting(name)
-        settings[name] = definition.canonical(text)
+    _check_topic_names(pairs)
+    known = topic_properties()
+    settings = {name: known[name].canonical(text) for name, text in pairs.items()}
     _check_topic_relations(settings)
     return settings
+
+
+def _check_topic_names(names: Iterable[str]) -> None:
+    """Kafka looks at all names before any value (`LogConfig.validate`)."""
+    for name in names:
+        if name not in topic_properties():
+            raise unknown_property(name, topic_properties(), f"Unknown topic config name: {name}")
 
 
 def check_list_operations(changes: Iterable[tuple[str, Operation, str | None]]) -> None:
@@ -265,12 +269,10 @@ def check_list_operations(changes: Iterable[tuple[str, Operation, str | None]]) 
 def alter_topic_settings(own: Settings, changes: Sequence[tuple[str, Operation, str | None]]) -> dict[str, str]:
     """A topic's settings after the changes; raises ConfigError and changes nothing where one is not allowed."""
     check_list_operations(changes)
+    _check_topic_names(name for name, operation, _ in changes if operation is not Operation.DELETE)
     altered = dict(own)
     for name, operation, text in changes:
-        definition = topic_properties().get(name)
-        if definition is None and operation is not Operation.DELETE:
-            raise _unknown_topic_setting(name)
-        alter_one(altered, definition, name, operation, text)
+        alter_one(altered, topic_properties().get(name), name, operation, text)
     _check_topic_relations(altered)
     return altered
 
@@ -330,10 +332,6 @@ def _check_dynamic(names: list[str], *, for_all: bool) -> None:
             f"{', '.join(single)} can be changed for one broker only",
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]",
         )
-
-
-def _unknown_topic_setting(name: str) -> ConfigError:
-    return unknown_property(name, topic_properties(), f"Unknown topic config name: {name}")
 
 
 def alter_one(

@@ -98,12 +98,12 @@ class ResourceKind:
                 )
         if not name:
             raise ResourceError(self.nameless[0])
+        for setting, operation, _ in changes:  # all names before any value, as Kafka's `validateProperties`
+            if setting not in self.properties and operation is not Operation.DELETE:
+                raise self.unknown(setting)
         altered = dict(own)
         for setting, operation, text in changes:
-            definition = self.properties.get(setting)
-            if definition is None and operation is not Operation.DELETE:
-                raise self.unknown(setting)
-            alter_one(altered, definition, setting, operation, text)
+            alter_one(altered, self.properties.get(setting), setting, operation, text)
         self.check(self, altered, settings)
         return altered
 

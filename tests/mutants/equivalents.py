@@ -1,4 +1,7 @@
-"""Mutants that no test can kill, each with the reason: what they do is what the original does."""
+"""Mutants that no test can kill, each with the reason: what they do is what the original does.
+
+Longer than most files: one list.
+"""
 
 LOG = "pipeline_broker/log"
 QUOTAS = "pipeline_broker/quotas"
@@ -25,22 +28,42 @@ NAMELESS = "nobody has None for an instance id"
 SHORTENED = "a window has a header at least, and so more than a magic: it is a step for a file that became shorter"
 MISSED = "a range that is not there is missed when it is read"
 DRAWN = "one draw is as good as another"
+IN_BURST = "what is marked meanwhile is sent at the end of the burst in any case"
+WRITTEN_FIRST = "it is written before anybody reads it"
+NANOSECOND = "the clock meets a bound to the nanosecond by chance only, and either side of it is as good"
 ENDLESS = "a bucket is never full, whatever number says so"
 
 EQUIVALENT: dict[str, str] = {
     "stages/commit_threads.py CommitThreads._commit_on_loop: return committer.is_idle -> return None": (
         "a thread that is called in vain looks once"
     ),
-    "stages/response_sender.py ResponseSender._wake: self._is_idle = False -> pass": "to call nobody does nothing",
     "stages/request_channel.py RequestQueue.put_nowait: depth > self.depth_max -> depth >= self.depth_max": (
         "what is as much is the same"
     ),
     "stages/connection.py Connection.complete: len(released) > 1 -> len(released) >= 1": (
         "a single one that nobody times needs no time: for speed only"
     ),
-    "stages/committer.py Committer.complete: self._sender.begin_burst() -> pass": (
-        "what is marked meanwhile is sent at the end of the burst in any case"
+    "stages/committer.py Committer.complete: self._sender.begin_burst() -> pass": IN_BURST,
+    "stages/request_handler.py RequestHandlerPool._turn: self._sender.begin_burst() -> pass": IN_BURST,
+    "stages/committer.py Committer.__init__: 0 -> 1": "of the bytes submitted and those taken the difference counts",
+    "stages/committer.py Commit.__init__: 0 -> 1": WRITTEN_FIRST,
+    "stages/commit_threads.py CommitThreads.__init__: 0 -> 1": WRITTEN_FIRST,
+    "stages/request_handler.py RequestHandlerPool.__init__: False -> True": WRITTEN_FIRST,
+    "stages/commit_threads.py CommitThreads.leaves_rest: now_ns() < self._completing_until_ns -> now_ns() <= "
+    "self._completing_until_ns": NANOSECOND,
+    "stages/request_handler.py RequestHandlerPool._turn: ended >= latest -> ended > latest": NANOSECOND,
+    "stages/request_handler.py RequestHandlerPool._turn: continue -> break #2": "what a turn leaves the next one takes",
+    "stages/connection.py Connection.complete: without len(released) > 1 in self._timeline is not None and "
+    "len(released) > 1": "a single one that nobody times needs no time: for speed only",
+    "stages/deferred_requests.py DeferredRequests.begin_if_possible: without not self._unsent.is_called in "
+    "self._unsent.is_full and (not self._unsent.is_called) and self._may_start": (
+        "a handler that is called once more takes the next that waits, in the same order"
     ),
+    "stages/committer.py Committer._count: without self._counts_bytes in self._counts_bytes and commit.entries": (
+        "a pace that counts no bytes makes nothing of it"
+    ),
+    "stages/connection.py Connection.is_overdue: now_ns() - head.received_ns > limits.slot_seconds_max * 1000000000.0 "
+    "-> now_ns() - head.received_ns >= limits.slot_seconds_max * 1000000000.0": NANOSECOND,
     "stages/commit_threads.py CommitThreads._run: without self._has_unannounced in is_backlogged and "
     "self._has_unannounced": "one that finds nothing without waiting waits after that",
     "stages/commit_threads.py CommitThreads._run: without is_backlogged in is_backlogged and "

@@ -158,6 +158,20 @@ def test_a_held_queue_starts_nothing_and_goes_on_where_it_stood(mode):
     run(test, mode=mode, application=Holding())
 
 
+def test_what_parked_work_submits_while_the_queue_is_held_is_committed():
+    async def test(memory, application):
+        client, other = await memory.connect(), await memory.connect()
+        client.send(b"1")
+        other.send(b"h1")
+        await wait_all_tasks_blocked()
+        application.parked[0].complete(Pending([b"1"], Send(b"durable")))
+        assert await client.receive() == b"durable"
+        application.waiting.pop()()
+        assert await other.receive() == b"h1"
+
+    run(test, mode=ONE_QUEUE, application=Holding())
+
+
 def test_a_held_queue_delays_no_other_queue():
     async def test(memory, application):
         clients = [await memory.connect() for _ in range(20)]

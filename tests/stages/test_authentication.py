@@ -85,6 +85,19 @@ def test_frames_go_to_the_authenticator_until_it_succeeded_and_nothing_is_put_on
     run(test, mode=mode, application=WhoAsks())
 
 
+def test_a_connection_that_is_closed_before_it_begins_gets_no_session():
+    """Nobody would end it."""
+
+    async def test(memory, application):
+        guard = Guard()
+        await memory.connect(open_session=guard.open_session)
+        connection_of(memory).close()
+        await wait_all_tasks_blocked()
+        assert guard.connection is None
+
+    run(test)
+
+
 def test_the_next_frame_waits_until_the_reply_to_the_last_has_left():
     """A client that sends and never reads holds one frame and one reply, however much it sends."""
 

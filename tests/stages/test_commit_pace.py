@@ -68,6 +68,10 @@ def test_paid_commits_are_so_many_a_second_but_for_a_burst(wanted_ms, per_second
             assert number <= burst + (end_ns - begin_ns) // token_ns
 
 
+def test_the_first_of_paid_commits_waits_for_nothing():
+    assert begun(PaidCommitPace(10, burst=1), [0, 0]) == [0, 100 * MS]
+
+
 def test_after_a_rest_nobody_waits_and_behind_the_burst_each_waits_for_its_token():
     assert begun(PaidCommitPace(10), [5000 * MS] * 6) == [time * MS for time in (5000, 5000, 5000, 5000, 5100, 5200)]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stages.commit_pace import CommitPace, PaidCommitPace
+from stages.commit_pace import COMMITS_REMEMBERED, SLOW_GROUP_NS, SLOW_REQUEST_NS, CommitPace, PaidCommitPace
 from stages.commit_place import COMMITS_LOOKED_AT, GATHERED_TURNS_MAX
 from stages.committer import COMMIT_BYTES_MAX, Committer, Submission, _requests_of_one_connection
 from stages.mode import Batching
@@ -28,13 +28,14 @@ class ByHand:
     ended_between_looks = 1
 
     def __init__(self):
-        self.wakes = 0
+        self.wakes, self.could_begin = 0, 0
 
     def start(self, committer):
         pass
 
     def wake(self, count=1):
         self.wakes += 1
+        self.could_begin = count
 
     def leaves_rest(self):
         return False
@@ -54,7 +55,7 @@ class Bench:
             self.storage,
             batching=batching,
             sender=options.pop("sender", None) or ResponseSender(ResponseBudget()),
-            pace=options.pop("pace", None) or AnyPace(),
+            pace=options.pop("pace", AnyPace()),
             on_commit=lambda commit: self.durable.append(commit.number),
             on_failure=self.failures.append,
             on_completed=lambda commit: self.completed.append(commit.number),
@@ -101,6 +102,38 @@ def test_a_group_commit_is_bounded_in_bytes_and_takes_at_least_one():
     bench = Bench(Batching.GROUP, MemoryStorage(size_of=lambda entry: COMMIT_BYTES_MAX * 2 // 3))
     bench.submit("a", "b", "c")
     assert [bench.begin().entries, bench.begin().entries] == [["a", "b"], ["c"]]
+
+
+def test_what_is_submitted_before_the_start_waits_for_it():
+    committer = Committer(
+        MemoryStorage(),
+        batching=Batching.GROUP,
+        sender=ResponseSender(ResponseBudget()),
+        on_commit=print,
+        on_failure=print,
+    )
+    committer.submit(Submission(["a"]))
+    committer.start_commit()
+    assert committer.begin_commit().entries == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("batching", "slow_ns"), [(Batching.GROUP, SLOW_GROUP_NS), (Batching.REQUEST, SLOW_REQUEST_NS)]
+)
+def test_each_batching_has_its_own_idea_of_slow_storage(batching, slow_ns):
+    for duration_ns in (slow_ns - 1, slow_ns):
+        bench = Bench(batching, pace=None)
+        for _ in range(COMMITS_REMEMBERED):
+            bench.committer.pace.commit_ended(duration_ns)
+        assert (bench.committer.pace.next_begin_ns(0) is None) == (duration_ns < slow_ns)
+
+
+def test_a_commit_knows_whether_it_ran_on_the_loop():
+    bench = Bench(Batching.GROUP)
+    bench.submit("a")
+    assert bench.committer.commit_nowait().is_on_loop
+    bench.submit("b")
+    assert not bench.begin().is_on_loop
 
 
 def test_a_commit_starts_when_it_is_asked_for():
@@ -180,6 +213,25 @@ def test_commits_per_request_run_at_once_and_serial_per_key():
     a2 = bench.begin()
     assert a2.entries == ["a2"]
     assert bench.begin() is None
+
+
+@pytest.mark.parametrize(
+    ("pace", "in_flight_max", "could_begin"), [(CommitPace(), 5, 1), (AnyPace(), 2, 2), (AnyPace(), 5, 3)]
+)
+def test_as_many_threads_are_woken_as_there_are_commits_that_could_begin(pace, in_flight_max, could_begin):
+    bench = Bench(Batching.REQUEST, pace=pace, commits_in_flight=in_flight_max)
+    bench.submit("a1", "a2", "b1", "c1")
+    bench.committer.start_commit()
+    assert (bench.executor.wakes, bench.executor.could_begin) == (1, could_begin)
+
+
+def test_no_thread_is_woken_for_what_waits_for_a_key_of_a_commit_in_flight():
+    bench = Bench(Batching.REQUEST, commits_in_flight=5)
+    bench.submit("a1")
+    assert bench.begin() is not None
+    bench.submit("a2")
+    bench.committer.start_commit()
+    assert bench.executor.wakes == 0
 
 
 def test_a_request_with_two_keys_waits_for_both_and_holds_those_behind_it():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from stages.connection import Connection
 from stages.mode import MODES
 from stages.mute import MuteReason
 from stages.request import FRAME_KEPT_BYTES, Parked, Send
@@ -105,6 +106,25 @@ def test_a_larger_request_waits_until_the_budget_has_room_and_so_long_it_counts_
         depleted_ns = channel.depleted_ns
         assert 0 < depleted_ns <= now_ns() - began_ns
         assert channel.depleted_ns == depleted_ns, "it is over"
+
+    run(test, bytes_max=BYTES_MAX)
+
+
+@pytest.mark.parametrize("end", [Connection.close, Connection.stop_reading])
+def test_the_budget_counts_as_depleted_no_longer_when_the_only_connection_that_waits_for_it_ends(end):
+    async def test(serving):
+        holding = await deplete(serving)
+        client, channel = await serving.served(), serving.server.channel
+        client.send(b"s" * 100)
+        await SETTLED()
+        connection = serving.connections()[1]
+        assert MuteReason.QUEUED_BYTES in connection.mute
+        end(connection)
+        await SETTLED()
+        depleted_ns = channel.depleted_ns
+        assert depleted_ns > 0
+        assert channel.depleted_ns == depleted_ns
+        holding.complete(Send(b""))
 
     run(test, bytes_max=BYTES_MAX)
 

@@ -76,6 +76,11 @@ def test_a_quarter_of_the_descriptors_and_at_most_so_many_are_left_to_everything
     assert found == {40: 30, 512: 384, 640: 512}
 
 
+def test_no_descriptor_is_kept_where_there_is_no_limit(monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert not _is_kept(1 << 20)
+
+
 @contextlib.contextmanager
 def descriptors_left(count):
     """A limit that leaves so many descriptors, the highest ones: those below are taken first, holes among them too."""

@@ -1,7 +1,9 @@
 """Whoever waits for entries learns whether they are durable."""
 
+import attrs
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from stages.durable import wait_durable
 
@@ -18,8 +20,35 @@ class Submitted:
         submission.on_ended(submission, self.error)
 
 
+@attrs.frozen
+class Submits:
+    """Keeps what is submitted."""
+
+    submit: object
+
+
 @pytest.mark.parametrize("error", [None, OSError("full")])
 def test_the_error_is_returned_and_what_is_durable_is_told_before(error):
     told = []
     assert trio.run(wait_durable, Submitted(error), [b"entry"], lambda: told.append("durable")) is error
     assert told == ([] if error else ["durable"])
+
+
+def test_the_end_of_a_commit_that_takes_its_time_is_waited_for():
+    submitted = []
+
+    async def main():
+        async with trio.open_nursery() as nursery:
+            server = Submits(submitted.append)
+            errors = await nursery.start(waiting, server)
+            assert not errors
+            submitted[0].on_ended(submitted[0], None)
+            await wait_all_tasks_blocked()
+            assert errors == [None]
+
+    async def waiting(server, task_status):
+        errors = []
+        task_status.started(errors)
+        errors.append(await wait_durable(server, [b"entry"]))
+
+    trio.run(main)

@@ -70,6 +70,20 @@ def test_many_idle_connections_are_all_found():
     run(test, connection=attrs.evolve(PATIENT, idle_seconds_max=10.0))
 
 
+def test_a_connection_that_ends_with_another_that_expired_has_not_expired_itself():
+    async def test(serving):
+        clients = [await serving.served() for _ in range(2)]
+        connections = serving.connections()
+        for connection in connections:
+            connection.session = connection.index
+        serving.application.connection_closed = lambda index: connections[1 - index].close()
+        await trio.sleep(20)
+        assert all(client.is_closed_by_server for client in clients)
+        assert serving.statistics("L").counters.expired == 1
+
+    run(test, connection=attrs.evolve(PATIENT, idle_seconds_max=10.0))
+
+
 def test_whoever_waits_for_bytes_goes_on_when_the_budget_grows():
     async def test(serving):
         first, second = await serving.served(), await serving.served()
@@ -83,6 +97,14 @@ def test_whoever_waits_for_bytes_goes_on_when_the_budget_grows():
         serving.application.parked[0].complete(Send(b"done"))
 
     run(test, bytes_max=50)
+
+
+def test_the_bound_over_all_unsent_responses_may_be_changed():
+    async def test(serving):
+        serving.server.set_limits(attrs.evolve(serving.server.limits, total_unsent_bytes_max=123))
+        assert serving.server.statistics().unsent_responses.bytes_max == 123
+
+    run(test)
 
 
 def test_the_in_flight_limit_stays_the_modes():

@@ -23,3 +23,8 @@ def test_what_mutes_a_connection_when_it_is_closed_is_reported_then_and_once():
     for _ in range(2):
         muting.end_all()
         assert timeline.mutes == [(7, MuteReason.IN_FLIGHT), (7, MuteReason.QUEUE_FULL)]
+
+
+def test_a_throttle_that_ends_no_later_than_another_adds_nothing():
+    muting = Muting(7, None)
+    assert [muting.throttle(until) for until in (10.0, 5.0, 10.0, 10.5)] == [True, False, False, True]

@@ -6,7 +6,7 @@ from trio.testing import MockClock
 
 from stages.mode import MODES, PIPELINED
 from stages.mute import MuteReason
-from stages.request import PARKED, Close, Send
+from stages.request import PARKED, Close, Pending, Send
 from stages.testing.memory_server import open_memory_server
 from stages.timeline import STAMPS
 from tests.stages.connection_bench import limits
@@ -16,7 +16,7 @@ WITHOUT_COMMIT = [stamp for stamp in STAMPS if stamp not in {"submitted_ns", "du
 
 
 class Application:
-    """Answers with what it got; what begins with p is parked."""
+    """Answers with what it got; what begins with p is parked, what begins with w is durable before."""
 
     def __init__(self):
         self.parked = []
@@ -25,6 +25,8 @@ class Application:
         if bytes(request.frame).startswith(b"p"):
             self.parked.append(request)
             return PARKED
+        if bytes(request.frame).startswith(b"w"):
+            return Pending([bytes(request.frame)], Send(bytes(request.frame)))
         return Send(bytes(request.frame))
 
     def failed(self, request, error):
@@ -40,7 +42,7 @@ class Observer:
     samples_queues = times_requests = True
 
     def __init__(self):
-        self.ended, self.dropped, self.sampled, self.mutes = [], [], [], []
+        self.ended, self.dropped, self.sampled, self.mutes, self.commits = [], [], [], [], []
 
     def request_ended(self, request):
         self.ended.append(request)
@@ -49,7 +51,7 @@ class Observer:
         self.dropped.append(request)
 
     def commit_ended(self, commit):
-        pass
+        self.commits += commit.entries
 
     def mute_ended(self, connection_index, reason, began_ns, ended_ns):
         self.mutes.append(reason)
@@ -80,6 +82,27 @@ def test_requests_are_reported_while_somebody_observes(mode):
     assert (observer.sampled, other.sampled) == ([1, 1], [1])
     for request in observer.ended:
         stamps = [getattr(request, name) for name in WITHOUT_COMMIT]
+        assert stamps == sorted(stamps)
+        assert stamps[0] > 0
+
+
+@both_modes
+def test_commits_are_reported_while_somebody_observes(mode):
+    observer = Observer()
+
+    async def main():
+        async with open_memory_server(mode, Application()) as server:
+            client = await server.connect()
+            for who, frame in ((None, b"w1"), (observer, b"w2"), (None, b"w3"), (observer, b"w4")):
+                server.server.observe(who)
+                client.send(frame)
+                assert await client.receive() == frame
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert observer.commits == [b"w2", b"w4"]
+    assert [request.commit for request in observer.ended] == [1, 3]
+    for request in observer.ended:
+        stamps = [getattr(request, name) for name in STAMPS]
         assert stamps == sorted(stamps)
         assert stamps[0] > 0
 
@@ -117,6 +140,54 @@ def test_a_request_on_its_way_when_the_observer_comes_is_not_reported(mode):
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
     assert observer.ended == []
+
+
+def test_a_request_that_is_completed_while_nobody_observes_has_all_its_stamps_for_the_next_observer():
+    observer, application = Observer(), Application()
+
+    async def main():
+        async with open_memory_server(PIPELINED, application) as server:
+            client = await server.connect()
+            server.server.observe(observer)
+            client.send(b"park 1", b"park 2")
+            await trio.testing.wait_all_tasks_blocked()
+            server.server.observe(None)
+            application.parked[1].complete(Send(b"2"))
+            server.server.observe(observer)
+            application.parked[0].complete(Send(b"1"))
+            assert await client.receive_count(2) == [b"1", b"2"]
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert frames(observer) == [b"park 1", b"park 2"]
+    for request in observer.ended:
+        stamps = [getattr(request, name) for name in WITHOUT_COMMIT]
+        assert stamps == sorted(stamps)
+        assert stamps[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("sent_while", "closed_while", "is_reported"),
+    [("observed", "observed", True), ("observed", "alone", False), ("alone", "observed", False)],
+)
+def test_a_request_behind_a_close_is_reported_as_dropped_if_it_is_timed_and_somebody_observes(
+    sent_while, closed_while, is_reported
+):
+    observer, application = Observer(), Application()
+    timelines = {"observed": observer, "alone": None}
+
+    async def main():
+        async with open_memory_server(PIPELINED, application) as server:
+            client = await server.connect()
+            server.server.observe(timelines[sent_while])
+            client.send(b"park 1", b"park 2")
+            await trio.testing.wait_all_tasks_blocked()
+            server.server.observe(timelines[closed_while])
+            application.parked[1].complete(Send(b"2"))
+            application.parked[0].complete(Close("enough"))
+            assert await client.receive_all() == []
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert [bytes(request.frame) for request in observer.dropped].count(b"park 2") == is_reported
 
 
 def test_an_observer_may_have_some_requests_timed_only():

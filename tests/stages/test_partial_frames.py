@@ -356,16 +356,16 @@ def test_a_frame_that_stands_still_loses_its_room_unless_the_server_holds_it_up(
 
 def test_a_frame_that_waits_for_more_room_is_not_too_slow_and_has_its_time_when_it_got_it():
     budget = PartialFrameBudget(20)
-    eldest, second = frame_of(), frame_of()
+    eldest, second, third = (frame_of() for _ in range(3))
     assert budget.take(eldest, 10)
     assert budget.take(second, 10)
-    assert not budget.take(second, 20)
+    assert not budget.take(third, 10)
     assert budget.slow_holders(0.0) == []
+    assert not budget.take(second, 20)
     assert budget.slow_holders(5.0) == [eldest.holder]
     assert budget.slow_holders(50.0) == [eldest.holder]
     budget.release(eldest)
-    third = frame_of()
-    assert not budget.take(third, 10)
+    assert second.bytes_held == 20
     assert budget.slow_holders(100.0) == []
     budget.release(third)
     assert not budget.take(frame_of(), 10)

@@ -7,7 +7,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stages.commit_place import COMMITS_LOOKED_AT
 from stages.loop_turns import COMMIT
-from stages.mode import PIPELINED
+from stages.mode import PIPELINED, Batching
 from stages.request import NOT_SET, TURN_SECONDS_MAX, Close, Pending, Send, go_on
 from stages.request_handler import TURN_MAX, TURN_RESPONSE_BYTES_MAX
 from stages.socket_server import ServerLimits
@@ -267,6 +267,25 @@ def test_a_handler_on_a_shared_queue_that_is_given_up_leaves_its_request_to_anot
             memory.server.handlers.resize_handlers(2)  # of idle ones, which need no request for that
             await wait_all_tasks_blocked()
             assert memory.server.statistics().handlers.handlers == 2
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_handlers_that_were_to_end_and_have_not_yet_stay_when_there_are_to_be_more_again():
+    async def main():
+        mode = attrs.evolve(ONE_QUEUE, queues=0, handlers=4, batching=Batching.REQUEST)
+        async with open_memory_server(mode, Counting(), executor=ScriptedCommits([1.0], Schedule())) as memory:
+            clients = [await memory.connect() for _ in range(4)]
+            for client in clients:
+                client.send(b"r")
+            await wait_all_tasks_blocked()
+            assert memory.server.statistics().handlers.idle == 0
+            memory.server.handlers.resize_handlers(1)
+            memory.server.handlers.resize_handlers(3)
+            for client in clients:
+                assert await client.receive() == b"r"
+            await wait_all_tasks_blocked()
+            assert memory.server.statistics().handlers.idle == 3
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
 

@@ -1,6 +1,6 @@
 """What one connection has to send, by itself: nothing of it outlives the connection."""
 
-from stages.request import Send
+from stages.request import Request, Send
 from stages.response_output import ResponseOutput
 
 
@@ -30,3 +30,44 @@ def test_what_was_not_sent_when_the_connection_was_closed_is_never_sent():
     transport.room_bytes = 100
     assert output.send() == 0
     assert transport.sent == b"\0\0\0\x08re"
+
+
+class Timeline:
+    """Notes what has ended."""
+
+    def __init__(self):
+        self.ended = []
+
+    def request_ended(self, request):
+        self.ended.append(request)
+
+
+def timed_request():
+    request = Request(None, 0, b"request", 1)
+    request.enqueued_ns = 1
+    request.result = Send(b"response")
+    return request
+
+
+def test_a_response_that_leaves_in_two_parts_is_timed_from_its_first_byte_to_its_last():
+    transport, timeline, request = Blocked(6), Timeline(), timed_request()
+    output = ResponseOutput(transport, timeline)
+    output.add(request)
+    output.send()
+    began_ns = request.send_started_ns
+    assert began_ns > 0
+    assert (request.sent_ns, timeline.ended) == (0, [])
+    transport.room_bytes = 100
+    output.send()
+    assert request.send_started_ns == began_ns < request.sent_ns
+    assert timeline.ended == [request]
+
+
+def test_a_response_that_did_not_leave_is_given_up_with_its_connection_and_counts_no_longer():
+    output, request = ResponseOutput(Blocked(6), Timeline()), timed_request()
+    output.add(request)
+    output.send()
+    assert output.unsent_responses == 1
+    assert output.abandon() == [request]
+    assert output.unsent_responses == 0
+    assert output.abandon() == []

@@ -1,6 +1,11 @@
 """What a plain socket is handed at once."""
 
 import socket
+from contextlib import suppress
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
 
 from stages import transport_layer
 from stages.transport_layer import JOIN_BYTES_MAX, PlaintextTransportLayer
@@ -19,3 +24,24 @@ def test_large_parts_leave_one_by_one_where_the_system_cannot_take_several(monke
         assert theirs.recv(100) == b"first"
         assert layer.send((b"", b"second", large)) > 6
         assert theirs.recv(6) == b"second"
+
+
+@pytest.mark.parametrize("wait", [PlaintextTransportLayer.wait_readable, PlaintextTransportLayer.wait_writable])
+def test_a_task_that_waits_is_told_when_the_transport_is_closed(wait):
+    async def waiting(layer):
+        with pytest.raises(trio.ClosedResourceError):
+            await wait(layer)
+
+    async def main():
+        ours, theirs = socket.socketpair()
+        with theirs, trio.fail_after(10):
+            layer = PlaintextTransportLayer(ours)
+            with suppress(BlockingIOError):
+                while True:
+                    layer.send((bytes(JOIN_BYTES_MAX),))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(waiting, layer)
+                await wait_all_tasks_blocked()
+                layer.close()
+
+    trio.run(main)

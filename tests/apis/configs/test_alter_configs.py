@@ -91,6 +91,18 @@ REQUEST, CONFIG, UNKNOWN = 42, 40, 3
         ((CLIENT_METRICS, "s", {"no.such": "1"}), REQUEST, "Unknown client metrics configuration: no.such"),
         ((GROUP, "", {}), REQUEST, "Default group resources are not allowed."),
         ((GROUP, "g", {"no.such": "1"}), CONFIG, "Unknown group config name: no.such"),
+        # names before values
+        ((TOPIC, "t", {"retention.ms": "x", "no.such": "1"}), CONFIG, "Unknown topic config name: no.such"),
+        (
+            (CLIENT_METRICS, "s", {"interval.ms": "x", "no.such": "1"}),
+            REQUEST,
+            "Unknown client metrics configuration: no.such",
+        ),
+        (
+            (GROUP, "g", {"consumer.session.timeout.ms": "x", "no.such": "1"}),
+            CONFIG,
+            "Unknown group config name: no.such",
+        ),
     ],
 )
 def test_what_kafka_refuses_is_refused_with_its_words(desk, resource, code, text):

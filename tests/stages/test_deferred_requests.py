@@ -1,0 +1,62 @@
+"""Requests that were read and wait: who starts them when their client's bytes have left room for more."""
+
+from trio.testing import wait_all_tasks_blocked
+
+from stages.mute import MuteReason
+from stages.request import Send
+from tests.stages.connection_bench import connection_of, run
+
+CAPACITY_BYTES = 1000
+LEFT_BYTES = 10_004 - CAPACITY_BYTES
+"""Of the response to `b` with its length, what a client with this capacity does not take."""
+
+
+async def blocked_with_unfinished(memory):
+    """A client that takes nothing more, and has asked for `s2` while a request of its connection is unfinished."""
+    client = await memory.connect(capacity_bytes=CAPACITY_BYTES)
+    client.send(b"b")
+    await wait_all_tasks_blocked()
+    connection = connection_of(memory)
+    assert connection.unsent_bytes == LEFT_BYTES
+    connection.begin_work(print)
+    client.send(b"s2")
+    await wait_all_tasks_blocked()
+    return client, connection
+
+
+def test_what_waits_when_others_have_used_up_the_room_is_started_when_its_own_client_has_taken_all():
+    async def test(memory, application):
+        client, connection = await blocked_with_unfinished(memory)
+        other = await memory.connect(capacity_bytes=CAPACITY_BYTES)
+        other.send(b"b")
+        await wait_all_tasks_blocked()
+        assert not connection.mute
+        connection.end_work(print)
+        assert connection.mute.reasons == {MuteReason.UNSENT_BYTES}
+        await wait_all_tasks_blocked()
+        assert b"s2" not in application.handled
+        assert [len(response) for response in await client.receive_count(2)] == [10_000, 2]
+        await wait_all_tasks_blocked()
+        assert not connection.mute
+        assert await other.receive_count(1)
+
+    run(test, total_unsent_bytes_max=2 * LEFT_BYTES)
+
+
+def test_what_finds_no_room_when_its_turn_comes_is_started_when_its_client_has_taken_all():
+    async def test(memory, application):
+        client, connection = await blocked_with_unfinished(memory)
+        other = await memory.connect(capacity_bytes=CAPACITY_BYTES)
+        other.send(b"1")
+        await wait_all_tasks_blocked()
+        connection.end_work(print)
+        assert not connection.mute, "a handler is about to start it"
+        application.parked[0].complete(Send(bytes(10_000)))
+        await wait_all_tasks_blocked()
+        assert b"s2" not in application.handled
+        assert [len(response) for response in await client.receive_count(2)] == [10_000, 2]
+        await wait_all_tasks_blocked()
+        assert not connection.mute
+        assert await other.receive_count(1)
+
+    run(test, total_unsent_bytes_max=2 * LEFT_BYTES)
