@@ -9,12 +9,14 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, seed, settings
 
 from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.wire.registry import ApiKey
 from tests.differential.data_requests import Ask
 from tests.differential.masks import differences, masked
 from tests.differential.oracle import Side, Sides
 
 EXAMPLES = int(os.environ.get("EXAMPLES", "3"))
 """Requests per API and version."""
+MAKE_GROUPS = {ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT, ApiKey.JOIN_GROUP}
 
 
 def drawn(factor: int = 1) -> Callable[[Any], Any]:
@@ -57,6 +59,8 @@ def compare(
     seeing = settling or sides
     if ask.changes_topics:
         seeing.settle()
+    if api in MAKE_GROUPS:
+        seeing.settle_groups()
     for changes, read in (
         (ask.changes_quotas, Side.quotas),
         (ask.changes_acls, Side.acls),

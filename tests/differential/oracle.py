@@ -31,6 +31,7 @@ from pipeline_broker.wire.messages.configs.describe_client_quotas import Describ
 from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest
 from pipeline_broker.wire.messages.configs.list_config_resources import ListConfigResourcesRequest
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
+from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
 from pipeline_broker.wire.messages.security.describe_acls import DescribeAclsRequest
 from pipeline_broker.wire.messages.security.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
@@ -59,6 +60,10 @@ READ_BY_OURS = {
 """kio reads their times as dates, which are never negative; Kafka's are where there is no token or transaction."""
 METADATA_VERSION = 12
 OFFSETS_VERSION = 5
+COMMIT_VERSION = 7
+OFFSETS_TOPIC = "__consumer_offsets"
+COMMITTING_GROUPS = ("a", "b")
+"""One for each of the two partitions of that topic, which is the one that is never deleted."""
 LATEST = -1
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MILLISECOND = dt.timedelta(milliseconds=1)
@@ -299,6 +304,16 @@ class Sides:
                 assert time.monotonic() < deadline, f"kafka does not lead {name}"
                 time.sleep(0.005)
         self.settled = set(expected)
+
+    def settle_groups(self) -> None:
+        """Have Kafka show all groups: one that it made without a record is shown after the next of its partition."""
+        request = OffsetCommitRequest
+        offsets = [request.OffsetCommitRequestPartition(0, 0, -1, "")]
+        topics = [request.OffsetCommitRequestTopic(OFFSETS_TOPIC, partitions=offsets)]
+        for side in self.all:
+            for group in COMMITTING_GROUPS:
+                (topic,) = side.ask(request(group, topics=topics), COMMIT_VERSION)["topics"]
+                assert topic["partitions"][0]["error_code"] == 0, side.name
 
     def settle_what(self, read: Callable[[Side], Any]) -> None:
         """Wait until Kafka shows what ours show, twice: its controller takes over what its broker has taken over."""

@@ -29,6 +29,8 @@ from pipeline_broker.wire.messages.transactions.init_producer_id import InitProd
 from pipeline_broker.wire.registry import ApiKey
 from tests.differential.comparison import compare, drawn
 from tests.differential.data_requests import NOW_MS, Ask, ask, topic_id
+from tests.differential.group_requests import LONG_METADATA
+from tests.differential.oracle import COMMIT_VERSION, OFFSETS_TOPIC
 
 pytestmark = pytest.mark.xdist_group("kafka")
 MEMBERS_BY_LIST_FROM = 3
@@ -245,3 +247,13 @@ def test_a_group_lives_and_dies_as_in_kafka(sides, data, instance):
     story.tell(ApiKey.DELETE_GROUPS, ask(story.version(ApiKey.DELETE_GROUPS), DeleteGroupsRequest([name])))
     look()
     story.end()
+
+
+def test_a_group_whose_only_commit_is_refused_is_there_as_in_kafka(sides):
+    """Drawn requests met it in one run of twenty."""
+    name, request = f"refused-{next(numbers)}", OffsetCommitRequest
+    too_long = request.OffsetCommitRequestPartition(0, 5, -1, LONG_METADATA)
+    commit = request(name, topics=[request.OffsetCommitRequestTopic(OFFSETS_TOPIC, partitions=[too_long])])
+    found = compare(sides, ApiKey.OFFSET_COMMIT, ask(COMMIT_VERSION, commit))
+    found += compare(sides, ApiKey.DESCRIBE_GROUPS, ask(5, DescribeGroupsRequest([name])))
+    assert not found, "\n".join(found)
