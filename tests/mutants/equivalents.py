@@ -62,6 +62,16 @@ EQUIVALENT: dict[str, str] = {
     "stages/committer.py Committer._count: without self._counts_bytes in self._counts_bytes and commit.entries": (
         "a pace that counts no bytes makes nothing of it"
     ),
+    "stages/commit_threads.py CommitThreads._call_loop: True -> False": "a loop that is called in vain looks once",
+    "stages/committer.py Committer._finish: without request.enqueued_ns in request is not None and "
+    "request.enqueued_ns": "of a request that is not timed nobody reads the stamps",
+    "stages/committer.py Committer._take: without not self._waiting in self._is_poisoned or not self._waiting": (
+        "a commit that has taken nothing is none"
+    ),
+    "stages/committer.py Commit.__init__: self.size_bytes = 0 -> pass": WRITTEN_FIRST,
+    "stages/admission.py Admission.receive: count == len(room) -> count != len(room)": (
+        "what finds nothing waits, and what waits for what is there is woken at once: for speed only"
+    ),
     "stages/connection.py Connection.is_overdue: now_ns() - head.received_ns > limits.slot_seconds_max * 1000000000.0 "
     "-> now_ns() - head.received_ns >= limits.slot_seconds_max * 1000000000.0": NANOSECOND,
     "stages/commit_threads.py CommitThreads._run: without self._has_unannounced in is_backlogged and "

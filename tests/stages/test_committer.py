@@ -136,6 +136,16 @@ def test_a_commit_knows_whether_it_ran_on_the_loop():
     assert not bench.begin().is_on_loop
 
 
+def test_a_commit_without_entries_costs_no_token_of_paid_commits():
+    bench = Bench(Batching.GROUP, pace=PaidCommitPace(0.001, burst=1))
+    bench.committer.submit(Submission([]))
+    bench.finish(bench.begin())
+    bench.submit("a")
+    bench.finish(bench.begin())
+    bench.submit("b")
+    assert bench.begin() is None, "the token is gone"
+
+
 def test_a_commit_starts_when_it_is_asked_for():
     bench = Bench(Batching.GROUP)
     bench.committer.start_commit()

@@ -99,6 +99,17 @@ def test_whoever_waits_for_bytes_goes_on_when_the_budget_grows():
     run(test, bytes_max=50)
 
 
+def test_limits_count_for_connections_of_processors_that_are_made_later():
+    async def test(serving):
+        serving.server.set_limits(with_connection(serving.server, idle_seconds_max=10.0))
+        await serving.server.resize_processors(3)
+        clients = [await serving.served() for _ in range(3)]
+        await trio.sleep(20)
+        assert all(client.is_closed_by_server for client in clients)
+
+    run(test)
+
+
 def test_the_bound_over_all_unsent_responses_may_be_changed():
     async def test(serving):
         serving.server.set_limits(attrs.evolve(serving.server.limits, total_unsent_bytes_max=123))
