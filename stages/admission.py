@@ -127,7 +127,8 @@ class Admission:
                 partial = self._partial = PartialFrame(connection, reader, connection.mute)
             if not budget.take(partial, reader.large_buffer_bytes):
                 connection.muting.begin(MuteReason.PARTIAL_BYTES)
-        elif partial is not None and self._held_frame is None and (self.gate is None or self.gate.frame is None):
+        elif self._held_frame is None and (self.gate is None or self.gate.frame is None):
+            assert partial is not None, "there is one, or there is nothing to follow"
             self._partial = None
             budget.release(partial)
 

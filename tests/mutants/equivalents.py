@@ -48,6 +48,7 @@ EQUIVALENT: dict[str, str] = {
     "stages/committer.py Committer.__init__: 0 -> 1": "of the bytes submitted and those taken the difference counts",
     "stages/committer.py Commit.__init__: 0 -> 1": WRITTEN_FIRST,
     "stages/commit_threads.py CommitThreads.__init__: 0 -> 1": WRITTEN_FIRST,
+    "stages/commit_threads.py CommitThreads.__init__: self._completing_until_ns = 0 -> pass": WRITTEN_FIRST,
     "stages/request_handler.py RequestHandlerPool.__init__: False -> True": WRITTEN_FIRST,
     "stages/commit_threads.py CommitThreads.leaves_rest: now_ns() < self._completing_until_ns -> now_ns() <= "
     "self._completing_until_ns": NANOSECOND,
@@ -65,6 +66,7 @@ EQUIVALENT: dict[str, str] = {
     "stages/commit_threads.py CommitThreads._call_loop: True -> False": "a loop that is called in vain looks once",
     "stages/committer.py Committer._finish: without request.enqueued_ns in request is not None and "
     "request.enqueued_ns": "of a request that is not timed nobody reads the stamps",
+    "stages/committer.py Committer._takeable: 0 -> 1": "there is a next begin or none, whenever the last one was",
     "stages/committer.py Committer._take: without not self._waiting in self._is_poisoned or not self._waiting": (
         "a commit that has taken nothing is none"
     ),

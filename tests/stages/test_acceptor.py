@@ -285,3 +285,14 @@ def test_a_listener_that_is_held_to_its_rate_waits_though_there_is_room():
         assert bench.acceptor.statistics().blocked_seconds == pytest.approx(4, abs=0.1)
 
     run(test, creation_rate_max_by_listener={"L": 1.0}, windows=2)
+
+
+def test_a_client_that_waits_for_a_slot_when_the_acceptor_ends_is_cut_off():
+    clients = []
+
+    async def test(bench):
+        clients.extend(bench.listener.connect() for _ in range(2))
+        await wait_all_tasks_blocked()
+
+    run(test, connections_max=1)
+    assert clients[1].is_closed_by_server

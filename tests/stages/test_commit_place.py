@@ -95,6 +95,8 @@ def test_commits_per_request_come_to_the_loop_when_some_were_alone_one_after_the
         assert seen == [False] * (2 * ALONE_COMMITS_MIN - 1) + [True]
 
 
-def test_only_group_commits_gather_what_follows():
-    places = [CommitPlace(batching, is_synced=False) for batching in (Batching.GROUP, Batching.REQUEST)]
-    assert [place.must_gather(1, 5, is_in_flight=False) for place in places] == [True, False]
+@pytest.mark.parametrize("batching", Batching)
+@pytest.mark.parametrize("is_in_flight", [False, True])
+def test_only_group_commits_on_an_idle_loop_gather_what_follows(batching, is_in_flight):
+    gathers = CommitPlace(batching, is_synced=False).must_gather(1, 5, is_in_flight=is_in_flight)
+    assert gathers == (batching is Batching.GROUP and not is_in_flight)

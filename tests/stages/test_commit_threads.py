@@ -799,6 +799,17 @@ def test_what_follows_a_commit_lets_others_have_turns_and_no_later_commit_overta
     assert not bench.errors
 
 
+def test_a_thread_that_a_disk_holds_for_ever_keeps_no_process_alive():
+    bench = Bench(Batching.GROUP, is_synced=True)
+
+    async def main():
+        bench.committer.start(bench.threads)
+        assert [thread.daemon for thread in threading.enumerate() if thread.name.startswith("committer-")] == [True]
+        bench.threads.stop()
+
+    trio.run(main)
+
+
 def test_what_follows_a_commit_and_takes_little_takes_one_turn():
     bench, ended = Bench(Batching.GROUP, is_synced=False), []
 

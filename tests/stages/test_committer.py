@@ -339,6 +339,17 @@ def test_only_group_commits_are_held_apart(batching):
     assert (bench.begin() is None) == (batching is Batching.GROUP)
 
 
+@pytest.mark.parametrize(("pace", "is_later"), [(LatePace(), True), (CommitPace(), False)])
+def test_what_waits_begins_beside_others_at_its_time_or_when_they_have_ended(pace, is_later):
+    bench = Bench(Batching.GROUP, pace=pace, commits_in_flight=2)
+    bench.submit("a")
+    assert bench.begin() is not None
+    assert bench.committer.seconds_to_begin() is None, "nothing waits"
+    bench.submit("b")
+    seconds = bench.committer.seconds_to_begin()
+    assert 3000 < seconds <= 3600 if is_later else seconds is None
+
+
 class Stoppable(MemoryStorage):
     has_stopped_waiting = False
 

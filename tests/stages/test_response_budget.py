@@ -1,8 +1,10 @@
 """The bound over the unsent responses of all connections: who gives way when it is passed."""
 
+import pytest
 from trio.testing import wait_all_tasks_blocked
 
-from tests.stages.connection_bench import run
+from stages.request import Parked, Send
+from tests.stages.connection_bench import ByHand, run
 
 BIG = 10_004
 """Bytes of the response to `b...`, with its length."""
@@ -22,3 +24,21 @@ def test_a_client_that_has_taken_everything_does_not_give_way_to_others():
         assert [client.is_closed_by_server for client in (taking, *deaf)] == [False, True, False]
 
     run(test, total_unsent_bytes_max=BIG + BIG // 2)
+
+
+@pytest.mark.parametrize(
+    "end", [lambda request: request.connection.close(), lambda request: request.complete(Send(b""))]
+)
+def test_the_response_that_is_expected_of_a_request_that_has_ended_counts_nothing(end):
+    class Ending(ByHand):
+        def handle(self, request):
+            end(request)
+            return Parked(response_bytes=BIG)
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1")
+        await wait_all_tasks_blocked()
+        assert memory.server.statistics().unsent_responses.bytes_held == 0
+
+    run(test, application=Ending())
