@@ -30,6 +30,7 @@ MISSED = "a range that is not there is missed when it is read"
 DRAWN = "one draw is as good as another"
 IN_BURST = "what is marked meanwhile is sent at the end of the burst in any case"
 WRITTEN_FIRST = "it is written before anybody reads it"
+WHENEVER = "there is a next begin or none, whenever the last one was"
 NANOSECOND = "the clock meets a bound to the nanosecond by chance only, and either side of it is as good"
 ENDLESS = "a bucket is never full, whatever number says so"
 
@@ -53,6 +54,7 @@ EQUIVALENT: dict[str, str] = {
     "stages/commit_threads.py CommitThreads.leaves_rest: now_ns() < self._completing_until_ns -> now_ns() <= "
     "self._completing_until_ns": NANOSECOND,
     "stages/request_handler.py RequestHandlerPool._turn: ended >= latest -> ended > latest": NANOSECOND,
+    "stages/request_handler.py RequestHandlerPool._turn: break -> continue": "where nothing waits nothing is taken",
     "stages/request_handler.py RequestHandlerPool._turn: continue -> break #2": "what a turn leaves the next one takes",
     "stages/connection.py Connection.complete: without len(released) > 1 in self._timeline is not None and "
     "len(released) > 1": "a single one that nobody times needs no time: for speed only",
@@ -66,7 +68,8 @@ EQUIVALENT: dict[str, str] = {
     "stages/commit_threads.py CommitThreads._call_loop: True -> False": "a loop that is called in vain looks once",
     "stages/committer.py Committer._finish: without request.enqueued_ns in request is not None and "
     "request.enqueued_ns": "of a request that is not timed nobody reads the stamps",
-    "stages/committer.py Committer._takeable: 0 -> 1": "there is a next begin or none, whenever the last one was",
+    "stages/committer.py Committer._takeable: 0 -> 1": WHENEVER,
+    "stages/committer.py Committer.is_backlogged: 0 -> 1": WHENEVER,
     "stages/committer.py Committer._take: without not self._waiting in self._is_poisoned or not self._waiting": (
         "a commit that has taken nothing is none"
     ),

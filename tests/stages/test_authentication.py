@@ -1,5 +1,7 @@
 """A connection that must say who it is before anything that it asks becomes a request."""
 
+import functools
+
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
@@ -9,6 +11,7 @@ from stages.frames import LARGE_FRAME_BYTES
 from stages.mode import CLASSIC, PIPELINED
 from stages.mute import MuteReason
 from stages.request import Send
+from stages.testing.memory_transport import memory_connection
 from tests.stages.connection_bench import ByHand, connection_of, run
 
 both_modes = pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
@@ -85,15 +88,33 @@ def test_frames_go_to_the_authenticator_until_it_succeeded_and_nothing_is_put_on
     run(test, mode=mode, application=WhoAsks())
 
 
-def test_a_connection_that_is_closed_before_it_begins_gets_no_session():
+def test_a_connection_that_is_closed_while_it_shakes_hands_gets_no_session():
     """Nobody would end it."""
 
     async def test(memory, application):
         guard = Guard()
-        await memory.connect(open_session=guard.open_session)
-        connection_of(memory).close()
+        transport, _client = memory_connection()
+        transport.start = functools.partial(trio.sleep, 1)
+        await memory.server.connect(transport, peer="slow", listener="MEMORY", open_session=guard.open_session)
         await wait_all_tasks_blocked()
+        connection_of(memory).close()
+        await trio.sleep(2)
         assert guard.connection is None
+
+    run(test)
+
+
+def test_a_frame_that_waits_for_responses_to_leave_keeps_no_task_when_its_connection_is_closed():
+    async def test(memory, application):
+        before = trio.lowlevel.current_statistics().tasks_living
+        client = await memory.connect(open_session=Guard().open_session, capacity_bytes=20)
+        client.send(b"in alice", b"b", b"again")
+        await wait_all_tasks_blocked()
+        connection = connection_of(memory)
+        assert connection.admission.gate.frame is not None
+        connection.close()
+        await wait_all_tasks_blocked()
+        assert trio.lowlevel.current_statistics().tasks_living == before
 
     run(test)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stages.commit_pace import COMMITS_REMEMBERED, SLOW_GROUP_NS, SLOW_REQUEST_NS, CommitPace, PaidCommitPace
 from stages.commit_place import COMMITS_LOOKED_AT, GATHERED_TURNS_MAX
-from stages.committer import COMMIT_BYTES_MAX, Committer, Submission, _requests_of_one_connection
+from stages.committer import BACKLOG_MIN, COMMIT_BYTES_MAX, Committer, Submission, _requests_of_one_connection
 from stages.mode import Batching
 from stages.request import Request
 from stages.response_sender import ResponseSender
@@ -144,6 +144,21 @@ def test_a_commit_without_entries_costs_no_token_of_paid_commits():
     bench.finish(bench.begin())
     bench.submit("b")
     assert bench.begin() is None, "the token is gone"
+
+
+@pytest.mark.parametrize(
+    ("batching", "pace", "waiting", "is_backlogged"),
+    [
+        (Batching.REQUEST, CommitPace(), BACKLOG_MIN, True),
+        (Batching.REQUEST, CommitPace(), BACKLOG_MIN - 1, False),
+        (Batching.REQUEST, AnyPace(), BACKLOG_MIN, False),
+        (Batching.GROUP, CommitPace(), BACKLOG_MIN, False),
+    ],
+)
+def test_only_commits_per_request_of_fast_storage_have_a_backlog(batching, pace, waiting, is_backlogged):
+    bench = Bench(batching, pace=pace)
+    bench.submit(*"abcdefgh"[:waiting])
+    assert bench.committer.is_backlogged == is_backlogged
 
 
 def test_a_commit_starts_when_it_is_asked_for():

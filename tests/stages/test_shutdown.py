@@ -283,3 +283,13 @@ def test_what_is_left_at_the_end_is_committed_without_the_injected_delay():
 
     trio.run(main)
     assert executor.delay_ns_at_end == 0
+
+
+def test_a_server_says_that_it_is_stopping():
+    async def main():
+        async with open_memory_server(PIPELINED, ByFirstByte()) as memory:
+            assert not memory.server.is_stopping
+            memory.server.stop()
+            assert memory.server.is_stopping
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
