@@ -70,6 +70,12 @@ EQUIVALENT: dict[str, str] = {
     "request.enqueued_ns": "of a request that is not timed nobody reads the stamps",
     "stages/committer.py Committer._takeable: 0 -> 1": WHENEVER,
     "stages/committer.py Committer.is_backlogged: 0 -> 1": WHENEVER,
+    "stages/committer.py Committer.end_commit: self.batching is Batching.REQUEST and commit.error is None -> "
+    "self.batching is Batching.REQUEST or commit.error is None": (
+        "of group commits no key is busy, and after a failure nothing is taken"
+    ),
+    "stages/committer.py Committer._wait_ns: without not (self._running or self._counts_bytes) in self.batching is "
+    "Batching.REQUEST or not (self._running or self._counts_bytes)": "a pace says so, too: for speed only",
     "stages/committer.py Committer._take: without not self._waiting in self._is_poisoned or not self._waiting": (
         "a commit that has taken nothing is none"
     ),

@@ -449,6 +449,8 @@ def test_entries_that_the_storage_does_not_know_fail_the_commit_and_not_the_thre
     bench.committer.submit(Submission(entries, on_ended=lambda one, error: ended.append(error)))
     commit = bench.begin()
     assert commit is not None
+    bench.submit("b")
+    assert bench.begin() is None, "nothing is written after a failure, also before the loop knows of it"
     bench.finish(commit)
     assert isinstance(ended[0], Exception)
     assert len(bench.failures) == len(ended) == 1

@@ -6,6 +6,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from stages.authentication import Conversation, Reply
 from stages.connection import CLOSE_FLUSH_SECONDS, Connection
 from stages.mode import CLASSIC, PIPELINED
 from stages.request import Close
@@ -123,15 +124,33 @@ def connections():
     return sum(type(one) is Connection for one in gc.get_objects())
 
 
-def test_a_connection_that_ended_is_freed_without_a_search_for_garbage():
+class Welcoming:
+    """Authenticates everybody at the first frame."""
+
+    frame_bytes_max = 20
+
+    def receive(self, frame):
+        return Reply(Conversation.SUCCEEDED, (b"welcome",))
+
+    def begins(self, frame):
+        return False
+
+    def has_expired(self):
+        return False
+
+
+@pytest.mark.parametrize(
+    ("open_session", "answer"), [(None, b"s1"), (lambda *_: Welcoming(), b"welcome")], ids=["open", "authenticated"]
+)
+def test_a_connection_that_ended_is_freed_without_a_search_for_garbage(open_session, answer):
     async def test(memory, application):
         gc.collect()
         before = connections()
         gc.disable()
         try:
-            client = await memory.connect()
+            client = await memory.connect(open_session=open_session)
             client.send(b"s1")
-            assert await client.receive() == b"s1"
+            assert await client.receive() == answer
             client.half_close()
             await wait_all_tasks_blocked()
             assert connections() == before

@@ -8,7 +8,7 @@ from stages.mode import MODES, PIPELINED
 from stages.mute import MuteReason
 from stages.request import PARKED, Close, Pending, Send
 from stages.testing.memory_server import open_memory_server
-from stages.timeline import STAMPS
+from stages.timeline import STAMPS, Timeline
 from tests.stages.connection_bench import limits
 
 both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
@@ -51,7 +51,7 @@ class Observer:
         self.dropped.append(request)
 
     def commit_ended(self, commit):
-        self.commits += commit.entries
+        self.commits.append(commit)
 
     def mute_ended(self, connection_index, reason, began_ns, ended_ns):
         self.mutes.append(reason)
@@ -86,6 +86,23 @@ def test_requests_are_reported_while_somebody_observes(mode):
         assert stamps[0] > 0
 
 
+def test_an_observer_that_says_nothing_of_it_has_all_requests_timed():
+    class Hearing(Timeline):
+        def request_ended(self, request):
+            ended.append(bytes(request.frame))
+
+    ended = []
+
+    async def main():
+        async with open_memory_server(PIPELINED, Application(), timeline=Hearing()) as server:
+            client = await server.connect()
+            client.send(b"1")
+            await client.receive()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert ended == [b"1"]
+
+
 @both_modes
 def test_commits_are_reported_while_somebody_observes(mode):
     observer = Observer()
@@ -99,7 +116,9 @@ def test_commits_are_reported_while_somebody_observes(mode):
                 assert await client.receive() == frame
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
-    assert observer.commits == [b"w2", b"w4"]
+    assert [commit.entries for commit in observer.commits] == [[b"w2"], [b"w4"]]
+    for commit in observer.commits:
+        assert 0 < commit.started_ns <= commit.written_ns <= commit.durable_ns <= commit.completed_ns
     assert [request.commit for request in observer.ended] == [1, 3]
     for request in observer.ended:
         stamps = [getattr(request, name) for name in STAMPS]

@@ -39,6 +39,10 @@ def test_a_window_is_forgotten_when_it_began_too_long_ago():
     assert rate.observed(9.0, WINDOWS) == 0.0
 
 
+def test_no_more_windows_are_kept_than_count():
+    assert len(recorded(*range(100))._windows) == WINDOWS.count
+
+
 def test_what_is_taken_back_counts_no_more_and_never_makes_a_rate_negative():
     rate = recorded(0.0, 1.5)
     rate.take_back(1.5)
