@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from spark_analysis.java import find_java
+from tests.conftest import LITTLE_TO_READ
 from tests.crashes.lengths import AT_LENGTH
 from tests.spark_analysis.standalone_cluster import SHORT_LIFE, open_cluster, spark_class
 
@@ -44,13 +45,14 @@ def cluster(tmp_path):
     """The master's address; the user's settings are in `conf`."""
     assert spark_class().exists(), "pyspark brings it"
     (tmp_path / "conf").mkdir()
-    settings = (
-        "spark.executor.memory 500m",
-        "spark.driver.memory 600m",
-        f"spark.driver.extraJavaOptions {SHORT_LIFE}",
-        f"spark.executor.extraJavaOptions {SHORT_LIFE}",
-    )
-    (tmp_path / "conf/spark-defaults.conf").write_text("\n".join(settings))
+    settings = LITTLE_TO_READ | {
+        "spark.executor.memory": "500m",
+        "spark.driver.memory": "600m",
+        "spark.driver.extraJavaOptions": SHORT_LIFE,
+        "spark.executor.extraJavaOptions": SHORT_LIFE,
+    }
+    lines = [f"{name} {value}" for name, value in settings.items()]
+    (tmp_path / "conf/spark-defaults.conf").write_text("\n".join(lines))
     (tmp_path / "cluster").mkdir()
     with open_cluster(tmp_path / "cluster", workers=2 if AT_LENGTH else 1) as master:
         yield master
