@@ -31,6 +31,7 @@ DRAWN = "one draw is as good as another"
 IN_BURST = "what is marked meanwhile is sent at the end of the burst in any case"
 WRITTEN_FIRST = "it is written before anybody reads it"
 WHENEVER = "there is a next begin or none, whenever the last one was"
+UNREAD = "of a request that is not timed nobody reads the stamps"
 NANOSECOND = "the clock meets a bound to the nanosecond by chance only, and either side of it is as good"
 ENDLESS = "a bucket is never full, whatever number says so"
 
@@ -67,7 +68,10 @@ EQUIVALENT: dict[str, str] = {
     ),
     "stages/commit_threads.py CommitThreads._call_loop: True -> False": "a loop that is called in vain looks once",
     "stages/committer.py Committer._finish: without request.enqueued_ns in request is not None and "
-    "request.enqueued_ns": "of a request that is not timed nobody reads the stamps",
+    "request.enqueued_ns": UNREAD,
+    "stages/connection.py Connection.complete: without self._timeline is not None in self._timeline is not None and "
+    "len(released) > 1": UNREAD,
+    "stages/connection.py Connection.complete: 0 -> 1 #2": UNREAD,
     "stages/committer.py Committer._takeable: 0 -> 1": WHENEVER,
     "stages/committer.py Committer.is_backlogged: 0 -> 1": WHENEVER,
     "stages/committer.py Committer.end_commit: self.batching is Batching.REQUEST and commit.error is None -> "
@@ -76,6 +80,11 @@ EQUIVALENT: dict[str, str] = {
     ),
     "stages/committer.py Committer._wait_ns: without not (self._running or self._counts_bytes) in self.batching is "
     "Batching.REQUEST or not (self._running or self._counts_bytes)": "a pace says so, too: for speed only",
+    "stages/connection_quotas.py ConnectionQuotas._ip_throttle_seconds: limit >= UNLIMITED -> limit > UNLIMITED": (
+        "nobody comes so fast: for speed only"
+    ),
+    "stages/frames.py FrameReader.receive_data: self._position < len(self._data) -> self._position <= "
+    "len(self._data)": ("what is empty adds nothing to what follows"),
     "stages/committer.py Committer._take: without not self._waiting in self._is_poisoned or not self._waiting": (
         "a commit that has taken nothing is none"
     ),

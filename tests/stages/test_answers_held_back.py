@@ -114,6 +114,22 @@ def test_the_last_bytes_of_a_close_leave_as_they_are_behind_what_came_before(mod
     run(test, mode=mode, application=Asking(lambda request, result: result, x=Close("cut", b"\x00\x00\x00")))
 
 
+def test_the_response_that_is_expected_of_a_request_counts_once_though_its_answer_is_asked_about():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"x", b"x")
+        await wait_all_tasks_blocked()
+        connection = connection_of(memory)
+        assert connection.unsent_bytes == 2000
+        for _ in range(2):
+            connection.order.head.complete(Send(b"answer"))
+        assert await client.receive_count(2) == [b"in place of Send"] * 2
+        await wait_all_tasks_blocked()
+        assert connection.unsent_bytes == 0
+
+    run(test, application=Asking(replaced, x=Parked(response_bytes=1000)))
+
+
 class Holding(ByHand):
     """Holds the queue at each request that begins with `h`, so many times as its second byte says."""
 

@@ -9,6 +9,7 @@ from trio.testing import wait_all_tasks_blocked
 from stages.authentication import Conversation, Reply
 from stages.connection import CLOSE_FLUSH_SECONDS, Connection
 from stages.mode import CLASSIC, PIPELINED
+from stages.mute import MuteReason
 from stages.request import Close
 from tests.stages.connection_bench import connection_of, run
 
@@ -116,6 +117,20 @@ def test_a_connection_that_is_to_stop_reading_takes_nothing_that_came_in_the_sam
         assert application.handled == [b"1"]
         application.answer(b"1")
         assert await client.receive_all() == [b"1"]
+
+    run(test)
+
+
+def test_a_connection_that_is_closed_cannot_use_its_turn():
+    """The next in the line has it then."""
+
+    async def test(memory, application):
+        await memory.connect()
+        await wait_all_tasks_blocked()
+        connection = connection_of(memory)
+        assert connection.resume(MuteReason.QUEUE_FULL)
+        connection.close()
+        assert not connection.resume(MuteReason.QUEUE_FULL)
 
     run(test)
 

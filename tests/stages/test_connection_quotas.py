@@ -212,3 +212,12 @@ def test_an_address_that_is_throttled_without_pause_is_remembered_and_no_other()
     assert asked.rated_addresses == 1
     assert come(asked, "L", "b", 10.0) is Admit
     assert asked.rated_addresses == 1
+
+
+def test_windows_may_be_changed():
+    def admitted(asked):
+        return [come(asked, "ADMIN") for _ in range(20)].count(Admit)
+
+    changed, few, many = (quotas(creation_rate_max_per_ip=1.0, windows=windows) for windows in (11, 2, 11))
+    changed.limits = few.limits
+    assert admitted(changed) == admitted(few) < admitted(many)

@@ -8,9 +8,11 @@ import trio
 
 from stages.connection_quotas import ConnectionQuotaLimits
 from stages.excess_connections import CLOSED_MAX
+from stages.listener import Listener
 from stages.mode import MODES, PIPELINED
 from stages.mute import MuteReason
 from stages.request import Send
+from stages.testing.memory_transport import memory_connection
 from tests.stages.listening_bench import PATIENT, SETTLED, run
 
 both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
@@ -210,3 +212,16 @@ def test_a_lowered_maximum_closes_the_surplus():
         await serving.ask(waiting, b"at last")
 
     run(test, ("L", {}), ("PEERS", {}), quotas=limited(1000))
+
+
+def test_connections_that_no_quota_counts_are_not_closed_for_those_that_are_too_many():
+    async def test(serving):
+        await serving.server.add_listener(Listener("MEMORY"))
+        transport, uncounted = memory_connection()
+        await serving.server.connect(transport, peer="p", listener="MEMORY")
+        clients = [await serving.served() for _ in range(2)]
+        serving.server.quotas.limits = ConnectionQuotaLimits(connections_max=1)
+        await SETTLED()
+        assert [client.is_closed_by_server for client in (uncounted, *clients)] == [False, True, False]
+
+    run(test)

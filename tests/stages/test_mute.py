@@ -61,3 +61,10 @@ def test_a_throttle_that_is_over_before_it_begins_mutes_nothing():
     assert mute.throttle_ended(10.0)
     assert not mute.throttle(10.0)
     assert not mute
+
+
+def test_a_throttle_ends_at_its_end_and_not_before():
+    mute = Mute()
+    mute.throttle(10.0)
+    assert not mute.throttle_ended(9.9)
+    assert mute.throttle_ended(10.0)

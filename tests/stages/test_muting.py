@@ -28,3 +28,11 @@ def test_what_mutes_a_connection_when_it_is_closed_is_reported_then_and_once():
 def test_a_throttle_that_ends_no_later_than_another_adds_nothing():
     muting = Muting(7, None)
     assert [muting.throttle(until) for until in (10.0, 5.0, 10.0, 10.5)] == [True, False, False, True]
+
+
+def test_what_mutes_a_connection_is_told_to_an_observer_that_comes_later():
+    timeline, muting = Heard(), Muting(7, None)
+    muting.observe(timeline)
+    muting.begin(MuteReason.IN_FLIGHT)
+    muting.end(MuteReason.IN_FLIGHT)
+    assert timeline.mutes == [(7, MuteReason.IN_FLIGHT)]

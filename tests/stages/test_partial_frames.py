@@ -361,6 +361,7 @@ def test_a_frame_that_waits_for_more_room_is_not_too_slow_and_has_its_time_when_
     assert budget.take(second, 10)
     assert not budget.take(third, 10)
     assert budget.slow_holders(0.0) == []
+    assert budget.take(second, 10)  # it has that already
     assert not budget.take(second, 20)
     assert budget.slow_holders(5.0) == [eldest.holder]
     assert budget.slow_holders(50.0) == [eldest.holder]

@@ -15,8 +15,10 @@ def test_a_client_that_has_taken_everything_does_not_give_way_to_others():
         taking = await memory.connect(capacity_bytes=100)
         taking.send(b"b")
         await wait_all_tasks_blocked()
+        assert memory.server.statistics().processors[0].blocked == 1
         assert len(await taking.receive()) == BIG - 4
         await wait_all_tasks_blocked()
+        assert memory.server.statistics().processors[0].blocked == 0
         deaf = [await memory.connect(capacity_bytes=100) for _ in range(2)]
         for client in deaf:
             client.send(b"b")
