@@ -85,6 +85,9 @@ EQUIVALENT: dict[str, str] = {
     ),
     "stages/frames.py FrameReader.receive_data: self._position < len(self._data) -> self._position <= "
     "len(self._data)": ("what is empty adds nothing to what follows"),
+    "stages/acceptor.py Acceptor._wait_for_slot: until <= arrived -> until < arrived": (
+        "who waits for nothing has not waited"
+    ),
     "stages/committer.py Committer._take: without not self._waiting in self._is_poisoned or not self._waiting": (
         "a commit that has taken nothing is none"
     ),

@@ -9,9 +9,16 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stages.acceptor import EXHAUSTED_PAUSE_SECONDS, TELL_AGAIN_SECONDS, THROTTLED_MAX, Acceptor, plain_ip
+from stages.acceptor import (
+    EXHAUSTED_PAUSE_SECONDS,
+    TELL_AGAIN_SECONDS,
+    THROTTLED_MAX,
+    Acceptor,
+    SocketSource,
+    plain_ip,
+)
 from stages.connection_quotas import ConnectionQuotaLimits, ConnectionQuotas
-from stages.listener import Listener
+from stages.listener import Listener, open_listener
 from stages.processor import NEW_CONNECTIONS_MAX
 from stages.testing.memory_listener import MemoryListener
 
@@ -296,3 +303,19 @@ def test_a_client_that_waits_for_a_slot_when_the_acceptor_ends_is_cut_off():
 
     run(test, connections_max=1)
     assert clients[1].is_closed_by_server
+
+
+def test_a_task_that_waits_for_clients_is_told_when_the_listening_socket_is_closed():
+    async def waiting(source):
+        with pytest.raises(trio.ClosedResourceError):
+            await source.wait_readable()
+
+    async def main():
+        source = SocketSource(open_listener("L", "127.0.0.1", 0).sock)
+        with trio.fail_after(10):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(waiting, source)
+                await wait_all_tasks_blocked()
+                source.close()
+
+    trio.run(main)

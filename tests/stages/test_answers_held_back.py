@@ -174,6 +174,17 @@ def test_a_held_queue_starts_nothing_and_goes_on_where_it_stood(mode):
     run(test, mode=mode, application=Holding())
 
 
+def test_what_was_answered_before_in_the_turn_that_holds_the_queue_leaves_at_once():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"s0", b"h1")
+        assert await client.receive() == b"s0"
+        application.waiting.pop()()
+        assert await client.receive() == b"h1"
+
+    run(test, mode=ONE_QUEUE, application=Holding())
+
+
 def test_what_parked_work_submits_while_the_queue_is_held_is_committed():
     async def test(memory, application):
         client, other = await memory.connect(), await memory.connect()

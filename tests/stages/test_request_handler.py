@@ -7,7 +7,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stages.commit_place import COMMITS_LOOKED_AT
 from stages.loop_turns import COMMIT
-from stages.mode import PIPELINED, Batching
+from stages.mode import CLASSIC, PIPELINED, Batching
 from stages.request import NOT_SET, TURN_SECONDS_MAX, Close, Pending, Send, go_on
 from stages.request_handler import TURN_MAX, TURN_RESPONSE_BYTES_MAX
 from stages.socket_server import ServerLimits
@@ -15,7 +15,7 @@ from stages.testing.memory_server import open_memory_server
 from stages.testing.memory_storage import MemoryStorage
 from stages.testing.schedules import Schedule
 from stages.testing.scripted_commits import ScriptedCommits
-from tests.stages.connection_bench import ONE_QUEUE
+from tests.stages.connection_bench import ONE_QUEUE, paused_turns
 
 
 class Counting:
@@ -286,6 +286,30 @@ def test_handlers_that_were_to_end_and_have_not_yet_stay_when_there_are_to_be_mo
                 assert await client.receive() == b"r"
             await wait_all_tasks_blocked()
             assert memory.server.statistics().handlers.idle == 3
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_what_was_answered_before_in_the_turn_that_waits_for_a_commit_leaves_at_once():
+    class Mixed(Counting):
+        def handle(self, request):
+            return Send(request.frame) if bytes(request.frame) == b"s" else super().handle(request)
+
+    async def main():
+        mode = attrs.evolve(CLASSIC, handlers=1)
+        async with open_memory_server(mode, Mixed(), executor=ScriptedCommits([1.0], Schedule())) as memory:
+            first, second = await memory.connect(), await memory.connect()
+            release = paused_turns(memory)
+            first.send(b"s")
+            await wait_all_tasks_blocked()
+            second.send(b"w")
+            await wait_all_tasks_blocked()
+            release.set()
+            began = trio.current_time()
+            assert await first.receive() == b"s"
+            assert trio.current_time() == began
+            assert await second.receive() == b"w"
+            assert trio.current_time() == began + 1.0
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
