@@ -308,7 +308,7 @@ class Connection:
 
     @property
     def unsent_responses(self) -> int:
-        """Responses that were released and did not leave yet; known while somebody observes."""
+        """Responses of timed requests that were released and did not leave yet."""
         return self._output.unsent_responses
 
     @property

@@ -100,7 +100,7 @@ class ProcessorStatistics(NamedTuple):
         new_waiting: connections that were accepted and not begun.
         listener: name of the listener that it serves.
         counters: its sums.
-        unsent_responses: responses that were released and did not leave yet; known while somebody observes.
+        unsent_responses: responses of timed requests that were released and did not leave yet.
     """
 
     id: int

@@ -33,13 +33,13 @@ class ResponseOutput:
         self._transport = transport
         self._timeline = timeline
         self._output: deque[Buffer] = deque()
-        self._ends: deque[tuple[Request, int]] = deque()  # with a timeline: where each response ends in the stream
+        self._ends: deque[tuple[Request, int]] = deque()  # of timed requests: where each response ends in the stream
         self.unsent_bytes = 0
         self._sent_bytes = 0
 
     @property
     def unsent_responses(self) -> int:
-        """Responses that did not leave yet; known while somebody observes."""
+        """Responses of timed requests that did not leave yet."""
         return len(self._ends)
 
     def observe(self, timeline: Timeline | None) -> None:
@@ -57,7 +57,7 @@ class ResponseOutput:
         elif type(result) is Close and result.last_bytes:
             self._output.append(result.last_bytes)
             self.unsent_bytes += len(result.last_bytes)
-        if self._timeline is not None and request.enqueued_ns:
+        if request.enqueued_ns:
             self._ends.append((request, self._sent_bytes + self.unsent_bytes))
         return count
 

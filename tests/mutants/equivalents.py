@@ -31,6 +31,8 @@ DRAWN = "one draw is as good as another"
 IN_BURST = "what is marked meanwhile is sent at the end of the burst in any case"
 WRITTEN_FIRST = "it is written before anybody reads it"
 WHENEVER = "there is a next begin or none, whenever the last one was"
+TRIED = "what finds nothing waits, and what waits for what is there is woken at once: for speed only"
+FITS = "what fits exactly leaves together or one after the other"
 UNREAD = "of a request that is not timed nobody reads the stamps"
 NANOSECOND = "the clock meets a bound to the nanosecond by chance only, and either side of it is as good"
 ENDLESS = "a bucket is never full, whatever number says so"
@@ -92,9 +94,16 @@ EQUIVALENT: dict[str, str] = {
         "a commit that has taken nothing is none"
     ),
     "stages/committer.py Commit.__init__: self.size_bytes = 0 -> pass": WRITTEN_FIRST,
-    "stages/admission.py Admission.receive: count == len(room) -> count != len(room)": (
-        "what finds nothing waits, and what waits for what is there is woken at once: for speed only"
-    ),
+    "stages/admission.py Admission.receive: count == len(room) -> count != len(room)": TRIED,
+    "stages/admission.py Admission.receive: count == RECEIVE_BYTES -> count != RECEIVE_BYTES": TRIED,
+    "stages/commit_place.py CommitPlace.__init__: False -> True #2": WRITTEN_FIRST,
+    "stages/commit_threads.py CommitThreads._run: False -> True": "before its first commit it has nothing to announce",
+    "stages/response_output.py ResponseOutput.add: without result.last_bytes in type(result) is Close and "
+    "result.last_bytes": "to send nothing sends nothing",
+    "stages/tls_transport_layer.py _joined: len(parts[0]) >= JOIN_BYTES_MAX -> len(parts[0]) > JOIN_BYTES_MAX": FITS,
+    "stages/tls_transport_layer.py _joined: len(part) <= left -> len(part) < left": FITS,
+    "stages/tls_transport_layer.py TlsTransportLayer._receive_at_most: data += self._decrypt_more(count - len(data)) "
+    "-> pass": "what OpenSSL keeps is received next: for speed only",
     "stages/connection.py Connection.is_overdue: now_ns() - head.received_ns > limits.slot_seconds_max * 1000000000.0 "
     "-> now_ns() - head.received_ns >= limits.slot_seconds_max * 1000000000.0": NANOSECOND,
     "stages/commit_threads.py CommitThreads._run: without self._has_unannounced in is_backlogged and "

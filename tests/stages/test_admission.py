@@ -1,8 +1,9 @@
-"""A large frame keeps the room that it was given until it is a request, or the authenticator has had it."""
+"""Frames that wait keep what they were given, and leave their line with their connection."""
 
 from trio.testing import wait_all_tasks_blocked
 
-from tests.stages.connection_bench import run
+from stages.mute import MuteReason
+from tests.stages.connection_bench import ONE_QUEUE, connection_of, paused_turns, run
 from tests.stages.test_authentication import Guard
 
 LARGE = 200_000
@@ -48,3 +49,21 @@ def test_a_large_frame_that_waits_to_be_authenticated_keeps_its_room():
         assert partial_bytes(memory) == 0
 
     run(test)
+
+
+def test_a_connection_that_is_closed_stands_in_line_for_a_queue_no_longer():
+    async def test(memory, application):
+        release = paused_turns(memory)
+        clients = [await memory.connect() for _ in range(2)]
+        for client in clients:
+            client.send(b"s")
+            await wait_all_tasks_blocked()
+        (queue,), waiting = memory.server.channel.queues, connection_of(memory, 1)
+        assert waiting.mute.reasons == {MuteReason.QUEUE_FULL}
+        assert queue.statistics().waiting_for_room == 1
+        waiting.close()
+        assert queue.statistics().waiting_for_room == 0
+        release.set()
+        assert await clients[0].receive() == b"s"
+
+    run(test, mode=ONE_QUEUE, requests_max=1)

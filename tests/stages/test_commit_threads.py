@@ -635,6 +635,29 @@ def test_a_sync_that_takes_long_is_left_to_threads(batching):
     assert not any(bench.writers)
 
 
+@pytest.mark.parametrize("count", [BACKLOG_MIN, 2 * BACKLOG_MIN])
+def test_what_follows_a_commit_of_a_thread_is_taken_by_the_loop_where_it_suits_that(count):
+    bench = Bench(Batching.REQUEST, is_synced=False)
+    bench.refuses = True
+    bench.storage.sync_one = functools.partial(setattr, bench, "refuses", False)
+    trio.run(functools.partial(bench.submit, at_once=count), *"a" * count)
+    assert bench.writers == [False] + [True] * (count - 1)
+
+
+def test_a_stop_has_threads_commit_what_was_submitted_also_where_it_suits_the_loop():
+    bench = Bench(Batching.REQUEST, is_synced=False)
+    bench.refuses = True
+
+    async def main():
+        bench.committer.start(bench.threads)
+        for number in range(5):
+            bench.committer.submit(Submission([number]))
+        bench.threads.stop()
+        assert bench.writers == [False] * 5
+
+    trio.run(main)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_left_while_commits_change_between_the_loop_and_threads(seed):
     """Some writes might wait, some syncs take long, and requests follow or do not."""

@@ -1,6 +1,7 @@
 """What a plain socket is handed at once."""
 
 import socket
+import struct
 from contextlib import suppress
 
 import pytest
@@ -8,8 +9,9 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from stages import transport_layer
-from stages.transport_layer import JOIN_BYTES_MAX, PlaintextTransportLayer
+from stages.transport_layer import JOIN_BYTES_MAX, BrokenTransportError, PlaintextTransportLayer
 from tests.compiled import skip_if_compiled
+from tests.waiting import wait_readable
 
 
 def test_large_parts_leave_one_by_one_where_the_system_cannot_take_several(monkeypatch):
@@ -45,3 +47,35 @@ def test_a_task_that_waits_is_told_when_the_transport_is_closed(wait):
                 layer.close()
 
     trio.run(main)
+
+
+def receive_into(layer):
+    room = bytearray(10)
+    return bytes(room[: layer.receive_into(memoryview(room))])
+
+
+@pytest.mark.parametrize("receive", [PlaintextTransportLayer.receive, receive_into])
+def test_what_is_there_is_received_and_then_the_end(receive):
+    ours, theirs = socket.socketpair()
+    with ours:
+        layer = PlaintextTransportLayer(ours)
+        with pytest.raises(BlockingIOError):
+            receive(layer)
+        theirs.sendall(b"bytes")
+        assert receive(layer) == b"bytes"
+        theirs.close()
+        assert receive(layer) == b""
+
+
+@pytest.mark.parametrize("receive", [PlaintextTransportLayer.receive, receive_into])
+def test_a_peer_that_resets_breaks_the_transport(receive):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        theirs = socket.create_connection(listening.getsockname())
+        ours, _ = listening.accept()
+        with ours:
+            layer = PlaintextTransportLayer(ours)
+            theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            theirs.close()
+            assert wait_readable(ours.fileno(), 10)
+            with pytest.raises(BrokenTransportError):
+                receive(layer)
