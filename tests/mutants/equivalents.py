@@ -97,6 +97,15 @@ EQUIVALENT: dict[str, str] = {
     "stages/admission.py Admission.receive: count == len(room) -> count != len(room)": TRIED,
     "stages/admission.py Admission.receive: count == RECEIVE_BYTES -> count != RECEIVE_BYTES": TRIED,
     "stages/commit_place.py CommitPlace.__init__: False -> True #2": WRITTEN_FIRST,
+    "stages/committer.py Commit.__init__: 0 -> 1 #2": WRITTEN_FIRST,
+    "stages/committer.py Committer.__init__: self._last_begin_ns = 0 -> pass": WRITTEN_FIRST,
+    "stages/committer.py Committer.__init__: 1 -> 2": WRITTEN_FIRST,
+    "stages/commit_threads.py CommitThreads._complete_all: seconds > NOTED_TURN_SECONDS -> seconds >= "
+    "NOTED_TURN_SECONDS": NANOSECOND,
+    "stages/unfinished.py UnfinishedRequests.run: took > NOTED_TURN_SECONDS -> took >= NOTED_TURN_SECONDS": NANOSECOND,
+    "stages/unfinished.py UnfinishedRequests._wait: without first.work is not None in type(first) is Parked and "
+    "first.work is not None": "what is no work fails in its thread",
+    "stages/transport_layer.py PlaintextTransportLayer.send: 1 -> 2": FITS,
     "stages/commit_threads.py CommitThreads._run: False -> True": "before its first commit it has nothing to announce",
     "stages/response_output.py ResponseOutput.add: without result.last_bytes in type(result) is Close and "
     "result.last_bytes": "to send nothing sends nothing",
