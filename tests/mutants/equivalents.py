@@ -261,6 +261,9 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/journal/recovery.py sealed_entries: False -> True": "what is not cut is not made durable either",
     f"{LOG}/journal/recovery.py Recovery._frames_anywhere: position + 1 -> position - 1": SHORTENED,
     f"{LOG}/archive/local_store.py _OpenFiles.forget: 1 -> 2": "it is compared with what it was, only",
+    f"{LOG}/archive/local_store.py _OpenFiles.forget: self._changes += 1 -> self._changes -= 1": (
+        "it is compared with what it was, only"
+    ),
     f"{LOG}/partition/partition_log.py PartitionLog.__init__: self.roll_seed = b'' -> pass": (
         "who has segments end gives each log a seed of its own"
     ),

@@ -230,7 +230,7 @@ class ObjectSegmentStore:
         return 1 << 62
 
     def close(self) -> None:
-        self._uploaders.shutdown(cancel_futures=True)
+        self._uploaders.shutdown()
         self._cache.close()
         self._readers.shutdown()
 

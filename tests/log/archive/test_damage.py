@@ -175,6 +175,22 @@ def test_a_flipped_bit_of_a_segment_is_never_served(batches, is_cold, with_index
         assert len(errors()) == number, "one line for each damage"
 
 
+@pytest.mark.parametrize("number", [0, 1, 5])
+@pytest.mark.parametrize(
+    "damaged",
+    [lambda data, start: flipped(data, 8 * (start + 7)), lambda data, start: data[:start]],
+    ids=["has another offset, which no checksum covers", "is cut off"],
+)
+def test_a_search_by_time_says_where_the_batch_is_that_is_damaged(damaged, number):
+    store = ChunkStore()
+    info = write_segment(store, LARGE)
+    start = number * len(LARGE[0])
+    overwrite(store, log_name(FOLDER, 0), damaged(b"".join(LARGE), start))
+    with pytest.raises(DamagedSegment) as raised:
+        search(SegmentReader(store), info, 10 * number)
+    assert raised.value.position == start
+
+
 def test_what_was_damaged_once_is_not_served_when_it_looks_well_again(errors):
     store = ChunkStore()
     info = write_segment(store, LARGE)
@@ -214,6 +230,17 @@ def test_a_segment_that_is_cut_is_served_up_to_the_cut(whole, more, with_index):
     found, damage = read_until_damage(SegmentReader(store), info)
     assert found == LARGE[: len(data) // len(LARGE[0])]
     assert damage.position == sum(map(len, found))
+
+
+def test_a_last_batch_that_ends_before_the_segment_does_lacks_the_record_that_ends_it():
+    """Another one of the same size, and whole."""
+    store = ChunkStore()
+    info = write_segment(store, [make_batch(0), make_batch(1, (1000, 1000))])
+    shorter = next(it for size in range(500) if len(it := make_batch(0, (1000,), size)) == info.size_bytes)
+    overwrite(store, log_name(FOLDER, 0), shorter)
+    with pytest.raises(DamagedSegment, match="the last batches are missing") as raised:
+        read(SegmentReader(store), info, 1, 1 << 20)
+    assert (raised.value.position, raised.value.offset) == (info.size_bytes, info.last_offset)
 
 
 def test_a_missing_segment_is_damage(errors):
