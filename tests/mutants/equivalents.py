@@ -11,6 +11,7 @@ WIDER = "one neighbour more is looked at, and those that are alike are one alrea
 COME = "what was coming is then what is"
 NO_VICTIM = "where there is room nobody gives way, and what asks for it says so"
 LAST_DIGIT = "the last digit of a slot is left out of what a list of objects begins behind"
+FIRST_GENERATION = "generation 0 has nothing but a fence, which stays"
 ALONE = "what members have is compared with what others have, only"
 BISECTED = "where it is met exactly either half of a bisection leads there"
 ENDS = "an interval has two ends or none"
@@ -212,11 +213,14 @@ EQUIVALENT: dict[str, str] = {
     ),
     f"{LOG}/compaction/offset_map.py OffsetMap._find: place > 0 -> place >= 0": "the first place is aligned",
     f"{LOG}/journal/recovery.py Recovery._refuse_damage: 0 -> 1": "what is kept declares nothing that is missing",
+    f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1 #2": FIRST_GENERATION,
     f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1 #3": LAST_DIGIT,
     f"{LOG}/archive/manifest_file.py is_edit_behind: 1 -> 2 #2": "no magic begins one byte behind another",
     f"{LOG}/archive/manifest_file.py is_edit_behind: behind >= 0 -> behind > 0": "it is behind a position",
     f"{LOG}/partition/partition_log.py PartitionLog.append: attributes & TRANSACTIONAL_BIT -> attributes | "
     "TRANSACTIONAL_BIT": "producers without transactions have a way of their own for speed only",
+    f"{LOG}/archive/archiver.py _PartitionWriter.add: attributes & TRANSACTIONAL_BIT -> attributes | "
+    "TRANSACTIONAL_BIT": "what belongs to no transaction changes none: it is left out for speed only",
     f"{LOG}/archive/archived_log.py ArchivedLog._search_from: segment.base_offset < start_offset -> "
     "segment.base_offset <= start_offset": "of a segment that begins there a scan finds the same",
     f"{LOG}/archive/archiver.py _PartitionWriter._should_roll: active.size_bytes + size_bytes <= rules.segment_bytes "
