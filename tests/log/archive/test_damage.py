@@ -73,6 +73,7 @@ def test_missing_index_files_are_made_anew_and_garbage_behind_them_is_not_looked
     reader = SegmentReader(store)
     assert_reads_as_ever(reader, info, LARGE)
     assert reader.write_repairs() == 2
+    store.power_cut()
     assert [bytes(store.read(name, 1 << 20, 0)) for name in names] == intact
 
 
@@ -230,6 +231,14 @@ def test_a_segment_that_is_cut_is_served_up_to_the_cut(whole, more, with_index):
     found, damage = read_until_damage(SegmentReader(store), info)
     assert found == LARGE[: len(data) // len(LARGE[0])]
     assert damage.position == sum(map(len, found))
+
+
+def test_a_segment_is_damaged_from_the_first_place_that_was_found_on(errors):
+    record, key = damage_room.DamageRecord(), (FOLDER, 0, 0)
+    for position, first in ((100, 100), (200, 100), (50, 50)):
+        record.mark(key, DamagedSegment("a.log", position, 0, "bad"))
+        assert record.find(key).position == first
+    assert len(errors()) == 1
 
 
 def test_a_last_batch_that_ends_before_the_segment_does_lacks_the_record_that_ends_it():
