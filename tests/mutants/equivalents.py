@@ -177,6 +177,7 @@ EQUIVALENT: dict[str, str] = {
     ),
     f"{LOG}/partition/offset_index.py OffsetIndex.drop_before: dropped > self.own_timestamps[0] -> dropped >= "
     "self.own_timestamps[0]": "made anew they are the same",
+    f"{LOG}/archive/object_archive.py open_object_archive: 16 -> 17": "the header of a slot has room for 16 of them",
     f"{LOG}/archive/object_archive.py open_object_archive: name < own -> name <= own": "no object has the bare prefix",
     f"{LOG}/archive/object_store.py ObjectSegmentStore._begin_upload: break -> continue": (
         "where nothing is left to take the files that follow stay as they are"
@@ -221,6 +222,9 @@ EQUIVALENT: dict[str, str] = {
     "FRAME_HEADER_SIZE": "no frame is a header alone",
     f"{LOG}/archive/manifest_file.py is_edit_behind: 1 -> 2 #2": "no magic begins one byte behind another",
     f"{LOG}/archive/manifest_file.py is_edit_behind: behind >= 0 -> behind > 0": "it is behind a position",
+    f"{LOG}/archive/manifest_file.py is_edit_behind: 0 -> 1": "it is behind a position",
+    f"{LOG}/archive/manifest.py decode_frame: without end > len(buffer) in magic != MAGIC_BYTES or end > len(buffer) or "
+    "crc32c(memoryview(buffer)[position + _CRC_END:end]) != ...": "what is cut off has another checksum",
     f"{LOG}/partition/partition_log.py PartitionLog.append: attributes & TRANSACTIONAL_BIT -> attributes | "
     "TRANSACTIONAL_BIT": "producers without transactions have a way of their own for speed only",
     f"{LOG}/archive/archiver.py _PartitionWriter.add: attributes & TRANSACTIONAL_BIT -> attributes | "
@@ -288,6 +292,9 @@ EQUIVALENT: dict[str, str] = {
         "a place further behind is one, too: a bound of effort"
     ),
     f"{LOG}/partition/log_segment.py segments_from: break -> continue": "bases rise: no later one is at or below it",
+    f"{LOG}/archive/object_file.py ObjectFile.cut_at: break -> continue": (
+        "where nothing is left to keep what follows is passed over"
+    ),
     f"{LOG}/archive/object_file.py ObjectFile.cut_at: end <= size_bytes -> end < size_bytes": (
         "a part that is all of a piece is the same bytes"
     ),

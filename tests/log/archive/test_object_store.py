@@ -127,6 +127,21 @@ def test_a_file_that_took_the_place_of_another_one_is_committed_once():
     store.close()
 
 
+def test_a_replacement_gives_the_object_of_what_was_there_back_and_sends_nothing_of_other_files():
+    objects, log = Watched(), BytesLog()
+    store = object_store(log, objects, 1 << 20)
+    for name in NAMES[:2]:
+        store.write(name, [name.encode()], 0)
+        store.sync([name])
+    store.write(NAMES[2], [b"pending"], 0)
+    objects.asked.clear()
+    store.replace(NAMES[0], NAMES[1])
+    assert objects.asked == ["delete", "deleted"]
+    again = reopened(log, objects)
+    assert [content(again, name) for name in NAMES] == [None, NAMES[0].encode(), None]
+    store.close()
+
+
 def test_who_is_shown_other_files_forgets_what_it_has_not_committed():
     objects, log = Watched(), BytesLog()
     store, other = object_store(log, objects, 10), BytesLog()
