@@ -166,6 +166,9 @@ EQUIVALENT: dict[str, str] = {
     "damage.position": "what begins at the same place is the same damage",
     f"{LOG}/archive/object_store.py ObjectSegmentStore._begin_upload: self._objects_made += 1 -> self._objects_made -= "
     "1": "a name is drawn: the number in it is for who reads a listing",
+    f"{LOG}/archive/segment_file.py verified_batches: segment.size_bytes - position -> segment.size_bytes + position": (
+        "a batch that goes beyond the end is not whole there, which is the same damage"
+    ),
     f"{LOG}/archive/segment_file.py verified_batches: without end > end_max in magic != MAGIC or length < "
     "_BATCH_LENGTH_MIN or end > end_max or (position + end > named_position)": (
         "a batch that goes beyond the end is not whole there, which is the same damage"
@@ -223,8 +226,8 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/archive/manifest_file.py is_edit_behind: 1 -> 2 #2": "no magic begins one byte behind another",
     f"{LOG}/archive/manifest_file.py is_edit_behind: behind >= 0 -> behind > 0": "it is behind a position",
     f"{LOG}/archive/manifest_file.py is_edit_behind: 0 -> 1": "it is behind a position",
-    f"{LOG}/archive/manifest.py decode_frame: without end > len(buffer) in magic != MAGIC_BYTES or end > len(buffer) or "
-    "crc32c(memoryview(buffer)[position + _CRC_END:end]) != ...": "what is cut off has another checksum",
+    f"{LOG}/archive/manifest.py decode_frame: without end > len(buffer) in magic != MAGIC_BYTES or end > len(buffer) "
+    "or crc32c(memoryview(buffer)[position + _CRC_END:end]) != ...": "what is cut off has another checksum",
     f"{LOG}/partition/partition_log.py PartitionLog.append: attributes & TRANSACTIONAL_BIT -> attributes | "
     "TRANSACTIONAL_BIT": "producers without transactions have a way of their own for speed only",
     f"{LOG}/archive/archiver.py _PartitionWriter.add: attributes & TRANSACTIONAL_BIT -> attributes | "
@@ -263,6 +266,12 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/journal/segment.py is_zero_behind: size_bytes - position -> size_bytes + position": (
         "how much is read at once is a bound of effort"
     ),
+    f"{LOG}/archive/segment_reader.py _collect: wanted.bytes_max - run.size_bytes -> wanted.bytes_max + "
+    "run.size_bytes": "what is beyond the limits is read and not taken: a bound of effort",
+    f"{LOG}/archive/transaction_index.py TransactionIndex.__init__: 0 -> 1": "no entry is a byte long",
+    f"{LOG}/archive/transaction_index.py rebuilt_entries: break -> continue": (
+        "bases rise: no later one is at or below it"
+    ),
     f"{LOG}/archive/segment_reader.py SegmentReader._read_batches: without run.next_offset is not None in run.parts "
     "and run.next_offset is not None": "where there is a part there is an offset behind it",
     f"{LOG}/journal/recovery.py Recovery._frames_anywhere: 1 -> 2": SHORTENED,
@@ -288,6 +297,8 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/archive/file_map.py cut: break -> continue": "where nothing is left to keep what follows is passed over",
     f"{LOG}/archive/object_file.py ObjectFile.after_upload: without each.place is not None in has_arrived and "
     "each.place is not None": "what is on its way has a place",
+    f"{LOG}/archive/segment_index.py SegmentIndex.search_start: self.last_offset - self.base_offset -> "
+    "self.last_offset + self.base_offset": "what no entry of a time reaches lies behind the last entry of all",
     f"{LOG}/archive/segment_index.py SegmentIndex.ceiling: offset - self.base_offset -> offset + self.base_offset": (
         "a place further behind is one, too: a bound of effort"
     ),

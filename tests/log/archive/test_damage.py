@@ -13,7 +13,8 @@ from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.segment_file import file_names, log_name
 from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.errors import DamagedSegment, SegmentGone
-from pipeline_broker.records.batch import iterate_batches, read_header
+from pipeline_broker.records.batch import CHECKED_FROM, LENGTH_OVERHEAD, iterate_batches, read_header
+from pipeline_broker.records.checksum import crc32c
 from tests.drawn import drawn, measured
 from tests.log.archive.chunk_store import ChunkStore
 from tests.log.archive.segments import FOLDER, Naive, append_batches, flipped, make_batch, overwrite, write_segment
@@ -176,19 +177,49 @@ def test_a_flipped_bit_of_a_segment_is_never_served(batches, is_cold, with_index
         assert len(errors()) == number, "one line for each damage"
 
 
+@pytest.mark.parametrize("length", [9, 48])
+def test_what_is_shorter_than_a_header_is_no_batch_whatever_its_checksum_says(length):
+    store = ChunkStore()
+    info = write_segment(store, LARGE)
+    body = bytes(LENGTH_OVERHEAD + length - CHECKED_FROM)
+    short = bytes(8) + length.to_bytes(4, "big") + bytes(4) + b"\2" + crc32c(body).to_bytes(4, "big") + body
+    overwrite(store, log_name(FOLDER, 0), short + b"".join(LARGE)[len(short) :])
+    with pytest.raises(DamagedSegment, match="there is no batch"):
+        read(SegmentReader(store), info, 0, 1)
+
+
+def test_a_batch_that_ends_in_front_of_its_beginning_is_of_no_segment_whatever_its_checksum_says():
+    store = ChunkStore()
+    info = write_segment(store, LARGE)
+    first = bytearray(LARGE[0])
+    first[23:27] = (-1).to_bytes(4, "big", signed=True)
+    first[17:21] = crc32c(bytes(first[CHECKED_FROM:])).to_bytes(4, "big")
+    overwrite(store, log_name(FOLDER, 0), b"".join([first, *LARGE[1:]]))
+    with pytest.raises(DamagedSegment, match="at byte 0, offset 0: the batch cannot be of this segment"):
+        read(SegmentReader(store), info, 0, 1)
+
+
 @pytest.mark.parametrize("number", [0, 1, 5])
 @pytest.mark.parametrize(
     "damaged",
     [lambda data, start: flipped(data, 8 * (start + 7)), lambda data, start: data[:start]],
     ids=["has another offset, which no checksum covers", "is cut off"],
 )
-def test_a_search_by_time_says_where_the_batch_is_that_is_damaged(damaged, number):
+@pytest.mark.parametrize(
+    "find",
+    [
+        lambda reader, info, number: read(reader, info, number, 1),
+        lambda reader, info, number: search(reader, info, 10 * number),
+    ],
+    ids=["by offset", "by time"],
+)
+def test_who_looks_for_a_damaged_batch_is_told_where_it_is(find, damaged, number):
     store = ChunkStore()
     info = write_segment(store, LARGE)
     start = number * len(LARGE[0])
     overwrite(store, log_name(FOLDER, 0), damaged(b"".join(LARGE), start))
     with pytest.raises(DamagedSegment) as raised:
-        search(SegmentReader(store), info, 10 * number)
+        find(SegmentReader(store), info, number)
     assert raised.value.position == start
 
 

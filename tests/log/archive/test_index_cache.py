@@ -75,3 +75,15 @@ def test_an_index_is_all_there_is_where_it_reaches_what_is_damaged():
     for behind_bytes, is_found in ((1, False), (0, True)):
         damage.mark(segment_key("a-0", second), DamagedSegment("a", first.size_bytes + behind_bytes, 1, "bad"))
         assert (cache.find("a-0", second) is not None) is is_found
+
+
+def test_an_index_grows_to_where_its_reader_knows_of_the_segment_and_not_to_the_end_of_its_files(caplog):
+    store, builder, segments = ChunkStore(), IndexBuilder(0), []
+    cache = IndexCache(store, DamageRecord(), 1 << 20)
+    for number in range(0, 9, 3):
+        batches = [make_batch(number + each, (number + each,), 5000) for each in range(3)]
+        segments.append(append_batches(store, "a-0", builder, batches, segments[-1] if segments else None))
+        if not number:
+            cache.load("a-0", segments[0])
+    assert cache.load("a-0", segments[1]).size_bytes == segments[1].size_bytes
+    assert caplog.records == [], "its files are as they were written"

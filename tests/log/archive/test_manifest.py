@@ -289,6 +289,11 @@ def test_a_clean_shutdown_that_does_not_know_of_a_manifest_vouches_for_none():
     assert ManifestFile(files, DIRECTORY, ManifestEnd()).manifest.lsn == 7
 
 
+def commit_many(file):
+    for lsn in range(1, 20):
+        file.commit(Edit(lsn, {}))
+
+
 @pytest.mark.parametrize("operation", ["write", "create"])
 def test_a_commit_that_a_full_disk_refused_is_done_again(operation, monkeypatch):
     """It may refuse the edit, or to write the manifest anew; no clean shutdown vouches for what is in the file then."""
@@ -297,8 +302,7 @@ def test_a_commit_that_a_full_disk_refused_is_done_again(operation, monkeypatch)
     file = opened(files)
     files.before = no_space_for(operation)
     with pytest.raises(OSError, match="No space left"):
-        for lsn in range(1, 20):
-            file.commit(Edit(lsn, {}))
+        commit_many(file)
     assert file.end is None
     files.before = lambda _operation, _path: None
     file.commit(Edit(20, {}))
