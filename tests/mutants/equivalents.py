@@ -217,6 +217,7 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/compaction/offset_map.py OffsetMap._find: bucket + 1 -> bucket - 1": (
         "a key that has no room in its bucket is in a neighbour of it, on whichever side"
     ),
+    f"{LOG}/compaction/offset_map.py OffsetMap.__init__: 1 -> 2 #3": "an offset is set with its key",
     f"{LOG}/compaction/offset_map.py OffsetMap._find: place > 0 -> place >= 0": "the first place is aligned",
     f"{LOG}/journal/recovery.py Recovery._refuse_damage: 0 -> 1": "what is kept declares nothing that is missing",
     f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1 #2": FIRST_GENERATION,
