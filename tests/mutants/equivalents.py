@@ -14,6 +14,7 @@ WIDER = "one neighbour more is looked at, and those that are alike are one alrea
 COME = "what was coming is then what is"
 NO_VICTIM = "where there is room nobody gives way, and what asks for it says so"
 LAST_DIGIT = "the last digit of a slot is left out of what a list of objects begins behind"
+FIRST_GENERATION = "generation 0 has nothing but a fence, which stays"
 ALONE = "what members have is compared with what others have, only"
 BISECTED = "where it is met exactly either half of a bisection leads there"
 ENDS = "an interval has two ends or none"
@@ -236,6 +237,9 @@ EQUIVALENT: dict[str, str] = {
     "damage.position": "what begins at the same place is the same damage",
     f"{LOG}/archive/object_store.py ObjectSegmentStore._begin_upload: self._objects_made += 1 -> self._objects_made -= "
     "1": "a name is drawn: the number in it is for who reads a listing",
+    f"{LOG}/archive/segment_file.py verified_batches: segment.size_bytes - position -> segment.size_bytes + position": (
+        "a batch that goes beyond the end is not whole there, which is the same damage"
+    ),
     f"{LOG}/archive/segment_file.py verified_batches: without end > end_max in magic != MAGIC or length < "
     "_BATCH_LENGTH_MIN or end > end_max or (position + end > named_position)": (
         "a batch that goes beyond the end is not whole there, which is the same damage"
@@ -247,6 +251,7 @@ EQUIVALENT: dict[str, str] = {
     ),
     f"{LOG}/partition/offset_index.py OffsetIndex.drop_before: dropped > self.own_timestamps[0] -> dropped >= "
     "self.own_timestamps[0]": "made anew they are the same",
+    f"{LOG}/archive/object_archive.py open_object_archive: 16 -> 17": "the header of a slot has room for 16 of them",
     f"{LOG}/archive/object_archive.py open_object_archive: name < own -> name <= own": "no object has the bare prefix",
     f"{LOG}/archive/object_store.py ObjectSegmentStore._begin_upload: break -> continue": (
         "where nothing is left to take the files that follow stay as they are"
@@ -268,8 +273,7 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/archive/object_store.py ObjectSegmentStore.free_bytes: 62 -> 63": ENDLESS,
     f"{LOG}/archive/segment_reader.py _Wanted.stop: 0 -> 1": "no batch fits into a byte",
     f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1": "it is set by the snapshot of the takeover",
-    f"{LOG}/archive/index_cache.py IndexCache._from_files: known.size_bytes >= segment.size_bytes -> known.size_bytes "
-    "> segment.size_bytes": "grown by nothing it is the same",
+    f"{LOG}/archive/index_cache.py IndexCache.write_repairs: 1 -> 2": "a byte more than a file has is too many already",
     f"{LOG}/journal/recovery.py Recovery.batches: 1 -> 2 #2": "what is kept declares nothing that is missing",
     f"{LOG}/journal/recovery.py Recovery._note: without unproven[0].end_lsn <= durable_lsn in unproven and "
     "unproven[0].end_lsn <= durable_lsn": "what is proven is taken out of the list: it is not made anew for speed only",
@@ -284,13 +288,22 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/compaction/offset_map.py OffsetMap._find: bucket + 1 -> bucket - 1": (
         "a key that has no room in its bucket is in a neighbour of it, on whichever side"
     ),
+    f"{LOG}/compaction/offset_map.py OffsetMap.__init__: 1 -> 2 #3": "an offset is set with its key",
     f"{LOG}/compaction/offset_map.py OffsetMap._find: place > 0 -> place >= 0": "the first place is aligned",
     f"{LOG}/journal/recovery.py Recovery._refuse_damage: 0 -> 1": "what is kept declares nothing that is missing",
+    f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1 #2": FIRST_GENERATION,
     f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1 #3": LAST_DIGIT,
+    f"{LOG}/archive/manifest.py decode_frame: len(buffer) - position < FRAME_HEADER_SIZE -> len(buffer) - position <= "
+    "FRAME_HEADER_SIZE": "no frame is a header alone",
     f"{LOG}/archive/manifest_file.py is_edit_behind: 1 -> 2 #2": "no magic begins one byte behind another",
     f"{LOG}/archive/manifest_file.py is_edit_behind: behind >= 0 -> behind > 0": "it is behind a position",
+    f"{LOG}/archive/manifest_file.py is_edit_behind: 0 -> 1": "it is behind a position",
+    f"{LOG}/archive/manifest.py decode_frame: without end > len(buffer) in magic != MAGIC_BYTES or end > len(buffer) "
+    "or crc32c(memoryview(buffer)[position + _CRC_END:end]) != ...": "what is cut off has another checksum",
     f"{LOG}/partition/partition_log.py PartitionLog.append: attributes & TRANSACTIONAL_BIT -> attributes | "
     "TRANSACTIONAL_BIT": "producers without transactions have a way of their own for speed only",
+    f"{LOG}/archive/archiver.py _PartitionWriter.add: attributes & TRANSACTIONAL_BIT -> attributes | "
+    "TRANSACTIONAL_BIT": "what belongs to no transaction changes none: it is left out for speed only",
     f"{LOG}/archive/archived_log.py ArchivedLog._search_from: segment.base_offset < start_offset -> "
     "segment.base_offset <= start_offset": "of a segment that begins there a scan finds the same",
     f"{LOG}/archive/archiver.py _PartitionWriter._should_roll: active.size_bytes + size_bytes <= rules.segment_bytes "
@@ -325,6 +338,12 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/journal/segment.py is_zero_behind: size_bytes - position -> size_bytes + position": (
         "how much is read at once is a bound of effort"
     ),
+    f"{LOG}/archive/segment_reader.py _collect: wanted.bytes_max - run.size_bytes -> wanted.bytes_max + "
+    "run.size_bytes": "what is beyond the limits is read and not taken: a bound of effort",
+    f"{LOG}/archive/transaction_index.py TransactionIndex.__init__: 0 -> 1": "no entry is a byte long",
+    f"{LOG}/archive/transaction_index.py rebuilt_entries: break -> continue": (
+        "bases rise: no later one is at or below it"
+    ),
     f"{LOG}/archive/segment_reader.py SegmentReader._read_batches: without run.next_offset is not None in run.parts "
     "and run.next_offset is not None": "where there is a part there is an offset behind it",
     f"{LOG}/journal/recovery.py Recovery._frames_anywhere: 1 -> 2": SHORTENED,
@@ -335,6 +354,9 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/journal/recovery.py sealed_entries: False -> True": "what is not cut is not made durable either",
     f"{LOG}/journal/recovery.py Recovery._frames_anywhere: position + 1 -> position - 1": SHORTENED,
     f"{LOG}/archive/local_store.py _OpenFiles.forget: 1 -> 2": "it is compared with what it was, only",
+    f"{LOG}/archive/local_store.py _OpenFiles.forget: self._changes += 1 -> self._changes -= 1": (
+        "it is compared with what it was, only"
+    ),
     f"{LOG}/partition/partition_log.py PartitionLog.__init__: self.roll_seed = b'' -> pass": (
         "who has segments end gives each log a seed of its own"
     ),
@@ -344,17 +366,20 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/archive/file_map.py _Reader.changes: len(self._data) - self.position -> len(self._data) + "
     "self.position": MISSED,
     f"{LOG}/archive/file_map.py _Reader.changes: range_count * _RANGE.size -> range_count // _RANGE.size": MISSED,
+    f"{LOG}/archive/file_map.py cut: break -> continue": "where nothing is left to keep what follows is passed over",
     f"{LOG}/archive/object_file.py ObjectFile.after_upload: without each.place is not None in has_arrived and "
     "each.place is not None": "what is on its way has a place",
+    f"{LOG}/archive/segment_index.py SegmentIndex.search_start: self.last_offset - self.base_offset -> "
+    "self.last_offset + self.base_offset": "what no entry of a time reaches lies behind the last entry of all",
     f"{LOG}/archive/segment_index.py SegmentIndex.ceiling: offset - self.base_offset -> offset + self.base_offset": (
         "a place further behind is one, too: a bound of effort"
     ),
     f"{LOG}/partition/log_segment.py segments_from: break -> continue": "bases rise: no later one is at or below it",
+    f"{LOG}/archive/object_file.py ObjectFile.cut_at: break -> continue": (
+        "where nothing is left to keep what follows is passed over"
+    ),
     f"{LOG}/archive/object_file.py ObjectFile.cut_at: end <= size_bytes -> end < size_bytes": (
         "a part that is all of a piece is the same bytes"
-    ),
-    f"{LOG}/archive/index_files.py IndexBuilder.resume: base_offset + relative -> base_offset - relative #2": (
-        "an entry is made of a later time only, which has an offset of its own"
     ),
     f"{LOG}/compaction/schedule.py CleaningPlan.is_due: 0 -> 1 #2": "no batch fits into a byte",
     f"{LOG}/archive/segment_index.py SegmentIndex.boundary: self.size_bytes <= position + bytes_max -> "

@@ -6,7 +6,7 @@ waits for a disk. A read that is under way keeps what it began with.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from itertools import accumulate
 
 from pipeline_broker.log.archive.manifest import PartitionManifest
@@ -29,14 +29,14 @@ class ArchivedLog:
         manifest: what the archive holds of this partition.
     """
 
-    __slots__ = ("_bases", "_reader", "_timestamps", "end_offset", "manifest", "size_bytes")
+    __slots__ = ("_last_offsets", "_reader", "_timestamps", "end_offset", "manifest", "size_bytes")
 
     def __init__(self, reader: SegmentReader, manifest: PartitionManifest) -> None:
         self._reader = reader
         self.manifest = manifest
         self.end_offset = manifest.end_offset
         self.size_bytes = manifest.size_bytes
-        self._bases = [segment.base_offset for segment in manifest.segments]
+        self._last_offsets = [segment.last_offset for segment in manifest.segments]
         self._timestamps = list(accumulate((segment.max_timestamp for segment in manifest.segments), max))
 
     @property
@@ -46,11 +46,7 @@ class ArchivedLog:
 
     def _place(self, offset: int) -> int:
         """The segment that holds the offset, or else the next one; their number when there is none."""
-        segments = self.manifest.segments
-        place = max(0, bisect_right(self._bases, offset) - 1)
-        while place < len(segments) and segments[place].last_offset < offset:
-            place += 1
-        return place
+        return bisect_left(self._last_offsets, offset)
 
     def bytes_from(self, offset: int) -> int:
         """About how many bytes of batches there are from an offset on: within a segment records are taken as equal."""

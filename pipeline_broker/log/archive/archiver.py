@@ -181,7 +181,6 @@ class _PartitionWriter:
         self._now_ms = now_ms
         self._sealed = list(self._before.segments)
         self._active_before: SegmentInfo | None = None
-        self._created_ms = now_ms
         self._active: IndexBuilder | None = None
         self._start_offset = max(target.log_start_offset, self._before.log_start_offset)
         self._end_offset: int  # of the last batch: a writer is made for one that comes
@@ -189,9 +188,10 @@ class _PartitionWriter:
         self._parts: list[Buffer] = []
         self._buffered_bytes = 0
         self._generation = self._cleanings = 0
-        self._jitter_ms: int  # of the active segment
+        self._created_ms: int  # this and the next two are of the active segment
+        self._jitter_ms: int
+        self._aborted: TransactionIndex
         self._open = OpenTransactions(self._before.open_transactions)
-        self._aborted = TransactionIndex()
         self.written: dict[str, None] = {}
         if self._sealed and not self._sealed[-1].is_sealed:
             self._active_before = self._sealed.pop()
@@ -201,7 +201,6 @@ class _PartitionWriter:
             except DamagedSegment as damage:  # nothing is added to it; what comes is not lost for that
                 logger.warning("%s; the log goes on in a new segment", damage)
                 self._sealed.append(attrs.evolve(self._active_before, is_sealed=True))
-                self._active_before = None
             else:
                 self._aborted = TransactionIndex(self._active_before, self._load_aborted)
                 self._jitter_ms = self._target.rules.jitter_ms(self._target.roll_seed, self._active.base_offset)

@@ -74,7 +74,7 @@ class IndexCache:
             raise DamagedIndexError("it is not known what it was")
         with self._lock:
             known = self._indexes.get(segment_key(folder, segment))
-        if known is None or known.size_bytes >= segment.size_bytes:
+        if known is None:
             known = SegmentIndex.empty(segment.base_offset)
         entries = read_index_files(self._store, folder, segment, known.state, state)
         return known.grown(segment.last_offset, segment.size_bytes, segment.max_timestamp, state, *entries)

@@ -66,11 +66,11 @@ class IndexBuilder:
         self.base_offset = base_offset
         self.last_offset = base_offset - 1
         self.size_bytes = 0
-        self.first_timestamp = NO_TIMESTAMP  # the first batch's largest one, as Kafka counts a segment's age
+        self.first_timestamp: int  # the first batch's largest one, as Kafka counts a segment's age; not after `resume`
         self.max_timestamp = NO_TIMESTAMP
         #: What was taken so far.
         self.state = IndexState()
-        self._max_timestamp_offset = base_offset
+        self._max_timestamp_offset: int  # where it has grown since the last entry
         self._entry_position = 0
         self._entry_timestamp = NO_TIMESTAMP
         self._skips = 0
@@ -94,9 +94,7 @@ class IndexBuilder:
             builder._entry_position = builder.size_bytes
             builder._named_offset = base_offset + relative
         if times:
-            builder.max_timestamp, relative = times[-1]
-            builder._entry_timestamp = builder.max_timestamp
-            builder._max_timestamp_offset = base_offset + relative
+            builder.max_timestamp = builder._entry_timestamp = times[-1][0]
         return builder
 
     def can_add(self, last_offset: int, size_bytes: int) -> bool:

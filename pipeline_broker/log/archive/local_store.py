@@ -190,7 +190,6 @@ class LocalStore:
     def delete_folder(self, folder: str) -> None:
         names = [f"{folder}/{file}" for file in self.names(folder)]
         self._durable_folders.discard(folder)
-        self._folders_with_durable_names.discard(folder)
         for name in names:
             self._unsynced.pop(name, None)
             self._file_system.unlink(self._path(name))

@@ -144,7 +144,6 @@ class ObjectSegmentStore:
         return self._find(name).size_bytes
 
     def write(self, name: str, parts: Sequence[Buffer], position: int) -> None:
-        split_name(name)
         with self._writing:
             file = self._files.get(name)
             before = ObjectFile() if file is None else file
@@ -230,7 +229,7 @@ class ObjectSegmentStore:
         return 1 << 62
 
     def close(self) -> None:
-        self._uploaders.shutdown(cancel_futures=True)
+        self._uploaders.shutdown()
         self._cache.close()
         self._readers.shutdown()
 
@@ -242,11 +241,11 @@ class ObjectSegmentStore:
 
     def _set(self, name: str, file: ObjectFile) -> None:
         """Have readers see another file."""
+        self._folders.setdefault(split_name(name)[0], {})[name] = None
         before = self._files.get(name)
         self._pending_bytes += file.pending_bytes - (0 if before is None else before.pending_bytes)
         self._files[name] = file
         self._dirty[name] = None
-        self._folders.setdefault(split_name(name)[0], {})[name] = None
 
     def _forget(self, name: str) -> None:
         self._pending_bytes -= self._files.pop(name).pending_bytes

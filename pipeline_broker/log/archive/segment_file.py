@@ -174,8 +174,8 @@ def verified_batches(
         header = _NEW(BatchHeader, HEADER.unpack_from(view, start))
         base_offset, length, leader_epoch, magic, crc, _, last_delta, _, _, _, _, _, _ = header
         end, last_offset, follows = start + LENGTH_OVERHEAD + length, base_offset + last_delta, base_offset == expected
-        if position + start >= named_position:
-            is_in_place = position + start == named_position and last_offset == named_offset
+        if position + start == named_position:
+            is_in_place = last_offset == named_offset
             named_position, named_offset = next(names, _NO_NAME)
         else:
             is_in_place = follows or expected is None or may_skip
@@ -311,7 +311,7 @@ class IndexRebuild:
     def finish(self, damage: DamagedSegment | None) -> DamagedSegment | None:
         """There are no more batches, or damage where the next one should be; what is wrong with the segment."""
         segment = self._segment
-        if damage is None and segment.is_sealed:
+        if segment.is_sealed:
             self.builder.seal()
         recorded, first_skip = segment.indexes, self._first_skip
         if recorded is not None:

@@ -241,7 +241,7 @@ class SegmentReader:
         if damage is None:
             end = min(segment.size_bytes, index.size_bytes)
             name = log_name(folder, segment.base_offset, segment.cleanings)
-            return end, DamagedSegment(name, end, index.last_offset + 1, "the last batches are missing")
+            return end, DamagedSegment(name, end, segment.last_offset, "the last batches are missing")
         return min(damage.position, segment.size_bytes), damage
 
     def offset_for_timestamp(

@@ -46,7 +46,7 @@ class TransactionIndex:
     def add(self, transaction: AbortedTransaction) -> None:
         """Its marker is in the segment; markers come in order."""
         if self._content is None:
-            known = self._load() if self._before is not None and self._before.aborted_bytes else []
+            known = [] if self._before is None else self._load()
             self._content = bytearray(encode_entries(known))
         self._content += encode_entries([transaction])
 

@@ -104,19 +104,15 @@ class _Span(NamedTuple):
                 return number
         return len(self.batches)
 
-    def first(self, count: int) -> "_Span":
-        """The span without the batches behind so many."""
-        start, size, _ = self.batches[count - 1]
-        return _Span(self.place, start + size, self.batches[:count])
-
-    def cut(self, data: Buffer) -> list[Buffer]:
-        view = memoryview(data)
-        if len(self.batches) == 1:
-            ((start, size, _),) = self.batches
+    def cut(self, data: Buffer, count: int) -> list[Buffer]:
+        """So many of the batches, the first ones."""
+        view, batches = memoryview(data), self.batches[:count]
+        if len(batches) == 1:
+            ((start, size, _),) = batches
             return [view[start : start + size]]
-        useful = sum(size for _, size, _ in self.batches)
+        useful = sum(size for _, size, _ in batches)
         # Copied out, unless large: what lies between belongs to other partitions and need not stay in memory.
-        return gathered([view[start : start + size] for start, size, _ in self.batches], useful)
+        return gathered([view[start : start + size] for start, size, _ in batches], useful)
 
 
 class JournalSource:
@@ -150,13 +146,11 @@ class JournalSource:
             if data is None:
                 break
             count = span.intact_count(data, entry_key)
+            parts += span.cut(data, count)
             if count < len(span.batches):
-                if count:
-                    parts += span.first(count).cut(data)
                 start, _, offset = span.batches[count]
                 name, position = self._journal.name_of(span.place + start)
                 return parts, DamagedSegment(name, position, offset, "the batch is not what was written there")
-            parts += span.cut(data)
         return parts, None
 
     def _spans(self, log: IndexedLog, first: int, end: int) -> list[_Span]:

@@ -10,6 +10,7 @@ from pipeline_broker.log.archive.archive import Archive, Cleaned, DeletedSegment
 from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
 from pipeline_broker.log.archive.segment_file import file_names, transaction_index_name
+from pipeline_broker.log.errors import SegmentGone
 from pipeline_broker.log.partition.retention_of_logs import Expiry
 from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.archive.segments import make_batch, write_segment
@@ -135,6 +136,16 @@ def test_the_index_of_aborted_transactions_goes_with_its_segment():
     setting.archive.store.write(name, [b"x"], 0)
     setting.archive.delete_files([DeletedSegment("a-0", first)])
     assert setting.names("a-0") == files_of(*setting.segments[1:])
+
+
+def test_who_still_reads_a_segment_whose_files_go_is_told_that_it_is_gone():
+    """And not that it is damaged."""
+    setting = Setting()
+    first, *_ = setting.segments
+    begun = setting.archive.reader.read("a-0", first, 0, 1, at_least_one=True).cold
+    setting.archive.delete_files([DeletedSegment("a-0", first)])
+    with pytest.raises(SegmentGone):
+        begun()
 
 
 def test_what_nobody_knows_any_more_goes_and_what_killed_writers_left():

@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline_broker.log.archive import archive_log
-from pipeline_broker.log.archive.archive_log import SNAPSHOT_SLOTS, ArchiveLog, log_name
+from pipeline_broker.log.archive.archive_log import FILES_KEY, MANIFEST_KEY, SNAPSHOT_SLOTS, ArchiveLog, log_name
 from pipeline_broker.log.archive.file_map import GONE, Change, Range
-from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
+from pipeline_broker.log.archive.manifest import Edit, PartitionManifest, encode_frame
 from pipeline_broker.log.errors import ManifestDamaged
 from pipeline_broker.objects.boundary import raise_boundary, trim
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.settled_store import SettledStore
-from pipeline_broker.objects.slot import SlotKind
+from pipeline_broker.objects.slot import SlotEntry, SlotKind
 from pipeline_broker.objects.slot_writer import FencedError, WriterStopped
 from pipeline_broker.objects.store import Unavailable, list_all
 from tests.objects.faulty_store import FaultyStore
@@ -236,6 +236,28 @@ def test_an_owner_that_sums_up_while_it_is_fenced_is_fenced_by_the_next_try():
     assert successor.manifest.lsn == SNAPSHOT_SLOTS + 1
     with pytest.raises(FencedError):
         owner.commit(edit(SNAPSHOT_SLOTS + 2))
+
+
+def test_a_start_leaves_of_those_before_it_nothing_but_what_fences_them():
+    store, counts = MemoryStore(), []
+    for life in range(1, 5):
+        log = open_log(store)
+        for number in range(4):
+            log.commit(edit(10 * life + number))
+        counts.append(len(list(list_all(store, f"{log_name(7)}/"))))
+    assert counts == list(range(counts[0], counts[0] + 4))
+
+
+@pytest.mark.parametrize(
+    ("key", "data"), [(b"other", encode_frame(edit(2))), (MANIFEST_KEY, b"no edit"), (FILES_KEY, b"no changes")]
+)
+def test_a_slot_that_holds_something_else_refuses_the_start(key, data):
+    store = MemoryStore()
+    log = open_log(store)
+    log.commit(edit(1))
+    log._put([SlotEntry(key, b"", (data,), len(data))])
+    with pytest.raises(ManifestDamaged, match=r"slot \d+ of the archive"):
+        open_log(store)
 
 
 def test_a_damaged_slot_refuses_the_start():

@@ -45,6 +45,8 @@ def test_what_was_written_down_is_read_also_after_a_power_cut(files, place):
     assert read_archive_place(files, DATA) == place
     assert WRITING_NAME not in files.list_directory(DATA)
     keep_archive_place(files, DATA, place)
+    assert place.url in str(place)
+    assert f"node {place.node}" in str(place)
 
 
 def test_an_archive_in_the_directory_itself_is_written_down_by_nobody(files):

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.log.archive import archived_log
 from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.archive.manifest import PartitionManifest
 from pipeline_broker.log.archive.segment_file import transaction_index_name
@@ -77,6 +78,25 @@ def test_a_search_reads_no_segment_that_does_not_reach_the_time(monkeypatch):
     log, _ = made([[([9], False, 0)], [([1], False, 0), ([2], False, 0)], [([7], False, 0)]])
     monkeypatch.setattr(SegmentReader, "batches", lambda *_: pytest.fail("read from its beginning"))
     assert resolved(log.offset_for_timestamp(5, 2)) == (7, 3, 0)
+
+
+def test_a_search_does_not_begin_anew_in_a_segment_that_has_not_what_it_seemed_to_have(monkeypatch):
+    log, _ = made([[([9], True, 0), ([1, 2], False, 0)], [([7], False, 0)]])
+    monkeypatch.setattr(SegmentReader, "batches", lambda *_: pytest.fail("read from its beginning"))
+    assert resolved(log.offset_for_timestamp(5, 0)) == (7, 3, 0)
+
+
+def test_a_search_from_within_a_segment_looks_at_the_records_of_batches_that_may_have_the_one(monkeypatch):
+    log, _ = made([[([9], False, 0), ([1], False, 0), ([7], False, 0), ([8], False, 0)]])
+    looked = []
+
+    def noted(batch, header):
+        looked.append(header.base_offset)
+        return iterate_records(batch, header)
+
+    monkeypatch.setattr(archived_log, "iterate_records", noted)
+    assert resolved(log.offset_for_timestamp(5, 1)) == (7, 2, 0)
+    assert looked == [2]
 
 
 @given(SHAPES, st.booleans())

@@ -11,7 +11,7 @@ from pipeline_broker.log.archive import archiver as tested
 from pipeline_broker.log.archive import index_files
 from pipeline_broker.log.archive.archiver import Archiver, CompleteSegment
 from pipeline_broker.log.archive.manifest import Edit
-from pipeline_broker.log.archive.segment_file import log_name
+from pipeline_broker.log.archive.segment_file import file_names, log_name, time_index_name
 from pipeline_broker.log.partition.policies import LogPolicies
 from pipeline_broker.log.partition.producer_snapshot import decode_producers
 from pipeline_broker.log.partition.retention import RollRules
@@ -92,6 +92,28 @@ def test_segments_end_where_the_rules_say_whatever_comes_in_one_round(rounds, ru
         assert generations == sorted(set(generations)), "each has one of its own"
 
 
+def test_a_segment_ends_by_its_jitter_earlier_and_not_a_moment_before_that():
+    rules = RollRules(segment_ms=1000, segment_jitter_ms=1000)
+    bench = Bench(policies=LogPolicies(roll=rules))
+    span_ms = 1000 - rules.jitter_ms(bench.log.roll_seed, 0)
+    assert 0 < span_ms < 1000
+    for timestamp in (0, span_ms, span_ms + 1):
+        append(bench, timestamp)
+    archive_all(bench.journal, bench.logs)
+    assert [it.base_offset for it in bench.log.archived.manifest.segments] == [0, 2]
+
+
+def test_readers_believe_the_index_files_of_a_segment_that_grows(caplog):
+    bench = Bench()
+    for _ in range(3):
+        for _ in range(3):
+            bench.produce(1, timestamp=bench.log.log_end_offset)
+        archive_all(bench.journal, bench.logs)
+        assert bench.values(0) == list(range(bench.log.log_end_offset))
+    assert all(bench.archive.store.size_bytes(name) > 0 for name in file_names("topic-0", 0))
+    assert caplog.records == []
+
+
 @pytest.mark.parametrize(
     ("segment_bytes", "count"), [(1, 3), (21 << 20, 3), (22 << 20, 2), (32 << 20, 2), (33 << 20, 1), (1 << 30, 1)]
 )
@@ -155,7 +177,9 @@ def test_batches_of_deleted_topics_are_passed_over():
     assert set(bench.archive.known()) == {kept.entry_key}
 
 
-def test_behind_a_damaged_segment_the_log_goes_on_in_a_new_one():
+@pytest.mark.parametrize("start", [0, 3])
+def test_behind_a_damaged_segment_the_log_goes_on_in_a_new_one(start):
+    """Which comes with the first batch that is kept: a round may have none."""
     bench = Bench()
     append(bench)
     append(bench)
@@ -163,11 +187,15 @@ def test_behind_a_damaged_segment_the_log_goes_on_in_a_new_one():
     (before,) = bench.log.archived.manifest.segments
     bench.archive.store.write(log_name("topic-0", 0), [b"x"], before.size_bytes - 1)
     append(bench)
+    bench.log.raise_log_start(start)
     archive_all(bench.journal, bench.logs)
-    first, second = bench.log.archived.manifest.segments
-    assert first == attrs.evolve(before, is_sealed=True)
-    assert (second.base_offset, second.last_offset, second.is_sealed, second.cleanings) == (2, 2, False, 0)
-    assert second.generation > first.generation
+    assert bench.log.archived.manifest.segments[0] == attrs.evolve(before, is_sealed=True)
+    append(bench)
+    archive_all(bench.journal, bench.logs)
+    _, second = bench.log.archived.manifest.segments
+    assert (second.base_offset, second.last_offset) == (max(2, start), 3)
+    assert (second.is_sealed, second.cleanings) == (False, 0)
+    assert second.generation > before.generation
 
 
 def test_a_segment_ends_where_its_index_could_not_tell_a_place_any_more(monkeypatch):
@@ -185,9 +213,10 @@ class Noted:
 
     def __init__(self, store):
         self._store = store
-        self.written, self.synced = [], []
+        self.written, self.parts, self.synced = [], [], []
 
     def write(self, name, parts, position):
+        self.parts += parts
         self.written.append((name[-4:], sum(map(len, parts)), position))
         self._store.write(name, parts, position)
 
@@ -199,14 +228,52 @@ class Noted:
         return getattr(self._store, name)
 
 
-def test_what_is_held_in_memory_is_written_when_it_is_enough(monkeypatch):
+class NotedJournal:
+    """A journal that says whose entries are asked for."""
+
+    def __init__(self, journal):
+        self._journal = journal
+        self.numbers = []
+
+    def sealed_entries(self, number, end_lsn, start_lsn):
+        self.numbers.append(number)
+        return self._journal.sealed_entries(number, end_lsn, start_lsn)
+
+    def __getattr__(self, name):
+        return getattr(self._journal, name)
+
+
+@pytest.mark.parametrize(
+    ("is_readonly", "less_bytes", "is_copied"), [(True, 1, False), (True, 0, True), (False, 1, True)]
+)
+def test_a_batch_is_held_as_it_was_read_where_it_is_large_and_cannot_change(
+    is_readonly, less_bytes, is_copied, monkeypatch
+):
+    lent = []
+
+    class Lending(NotedJournal):
+        def sealed_entries(self, *segment):
+            for entry in super().sealed_entries(*segment):
+                lent.append(bytes(entry.batch) if is_readonly else bytearray(entry.batch))
+                yield entry._replace(batch=memoryview(lent[-1]))
+
     bench = Bench()
-    sizes = [append(bench, size=100) for _ in range(7)]
-    monkeypatch.setattr(tested, "BUFFERED_BYTES_MAX", sum(sizes[:3]))
+    monkeypatch.setattr(tested, "COPIED_BYTES_MAX", append(bench) - less_bytes)
+    bench.archive.store = store = Noted(bench.archive.store)
+    archive_all(Lending(bench.journal), bench.logs)
+    held = store.parts[0]
+    assert (held == lent[0], isinstance(held, memoryview) and held.obj is lent[0]) == (True, not is_copied)
+
+
+@pytest.mark.parametrize(("more_bytes", "counts"), [(0, [3, 3, 3]), (1, [4, 4, 1])])
+def test_what_is_held_in_memory_is_written_when_it_is_enough(more_bytes, counts, monkeypatch):
+    bench = Bench()
+    (size,) = {append(bench, size=100) for _ in range(9)}
+    monkeypatch.setattr(tested, "BUFFERED_BYTES_MAX", 3 * size + more_bytes)
     bench.archive.store = store = Noted(bench.archive.store)
     archive_all(bench.journal, bench.logs)
     logs = [(size, position) for kind, size, position in store.written if kind == ".log"]
-    assert logs == [(sum(sizes[:3]), 0), (sum(sizes[:3]), sum(sizes[:3])), (sizes[6], sum(sizes[:6]))]
+    assert logs == [(count * size, sum(counts[:number]) * size) for number, count in enumerate(counts)]
 
 
 def test_files_are_synced_some_at_a_time_and_each_once(monkeypatch):
@@ -257,22 +324,53 @@ def test_what_a_start_finds_in_the_archive_already_is_not_taken_over_again(monke
         assert archive_some(archiver, bench.logs) == (number, Edit(1, {}))
     append(bench)
     bench.journal.seal()
+    archiver = Archiver(bench.archive, journal := NotedJournal(bench.journal))
     number, edit = archive_some(archiver, bench.logs)
     assert edit.lsn == 2
+    assert journal.numbers == [number], "nor read"
     (manifest,) = edit.partitions.values()
     assert manifest.end_offset == 2
     assert [it.last_offset for it in manifest.segments] == [1]
 
 
-def test_a_round_looks_whether_it_is_to_end_once_for_each_batch(monkeypatch):
+def test_index_files_that_were_made_anew_for_readers_are_written_again_by_the_next_round():
+    bench = Bench(policies=LogPolicies(roll=RollRules(segment_bytes=1)))
+    for _ in range(2):
+        append(bench)
+    archive_all(bench.journal, bench.logs)
+    before = bench.names()
+    bench.archive.store.delete([time_index_name("topic-0", 0)])
+    assert bench.log.read(0, 1, at_least_one=True).cold()
+    assert bench.names() != before
+    append(bench)
+    archive_all(bench.journal, bench.logs)
+    assert set(before) <= set(bench.names())
+
+
+@pytest.mark.parametrize(("segment_bytes", "looks"), [(1 << 20, [3, 7]), (1, [3, 11])])
+def test_a_round_looks_whether_it_is_to_end_for_each_batch_each_log_and_each_file(segment_bytes, looks, monkeypatch):
     monkeypatch.setattr("pipeline_broker.log.archive.pace.WORK_NS", -1)
     monkeypatch.setattr("pipeline_broker.log.archive.pace.PAUSE_SECONDS", 0)
+    monkeypatch.setattr(tested, "FILES_SYNCED_AT_ONCE", 1)
     counts = []
     for batches in (1, 5):
-        bench, looks = Bench(), []
+        bench, seen = Bench(policies=LogPolicies(roll=RollRules(segment_bytes=segment_bytes))), []
         for _ in range(batches):
             append(bench)
         bench.journal.seal()
-        archive_some(Archiver(bench.archive, bench.journal), bench.logs, check=lambda looks=looks: looks.append(None))
-        counts.append(len(looks))
-    assert counts[1] - counts[0] == 4
+        archive_some(Archiver(bench.archive, bench.journal), bench.logs, check=lambda seen=seen: seen.append(None))
+        counts.append(len(seen))
+    assert counts == looks
+
+
+def test_a_topic_that_has_the_name_of_a_deleted_one_finds_none_of_its_files():
+    bench = Bench(policies=LogPolicies(roll=RollRules(segment_bytes=1)))
+    for _ in range(3):
+        append(bench)
+    archive_all(bench.journal, bench.logs)
+    bench.logs.delete("topic")
+    (bench.log,) = bench.logs.create("topic", bytes(16), 1)
+    append(bench)
+    archive_all(bench.journal, bench.logs)
+    (segment,) = bench.log.archived.manifest.segments
+    assert {name.split(".")[0] for name in bench.names()} == {f"{segment.base_offset:020d}"} == {f"{0:020d}"}

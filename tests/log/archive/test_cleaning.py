@@ -15,7 +15,7 @@ from pipeline_broker.log.partition.compaction_of_logs import next_round
 from pipeline_broker.log.partition.policies import LogPolicies
 from pipeline_broker.log.partition.retention import RetentionRules, RollRules
 from pipeline_broker.log.partition.retention_of_logs import segments_of
-from pipeline_broker.records.batch import NewRecord, build_batch, read_header
+from pipeline_broker.records.batch import HEADER_SIZE, NewRecord, build_batch, read_header
 from pipeline_broker.records.record import iterate_records
 from tests.archiving import archive_all
 from tests.log.archive.test_archiver import Noted
@@ -122,6 +122,20 @@ def test_a_group_that_one_file_cannot_index_goes_to_several(monkeypatch):
     assert [offsets_of(bench, segment) for segment in result.written] == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
     assert [it.base_offset for it in result.written] == [0, 3, 6]
     assert [it.size_bytes for it in result.written] == [3 * size] * 3
+
+
+def test_an_aborted_transaction_stands_in_the_index_of_the_file_that_has_its_marker(monkeypatch):
+    bench = bench_of(*range(3), roll=RollRules(segment_bytes=600, compact=True), segment_bytes=1 << 20)
+    size = bench.log.archived.manifest.segments[0].size_bytes
+    data = build_batch([NewRecord(b"x", b"9")], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    made = [bench.log.append(read_header(data), data, 0).entry]
+    made.append(bench.log.append_marker(7, 0, committed=False, coordinator_epoch=0, now_ms=0).entry)
+    bench.journal.sync(bench.journal.write(made))
+    bench.logs.on_durable(made)
+    append(bench, 10, 11)
+    monkeypatch.setattr(index_files, "POSITION_MAX", 3 * size + HEADER_SIZE)
+    _, result = cleaned(bench)
+    assert [(it.base_offset, it.aborted_bytes > 0) for it in result.written] == [(0, False), (4, True)]
 
 
 def test_what_is_held_in_memory_is_written_when_it_is_enough(monkeypatch):

@@ -13,7 +13,8 @@ from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.segment_file import file_names, log_name
 from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.errors import DamagedSegment, SegmentGone
-from pipeline_broker.records.batch import iterate_batches, read_header
+from pipeline_broker.records.batch import CHECKED_FROM, LENGTH_OVERHEAD, iterate_batches, read_header
+from pipeline_broker.records.checksum import crc32c
 from tests.drawn import drawn, measured
 from tests.log.archive.chunk_store import ChunkStore
 from tests.log.archive.segments import FOLDER, Naive, append_batches, flipped, make_batch, overwrite, write_segment
@@ -73,6 +74,7 @@ def test_missing_index_files_are_made_anew_and_garbage_behind_them_is_not_looked
     reader = SegmentReader(store)
     assert_reads_as_ever(reader, info, LARGE)
     assert reader.write_repairs() == 2
+    store.power_cut()
     assert [bytes(store.read(name, 1 << 20, 0)) for name in names] == intact
 
 
@@ -175,6 +177,52 @@ def test_a_flipped_bit_of_a_segment_is_never_served(batches, is_cold, with_index
         assert len(errors()) == number, "one line for each damage"
 
 
+@pytest.mark.parametrize("length", [9, 48])
+def test_what_is_shorter_than_a_header_is_no_batch_whatever_its_checksum_says(length):
+    store = ChunkStore()
+    info = write_segment(store, LARGE)
+    body = bytes(LENGTH_OVERHEAD + length - CHECKED_FROM)
+    short = bytes(8) + length.to_bytes(4, "big") + bytes(4) + b"\2" + crc32c(body).to_bytes(4, "big") + body
+    overwrite(store, log_name(FOLDER, 0), short + b"".join(LARGE)[len(short) :])
+    with pytest.raises(DamagedSegment, match="there is no batch"):
+        read(SegmentReader(store), info, 0, 1)
+
+
+def test_a_batch_that_ends_in_front_of_its_beginning_is_of_no_segment_whatever_its_checksum_says():
+    store = ChunkStore()
+    info = write_segment(store, LARGE)
+    first = bytearray(LARGE[0])
+    first[23:27] = (-1).to_bytes(4, "big", signed=True)
+    first[17:21] = crc32c(bytes(first[CHECKED_FROM:])).to_bytes(4, "big")
+    overwrite(store, log_name(FOLDER, 0), b"".join([first, *LARGE[1:]]))
+    with pytest.raises(DamagedSegment, match="at byte 0, offset 0: the batch cannot be of this segment"):
+        read(SegmentReader(store), info, 0, 1)
+
+
+@pytest.mark.parametrize("number", [0, 1, 5])
+@pytest.mark.parametrize(
+    "damaged",
+    [lambda data, start: flipped(data, 8 * (start + 7)), lambda data, start: data[:start]],
+    ids=["has another offset, which no checksum covers", "is cut off"],
+)
+@pytest.mark.parametrize(
+    "find",
+    [
+        lambda reader, info, number: read(reader, info, number, 1),
+        lambda reader, info, number: search(reader, info, 10 * number),
+    ],
+    ids=["by offset", "by time"],
+)
+def test_who_looks_for_a_damaged_batch_is_told_where_it_is(find, damaged, number):
+    store = ChunkStore()
+    info = write_segment(store, LARGE)
+    start = number * len(LARGE[0])
+    overwrite(store, log_name(FOLDER, 0), damaged(b"".join(LARGE), start))
+    with pytest.raises(DamagedSegment) as raised:
+        find(SegmentReader(store), info, number)
+    assert raised.value.position == start
+
+
 def test_what_was_damaged_once_is_not_served_when_it_looks_well_again(errors):
     store = ChunkStore()
     info = write_segment(store, LARGE)
@@ -214,6 +262,25 @@ def test_a_segment_that_is_cut_is_served_up_to_the_cut(whole, more, with_index):
     found, damage = read_until_damage(SegmentReader(store), info)
     assert found == LARGE[: len(data) // len(LARGE[0])]
     assert damage.position == sum(map(len, found))
+
+
+def test_a_segment_is_damaged_from_the_first_place_that_was_found_on(errors):
+    record, key = damage_room.DamageRecord(), (FOLDER, 0, 0)
+    for position, first in ((100, 100), (200, 100), (50, 50)):
+        record.mark(key, DamagedSegment("a.log", position, 0, "bad"))
+        assert record.find(key).position == first
+    assert len(errors()) == 1
+
+
+def test_a_last_batch_that_ends_before_the_segment_does_lacks_the_record_that_ends_it():
+    """Another one of the same size, and whole."""
+    store = ChunkStore()
+    info = write_segment(store, [make_batch(0), make_batch(1, (1000, 1000))])
+    shorter = next(it for size in range(500) if len(it := make_batch(0, (1000,), size)) == info.size_bytes)
+    overwrite(store, log_name(FOLDER, 0), shorter)
+    with pytest.raises(DamagedSegment, match="the last batches are missing") as raised:
+        read(SegmentReader(store), info, 1, 1 << 20)
+    assert (raised.value.position, raised.value.offset) == (info.size_bytes, info.last_offset)
 
 
 def test_a_missing_segment_is_damage(errors):

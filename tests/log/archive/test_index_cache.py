@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from pipeline_broker.log.archive.damage import DamageRecord, segment_key
 from pipeline_broker.log.archive.index_cache import IndexCache
 from pipeline_broker.log.archive.index_files import IndexBuilder
+from pipeline_broker.log.errors import DamagedSegment
 from tests.drawn import drawn, measured
 from tests.log.archive.chunk_store import ChunkStore
 from tests.log.archive.segments import append_batches, make_batch
@@ -63,3 +64,26 @@ def test_the_cache_holds_what_was_used_last_and_counts_each_index_once(steps, by
         found = cache.find(each, segments[each])
         known = kept.get(each)
         assert (found is not None) == (known is not None and known.size_bytes == segments[each].size_bytes)
+
+
+def test_an_index_is_all_there_is_where_it_reaches_what_is_damaged():
+    store, damage, builder = ChunkStore(), DamageRecord(), IndexBuilder(0)
+    cache = IndexCache(store, damage, 1 << 20)
+    first = append_batches(store, "a-0", builder, [make_batch(0)])
+    second = append_batches(store, "a-0", builder, [make_batch(1), make_batch(2)], first)
+    cache.load("a-0", first)
+    for behind_bytes, is_found in ((1, False), (0, True)):
+        damage.mark(segment_key("a-0", second), DamagedSegment("a", first.size_bytes + behind_bytes, 1, "bad"))
+        assert (cache.find("a-0", second) is not None) is is_found
+
+
+def test_an_index_grows_to_where_its_reader_knows_of_the_segment_and_not_to_the_end_of_its_files(caplog):
+    store, builder, segments = ChunkStore(), IndexBuilder(0), []
+    cache = IndexCache(store, DamageRecord(), 1 << 20)
+    for number in range(0, 9, 3):
+        batches = [make_batch(number + each, (number + each,), 5000) for each in range(3)]
+        segments.append(append_batches(store, "a-0", builder, batches, segments[-1] if segments else None))
+        if not number:
+            cache.load("a-0", segments[0])
+    assert cache.load("a-0", segments[1]).size_bytes == segments[1].size_bytes
+    assert caplog.records == [], "its files are as they were written"

@@ -212,7 +212,8 @@ def test_any_bytes_are_parsed_or_are_damage_and_nothing_else(data, is_whole):
         assert len(piece) % size == 0
 
 
-def test_a_segment_ends_before_its_numbers_or_its_indexes_become_too_large(monkeypatch):
+@pytest.mark.parametrize("batches_taken", [2, 1000])
+def test_a_segment_ends_before_its_numbers_or_its_indexes_become_too_large(batches_taken, monkeypatch):
     builder = IndexBuilder(BASE)
     assert builder.can_add(BASE + RELATIVE_OFFSET_MAX, POSITION_MAX)
     assert not builder.can_add(BASE + RELATIVE_OFFSET_MAX + 1, 100)
@@ -222,7 +223,7 @@ def test_a_segment_ends_before_its_numbers_or_its_indexes_become_too_large(monke
     offset = BASE
     while builder.can_add(offset, 5000):
         builder.add(offset, offset, 5000, offset)
-        if offset % 2:
+        if (offset - BASE) % batches_taken == 1:
             builder.take()
         offset += 1
     builder.seal()

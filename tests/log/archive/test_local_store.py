@@ -2,11 +2,14 @@
 
 import pytest
 
+from pipeline_broker.files.errors import SyncError
 from pipeline_broker.files.file_system import BLOCK_BYTES, SystemFileSystem
 from pipeline_broker.files.large_writes import LARGE_WRITE_BYTES_MIN
+from pipeline_broker.log.archive import local_store
 from pipeline_broker.log.archive.local_store import LocalStore
+from tests.belongings import belongings
 from tests.files.memory_file_system import MemoryFileSystem
-from tests.log.archive.test_store import memory_store
+from tests.log.archive.test_store import BASE, memory_store
 
 
 def goes_by_its_name(store):
@@ -96,3 +99,89 @@ def test_a_name_that_was_given_to_another_file_is_durable_also_where_both_had_be
     again = memory_store(files)
     assert again.names("t-0") == ["a.log"]
     assert bytes(again.read("t-0/a.log", 10, 0)) == b"after"
+
+
+def watched(files):
+    """What the file system is asked for from now on, with the name of the file."""
+    asked = []
+    files.before = lambda operation, path: asked.append((operation, path.name))
+    return asked
+
+
+def test_a_file_is_cut_only_where_it_goes_on_behind_what_is_written():
+    files = MemoryFileSystem()
+    store = memory_store(files)
+    store.write("t-0/a.log", [b"012345"], 0)
+    asked = watched(files)
+    store.write("t-0/a.log", [b"345"], 3)
+    assert asked == [("write", "a.log")]
+    store.write("t-0/a.log", [b"3"], 3)
+    assert asked[1:] == [("write", "a.log"), ("truncate", "a.log")]
+
+
+def test_what_will_be_read_soon_is_asked_of_the_file_system():
+    files = MemoryFileSystem()
+    store = memory_store(files)
+    store.write("t-0/a.log", [b"content"], 0)
+    asked = watched(files)
+    store.read_ahead("t-0/a.log", 3, 1)
+    assert asked == [("open", "a.log"), ("read ahead", "a.log")]
+
+
+def test_the_file_that_waits_longest_for_its_sync_makes_room_by_it(monkeypatch):
+    monkeypatch.setattr(local_store, "FILES_UNSYNCED_MAX", 2)
+    files = MemoryFileSystem()
+    store = memory_store(files)
+    store.write("t-0/a.log", [b"a"], 0)
+    store.write("t-0/b.log", [b"b"], 0)
+    asked = watched(files)
+    store.write("t-0/c.log", [b"c"], 0)
+    assert [name for operation, name in asked if operation == "sync"] == ["a.log"]
+
+
+def lose_writes_of(files, name):
+    """The system writes back what the file holds, and fails; it tells who has the file open."""
+
+    def fail(operation, _path):
+        if operation == "sync":
+            raise OSError
+
+    other = files.open(BASE / name)
+    files.before = fail
+    with pytest.raises(SyncError):
+        other.sync_data()
+    files.before = lambda _operation, _path: None
+
+
+def test_what_the_disk_lost_between_a_write_and_its_sync_is_told_by_the_sync():
+    files = MemoryFileSystem()
+    store = memory_store(files)
+    store.write("t-0/a.log", [b"lost"], 0)
+    lose_writes_of(files, "t-0/a.log")
+    with pytest.raises(SyncError):
+        store.sync(["t-0/a.log"])
+
+
+def test_what_the_disk_lost_of_a_file_does_not_matter_to_the_one_that_takes_its_place():
+    files = MemoryFileSystem()
+    store = memory_store(files)
+    store.write("t-0/a.log", [b"lost"], 0)
+    store.write("t-0/b.log", [b"another"], 0)
+    lose_writes_of(files, "t-0/a.log")
+    store.replace("t-0/b.log", "t-0/a.log")
+    files.power_cut(lambda n: 0)
+    assert bytes(memory_store(files).read("t-0/a.log", 10, 0)) == b"another"
+
+
+def test_a_closed_store_holds_no_file_open(tmp_path):
+    def open_files():
+        return sorted(it for it in belongings().descriptors if it.startswith(str(tmp_path)))
+
+    store = LocalStore(SystemFileSystem(), tmp_path / "archive")
+    for name in ("t-0/read.log", "t-0/written.log"):
+        store.write(name, [b"x"], 0)
+    store.sync(["t-0/read.log"])
+    store.read("t-0/read.log", 1, 0)
+    assert open_files() == [str(tmp_path / "archive" / "t-0" / name) for name in ("read.log", "written.log")]
+    store.close()
+    assert open_files() == []

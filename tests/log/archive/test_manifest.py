@@ -18,6 +18,7 @@ from pipeline_broker.log.archive.manifest import Edit, Manifest, PartitionManife
 from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME, ManifestFile, is_edit_behind
 from pipeline_broker.log.archive.segment_file import SegmentInfo
 from pipeline_broker.log.errors import ManifestDamaged
+from pipeline_broker.log.journal.clean_shutdown import ManifestEnd
 from tests.files.memory_file_system import MemoryFileSystem
 
 DIRECTORY = Path("/archive")
@@ -280,3 +281,29 @@ def test_a_file_is_written_anew_when_it_is_so_many_times_as_long_as_its_sum_was(
             tested = ManifestFile(files, directory, tested.end)
         assert tested.manifest.lsn == lsn
     assert rewritten > 2
+
+
+def test_a_clean_shutdown_that_does_not_know_of_a_manifest_vouches_for_none():
+    files = MemoryFileSystem()
+    opened(files).commit(Edit(7, {}))
+    assert ManifestFile(files, DIRECTORY, ManifestEnd()).manifest.lsn == 7
+
+
+def commit_many(file):
+    for lsn in range(1, 20):
+        file.commit(Edit(lsn, {}))
+
+
+@pytest.mark.parametrize("operation", ["write", "create"])
+def test_a_commit_that_a_full_disk_refused_is_done_again(operation, monkeypatch):
+    """It may refuse the edit, or to write the manifest anew; no clean shutdown vouches for what is in the file then."""
+    monkeypatch.setattr(manifest_file, "REWRITE_BYTES_MIN", 1)
+    files = MemoryFileSystem()
+    file = opened(files)
+    files.before = no_space_for(operation)
+    with pytest.raises(OSError, match="No space left"):
+        commit_many(file)
+    assert file.end is None
+    files.before = lambda _operation, _path: None
+    file.commit(Edit(20, {}))
+    assert file.manifest.lsn == opened(files).manifest.lsn == 20

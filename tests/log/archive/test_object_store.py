@@ -28,7 +28,7 @@ class Watched(MemoryStore):
 
     def __init__(self):
         super().__init__()
-        self.asked = []
+        self.asked, self.deleted = [], []
         self.before = lambda operation: None
 
     def upload(self, name, parts):
@@ -44,6 +44,7 @@ class Watched(MemoryStore):
         if names:
             self._note("delete")
             super().delete(names)
+            self.deleted += names
             self._note("deleted")
 
     def _note(self, operation):
@@ -124,6 +125,37 @@ def test_a_file_that_took_the_place_of_another_one_is_committed_once():
     store.sync([NAMES[1]])
     store.delete([])
     assert len(log.commits) == 1
+    store.close()
+
+
+def test_a_replacement_gives_the_object_of_what_was_there_back_and_sends_nothing_of_other_files():
+    objects, log = Watched(), BytesLog()
+    store = object_store(log, objects, 1 << 20)
+    for name in NAMES[:2]:
+        store.write(name, [name.encode()], 0)
+        store.sync([name])
+    store.write(NAMES[2], [b"pending"], 0)
+    objects.asked.clear()
+    store.replace(NAMES[0], NAMES[1])
+    assert objects.asked == ["delete", "deleted"]
+    again = reopened(log, objects)
+    assert [content(again, name) for name in NAMES] == [None, NAMES[0].encode(), None]
+    store.close()
+
+
+def test_the_object_of_a_file_that_is_not_committed_yet_stays_and_each_goes_once():
+    objects, log = Watched(), BytesLog()
+    store = object_store(log, objects, 10)
+    store.write(NAMES[2], [b"0123456789"], 0)
+    store.write(NAMES[0], [b"9876543210"], 0)
+    store.replace(NAMES[0], NAMES[1])  # commits this one alone
+    assert objects.deleted == []
+    store.sync([NAMES[2]])
+    again = reopened(log, objects, cache_bytes_max=0)
+    assert [content(again, name) for name in NAMES] == [None, b"9876543210", b"0123456789"]
+    store.delete([NAMES[2]])
+    store.delete([NAMES[1]])
+    assert (len(objects.deleted), len(set(objects.deleted)), objects_of(objects)) == (2, 2, [])
     store.close()
 
 

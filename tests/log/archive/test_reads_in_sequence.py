@@ -6,6 +6,7 @@ from pipeline_broker.log.archive import segment_reader
 from pipeline_broker.log.archive.index_files import INDEX_INTERVAL_BYTES
 from pipeline_broker.log.archive.segment_file import log_name
 from pipeline_broker.log.archive.segment_reader import SegmentReader
+from pipeline_broker.log.partition.reading import SPAN_BYTES_MAX
 from pipeline_broker.records.batch import iterate_batches
 from tests.log.archive.chunk_store import ChunkStore
 from tests.log.archive.segments import FOLDER, make_batch, write_segment
@@ -16,9 +17,11 @@ def read(reader, info, offset, bytes_max):
     return b"".join(result.cold() if result.cold else result.parts)
 
 
+@pytest.mark.parametrize("span_bytes_max", [SPAN_BYTES_MAX, 20_000])
 @pytest.mark.parametrize("is_cold", [False, True])
-def test_a_reader_that_goes_on_reads_what_it_gets_and_an_interval_of_the_index(is_cold):
+def test_a_reader_that_goes_on_reads_what_it_gets_and_an_interval_of_the_index(is_cold, span_bytes_max, monkeypatch):
     """Batches that are too large for the rest of a read are not read in vain, nor those before the first one again."""
+    monkeypatch.setattr(segment_reader, "SPAN_BYTES_MAX", span_bytes_max)
     asked = []
 
     class Noting(ChunkStore):
@@ -69,6 +72,10 @@ def test_cold_reads_that_go_on_where_one_ended_are_read_ahead():
     store.read_aheads.clear()
     read(reader, info, 40, 10_000)
     assert store.read_aheads == []
+    for offset in (30, 31):
+        assert reader.read(FOLDER, info, offset, 10, at_least_one=False).cold() == []
+        read(reader, info, offset, 10_000)
+    assert store.read_aheads == [], "who got nothing does not go on"
     read(reader, info, 0, 10_000)
     assert len(store.read_aheads) == 1, "whoever begins at the beginning goes on"
     store.read_aheads.clear()

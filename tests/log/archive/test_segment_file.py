@@ -153,6 +153,17 @@ def test_without_a_recorded_state_damage_reaches_back_to_the_first_offset_that_w
     assert damage.offset == (offsets[believed - 1] + 1 if believed else 0)
 
 
+def test_what_precedes_damage_is_believed_where_all_offsets_were_skipped_that_are_recorded():
+    """Also where the end of the segment, which nobody can read, made the last entry."""
+    store = ChunkStore()
+    batches = [make_batch(0), make_batch(5, (1001,)), make_batch(6, (1009,)), make_batch(7, (1002,))]
+    info = write_segment(store, batches)
+    place = sum(map(len, batches[:3]))
+    overwrite(store, log_name(FOLDER, 0), flipped(b"".join(batches), 8 * (place + 70)))
+    builder, damage = rebuilt_index(store, FOLDER, info)
+    assert (builder.size_bytes, damage.position, damage.offset) == (place, place, 7)
+
+
 def test_a_batch_that_reaches_over_a_place_that_the_index_names_is_none():
     """Its checksum may be right: it is not what was written."""
     store = ChunkStore()
@@ -213,6 +224,16 @@ def test_a_large_batch_is_read_whole_and_a_damaged_length_costs_no_memory(monkey
         store.sizes.clear()
         assert_nothing_else_is_read(store, info, batches, None)
         assert max(store.sizes) <= 1000
+
+
+def test_a_length_that_goes_beyond_the_segment_is_not_read_on_for(monkeypatch):
+    monkeypatch.setattr(segment_file, "WINDOW_BYTES", 1000)
+    store, batch = WatchedStore(), make_batch(0, value_size=5000)
+    info = write_segment(store, [batch])
+    overwrite(store, log_name(FOLDER, 0), flipped(batch, 8 * 8 + 6))
+    with pytest.raises(DamagedSegment):
+        read_all(store, info)
+    assert store.sizes == [1000]
 
 
 @given(segments(), st.data())
@@ -284,6 +305,14 @@ def test_no_builder_is_resumed_from_a_damaged_segment():
     overwrite(store, log_name(FOLDER, 0), data[:-1])
     with pytest.raises(DamagedSegment):
         resumed_builder(store, FOLDER, info)
+
+
+def test_a_builder_that_is_resumed_from_the_files_writes_behind_what_they_hold():
+    store = ChunkStore()
+    info = write_segment(store, [make_batch(n, (n,), 3000) for n in range(5)], is_sealed=False)
+    taken = resumed_builder(store, FOLDER, info).take()
+    assert taken.offset_position == info.indexes.offset_index_bytes > 0
+    assert taken.time_position == info.indexes.time_index_bytes > 0
 
 
 def test_a_builder_is_resumed_without_a_recorded_state_by_making_the_indexes_anew():

@@ -15,7 +15,7 @@ from pipeline_broker.log.archive.segment_index import OBJECT_BYTES, SegmentIndex
 from pipeline_broker.log.errors import DamagedIndexError
 from pipeline_broker.records.batch import read_header
 from pipeline_broker.records.checksum import crc32c
-from tests.log.archive.segments import add, segments
+from tests.log.archive.segments import add, make_batch, segments
 
 
 def made(base_offset, batches):
@@ -80,6 +80,14 @@ def test_no_batch_before_the_start_of_a_search_reaches_the_time(segment, timesta
     if at is not None and timestamp >= 0:
         inside = [size for _, _, position, size, _ in rows if start <= position < at]
         assert sum(inside[1:-1]) <= 4096, "the search ends within one interval"
+
+
+def test_a_search_begins_at_the_last_entry_in_front_of_the_batch_that_reached_the_time():
+    batches = [make_batch(number, (number,), 5000) for number in range(5)]
+    places = [number * len(batches[0]) for number in range(5)]
+    assert [made(0, batches).search_start(time) for time in range(5)] == [0, 0, *places[1:4]]
+    without_times = [make_batch(number, (-1,), 5000) for number in range(4)]
+    assert made(0, [*without_times, batches[4]]).search_start(-1) == 0
 
 
 @given(segments(), st.data())

@@ -144,6 +144,8 @@ def test_a_marker_stays_until_its_data_is_gone_and_its_horizon_has_passed():
 def test_a_marker_stays_while_data_of_its_transaction_does():
     log, _ = transaction(COMMIT)
     assert clean(log, retention_ms=0) == log
+    (with_horizon,) = clean(log[1:], retention_ms=0)
+    assert clean([log[0], with_horizon], retention_ms=0) == [log[0], with_horizon]
     superseded = [*log, placed(batch_of((b"a", b"2")), 2)]
     once = clean(superseded, retention_ms=0)
     assert [read_header(batch).base_offset for batch in once] == [1, 2]

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.log.compaction.offset_map import BUCKET_PLACES, DIGEST_BYTES, SLOT_BYTES, OffsetMap
+from pipeline_broker.log.compaction.offset_map import (
+    BUCKET_PLACES,
+    DIGEST_BYTES,
+    LOAD_PERCENT_MAX,
+    SLOT_BYTES,
+    OffsetMap,
+)
 
 # How much a process grows by filling a map of MiB with keys as long as given, at its peak; linear in the budget.
 MEASURE = """
@@ -98,6 +104,16 @@ def test_a_full_map_takes_nothing_more():
     assert not offset_map.put(b"c", 4)
     assert not offset_map.put(b"a", 4), "as Kafka: not even a key that is there already"
     assert (offset_map.get(b"a"), offset_map.latest_offset) == (2, 3)
+
+
+@pytest.mark.parametrize("count", [1, 57, 58, 1000, 100_000])
+def test_a_map_for_few_keys_has_as_many_buckets_as_these_need(count):
+    offset_map = OffsetMap(keys_max=count)
+    buckets = len(offset_map._taken)
+    assert (buckets - 1) * BUCKET_PLACES * LOAD_PERCENT_MAX <= 100 * count
+    assert sum(map(len, offset_map._slots)) == buckets * BUCKET_PLACES * SLOT_BYTES
+    assert sum(map(len, offset_map._offsets)) == buckets * BUCKET_PLACES
+    assert (len(offset_map), offset_map.latest_offset) == (0, -1)
 
 
 def test_a_budget_without_room_for_a_key_is_refused():

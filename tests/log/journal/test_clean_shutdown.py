@@ -96,11 +96,12 @@ def stopped(flush="always"):
 
 
 @given(marks)
-def test_a_mark_is_read_as_it_was_written(mark):
+def test_a_mark_is_read_as_it_was_written_also_after_a_power_cut(mark):
     files = MemoryFileSystem()
     files.make_directory(DIRECTORY)
     write_mark(files, DIRECTORY, mark)
 
+    files.power_cut(POWER_CUTS[0])
     assert read_mark(files, DIRECTORY) == mark
 
 
