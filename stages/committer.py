@@ -368,23 +368,15 @@ class Committer:
 
     # In the executor's threads
 
-    def run_one(self, sleep: Callable[[float], None] = time.sleep) -> Commit | None:
-        """Take the next commit, write it, sync it, and wait for an injected delay.
-
-        Returns:
-            the commit, ended well or not; None when there is nothing to take.
-        """
-        commit = self.begin_commit()
-        if commit is not None:
-            self.end_commit(commit, sleep)
-        return commit
-
     def begin_commit(self, *, may_wait: bool = True) -> Commit | None:
-        """The first half of `run_one`: take the next commit and write it; None also when it is not yet its time.
+        """Take the next commit and write it; `end_commit` comes next.
 
         Args:
             may_wait: whether it may wait for other threads, and its write for a disk with room, say; else None comes in
                 place of that.
+
+        Returns:
+            the commit, written well or not; None when there is nothing to take, or it is not yet its time.
         """
         if not self._turn.acquire(blocking=may_wait):
             return None
@@ -444,7 +436,7 @@ class Committer:
         return self.pace.wait_ns(now_ns(), last_begin_ns, self._submitted_bytes - self._taken_bytes)
 
     def end_commit(self, commit: Commit, sleep: Callable[[float], None] = time.sleep) -> None:
-        """The second half of `run_one`: sync it and wait for an injected delay; `complete` comes next."""
+        """Sync a commit and wait for an injected delay; `complete` comes next."""
         if commit.error is None:
             try:
                 self.storage.sync(commit.ticket)

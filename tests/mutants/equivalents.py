@@ -91,6 +91,11 @@ EQUIVALENT: dict[str, str] = {
     "stages/acceptor.py Acceptor._wait_for_slot: until <= arrived -> until < arrived": (
         "who waits for nothing has not waited"
     ),
+    "stages/committer.py Committer.end_commit: without commit.error is None in self.batching is Batching.REQUEST and "
+    "commit.error is None": "after a failure nothing is taken",
+    "stages/committer.py Committer._finish: not self._ended_until_look -> self._ended_until_look": (
+        "to look at the time more often costs time only"
+    ),
     "stages/committer.py Committer._take: without not self._waiting in self._is_poisoned or not self._waiting": (
         "a commit that has taken nothing is none"
     ),

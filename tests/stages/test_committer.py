@@ -313,6 +313,7 @@ def test_after_a_failure_nothing_is_written_and_everything_fails_at_once(batchin
     bench.committer.end_commit(commit)
     bench.submit("b", on_durable=lambda: shown.append("b"))
     assert bench.begin() is None  # before the loop knows
+    assert bench.committer.seconds_to_begin() is None
     bench.committer.complete(commit)
     bench.submit("c")
     assert bench.begin() is None
@@ -429,6 +430,15 @@ def test_of_fast_storage_no_further_thread_is_woken_while_one_takes_a_commit_or_
     bench.finish(commit)
     bench.committer.start_commit()
     assert bench.executor.wakes == 1
+
+
+def test_an_exception_of_an_observer_of_commits_escapes_nowhere():
+    bench = Bench(Batching.GROUP)
+    bench.committer.on_completed = lambda commit: broken()
+    bench.submit("a")
+    bench.finish(bench.begin())
+    assert bench.durable == [0]
+    assert len(bench.failures) == 1
 
 
 def test_an_exception_of_on_ended_escapes_nowhere():

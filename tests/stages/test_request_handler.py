@@ -77,7 +77,12 @@ class OnLoop:
 
     def wake(self, count=1):
         committer = self.committer
-        committer.complete(committer.commit_nowait() if committer.place.suits_loop else committer.run_one())
+        if committer.place.suits_loop:
+            committer.complete(committer.commit_nowait())
+        else:
+            commit = committer.begin_commit()
+            committer.end_commit(commit)
+            committer.complete(commit)
 
     def leaves_rest(self):
         return False
