@@ -96,6 +96,7 @@ EQUIVALENT: dict[str, str] = {
     "stages/committer.py Committer._finish: not self._ended_until_look -> self._ended_until_look": (
         "to look at the time more often costs time only"
     ),
+    "stages/committer.py Committer._wait_for_delay: 0 -> 1 #2": NANOSECOND,
     "stages/committer.py Committer._take: without not self._waiting in self._is_poisoned or not self._waiting": (
         "a commit that has taken nothing is none"
     ),

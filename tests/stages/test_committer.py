@@ -98,10 +98,13 @@ def test_a_group_commit_takes_all_that_waits_in_order():
     assert bench.completed == [0, 1]
 
 
-def test_a_group_commit_is_bounded_in_bytes_and_takes_at_least_one():
-    bench = Bench(Batching.GROUP, MemoryStorage(size_of=lambda entry: COMMIT_BYTES_MAX * 2 // 3))
+@pytest.mark.parametrize(
+    ("size_bytes", "taken"), [(COMMIT_BYTES_MAX, [["a"], ["b"]]), (COMMIT_BYTES_MAX - 1, [["a", "b"], ["c"]])]
+)
+def test_a_group_commit_is_bounded_in_bytes_and_takes_at_least_one(size_bytes, taken):
+    bench = Bench(Batching.GROUP, MemoryStorage(size_of=lambda entry: size_bytes))
     bench.submit("a", "b", "c")
-    assert [bench.begin().entries, bench.begin().entries] == [["a", "b"], ["c"]]
+    assert [bench.begin().entries, bench.begin().entries] == taken
 
 
 def test_what_is_submitted_before_the_start_waits_for_it():
