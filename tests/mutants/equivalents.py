@@ -97,6 +97,8 @@ EQUIVALENT: dict[str, str] = {
         "to look at the time more often costs time only"
     ),
     "stages/committer.py Committer._wait_for_delay: 0 -> 1 #2": NANOSECOND,
+    "stages/connection.py Connection._release: output.add(request) >= LARGE_RESPONSE_BYTES -> output.add(request) > "
+    "LARGE_RESPONSE_BYTES": "one of just that size counts now or with the next flush",
     "stages/committer.py Committer._take: without not self._waiting in self._is_poisoned or not self._waiting": (
         "a commit that has taken nothing is none"
     ),

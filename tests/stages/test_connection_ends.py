@@ -121,7 +121,7 @@ def test_a_connection_that_is_to_stop_reading_takes_nothing_that_came_in_the_sam
     run(test)
 
 
-def test_a_connection_that_is_closed_cannot_use_its_turn():
+def test_a_connection_that_is_muted_or_closed_cannot_use_its_turn():
     """The next in the line has it then."""
 
     async def test(memory, application):
@@ -129,6 +129,9 @@ def test_a_connection_that_is_closed_cannot_use_its_turn():
         await wait_all_tasks_blocked()
         connection = connection_of(memory)
         assert connection.resume(MuteReason.QUEUE_FULL)
+        connection.muting.begin(MuteReason.IN_FLIGHT)
+        assert not connection.resume(MuteReason.QUEUE_FULL)
+        connection.muting.end(MuteReason.IN_FLIGHT)
         connection.close()
         assert not connection.resume(MuteReason.QUEUE_FULL)
 

@@ -9,6 +9,7 @@ import trio.testing
 
 from stages.response_sender import ResponseSender
 from stages.unsent_responses import ResponseBudget
+from tests.stages.connection_bench import run
 
 
 class Marked:
@@ -172,3 +173,22 @@ def test_a_burst_sends_at_its_end_whatever_was_sent_by_the_loop_before():
             assert sent == ["alone", "burst"]
 
     trio.run(main)
+
+
+def test_a_connection_is_marked_once_for_all_that_it_sends_in_a_burst():
+    async def test(memory, application):
+        client, sender = await memory.connect(), memory.server._sender
+        client.send(b"1", b"2")
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(2):
+            sender.begin_burst()
+            application.answer(b"1")
+            application.answer(b"2")
+            assert len(sender._marked) == 1
+            sender.end_burst()
+            assert await client.receive_count(2) == [b"1", b"2"]
+            client.send(b"1", b"2")
+            await trio.testing.wait_all_tasks_blocked()
+        client.reset()
+
+    run(test)
