@@ -305,6 +305,7 @@ def test_the_eldest_goes_on_when_it_became_that_in_the_line():
     budget = PartialFrameBudget(100)
     eldest, second, third = (frame_of() for _ in range(3))
     assert budget.take(eldest, 10)
+    assert budget.take(second, 30)
     assert budget.take(second, 40)
     assert budget.take(third, 50)
     assert not budget.take(third, 60)
