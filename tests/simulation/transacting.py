@@ -51,6 +51,7 @@ class Transactional:
         self.is_rising = plan.acts[0].version >= RISING_FROM
         self.producer = None
         self.sequences = {}
+        self.is_init_lost = False  # one over a connection that is gone may be served later, and fence what followed it
         self.ending = None  # (transaction, whether to commit it) that was asked for and not answered
 
     async def go_on(self, client):
@@ -65,7 +66,9 @@ class Transactional:
             await trio.sleep(self.plan.pause)
 
     async def _init(self, client):
+        was_lost, self.is_init_lost = self.is_init_lost, True  # until it is answered
         self.producer = await take_over(self.world, client, self.transactional_id, self.plan.timeout_ms)
+        self.is_init_lost = was_lost
         self.sequences = {}
 
     async def _transaction(self, client, act):
@@ -188,9 +191,9 @@ class Transactional:
 
     @property
     def _may_be_fenced(self):
-        """Whether another client has the same id, or the transaction may last too long."""
+        """Whether another client has the same id, or an earlier connection of this one; or it may last too long."""
         sharing = [plan for plan in self.world.scenario.clients if plan.shared == self.transactional_id]
-        return len(sharing) > 1 or self.plan.timeout_ms < LONG_MS
+        return len(sharing) > 1 or self.is_init_lost or self.plan.timeout_ms < LONG_MS
 
 
 async def take_over(world, client, transactional_id, timeout_ms):
