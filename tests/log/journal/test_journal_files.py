@@ -43,7 +43,9 @@ def test_the_files_that_were_read_last_stay_open(files, monkeypatch):
 def test_a_segment_that_is_out_of_use_is_read_no_more_and_those_behind_it_are(files):
     readable = JournalFiles(files, DIRECTORY)
     assert [read(readable, number) for number in (1, 2, 3)] == [b"1", b"2", b"3"]
+    kept_open = weakref.ref(readable.find(2))
     readable.retire(2)
+    assert kept_open() is None
     for number in (1, 2):
         with pytest.raises(RecycledError, match=f"segment {number} is in use again"):
             read(readable, number)
