@@ -475,8 +475,13 @@ def test_what_a_successor_gives_back_of_its_predecessor_keeps_the_generation_tha
     assert Machine(store, end_lsn).found == [b"2"]
 
 
-def test_an_archive_that_is_ahead_of_the_journal_stops_a_start():
+def test_an_archive_that_is_ahead_of_where_a_life_begins_stops_its_start():
+    """What it wrote would count as archived."""
     store = MemoryStore()
     Machine(store).commit(b"1")
-    with pytest.raises(JournalCorrupt, match="ends at slot"):
-        Machine(store, lsn_of(1_000))
+    begins = lsn_of(3)
+    successor = Machine(store, begins)
+    assert (successor.found, successor.journal.next_lsn) == ([], begins)
+    for slot in (5, 1_000):
+        with pytest.raises(JournalCorrupt, match="ends at slot"):
+            Machine(store, lsn_of(slot))
