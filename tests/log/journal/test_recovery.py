@@ -371,3 +371,15 @@ def test_what_a_killed_process_had_written_and_not_synced_is_durable_when_it_was
         _, _, found = start(DATA, files)
         assert found == [b"synced", b"written"]
         end()
+
+
+def test_the_first_commit_after_a_start_goes_to_the_file_that_was_recovered():
+    files = MemoryFileSystem()
+    journal, log, _ = start(DATA, files)
+    commit(journal, log, b"before")
+    files.kill()
+    journal, log, _ = start(DATA, files)
+    asked = []
+    files.before = lambda operation, _path: asked.append(operation)
+    commit(journal, log, b"after")
+    assert set(asked) == {"write", "sync"}
