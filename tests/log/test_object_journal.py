@@ -406,6 +406,16 @@ def test_a_writer_waits_while_too_much_waits_for_the_archive():
     assert machine.manager.find("topic", 0).high_watermark == 3
 
 
+def test_what_the_archive_has_taken_over_is_kept_in_memory_no_longer():
+    machine = Machine(MemoryStore(), segment_bytes=1, cache_bytes_max=1 << 20)
+    for value in (b"1", b"2", b"3"):
+        machine.commit(value)
+    slots = [number for number, _ in machine.journal.sealed()]
+    machine.journal.recycle(slots[-2])
+    kept = [machine.journal._cache.whole(slot) is not None for slot in slots]
+    assert kept == [False] * (len(slots) - 1) + [True]
+
+
 def test_a_writer_that_waits_for_the_archive_is_told_that_another_broker_took_over():
     """Nothing is archived any more, so nobody else would tell it."""
     store = MemoryStore()
@@ -465,8 +475,13 @@ def test_what_a_successor_gives_back_of_its_predecessor_keeps_the_generation_tha
     assert Machine(store, end_lsn).found == [b"2"]
 
 
-def test_an_archive_that_is_ahead_of_the_journal_stops_a_start():
+def test_an_archive_that_is_ahead_of_where_a_life_begins_stops_its_start():
+    """What it wrote would count as archived."""
     store = MemoryStore()
     Machine(store).commit(b"1")
-    with pytest.raises(JournalCorrupt, match="ends at slot"):
-        Machine(store, lsn_of(1_000))
+    begins = lsn_of(3)
+    successor = Machine(store, begins)
+    assert (successor.found, successor.journal.next_lsn) == ([], begins)
+    for slot in (5, 1_000):
+        with pytest.raises(JournalCorrupt, match="ends at slot"):
+            Machine(store, lsn_of(slot))

@@ -113,11 +113,11 @@ class Journal:
         self.read = self._readable.read
         self.name_of = self._readable.name_of
         self._sealed_ends: dict[int, int] = {}  # number: the LSN behind it, of complete segments, oldest first
-        self._archived_lsn = 0  # of the first entry in them, or a lower one
         self._failure: OSError | None = None
         self._closed = False
         self._active: Segment | None = None
         # Known when the journal is recovered.
+        self._archived_lsn: int  # of the first entry in complete segments, or a lower one
         self._position: int
         self._next_lsn: int
         self._segment_lsn: int  # of the first entry in the active segment

@@ -48,7 +48,7 @@ def records_of(batches):
     return [record for header, batch in iterate_batches(b"".join(batches)) for record in iterate_records(batch, header)]
 
 
-@measured(beyond_an_emptied_batch=0.2)
+@measured(beyond_an_emptied_batch=0.05)
 @given(SHAPES, st.booleans())
 def test_a_search_by_time_finds_the_first_record_of_all_segments(shapes, is_cold):
     """Also where the batch that makes a segment reach the time has no record any more."""

@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ from pipeline_broker.log.compaction.schedule import (
     group_segments,
     next_plan,
 )
-from pipeline_broker.log.partition.log_segment import RELATIVE_OFFSET_MAX, LogSegment
+from pipeline_broker.log.partition.log_segment import RELATIVE_OFFSET_MAX, LogSegment, segments_from
 from pipeline_broker.log.partition.policies import CompactionRules
 
 NOW_MS = 1_000_000
@@ -39,6 +40,12 @@ def log_of(*segments, **facts):
 def four(**facts):
     """Offsets 0 to 39, of which 30 on are active."""
     return log_of(segment(0), segment(10), segment(20), segment(30, is_sealed=False), **facts)
+
+
+@pytest.mark.parametrize(("offset", "first"), [(0, 0), (9, 0), (10, 0), (19, 0), (20, 1), (30, 2), (99, 2)])
+def test_segments_are_taken_from_the_one_that_an_offset_is_within_or_else_from_the_first(offset, first):
+    segments = segment(10), segment(20), segment(30)
+    assert segments_from(segments, offset) == segments[first:]
 
 
 def test_the_active_segment_is_never_cleaned():

@@ -131,7 +131,7 @@ def test_entries_get_the_place_of_their_batch(batches, position):
     assert all(entry.position >= position + FRAME_HEADER_SIZE for entry in entries)
 
 
-@given(st.binary(min_size=16, max_size=16), st.integers(0, (1 << 31) - 1))
+@given(st.binary(min_size=16, max_size=16), st.integers(-(1 << 31), (1 << 31) - 1))
 def test_keys_split_into_what_they_were_made_of(topic_id, partition):
     assert (topic_id, partition) == split_key(entry_key(topic_id, partition))
 

@@ -8,8 +8,10 @@ import pytest
 from pipeline_broker.log.errors import RecycledError
 from pipeline_broker.log.journal import journal_files as tested
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE
+from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.journal.journal_files import JournalFiles
 from pipeline_broker.log.journal.segment import HEADER_SPACE, create_segment, global_position
+from tests.belongings import belongings
 from tests.compiled import IS_COMPILED
 from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.journal.test_recycling import commit, start
@@ -43,7 +45,9 @@ def test_the_files_that_were_read_last_stay_open(files, monkeypatch):
 def test_a_segment_that_is_out_of_use_is_read_no_more_and_those_behind_it_are(files):
     readable = JournalFiles(files, DIRECTORY)
     assert [read(readable, number) for number in (1, 2, 3)] == [b"1", b"2", b"3"]
+    kept_open = weakref.ref(readable.find(2))
     readable.retire(2)
+    assert kept_open() is None
     for number in (1, 2):
         with pytest.raises(RecycledError, match=f"segment {number} is in use again"):
             read(readable, number)
@@ -56,6 +60,18 @@ def test_no_file_stays_open_behind_the_end(files):
     assert kept_open() is not None
     readable.close()
     assert kept_open() is None
+
+
+def test_a_journal_that_is_closed_holds_no_file_open(tmp_path):
+    def open_files():
+        return {it for it in belongings().descriptors if it.startswith(str(tmp_path))}
+
+    journal = Journal.open(tmp_path)
+    assert list(journal.recover()) == []
+    assert journal.read_cached(global_position(1, 0), 1) is not None
+    assert open_files()
+    journal.close()
+    assert open_files() == set()
 
 
 def test_a_read_beyond_the_end_of_a_file_is_an_error_that_says_how_far_it_goes(files):

@@ -23,7 +23,7 @@ from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.journal.segment import HEADER_SPACE, SPARE_NAME, create_segment, segment_path, split_position
 from pipeline_broker.records.checksum import crc32c
 from tests.files.memory_file_system import MemoryFileSystem
-from tests.log.journal.test_journal import commit, start
+from tests.log.journal.test_journal import commit, entry_of, start
 
 DATA = Path("/d")
 SEGMENT_BYTES = 9000
@@ -359,3 +359,27 @@ def test_a_spare_without_a_header_is_none():
     list(journal.recover())
     assert not journal.has_spare
     assert SPARE_NAME not in files.list_directory(journal.directory)
+
+
+def test_what_a_killed_process_had_written_and_not_synced_is_durable_when_it_was_recovered():
+    files = MemoryFileSystem()
+    journal, log, _ = start(DATA, files)
+    commit(journal, log, b"synced")
+    journal.write([entry_of(log, b"written")])
+    files.kill()
+    for end in (lambda: files.power_cut(lambda _: 0), files.kill):
+        _, _, found = start(DATA, files)
+        assert found == [b"synced", b"written"]
+        end()
+
+
+def test_the_first_commit_after_a_start_goes_to_the_file_that_was_recovered():
+    files = MemoryFileSystem()
+    journal, log, _ = start(DATA, files)
+    commit(journal, log, b"before")
+    files.kill()
+    journal, log, _ = start(DATA, files)
+    asked = []
+    files.before = lambda operation, _path: asked.append(operation)
+    commit(journal, log, b"after")
+    assert set(asked) == {"write", "sync"}

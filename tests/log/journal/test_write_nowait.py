@@ -88,11 +88,13 @@ def test_it_does_nothing_while_others_wait_for_room(journal_and_log):
 
 def test_a_write_that_fails_for_good_fails_the_journal(files, journal_and_log):
     journal, log = journal_and_log
-    failing(files, "write")
+    healthy = failing(files, "write")
     with pytest.raises(JournalFailed):
         journal.write_nowait([entry_of(log, b"a")])
-    with pytest.raises(JournalFailed):
-        journal.write_nowait([entry_of(log, b"b")])
+    files.before = healthy
+    for entries in ([entry_of(log, b"b")], []):
+        with pytest.raises(JournalFailed):
+            journal.write_nowait(entries)
 
 
 def test_it_asks_for_a_spare_segment_when_half_of_this_one_is_used(files):

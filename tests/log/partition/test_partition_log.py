@@ -293,6 +293,13 @@ def test_a_batch_of_very_many_records_is_searched_by_time_in_a_thread():
     assert it.log.offset_for_timestamp(NOW) == (NOW, SEARCHED_AT_ONCE_MAX + 1, 0)
 
 
+@pytest.mark.parametrize(("append_time", "said_ms"), [(False, -1), (True, 7)])
+def test_it_says_of_a_marker_too_which_time_it_was_given(append_time, said_ms):
+    it = Setting(rules=Rules(append_time=append_time))
+    appended = it.log.append_marker(1, 0, committed=True, coordinator_epoch=0, now_ms=7)
+    assert (appended.log_append_time_ms, read_header(b"".join(appended.entry.parts)).max_timestamp) == (said_ms, 7)
+
+
 def test_a_topic_may_stamp_its_records_on_append():
     it = Setting(rules=Rules(append_time=True))
     appended = it.produce(1, 2)

@@ -142,6 +142,13 @@ def test_at_least_retention_bytes_remain():
     assert plan.log_start_offset == 30
 
 
+def test_of_a_log_without_segments_nothing_is_deleted_and_nothing_rolls():
+    plan = retention_plan(
+        (), RetentionRules(retention_ms=0), NOW_MS, log_start_offset=3, high_watermark=3, log_end_offset=3
+    )
+    assert (plan.deletions, plan.log_start_offset, plan.rolls_active) == ((), 3, False)
+
+
 def test_nothing_that_is_not_yet_durable_is_deleted():
     segments = (segment(0, max_timestamp=0), segment(10, max_timestamp=0), segment(20, max_timestamp=0))
     assert bases(plan_of(segments, RetentionRules(retention_ms=0), watermark=19)) == [0]

@@ -83,6 +83,7 @@ def test_behind_segments_that_have_ended_it_is_one_of_its_own():
         (LogPolicies(roll=ROLL, retention=RetentionRules(retention_ms=1_001)), 1, 1_011, True),
         (LogPolicies(roll=ROLL, retention=RetentionRules(retention_ms=1_000)), 1, 1_011, False),
         (LogPolicies(roll=ROLL, retention=RetentionRules(retention_ms=-1)), 1, 9_000, True),
+        (LogPolicies(roll=ROLL, retention=RetentionRules(retention_ms=0)), 1, 1_011, False),
         (LogPolicies(roll=attrs.evolve(ROLL, compact=True), retention=RetentionRules(delete=False)), 1, 1_011, True),
         (
             LogPolicies(

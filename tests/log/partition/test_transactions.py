@@ -30,6 +30,17 @@ def assert_noticed(machine=TransactionMachine):
         run_state_machine_as_test(machine, settings=BLIND)
 
 
+def test_a_transaction_that_has_ended_counts_as_open_until_its_marker_is_durable():
+    ended = EndedTransactions()
+    ended.add(0, 5)
+    ended.add(2, 7)
+    firsts = []
+    for high_watermark in (5, 6, 7, 8, 9):
+        ended.durable(high_watermark)
+        firsts.append(ended.first_undurable_offset)
+    assert firsts == [0, 2, 2, None, None]
+
+
 def test_a_stable_offset_that_trusts_markers_on_their_way_is_noticed(monkeypatch):
     monkeypatch.setattr(EndedTransactions, "first_undurable_offset", None)
     assert_noticed()
