@@ -42,8 +42,7 @@ LITTLE_TO_READ = {
     "spark.sql.subexpressionElimination.enabled": "false",  # interpreted, it clears a cache at each row
     "spark.sql.files.openCostInBytes": str(64 << 10),  # else there are 32 files to a task, each of some kilobytes
     "spark.sql.shuffle.partitions": "1",
-    # Hadoop starts a chmod for each file that is written: by default Java starts a helper for each to start it.
-    "spark.driver.extraJavaOptions": f"{SHORT_JAVA} -Djdk.lang.Process.launchMechanism=VFORK",
+    "spark.driver.extraJavaOptions": SHORT_JAVA,
 }
 """Each task reads all its queries anew from the driver, which takes a quarter of what it does."""
 CAMPAIGN = "campaign"
