@@ -1,4 +1,9 @@
 """How tests start Java: a JVM of some seconds, or of a few minutes, spends more on some things than it gets back."""
 
-SHORT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-"""Options: no optimising compiler, and the code of classes, of which Spark loads ten thousand, is not verified."""
+SHORT_JAVA = (
+    "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote "
+    "-Djdk.lang.Process.launchMechanism=VFORK"
+)
+"""Options: no optimising compiler, and the code of classes, of which Spark loads ten thousand, is not verified.
+A process is started without another one that starts it: Hadoop has a chmod for each file and folder that it writes.
+"""

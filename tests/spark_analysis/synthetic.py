@@ -242,6 +242,8 @@ def append(run: RawRun, connection: int, sequence: int, base_offset: int, **row:
 
 TRACED_ROUNDS = 2
 """As many as an interval takes: each run of them has the files of seven tables."""
+TRACED = ((64, 1, 0), (64, 16, 0), (64, 1, 2))
+"""Which loads have them: those of the profile `quick`."""
 
 
 def experiment(directory: Path, *, requests: int = 200, seed: int = 1, rounds: int = 3) -> None:
@@ -254,7 +256,7 @@ def experiment(directory: Path, *, requests: int = 200, seed: int = 1, rounds: i
         load = {"in_flight": depth, "connections": wide, "commit_delay_ms": delay}
         for number in range(rounds):
             plan += [{**load, "round": number, "side": side, "mode": mode} for side, mode in SIDES]
-        for number in range(rounds, rounds + TRACED_ROUNDS):
+        for number in range(rounds, rounds + TRACED_ROUNDS * ((depth, wide, delay) in TRACED)):
             plan += [{**load, "round": number, "side": side, "mode": mode, "traced": True} for side, mode in SIDES]
     for linger in (0, 5):
         for producers in (1, 16):

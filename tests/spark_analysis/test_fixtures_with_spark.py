@@ -12,6 +12,7 @@ from spark_analysis.live.connector import connector_jars
 from tests.documents import blocks_run_by
 from tests.plugin_runs import run_pytest
 from tests.required import absent
+from tests.short_java import SHORT_JAVA
 
 pytestmark = [pytest.mark.spark, pytest.mark.clients]
 
@@ -27,7 +28,8 @@ def connector():
         absent(str(error))
 
 
-def test_spark_reads_and_writes_in_batches_and_in_streams(connector, tmp_path):
+def test_spark_reads_and_writes_in_batches_and_in_streams(connector, tmp_path, monkeypatch):
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", SHORT_JAVA)
     (block,) = blocks_run_by("tests/spark_analysis/test_fixtures_with_spark.py")
     (tmp_path / "test_shown.py").write_text(block.text, encoding="utf-8")
     result = run_pytest(tmp_path, "-q", *NOT_OURS)

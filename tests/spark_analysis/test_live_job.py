@@ -23,6 +23,7 @@ from pipeline_broker.node.timelines import PUBLISH_SECONDS
 from spark_analysis.errors import SparkError
 from spark_analysis.live.connector import connector_jars
 from tests.required import absent
+from tests.short_java import SHORT_JAVA
 
 pytestmark = [
     pytest.mark.spark,
@@ -44,7 +45,8 @@ def connector():
 def start(broker, directory, log, *options):
     command = [sys.executable, "-m", "spark_analysis.live", broker.bootstrap, str(directory), *options]
     with log.open("ab") as output:
-        environment = {**os.environ, "TMPDIR": str(log.parent)}  # what a killed job leaves behind goes with the test
+        environment = {**os.environ, "JDK_JAVA_OPTIONS": SHORT_JAVA}
+        environment["TMPDIR"] = str(log.parent)  # what a killed job leaves behind goes with the test
         return subprocess.Popen(command, stdout=output, stderr=output, env=environment)
 
 
