@@ -17,8 +17,8 @@ class Room:
         tests: files and folders.
         floor: the share of the mutants that are not equivalent which these tests kill at least; a little less than
             was killed when it was measured, for quotas, produce, fetch and offsets of all mutants, for the others of a
-            sample: three standard errors less; for stages and log less than of fresh samples, 230 of 240,
-            and 114 of 120 and 60 of 60; for state less than of three: 115 of 119, 116 of 120 and 115 of 120.
+            sample: three standard errors less. Fresh samples of stages had 409 of 420, of log 587 of 600, of state 346
+            of 359.
         left_out: files within the folders that belong to no room here.
     """
 
@@ -55,8 +55,8 @@ DECIDING = (
 ROOMS = {
     room.name: room
     for room in (
-        Room("stages", ("stages",), ("tests/stages",), 0.9, left_out=("stages/testing/",)),
-        Room("log", ("pipeline_broker/log",), ("tests/log",), 0.93),
+        Room("stages", ("stages",), ("tests/stages",), 0.95, left_out=("stages/testing/",)),
+        Room("log", ("pipeline_broker/log",), ("tests/log",), 0.95),
         Room("state", ("pipeline_broker/state",), ("tests/state",), 0.94),
         Room(
             "produce",
