@@ -166,7 +166,7 @@ class Connection:
             admission.gate = AuthenticationGate(self, authenticator, admission.reader, self._owner.counters)
 
     def observe(self, timeline: Timeline | None) -> None:
-        """Report to this timeline, or to nobody, from now on; requests on their way are not reported."""
+        """Report to this timeline, or to nobody, from now on; of requests on their way those that are timed already."""
         self._timeline = timeline
         self.muting.observe(timeline)
         self._output.observe(timeline)

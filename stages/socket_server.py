@@ -169,7 +169,7 @@ class SocketServer:
         self._stopping.set()
 
     def observe(self, timeline: Timeline | None) -> None:
-        """Report to this timeline, or to nobody, from now on; requests on their way are not reported."""
+        """Report to this timeline, or to nobody, from now on; of requests on their way those that are timed already."""
         self._timeline = timeline
         self.committer.on_completed = None if timeline is None else timeline.commit_ended
         for part in (self._data_plane, self._control_plane, *self._listeners.values()):

@@ -829,7 +829,7 @@ def test_a_thread_that_a_disk_holds_for_ever_keeps_no_process_alive():
 
     async def main():
         bench.committer.start(bench.threads)
-        assert [thread.daemon for thread in threading.enumerate() if thread.name.startswith("committer-")] == [True]
+        assert [thread.daemon for thread in bench.threads._threads] == [True]
         bench.threads.stop()
 
     trio.run(main)
