@@ -29,6 +29,7 @@ NAMELESS = "nobody has None for an instance id"
 SHORTENED = "a window has a header at least, and so more than a magic: it is a step for a file that became shorter"
 MISSED = "a range that is not there is missed when it is read"
 DRAWN = "one draw is as good as another"
+CALLED = "to call nobody does nothing: for speed only"
 IN_BURST = "what is marked meanwhile is sent at the end of the burst in any case"
 WRITTEN_FIRST = "it is written before anybody reads it"
 WHENEVER = "there is a next begin or none, whenever the last one was"
@@ -42,6 +43,8 @@ EQUIVALENT: dict[str, str] = {
     "stages/commit_threads.py CommitThreads._commit_on_loop: return committer.is_idle -> return None": (
         "a thread that is called in vain looks once"
     ),
+    "stages/response_sender.py ResponseSender._wake: self._is_idle = False -> pass": CALLED,
+    "stages/response_sender.py ResponseSender._wake: False -> True": CALLED,
     "stages/request_channel.py RequestQueue.put_nowait: depth > self.depth_max -> depth >= self.depth_max": (
         "what is as much is the same"
     ),
