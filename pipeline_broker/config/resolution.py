@@ -2,11 +2,13 @@
 
 Rules: settings come as plain mappings of name to Kafka's text and are never changed here; an entry lists every setting
 that had a say, the one that counts first, as DescribeConfigs shows them.
+
+Longer than most files: what settings may become is decided by the same tables as what they are.
 """
 
 import enum
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
@@ -241,18 +243,10 @@ def _scaled(value: str, unit: int) -> str:
 
 def check_topic_settings(pairs: Mapping[str, str]) -> dict[str, str]:
     """The settings of a topic to be created, in Kafka's form."""
-    _check_topic_names(pairs)
-    known = topic_properties()
-    settings = {name: known[name].canonical(text) for name, text in pairs.items()}
+    changes = [(name, Operation.SET, text) for name, text in pairs.items()]
+    settings = alter_known({}, topic_properties(), changes, _unknown_topic_setting)
     _check_topic_relations(settings)
     return settings
-
-
-def _check_topic_names(names: Iterable[str]) -> None:
-    """Kafka looks at all names before any value (`LogConfig.validate`)."""
-    for name in names:
-        if name not in topic_properties():
-            raise unknown_property(name, topic_properties(), f"Unknown topic config name: {name}")
 
 
 def check_list_operations(changes: Iterable[tuple[str, Operation, str | None]]) -> None:
@@ -269,10 +263,7 @@ def check_list_operations(changes: Iterable[tuple[str, Operation, str | None]]) 
 def alter_topic_settings(own: Settings, changes: Sequence[tuple[str, Operation, str | None]]) -> dict[str, str]:
     """A topic's settings after the changes; raises ConfigError and changes nothing where one is not allowed."""
     check_list_operations(changes)
-    _check_topic_names(name for name, operation, _ in changes if operation is not Operation.DELETE)
-    altered = dict(own)
-    for name, operation, text in changes:
-        alter_one(altered, topic_properties().get(name), name, operation, text)
+    altered = alter_known(own, topic_properties(), changes, _unknown_topic_setting)
     _check_topic_relations(altered)
     return altered
 
@@ -303,7 +294,7 @@ def alter_broker_settings(
         if definition is None and text is not None and operation is Operation.SET:
             altered[name] = text  # as Kafka, which keeps them for plug-ins
         else:
-            alter_one(altered, definition, name, operation, text)
+            _alter_one(altered, definition, name, operation, text)
     return altered
 
 
@@ -334,7 +325,34 @@ def _check_dynamic(names: list[str], *, for_all: bool) -> None:
         )
 
 
-def alter_one(
+def _unknown_topic_setting(name: str) -> ConfigError:
+    return unknown_property(name, topic_properties(), f"Unknown topic config name: {name}")
+
+
+def alter_known(
+    own: Settings,
+    known: Mapping[str, Property],
+    changes: Sequence[tuple[str, Operation, str | None]],
+    unknown: Callable[[str], ConfigError],
+) -> dict[str, str]:
+    """The settings after the changes of those that are known; as Kafka, it looks at all names before any value.
+
+    Args:
+        unknown: the refusal of a name that is none of a setting; to delete one changes nothing.
+
+    Raises:
+        ConfigError: it is that refusal, or a value is not allowed.
+    """
+    for name, operation, _ in changes:
+        if name not in known and operation is not Operation.DELETE:
+            raise unknown(name)
+    altered = dict(own)
+    for name, operation, text in changes:
+        _alter_one(altered, known.get(name), name, operation, text)
+    return altered
+
+
+def _alter_one(
     altered: dict[str, str], definition: Property | None, name: str, operation: Operation, text: str | None
 ) -> None:
     """Change one setting among those that are `altered`; raises ConfigError where its value is not allowed."""

@@ -21,7 +21,7 @@ from pipeline_broker.config.resolution import (
     Settings,
     Source,
     Synonym,
-    alter_one,
+    alter_known,
 )
 
 CLIENT_METRICS = 16
@@ -98,12 +98,7 @@ class ResourceKind:
                 )
         if not name:
             raise ResourceError(self.nameless[0])
-        for setting, operation, _ in changes:  # all names before any value, as Kafka's `validateProperties`
-            if setting not in self.properties and operation is not Operation.DELETE:
-                raise self.unknown(setting)
-        altered = dict(own)
-        for setting, operation, text in changes:
-            alter_one(altered, self.properties.get(setting), setting, operation, text)
+        altered = alter_known(own, self.properties, changes, self.unknown)
         self.check(self, altered, settings)
         return altered
 

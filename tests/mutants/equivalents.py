@@ -90,7 +90,7 @@ EQUIVALENT: dict[str, str] = {
         "nobody comes so fast: for speed only"
     ),
     "stages/frames.py FrameReader.receive_data: self._position < len(self._data) -> self._position <= "
-    "len(self._data)": ("what is empty adds nothing to what follows"),
+    "len(self._data)": "what is empty adds nothing to what follows",
     "stages/acceptor.py Acceptor._wait_for_slot: until <= arrived -> until < arrived": (
         "who waits for nothing has not waited"
     ),

@@ -256,7 +256,8 @@ def experiment(directory: Path, *, requests: int = 200, seed: int = 1, rounds: i
         load = {"in_flight": depth, "connections": wide, "commit_delay_ms": delay}
         for number in range(rounds):
             plan += [{**load, "round": number, "side": side, "mode": mode} for side, mode in SIDES]
-        for number in range(rounds, rounds + TRACED_ROUNDS * ((depth, wide, delay) in TRACED)):
+        traced_rounds = TRACED_ROUNDS if (depth, wide, delay) in TRACED else 0
+        for number in range(rounds, rounds + traced_rounds):
             plan += [{**load, "round": number, "side": side, "mode": mode, "traced": True} for side, mode in SIDES]
     for linger in (0, 5):
         for producers in (1, 16):

@@ -45,8 +45,8 @@ def connector():
 def start(broker, directory, log, *options):
     command = [sys.executable, "-m", "spark_analysis.live", broker.bootstrap, str(directory), *options]
     with log.open("ab") as output:
-        environment = {**os.environ, "JDK_JAVA_OPTIONS": SHORT_JAVA}
-        environment["TMPDIR"] = str(log.parent)  # what a killed job leaves behind goes with the test
+        temporary = str(log.parent)  # what a killed job leaves behind goes with the test
+        environment = {**os.environ, "JDK_JAVA_OPTIONS": SHORT_JAVA, "TMPDIR": temporary}
         return subprocess.Popen(command, stdout=output, stderr=output, env=environment)
 
 

@@ -14,6 +14,8 @@ from stages.testing.memory_server import open_memory_server
 
 INFINITY = float("inf")
 ONE_QUEUE = attrs.evolve(PIPELINED, queues=1)
+BIG_BYTES = 10_000
+"""Of the response to `b...`."""
 
 
 def limits(**fields):
@@ -41,7 +43,7 @@ class ByHand:
             case b"c":
                 return Close("asked for")
             case b"b":
-                return Send(bytes(10_000))
+                return Send(bytes(BIG_BYTES))
         self.parked.append(request)
         return PARKED
 

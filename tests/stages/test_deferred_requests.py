@@ -2,12 +2,13 @@
 
 from trio.testing import wait_all_tasks_blocked
 
+from stages.frames import LENGTH_BYTES
 from stages.mute import MuteReason
 from stages.request import Send
-from tests.stages.connection_bench import connection_of, run
+from tests.stages.connection_bench import BIG_BYTES, connection_of, run
 
 CAPACITY_BYTES = 1000
-LEFT_BYTES = 10_004 - CAPACITY_BYTES
+LEFT_BYTES = LENGTH_BYTES + BIG_BYTES - CAPACITY_BYTES
 """Of the response to `b` with its length, what a client with this capacity does not take."""
 
 
@@ -24,6 +25,16 @@ async def blocked_with_unfinished(memory):
     return client, connection
 
 
+async def check_it_waits_for_its_own_client(application, client, connection, other):
+    """`s2` is started when its client has taken all, whatever the other one takes."""
+    await wait_all_tasks_blocked()
+    assert b"s2" not in application.handled
+    assert [len(response) for response in await client.receive_count(2)] == [BIG_BYTES, 2]
+    await wait_all_tasks_blocked()
+    assert not connection.mute
+    assert await other.receive_count(1)
+
+
 def test_what_waits_when_others_have_used_up_the_room_is_started_when_its_own_client_has_taken_all():
     async def test(memory, application):
         client, connection = await blocked_with_unfinished(memory)
@@ -33,12 +44,7 @@ def test_what_waits_when_others_have_used_up_the_room_is_started_when_its_own_cl
         assert not connection.mute
         connection.end_work(print)
         assert connection.mute.reasons == {MuteReason.UNSENT_BYTES}
-        await wait_all_tasks_blocked()
-        assert b"s2" not in application.handled
-        assert [len(response) for response in await client.receive_count(2)] == [10_000, 2]
-        await wait_all_tasks_blocked()
-        assert not connection.mute
-        assert await other.receive_count(1)
+        await check_it_waits_for_its_own_client(application, client, connection, other)
 
     run(test, total_unsent_bytes_max=2 * LEFT_BYTES)
 
@@ -51,12 +57,7 @@ def test_what_finds_no_room_when_its_turn_comes_is_started_when_its_client_has_t
         await wait_all_tasks_blocked()
         connection.end_work(print)
         assert not connection.mute, "a handler is about to start it"
-        application.parked[0].complete(Send(bytes(10_000)))
-        await wait_all_tasks_blocked()
-        assert b"s2" not in application.handled
-        assert [len(response) for response in await client.receive_count(2)] == [10_000, 2]
-        await wait_all_tasks_blocked()
-        assert not connection.mute
-        assert await other.receive_count(1)
+        application.parked[0].complete(Send(bytes(BIG_BYTES)))
+        await check_it_waits_for_its_own_client(application, client, connection, other)
 
     run(test, total_unsent_bytes_max=2 * LEFT_BYTES)

@@ -1,6 +1,7 @@
 """Whoever waits for entries learns whether they are durable."""
 
-import attrs
+from types import SimpleNamespace
+
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
@@ -20,13 +21,6 @@ class Submitted:
         submission.on_ended(submission, self.error)
 
 
-@attrs.frozen
-class Submits:
-    """Keeps what is submitted."""
-
-    submit: object
-
-
 @pytest.mark.parametrize("error", [None, OSError("full")])
 def test_the_error_is_returned_and_what_is_durable_is_told_before(error):
     told = []
@@ -39,7 +33,7 @@ def test_the_end_of_a_commit_that_takes_its_time_is_waited_for():
 
     async def main():
         async with trio.open_nursery() as nursery:
-            server = Submits(submitted.append)
+            server = SimpleNamespace(submit=submitted.append)
             errors = await nursery.start(waiting, server)
             assert not errors
             submitted[0].on_ended(submitted[0], None)

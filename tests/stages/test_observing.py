@@ -64,6 +64,14 @@ def frames(observer):
     return [bytes(request.frame) for request in observer.ended]
 
 
+def check_stamps(observer, names=WITHOUT_COMMIT):
+    """Requests that are reported have all of these stamps, in their order."""
+    for request in observer.ended:
+        stamps = [getattr(request, name) for name in names]
+        assert stamps == sorted(stamps)
+        assert stamps[0] > 0
+
+
 @both_modes
 def test_requests_are_reported_while_somebody_observes(mode):
     observer, other = Observer(), Observer()
@@ -80,10 +88,7 @@ def test_requests_are_reported_while_somebody_observes(mode):
     assert frames(observer) == [b"2", b"5"]
     assert frames(other) == [b"3"]
     assert (observer.sampled, other.sampled) == ([1, 1], [1])
-    for request in observer.ended:
-        stamps = [getattr(request, name) for name in WITHOUT_COMMIT]
-        assert stamps == sorted(stamps)
-        assert stamps[0] > 0
+    check_stamps(observer)
 
 
 def test_an_observer_that_says_nothing_of_it_has_all_requests_timed():
@@ -120,10 +125,7 @@ def test_commits_are_reported_while_somebody_observes(mode):
     for commit in observer.commits:
         assert 0 < commit.started_ns <= commit.written_ns <= commit.durable_ns <= commit.completed_ns
     assert [request.commit for request in observer.ended] == [1, 3]
-    for request in observer.ended:
-        stamps = [getattr(request, name) for name in STAMPS]
-        assert stamps == sorted(stamps)
-        assert stamps[0] > 0
+    check_stamps(observer, STAMPS)
 
 
 @both_modes
@@ -178,10 +180,7 @@ def test_a_request_that_is_completed_while_nobody_observes_has_all_its_stamps_fo
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
     assert frames(observer) == [b"park 1", b"park 2"]
-    for request in observer.ended:
-        stamps = [getattr(request, name) for name in WITHOUT_COMMIT]
-        assert stamps == sorted(stamps)
-        assert stamps[0] > 0
+    check_stamps(observer)
 
 
 @pytest.mark.parametrize(
@@ -229,10 +228,7 @@ def test_an_observer_may_have_some_requests_timed_only():
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
     assert frames(observer) == [b"2", b"park 3"]
-    for request in observer.ended:
-        stamps = [getattr(request, name) for name in WITHOUT_COMMIT]
-        assert stamps == sorted(stamps)
-        assert stamps[0] > 0
+    check_stamps(observer)
 
 
 @both_modes

@@ -4,10 +4,7 @@ import pytest
 from trio.testing import wait_all_tasks_blocked
 
 from stages.request import Parked, Send
-from tests.stages.connection_bench import ByHand, run
-
-BIG = 10_004
-"""Bytes of the response to `b...`, with its length."""
+from tests.stages.connection_bench import BIG_BYTES, ByHand, run
 
 
 def test_a_client_that_has_taken_everything_does_not_give_way_to_others():
@@ -16,7 +13,7 @@ def test_a_client_that_has_taken_everything_does_not_give_way_to_others():
         taking.send(b"b")
         await wait_all_tasks_blocked()
         assert memory.server.statistics().processors[0].blocked == 1
-        assert len(await taking.receive()) == BIG - 4
+        assert len(await taking.receive()) == BIG_BYTES
         await wait_all_tasks_blocked()
         assert memory.server.statistics().processors[0].blocked == 0
         deaf = [await memory.connect(capacity_bytes=100) for _ in range(2)]
@@ -25,7 +22,7 @@ def test_a_client_that_has_taken_everything_does_not_give_way_to_others():
             await wait_all_tasks_blocked()
         assert [client.is_closed_by_server for client in (taking, *deaf)] == [False, True, False]
 
-    run(test, total_unsent_bytes_max=BIG + BIG // 2)
+    run(test, total_unsent_bytes_max=BIG_BYTES * 3 // 2)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +32,7 @@ def test_the_response_that_is_expected_of_a_request_that_has_ended_counts_nothin
     class Ending(ByHand):
         def handle(self, request):
             end(request)
-            return Parked(response_bytes=BIG)
+            return Parked(response_bytes=BIG_BYTES)
 
     async def test(memory, application):
         client = await memory.connect()
