@@ -52,7 +52,7 @@ class Transactional:
         self.producer = None
         self.sequences = {}
         self.is_init_lost = False  # one over a connection that is gone may be served later, and fence what followed it
-        self.ending = None  # (transaction, whether to commit it) that was asked for and not answered
+        self.ending = None  # (transaction, whether it was all written, whether to commit it): asked for, not answered
 
     async def go_on(self, client):
         if self.ending is None:
@@ -81,9 +81,7 @@ class Transactional:
             self.producer = None
         else:
             await trio.sleep(act.wait * MILLISECOND)  # open, beside those of others
-            await self._end(client, transaction, is_written and act.kind == "commit")
-            if not is_written:
-                self.producer = None
+            await self._end(client, transaction, is_written, is_written and act.kind == "commit")
 
     async def _add(self, client, partitions):
         if self.is_rising:
@@ -137,10 +135,10 @@ class Transactional:
         )
         return Ask(request, 12 if self.is_rising else 9, batch=batch)
 
-    async def _end(self, client, transaction, commits):
+    async def _end(self, client, transaction, is_written, commits):
         """Commit or abort, asking until it is known."""
         request = EndTxnRequest(self.transactional_id, *self.producer, committed=commits)
-        self.ending = transaction, commits
+        self.ending = transaction, is_written, commits
         for _ in range(RETRIES_MAX):
             owner = self.world.transfers.owners[self.transactional_id]
             may_be_committed = transaction.may_be_committed
@@ -158,7 +156,9 @@ class Transactional:
                     self._rises(answer)
             else:
                 transaction.may_be_committed = may_be_committed
-                self.producer = None
+                is_written = False
+            if not is_written:
+                self.producer = None  # it is not known which sequence numbers are free
             return
         self.world.complain(f"{client!r}: EndTxn was answered {ErrorCode(answer.error_code).name} for ever")
 
