@@ -23,6 +23,7 @@ FOLDER = Path(__file__).parent
 FIELDS = 6
 """Columns of a table line."""
 
+Settings = Mapping[str, str]
 Value = bool | int | float | str | tuple[str, ...]
 
 

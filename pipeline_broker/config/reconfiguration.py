@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pipeline_broker.config.broker_config import BrokerConfig
+from pipeline_broker.config.changes import not_dynamic
 from pipeline_broker.config.listeners import prefix_of, zero_refusal
 from pipeline_broker.config.properties import PREFIXED, ConfigError, Property, broker_properties, refusal
-from pipeline_broker.config.resolution import not_dynamic
 from pipeline_broker.config.settings import AUTHORIZER_PROPERTIES, is_acted_on, is_idle_jaas
 
 __all__ = ["check_acts", "check_change", "has_subject"]

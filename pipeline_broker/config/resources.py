@@ -10,19 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
+from pipeline_broker.config.changes import LIST_OPERATIONS, NotAListError, Operation, alter_known
 from pipeline_broker.config.group_relations import check_group_settings
-from pipeline_broker.config.properties import FOLDER, ConfigError, Property, Value, of_broker, read_table
-from pipeline_broker.config.resolution import (
-    LIST_OPERATIONS,
-    BrokerSettings,
-    Entry,
-    NotAListError,
-    Operation,
-    Settings,
-    Source,
-    Synonym,
-    alter_known,
-)
+from pipeline_broker.config.properties import FOLDER, ConfigError, Property, Settings, Value, of_broker, read_table
+from pipeline_broker.config.resolution import BrokerSettings, Entry, Source, Synonym
 
 CLIENT_METRICS = 16
 GROUP = 32

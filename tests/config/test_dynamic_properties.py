@@ -3,16 +3,10 @@
 import attrs
 import pytest
 
+from pipeline_broker.config.changes import ONLY_OF_A_LISTENER, NotDynamicError, Operation, alter_broker_settings
 from pipeline_broker.config.properties import ConfigError, broker_properties
 from pipeline_broker.config.reconfiguration import WITHOUT_SUBJECT, check_acts, has_subject
-from pipeline_broker.config.resolution import (
-    ONLY_OF_A_LISTENER,
-    BrokerSettings,
-    NotDynamicError,
-    Operation,
-    alter_broker_settings,
-    topic_entries,
-)
+from pipeline_broker.config.resolution import BrokerSettings, topic_entries
 from pipeline_broker.config.settings import config_with, is_acted_on, is_idle_jaas, parse_settings
 from pipeline_broker.config.share_settings import share_settings
 from tests.tables import each_row

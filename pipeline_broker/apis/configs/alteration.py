@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from pipeline_broker.config.resolution import Operation
+from pipeline_broker.config.changes import Operation
 from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.wire.error import ErrorCode
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pipeline_broker.config.resolution import Operation
+from pipeline_broker.config.changes import Operation
 from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.telemetry.broker_loggers import LEVELS, ROOT
 from pipeline_broker.wire.error import ErrorCode

@@ -19,15 +19,15 @@ from pipeline_broker.apis.configs.alteration import Alteration, SettingChange
 from pipeline_broker.apis.configs.broker_loggers import alter_loggers, loggers_to_change
 from pipeline_broker.apis.configs.described_resources import BROKER, BROKER_LOGGER, NODE_ID, TOPIC, check_allowed
 from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, commit_changes, submitted
-from pipeline_broker.config.properties import ConfigError
-from pipeline_broker.config.reconfiguration import check_acts
-from pipeline_broker.config.resolution import (
+from pipeline_broker.config.changes import (
     NotAListError,
     Operation,
     alter_broker_settings,
     alter_topic_settings,
     check_list_operations,
 )
+from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.config.reconfiguration import check_acts
 from pipeline_broker.config.resources import RESOURCE_KINDS, ResourceError
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.outcome import Write

@@ -15,8 +15,9 @@ from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, made_logs, submitted
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.broker.broker import Broker
+from pipeline_broker.config.changes import check_topic_settings
 from pipeline_broker.config.properties import ConfigError
-from pipeline_broker.config.resolution import check_topic_settings, topic_entries
+from pipeline_broker.config.resolution import topic_entries
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.outcome import Write
