@@ -18,6 +18,7 @@ FIRST_GENERATION = "generation 0 has nothing but a fence, which stays"
 ALONE = "what members have is compared with what others have, only"
 BISECTED = "where it is met exactly either half of a bisection leads there"
 ENDS = "an interval has two ends or none"
+NOT_NOTHING = "what is beyond chance is not 0: an interval that leaves 0 out has it not in its middle"
 NEXT_PASS = "what one pass leaves the next one moves: a bound of effort"
 QUICKLY = "what is not decided quickly is decided by the rules, and alike"
 FOUND = "what lies behind the start is found in the first place: the second is asked in vain"
@@ -505,6 +506,11 @@ EQUIVALENT: dict[str, str] = {
     "spark_analysis/capacity.py _solve: min(solved) < 0 -> min(solved) <= 0": (
         "where a part is nothing the model without it says the same"
     ),
+    "spark_analysis/capacity.py fit: found[0] < best[0] -> found[0] <= best[0]": (
+        "the nearest model is one: another that is as near has nothing in the part that the first does without"
+    ),
+    "spark_analysis/breakdown.py cause: found.value > 0 -> found.value >= 0": NOT_NOTHING,
+    "spark_analysis/breakdown.py cause: total.value > 0 -> total.value >= 0": NOT_NOTHING,
     "spark_analysis/breakdown.py beyond_chance: without difference.low is not None in difference.low is not None "
     "and difference.high is not None and (not difference.low <= 0 <= differenc...": ENDS,
     "spark_analysis/breakdown.py beyond_chance: without difference.high is not None in difference.low is not "

@@ -126,18 +126,18 @@ def test_a_client_that_waited_less_than_its_broker_waited_for_no_socket():
 
 
 def test_a_cause_goes_the_way_of_the_whole_and_has_most_of_it():
-    """The handler is faster by 50 us, the commit slower by 200, and sending by 30."""
+    """The handler is faster by 250 us, the commit slower by 200, and sending by 130."""
     planned = []
     for number in range(3):
-        zero = [100.0 + number] * 7
+        zero = [400.0 + number] * 7
         one = [*zero]
-        for place, more in ((1, -50.0), (2, 200.0), (6, 30.0)):
+        for place, more in ((1, -250.0), (2, 200.0), (6, 130.0)):
             one[place] += more + number / 10
         planned += [(0, number, zero, 5.0), (1, number, one, 5.0)]
     found = comparison_of(planned).cause(LOAD)
-    assert (found.part, found.before.value, found.after.value) == pytest.approx(("commit wait", 101.0, 301.1))
-    assert (found.difference.value, found.total.value) == pytest.approx((200.1, 180.3))
-    assert found.share == pytest.approx(200.1 / 180.3)
+    assert (found.part, found.before.value, found.after.value) == pytest.approx(("commit wait", 401.0, 601.1))
+    assert (found.difference.value, found.total.value) == pytest.approx((200.1, 80.3))
+    assert found.share == pytest.approx(200.1 / 80.3)
     opposite = comparison_of([(1 - side, *rest) for side, *rest in planned]).cause(LOAD)
     assert (opposite.part, opposite.difference.value) == pytest.approx(("commit wait", -200.1))
 
