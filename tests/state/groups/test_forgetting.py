@@ -95,6 +95,18 @@ def test_what_is_refused_or_only_stored_by_a_transaction_takes_the_place_of_noth
     assert offsets(driver.coordinator) == {}
 
 
+def test_what_a_transaction_stores_for_a_topic_made_anew_is_not_forgotten_with_what_waits_of_the_old_one(monkeypatch):
+    monkeypatch.setattr(forgetting, "OFFSETS_AT_ONCE_MAX", 1)
+    driver = Driver()
+    commit(driver, [("t", number) for number in range(4)], 1)
+    driver.take(driver.coordinator.forgetting.topic("t"))
+    commit(driver, [("t", 1), ("u", 0)], 5, holder=HOLDER)
+    assert offsets(driver.coordinator) == {("t", 2): 1, ("t", 3): 1}
+    forget_all(driver)
+    driver.coordinator.end_transaction(HOLDER, committed=True)
+    assert offsets(driver.coordinator) == {("t", 1): 5, ("u", 0): 5}
+
+
 def test_of_offsets_that_a_start_finds_those_of_topics_that_are_there_by_id_or_without_one_are_kept():
     """Earlier releases stored offsets of transactions without the id."""
     own, earlier = b"o" * 16, b"e" * 16
