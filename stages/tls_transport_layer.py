@@ -86,7 +86,7 @@ class TlsTransportLayer:
                 is_done = await self._handshake_step()
                 while not self._flush():
                     await self._lower.wait_writable()
-                if self._ended and not is_done:
+                if self._ended:  # with it comes nothing that could have finished it
                     raise BrokenTransportError("the peer closed during the TLS handshake")
             return
         raise HandshakeError("the TLS handshake took too long")

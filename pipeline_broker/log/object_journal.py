@@ -293,9 +293,7 @@ class ObjectJournal:
 
     def _wait_for_archive(self) -> None:
         with self._changed:
-            while self._sealed_max is not None and len(self._complete) >= self._complete_max:
-                if self._closed or self._failure is not None:
-                    break
+            while self._failure is None and self._sealed_max is not None and len(self._complete) >= self._complete_max:
                 if self._archive_obstacle is not None:
                     self.room.close(self._archive_obstacle)
                 self._changed.wait()

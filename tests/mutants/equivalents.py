@@ -38,6 +38,7 @@ TRIED = "what finds nothing waits, and what waits for what is there is woken at 
 FITS = "what fits exactly leaves together or one after the other"
 UNREAD = "of a request that is not timed nobody reads the stamps"
 NANOSECOND = "the clock meets a bound to the nanosecond by chance only, and either side of it is as good"
+LOOKS = "who waits looks for itself what has changed: it is not woken in vain for speed only"
 ENDLESS = "a bucket is never full, whatever number says so"
 
 EQUIVALENT: dict[str, str] = {
@@ -188,7 +189,10 @@ EQUIVALENT: dict[str, str] = {
         "where there is room what waits is started at once, and it is read on behind that"
     ),
     "stages/connection.py Connection.flush: without self._closing or not self.order in reasons and (self._closing or "
-    "not self.order)": "who waits looks for itself what has changed: it is not woken in vain for speed only",
+    "not self.order)": LOOKS,
+    "stages/connection.py Connection.flush: without reasons in reasons and (self._closing or not self.order)": LOOKS,
+    "stages/connection.py Connection.flush: reasons and (self._closing or not self.order) -> reasons or (self._closing "
+    "or not self.order)": LOOKS,
     "stages/connection_quotas.py ConnectionQuotas._forget_addresses: 2 -> 3": "a bound of effort",
     f"{QUOTAS}/limits.py _shape: return tuple(((kind, name is None) for kind, name in entity)) -> return None": (
         "levels that cannot fit are left out for speed only"

@@ -5,10 +5,11 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from stages.mode import CLASSIC, PIPELINED
-from stages.request import NO_OP, Close, NoOp, Parked, Pending, QueueHeldError, Request, Send
+from stages.mute import MuteReason
+from stages.request import NO_OP, PARKED, Close, NoOp, Parked, Pending, QueueHeldError, Request, Send
 from stages.testing.memory_server import open_memory_server
 from stages.testing.memory_storage import MemoryStorage
-from tests.stages.connection_bench import ONE_QUEUE, ByHand, connection_of, limits, run
+from tests.stages.connection_bench import ONE_QUEUE, ByHand, connection_of, limits, paused_turns, run
 from tests.stages.test_callbacks import Stamps, stopped_clock
 
 both_modes = pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
@@ -183,6 +184,48 @@ def test_what_was_answered_before_in_the_turn_that_holds_the_queue_leaves_at_onc
         assert await client.receive() == b"h1"
 
     run(test, mode=ONE_QUEUE, application=Holding())
+
+
+def test_while_a_queue_is_held_what_waited_for_room_takes_that_of_the_request_that_holds_it():
+    async def test(memory, application):
+        release = paused_turns(memory)
+        clients = [await memory.connect() for _ in range(2)]
+        for client, payload in zip(clients, (b"h1", b"s1"), strict=True):
+            client.send(payload)
+            await wait_all_tasks_blocked()
+        (queue,) = memory.server.channel.queues
+        assert connection_of(memory, 1).mute.reasons == {MuteReason.QUEUE_FULL}
+        release.set()
+        await wait_all_tasks_blocked()
+        assert queue.is_held
+        assert not connection_of(memory, 1).mute
+        assert [bytes(request.frame) for request in queue.requests] == [b"s1"]
+        application.waiting.pop()()
+        assert [await client.receive() for client in clients] == [b"h1", b"s1"]
+
+    run(test, mode=ONE_QUEUE, application=Holding(), requests_max=1)
+
+
+def test_a_request_that_holds_its_queue_is_called_back_behind_its_start():
+    """It is not being handled, or the callback would be called at once."""
+
+    class ParksThen(Holding):
+        def started(self, frame):
+            super().started(frame)
+            return PARKED
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"h1")
+        await wait_all_tasks_blocked()
+        request = connection_of(memory).order.head
+        request.connection.call_back(request, lambda: Send(b"after %d" % len(application.handled)))
+        await wait_all_tasks_blocked()
+        assert client.unread_bytes == 0
+        application.waiting.pop()()
+        assert await client.receive() == b"after 1"
+
+    run(test, mode=ONE_QUEUE, application=ParksThen())
 
 
 def test_what_parked_work_submits_while_the_queue_is_held_is_committed():

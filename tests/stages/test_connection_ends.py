@@ -11,7 +11,7 @@ from stages.connection import CLOSE_FLUSH_SECONDS, Connection
 from stages.mode import CLASSIC, PIPELINED
 from stages.mute import MuteReason
 from stages.request import Close
-from tests.stages.connection_bench import connection_of, run
+from tests.stages.connection_bench import BIG_BYTES, ONE_QUEUE, connection_of, run
 
 
 def test_what_was_received_behind_a_request_is_freed_when_the_client_is_gone():
@@ -104,6 +104,20 @@ def test_what_waits_for_an_unfinished_request_of_a_half_closed_client_waits_as_l
         assert await client.receive_all() == [b"1", b"s2"]
 
     run(test)
+
+
+def test_what_waits_for_a_half_closed_client_that_reads_slowly_is_answered_while_one_after_the_other_leaves():
+    async def test(memory, application):
+        client = await memory.connect(capacity_bytes=BIG_BYTES // 10)
+        client.send(*[b"b"] * 10)
+        await wait_all_tasks_blocked()
+        assert connection_of(memory).unsent.first_waiting is not None
+        client.half_close()
+        for _ in range(10):
+            assert len(await client.receive()) == BIG_BYTES
+            await trio.sleep(CLOSE_FLUSH_SECONDS / 4)
+
+    run(test, mode=ONE_QUEUE, unsent_bytes_max=BIG_BYTES // 2)
 
 
 def test_a_connection_that_is_to_stop_reading_takes_nothing_that_came_in_the_same_moment():

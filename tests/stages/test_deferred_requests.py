@@ -61,3 +61,48 @@ def test_what_finds_no_room_when_its_turn_comes_is_started_when_its_client_has_t
         await check_it_waits_for_its_own_client(application, client, connection, other)
 
     run(test, total_unsent_bytes_max=2 * LEFT_BYTES)
+
+
+def test_where_nothing_waits_for_an_unfinished_request_a_client_is_read_on_though_others_have_used_up_the_room():
+    """No flush would find anything to start, and so none would end a mute."""
+
+    async def test(memory, application):
+        client, other = [await memory.connect(capacity_bytes=CAPACITY_BYTES) for _ in range(2)]
+        client.send(b"b")
+        await wait_all_tasks_blocked()
+        connection = connection_of(memory)
+        connection.begin_work(print)
+        other.send(b"b")
+        await wait_all_tasks_blocked()
+        connection.end_work(print)
+        assert not connection.mute
+        assert len(await client.receive()) == BIG_BYTES
+        client.send(b"s2")
+        assert await client.receive() == b"s2"
+        assert await other.receive_count(1)
+
+    run(test, total_unsent_bytes_max=2 * LEFT_BYTES)
+
+
+def test_a_client_is_read_on_while_what_it_asks_waits_for_another_unfinished_request():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1")
+        await wait_all_tasks_blocked()
+        connection = connection_of(memory)
+        for abandon in (print, repr):
+            connection.begin_work(abandon)
+        client.send(b"s2")
+        await wait_all_tasks_blocked()
+        connection.end_work(print)
+        assert not connection.mute
+        client.send(b"s3")
+        await wait_all_tasks_blocked()
+        assert connection.statistics().received == 3
+        assert application.handled == [b"1"]
+        connection.end_work(repr)
+        await wait_all_tasks_blocked()
+        application.answer(b"1")
+        assert await client.receive_count(3) == [b"1", b"s2", b"s3"]
+
+    run(test)

@@ -11,6 +11,7 @@ from stages.excess_connections import CLOSED_MAX
 from stages.listener import Listener
 from stages.mode import MODES, PIPELINED
 from stages.mute import MuteReason
+from stages.processor import OVERDUE_CHECKS_MAX
 from stages.request import Send
 from stages.testing.memory_transport import memory_connection
 from tests.stages.listening_bench import PATIENT, SETTLED, run
@@ -68,6 +69,31 @@ def test_many_idle_connections_are_all_found():
         await trio.sleep(8)
         assert all(client.is_closed_by_server for client in clients)
         assert serving.statistics("L").counters.expired == 1200
+
+    run(test, connection=attrs.evolve(PATIENT, idle_seconds_max=10.0))
+
+
+def test_others_have_their_turns_while_many_idle_connections_are_closed():
+    class Looking(trio.abc.Instrument):
+        """How many had expired, after each turn of any task."""
+
+        def __init__(self, counters):
+            self.counters, self.seen = counters, [0]
+
+        def after_task_step(self, task):
+            self.seen.append(self.counters.expired)
+
+    async def test(serving):
+        count = 2 * OVERDUE_CHECKS_MAX + 1
+        for _ in range(count):
+            serving.connect()
+        await trio.sleep(5)
+        (processor,) = serving.server.processors
+        trio.lowlevel.add_instrument(looking := Looking(processor.counters))
+        await trio.sleep(8)
+        trio.lowlevel.remove_instrument(looking)
+        assert looking.seen[-1] == count
+        assert max(later - earlier for earlier, later in pairwise(looking.seen)) == OVERDUE_CHECKS_MAX
 
     run(test, connection=attrs.evolve(PATIENT, idle_seconds_max=10.0))
 

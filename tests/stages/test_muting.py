@@ -2,16 +2,17 @@
 
 from stages.mute import MuteReason
 from stages.muting import Muting
-from stages.timeline import Timeline
+from stages.timeline import Timeline, now_ns
 
 
 class Heard(Timeline):
     def __init__(self):
-        self.mutes = []
+        self.mutes, self.began_ns = [], []
 
     def mute_ended(self, connection_index, reason, began_ns, ended_ns):
         assert 0 < began_ns <= ended_ns
         self.mutes.append((connection_index, reason))
+        self.began_ns.append(began_ns)
 
 
 def test_what_mutes_a_connection_when_it_is_closed_is_reported_then_and_once():
@@ -36,3 +37,23 @@ def test_what_mutes_a_connection_is_told_to_an_observer_that_comes_later():
     muting.begin(MuteReason.IN_FLIGHT)
     muting.end(MuteReason.IN_FLIGHT)
     assert timeline.mutes == [(7, MuteReason.IN_FLIGHT)]
+
+
+def test_what_muted_a_connection_before_anybody_observed_is_told_to_nobody():
+    timeline, muting = Heard(), Muting(7, None)
+    muting.begin(MuteReason.IN_FLIGHT)
+    muting.observe(timeline)
+    muting.end(MuteReason.IN_FLIGHT)
+    assert timeline.mutes == []
+
+
+def test_a_reason_that_is_there_already_does_not_begin_anew():
+    timeline = Heard()
+    muting = Muting(7, timeline)
+    muting.begin(MuteReason.IN_FLIGHT)
+    latest_ns = now_ns()
+    while now_ns() == latest_ns:
+        pass
+    muting.begin(MuteReason.IN_FLIGHT)
+    muting.end(MuteReason.IN_FLIGHT)
+    assert timeline.began_ns[0] <= latest_ns

@@ -5,12 +5,16 @@ import struct
 import attrs
 import pytest
 import trio
+from trio.testing import MockClock
 
 from stages.listener import open_listener
 from stages.mode import MODES
+from stages.processor import NewConnection
 from stages.request import PARKED, Close, Send
 from stages.socket_server import ServerLimits, SocketServer
+from stages.testing.memory_server import open_memory_server
 from stages.testing.memory_storage import MemoryStorage
+from stages.testing.memory_transport import memory_connection
 
 SECONDS_MAX = 20
 
@@ -114,6 +118,23 @@ def test_an_added_processor_gets_new_connections_and_others_keep_theirs(mode):
             assert await answer(stream) == b"still"
 
     serve(mode, scenario)
+
+
+def test_a_processor_that_has_ended_says_that_it_takes_no_connection():
+    """Whoever has it gives it to another one."""
+
+    async def main():
+        limits = attrs.evolve(ServerLimits(), processors=2)
+        async with open_memory_server(MODES["pipelined"], Parking(), limits=limits) as memory:
+            _, removed = memory.server.processors
+            await memory.server.resize_processors(1)
+            await removed.wait_ended()
+            transport, client = memory_connection()
+            new = NewConnection(transport, "address", "peer", "MEMORY", 0)
+            assert await removed.put(new) is removed.offer(new) is False
+            assert not client.is_closed_by_server
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
 def test_one_processor_is_always_left():

@@ -39,6 +39,13 @@ def test_a_window_is_forgotten_when_it_began_too_long_ago():
     assert rate.observed(9.0, WINDOWS) == 0.0
 
 
+def test_the_events_of_a_window_are_forgotten_together_whenever_it_began():
+    rate = recorded(50.0, 50.25, 50.75)
+    assert rate.observed(52.75, WINDOWS) == 3 / 2.75
+    assert rate.observed(53.0, WINDOWS) == 0.0
+    assert rate.is_over(53.0, WINDOWS)
+
+
 def test_no_more_windows_are_kept_than_count():
     assert len(recorded(*range(100))._windows) == WINDOWS.count
 
@@ -58,6 +65,7 @@ def test_the_throttle_is_what_brings_the_rate_back_to_its_limit_and_one_window_a
     rate = recorded(0.0, 0.0, 0.0)
     assert rate.throttle_seconds(0.0, WINDOWS, 1.5) == 0.0
     assert rate.throttle_seconds(0.0, WINDOWS, 1.2) == (1.5 - 1.2) / 1.2 * 2
+    assert recorded(0.0, 0.0).throttle_seconds(0.0, WINDOWS, 0.8) == (1.0 - 0.8) / 0.8 * 2
     assert rate.throttle_seconds(0.0, WINDOWS, 0.1) == WINDOWS.seconds
     assert [each.throttle_seconds(0.0, WINDOWS, 0.0) for each in (rate, Rate())] == [WINDOWS.seconds, 0.0]
 

@@ -41,3 +41,25 @@ def test_the_response_that_is_expected_of_a_request_that_has_ended_counts_nothin
         assert memory.server.statistics().unsent_responses.bytes_held == 0
 
     run(test, application=Ending())
+
+
+def test_a_response_that_waits_for_an_earlier_one_counts_beside_what_has_not_left():
+    """Also where as much waits as makes the rest, without it, what was counted before."""
+
+    async def test(memory, application):
+        def counted():
+            return memory.server.statistics().unsent_responses.bytes_held
+
+        client = await memory.connect(capacity_bytes=100)
+        asked = [b"1" * 304, b"2", b"3" * 100]
+        client.send(*asked)
+        await wait_all_tasks_blocked()
+        application.answer(asked[2])
+        assert counted() == 104
+        application.answer(asked[0])
+        await wait_all_tasks_blocked()
+        assert counted() == 208 + 104
+        application.answer(asked[1])
+        assert await client.receive_count(3) == asked
+
+    run(test)

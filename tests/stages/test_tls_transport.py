@@ -27,6 +27,7 @@ from stages.tls_transport_layer import TLS_HANDSHAKE_SECONDS, TlsTransportLayer
 from stages.transport_layer import HandshakeError
 from tests.stages.connection_bench import limits
 from tests.stages.sabotage import replaced
+from tests.stages.test_authentication import Guard
 
 FOLDER = Path(__file__).parent / "tls"
 CERTIFICATE, KEY = FOLDER / "certificate.pem", FOLDER / "key.pem"
@@ -77,10 +78,10 @@ class ClientStream(trio.abc.Stream):
         await trio.lowlevel.checkpoint()
 
 
-async def connect(memory, **options):
+async def connect(memory, open_session=None, **options):
     transport, client = memory_connection(**options)
     tls = TlsTransportLayer(transport, server_context(), in_threads=False)
-    await memory.server.connect(tls, peer="client", listener="TLS")
+    await memory.server.connect(tls, peer="client", listener="TLS", open_session=open_session)
     return client, trio.SSLStream(ClientStream(client), client_context(), server_hostname="localhost")
 
 
@@ -151,6 +152,43 @@ def test_large_responses_to_a_slow_reader_arrive():
         assert first + await receive(stream, len(expected) - len(first)) == expected
 
     run(test)
+
+
+def test_the_next_frame_of_a_conversation_waits_until_the_tls_layer_has_sent_the_reply_to_the_last():
+    """What waits there counts as sent, and still a client that never reads holds one frame and one reply."""
+
+    async def test(memory):
+        guard = Guard()
+        _, stream = await connect(memory, guard.open_session, capacity_bytes=20)
+        hello, who = struct.pack(">i", 5) + b"hello", struct.pack(">i", 4) + b"who?"
+        await stream.send_all(hello)
+        assert await receive(stream, 8) == who
+        await stream.send_all(hello * 10)
+        await trio.sleep(60)
+        connection = guard.connection
+        assert (connection.unsent_bytes, connection.is_blocked) == (0, True), "otherwise this is about nothing"
+        assert len(guard.seen) == 2
+        assert await receive(stream, 80) == who * 10
+
+    run(test)
+
+
+def test_to_send_nothing_sends_what_the_tls_layer_has_left_and_counts_as_nothing():
+    async def main():
+        lower, client = memory_connection()
+        tls = TlsTransportLayer(lower, server_context(), in_threads=False)
+        stream = trio.SSLStream(ClientStream(client), client_context(), server_hostname="localhost")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tls.start)
+            await stream.do_handshake()
+        while not tls.has_unsent:
+            assert tls.send((bytes(1000),)) == 1000
+        with pytest.raises(BlockingIOError):
+            tls.send(())
+        await client.receive_bytes()
+        assert (tls.send(()), tls.has_unsent) == (0, False)
+
+    trio.run(main)
 
 
 class Parking(Repeat):

@@ -118,6 +118,33 @@ def test_what_is_overtaken_is_counted_no_more(offsets: CommittedOffsets) -> None
     assert_held(offsets, SMALL, NEXT)
 
 
+def test_what_is_overtaken_again_and_again_or_was_never_there_is_counted_once(offsets: CommittedOffsets) -> None:
+    offsets.apply(offsets.change([LARGE], MINE))
+    for _ in range(2):
+        offsets.apply(offsets.change([SMALL]))
+        assert_held(offsets, SMALL)
+    for _ in range(2):
+        offsets.apply(offsets.change([(KEY, None)]))
+        assert_held(offsets)
+
+
+def test_the_end_of_a_transaction_that_has_stored_nothing_changes_no_count(offsets: CommittedOffsets) -> None:
+    offsets.apply(offsets.change([SMALL], MINE))
+    for is_committed in (True, False):
+        offsets.end_transaction(ANOTHER, committed=is_committed)
+        assert_held(offsets, SMALL)
+
+
+def test_all_that_is_stored_are_the_offsets_of_groups_and_those_of_transactions_but_for_what_was_overtaken(
+    offsets: CommittedOffsets,
+) -> None:
+    offsets.apply(offsets.change([LARGE, NEXT], MINE))
+    offsets.apply(offsets.change([NEXT], ANOTHER))
+    assert list(offsets.all()) == [LARGE, NEXT, NEXT]
+    offsets.apply(offsets.change([SMALL]))
+    assert list(offsets.all()) == [SMALL, NEXT, NEXT]
+
+
 def test_what_a_start_finds_in_a_transaction_is_counted(offsets: CommittedOffsets) -> None:
     offsets.replay_held(MINE, *LARGE)
     assert_held(offsets, LARGE)

@@ -277,8 +277,9 @@ class Journal:
         """The frame of a commit in the segment that has room for it; waits when there may be no further segment."""
         while True:
             segment = self._active
-            if segment is None or self._closed or self._failure is not None:
+            if self._closed or self._failure is not None:
                 self._refuse()
+            assert segment is not None, "only `close` lets go of it, which says so before"
             if self._has_better():
                 segment = self._roll()
             parts, size = self._encode(entries, segment, self._next_lsn)

@@ -54,6 +54,13 @@ def test_a_segment_that_is_out_of_use_is_read_no_more_and_those_behind_it_are(fi
     assert read(readable, 3) == b"3"
 
 
+def test_of_readers_that_are_done_nothing_is_remembered(files):
+    readable = JournalFiles(files, DIRECTORY)
+    with readable.reading(1), readable.reading(2), readable.reading(1):
+        assert dict(readable._readers) == {1: 2, 2: 1}
+    assert dict(readable._readers) == {}
+
+
 def test_no_file_stays_open_behind_the_end(files):
     readable = JournalFiles(files, DIRECTORY)
     kept_open = weakref.ref(readable.find(1))

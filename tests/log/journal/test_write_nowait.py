@@ -97,6 +97,15 @@ def test_a_write_that_fails_for_good_fails_the_journal(files, journal_and_log):
             journal.write_nowait(entries)
 
 
+def test_a_journal_that_is_closed_refuses_it(journal_and_log):
+    journal, log = journal_and_log
+    entry = entry_of(log, b"late")
+    journal.close()
+    for entries in ([entry], []):
+        with pytest.raises(JournalFailed, match="the journal is closed"):
+            journal.write_nowait(entries)
+
+
 def test_it_asks_for_a_spare_segment_when_half_of_this_one_is_used(files):
     asked = []
     ports = JournalPorts(prepare_wanted=lambda: asked.append(journal.next_lsn))

@@ -245,6 +245,23 @@ def test_a_writer_that_waits_for_the_archive_is_told_that_a_sync_of_another_one_
     assert writer.failure.startswith("the journal failed earlier: [Errno 5]")
 
 
+def test_a_writer_that_waits_for_the_archive_is_told_of_the_end_before_that_waits_for_a_spare_segment():
+    """Nobody would call it again once the journal is closed."""
+    journal, log = serving(MemoryFileSystem())
+    journal.wait_for_archiver(1)
+    for _ in range(4):
+        commit(journal, log)
+    writer = Writer(journal, log, 1)
+    wait_until(lambda: journal.room._changed._waiters)
+    closing = threading.Thread(target=journal.close)
+    with journal._prepare_lock:
+        closing.start()
+        writer.join()
+        assert closing.is_alive()
+    closing.join(WAIT_SECONDS)
+    assert writer.failure == "the journal is closed"
+
+
 def test_a_segment_that_could_not_be_begun_is_not_handed_out_as_complete():
     files = MemoryFileSystem()
     journal, log = serving(files)

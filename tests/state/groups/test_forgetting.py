@@ -4,10 +4,12 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from pipeline_broker.state.group_records import NO_TOPIC_ID
 from pipeline_broker.state.groups import forgetting
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.pending_offsets import Holder
+from pipeline_broker.state.topics import NewTopic
 from tests.state.group_driver import Driver
 from tests.state.replaying import replay_group
 
@@ -91,6 +93,36 @@ def test_what_is_refused_or_only_stored_by_a_transaction_takes_the_place_of_noth
     assert driver.coordinator.commit(refused, driver.now_ms).write is None
     forget_all(driver)
     assert offsets(driver.coordinator) == {}
+
+
+def test_what_a_transaction_stores_for_a_topic_made_anew_is_not_forgotten_with_what_waits_of_the_old_one(monkeypatch):
+    monkeypatch.setattr(forgetting, "OFFSETS_AT_ONCE_MAX", 1)
+    driver = Driver()
+    commit(driver, [("t", number) for number in range(4)], 1)
+    driver.take(driver.coordinator.forgetting.topic("t"))
+    commit(driver, [("t", 1), ("u", 0)], 5, holder=HOLDER)
+    assert offsets(driver.coordinator) == {("t", 2): 1, ("t", 3): 1}
+    forget_all(driver)
+    driver.coordinator.end_transaction(HOLDER, committed=True)
+    assert offsets(driver.coordinator) == {("t", 1): 5, ("u", 0): 5}
+
+
+def test_of_offsets_that_a_start_finds_those_of_topics_that_are_there_by_id_or_without_one_are_kept():
+    """Earlier releases stored offsets of transactions without the id."""
+    own, earlier = b"o" * 16, b"e" * 16
+    driver = Driver()
+    driver.topics.durable(driver.topics.create(NewTopic(name="t", topic_id=own, partitions=4)))
+    wanted = [("t", own), ("t", earlier), ("t", NO_TOPIC_ID), ("gone", own), ("gone", NO_TOPIC_ID)]
+    commits = [PartitionCommit(topic, place, 7, topic_id=topic_id) for place, (topic, topic_id) in enumerate(wanted)]
+    for holder in (None, HOLDER):
+        request = CommitRequest(group_id="b" if holder else "a", partitions=commits, holder=holder)
+        driver.coordinator.durable(driver.coordinator.commit(request, driver.now_ms).write, driver.now_ms)
+    driver.coordinator.forgetting.of_missing(driver.topics)
+    assert driver.coordinator.forgetting
+    forget_all(driver)
+    driver.coordinator.end_transaction(HOLDER, committed=True)
+    for group_id in GROUPS:
+        assert offsets(driver.coordinator, group_id).keys() == {("t", 0), ("t", 2)}
 
 
 class ForgottenTopics(RuleBasedStateMachine):

@@ -114,6 +114,18 @@ def test_simple_groups_with_offsets_become_consumer_groups_and_keep_them(driver)
     assert [found.committed.offset for found in driver.coordinator.fetch("g")] == [5]
 
 
+def test_a_simple_group_that_became_a_consumer_group_and_went_is_not_there_after_a_restart(driver):
+    """Also where the tombstone in between, of the simple one, is compacted away already."""
+    commit(driver)
+    before = len(driver.journal)
+    driver.enter("m")
+    assert driver.journal.pop(before).value is None
+    driver.beat("m", member_epoch=-1)
+    assert driver.delete() is ErrorCode.NONE
+    driver.restart()
+    assert (driver.coordinator.registry.get("g"), driver.coordinator.list_groups()) == (None, [])
+
+
 @pytest.mark.parametrize("settled", [True, False])
 def test_a_consumer_group_is_deleted_and_made_again(driver, settled):
     """Also while its deletion is on its way."""
@@ -150,9 +162,12 @@ def test_offsets_of_a_group_that_is_being_deleted_are_listed_and_counted_no_more
     commit(driver)
     commit(driver, topic="u")
     assert (driver.coordinator.count_offsets("g"), driver.coordinator.count_offsets("other")) == (2, 0)
+    assert driver.coordinator.committed_partitions("g") == {"t": [0], "u": [0]}
+    assert driver.coordinator.committed_partitions("other") == {}
     driver.hold = True
     assert driver.delete() is ErrorCode.NONE
     assert (driver.coordinator.fetch("g"), driver.coordinator.count_offsets("g")) == ([], 0)
+    assert driver.coordinator.committed_partitions("g") == {}
     (asked,) = driver.coordinator.fetch("g", [FetchTopic("t", [0])])
     assert asked.committed.offset == 5, "who names it is told what is durable"
 

@@ -12,6 +12,7 @@ from pipeline_broker.state.groups.memory import SHARE_STATE_BYTES
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.groups.share import coordinator
 from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings
+from pipeline_broker.state.outcome import Outcome
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import Driver as Groups
 from tests.state.replaying import replay_group
@@ -289,6 +290,13 @@ def test_a_deletion_that_is_not_durable_was_none():
     for write in outcome.writes:
         assert driver.coordinator.failed(write, ErrorCode.KAFKA_STORAGE_ERROR, NOW_MS).completions == []
     assert driver.share.find("g") is not None
+
+
+def test_nobody_waits_for_what_a_share_group_writes_so_nobody_is_told_when_that_fails():
+    driver = Driver()
+    beat = Heartbeat(group_id="g", member_id="m", member_epoch=0, topics=["a"])
+    write = driver.share.heartbeat(beat, driver.topics.get, SETTINGS, NOW_MS).write
+    assert driver.coordinator.failed(write, ErrorCode.NOT_LEADER_OR_FOLLOWER, NOW_MS) == Outcome()
 
 
 def test_share_groups_have_no_committed_offsets():
