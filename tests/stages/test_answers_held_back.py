@@ -206,7 +206,7 @@ def test_while_a_queue_is_held_what_waited_for_room_takes_that_of_the_request_th
     run(test, mode=ONE_QUEUE, application=Holding(), requests_max=1)
 
 
-def test_a_request_that_holds_its_queue_is_called_back_behind_its_start():
+def test_a_request_that_holds_its_queue_is_called_back_after_its_start():
     """It is not being handled, or the callback would be called at once."""
 
     class ParksThen(Holding):
