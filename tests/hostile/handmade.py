@@ -432,6 +432,7 @@ HANDMADE = [
         lambda _: several(lambda n: join_group(f"w{n}")),
         kept_bytes_max=GROUP_BYTES_MAX + MANY_CONNECTIONS * LARGE_METADATA_BYTES,
         reads=False,
+        watched_seconds=3.0,  # group.initial.rebalance.delay.ms: what begins then is of this case, not of the next
     ),
     _row(
         "a large group 1,000 times",
