@@ -1,7 +1,7 @@
 """What a change makes of settings: they are set, deleted, appended to and subtracted from.
 
-Rules: settings are plain mappings of name to Kafka's text; a change returns new ones and leaves
-the old. Names are checked before values; what is refused is refused in Kafka's words.
+Rules: settings are plain mappings of name to Kafka's text; a change returns new ones and leaves the old. Names
+are checked before values; what is refused is refused in Kafka's words.
 """
 
 import enum
@@ -69,10 +69,10 @@ def check_topic_settings(pairs: Mapping[str, str]) -> dict[str, str]:
     return settings
 
 
-def check_list_operations(changes: Iterable[tuple[str, Operation, str | None]]) -> None:
-    """Raise NotAListError where a topic's setting is no list but treated so; the first thing that Kafka looks at."""
+def check_list_operations(changes: Iterable[tuple[str, Operation, str | None]], known: Mapping[str, Property]) -> None:
+    """Raise NotAListError where what is no list of the `known` is treated so; the first thing that Kafka looks at."""
     for name, operation, _ in changes:
-        definition = topic_properties().get(name)
+        definition = known.get(name)
         if operation in LIST_OPERATIONS and (definition is None or definition.type != "list"):
             raise NotAListError(
                 f"{name}: only a list can be appended to or subtracted from",
@@ -82,7 +82,7 @@ def check_list_operations(changes: Iterable[tuple[str, Operation, str | None]]) 
 
 def alter_topic_settings(own: Settings, changes: Sequence[tuple[str, Operation, str | None]]) -> dict[str, str]:
     """A topic's settings after the changes; raises ConfigError and changes nothing where one is not allowed."""
-    check_list_operations(changes)
+    check_list_operations(changes, topic_properties())
     altered = alter_known(own, topic_properties(), changes, _unknown_topic_setting)
     _check_topic_relations(altered)
     return altered

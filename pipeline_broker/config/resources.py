@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from pipeline_broker.config.changes import LIST_OPERATIONS, NotAListError, Operation, alter_known
+from pipeline_broker.config.changes import Operation, alter_known, check_list_operations
 from pipeline_broker.config.group_relations import check_group_settings
 from pipeline_broker.config.properties import FOLDER, ConfigError, Property, Settings, Value, of_broker, read_table
 from pipeline_broker.config.resolution import BrokerSettings, Entry, Source, Synonym
@@ -81,12 +81,7 @@ class ResourceKind:
             NotAListError, ResourceError: the request is at fault.
             ConfigError: a value is.
         """
-        for setting, operation, _ in changes:
-            if operation in LIST_OPERATIONS:  # Kafka takes none of these settings for a list, whatever it calls them
-                raise NotAListError(
-                    f"{setting}: only a list can be appended to or subtracted from",
-                    f"Can't {operation.name} to key {setting} because its type is not LIST.",
-                )
+        check_list_operations(changes, {})  # Kafka takes none of these settings for a list, whatever it calls them
         if not name:
             raise ResourceError(self.nameless[0])
         altered = alter_known(own, self.properties, changes, self.unknown)

@@ -173,14 +173,20 @@ def test_the_next_frame_of_a_conversation_waits_until_the_tls_layer_has_sent_the
     run(test)
 
 
+async def after_handshake():
+    """The TLS layer of a server, its client in memory, and that client's TLS stream."""
+    lower, client = memory_connection()
+    tls = TlsTransportLayer(lower, server_context(), in_threads=False)
+    stream = trio.SSLStream(ClientStream(client), client_context(), server_hostname="localhost")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tls.start)
+        await stream.do_handshake()
+    return tls, client, stream
+
+
 def test_to_send_nothing_sends_what_the_tls_layer_has_left_and_counts_as_nothing():
     async def main():
-        lower, client = memory_connection()
-        tls = TlsTransportLayer(lower, server_context(), in_threads=False)
-        stream = trio.SSLStream(ClientStream(client), client_context(), server_hostname="localhost")
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(tls.start)
-            await stream.do_handshake()
+        tls, client, _ = await after_handshake()
         while not tls.has_unsent:
             assert tls.send((bytes(1000),)) == 1000
         with pytest.raises(BlockingIOError):
@@ -252,12 +258,7 @@ def test_what_openssl_has_beyond_the_room_for_it_is_readable_though_the_layer_be
     """The rest of a record, or whole ones behind it: no socket tells of either."""
 
     async def main():
-        lower, client = memory_connection()
-        tls = TlsTransportLayer(lower, server_context(), in_threads=False)
-        stream = trio.SSLStream(ClientStream(client), client_context(), server_hostname="localhost")
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(tls.start)
-            await stream.do_handshake()
+        tls, _, stream = await after_handshake()
         records, received = [bytes([number]) * 1000 for number in range(3)], b""
         for record in records:
             await stream.send_all(record)

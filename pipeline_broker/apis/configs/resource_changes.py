@@ -26,7 +26,7 @@ from pipeline_broker.config.changes import (
     alter_topic_settings,
     check_list_operations,
 )
-from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.config.properties import ConfigError, topic_properties
 from pipeline_broker.config.reconfiguration import check_acts
 from pipeline_broker.config.resources import RESOURCE_KINDS, ResourceError
 from pipeline_broker.security.acl import AclOperation
@@ -164,7 +164,7 @@ def _alter_topic(call: Call, alteration: Alteration, *, validate_only: bool) -> 
     topic = catalogue.latest(name)
     own = {} if topic is None else topic.configs
     operations = alteration.operations(own, ErrorCode.UNKNOWN_SERVER_ERROR)
-    check_list_operations(operations)
+    check_list_operations(operations, topic_properties())
     if not name:
         raise TopicError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     check_name(name)

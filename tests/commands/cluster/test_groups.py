@@ -118,8 +118,12 @@ def test_a_group_shares_a_topic_with_an_unmodified_consumer(call, one_broker, na
         for partition in (0, 0, 1, 1):
             one_broker.produce(name, "v", partition=partition)
 
-    settings = {"auto.offset.reset": "earliest", "partition.assignment.strategy": "range", "heartbeat.interval.ms": 100}
-    settings["auto.commit.interval.ms"] = 100
+    settings = {
+        "auto.offset.reset": "earliest",
+        "partition.assignment.strategy": "range",
+        "heartbeat.interval.ms": 100,
+        "auto.commit.interval.ms": 100,
+    }
     with consuming(one_broker, name, name, **settings) as consumer:
         threads = [
             threading.Thread(target=poll, args=[consumer], daemon=True),
