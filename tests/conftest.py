@@ -9,6 +9,7 @@ import re
 import secrets
 import signal
 import subprocess
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -33,6 +34,8 @@ READY_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 30.0
 GIVE_BACK_SECONDS_MAX = 5.0
 """For what ends on a thread of its own, or is called for when its owner is gone."""
+EMBEDDED = "embedded-broker"
+"""The name of the thread of a broker in this process."""
 HAS_FAILED = pytest.StashKey[bool]()
 NEW_OBJECTS_MAX = 10_000
 """Before garbage is searched for among them; with Python's 700 it takes a tenth of a property's processor time."""
@@ -142,6 +145,15 @@ def _leaves_nothing_behind(request, caplog):
         caplog.get_records(when).clear()  # an error in one knows the frames that it went through
     left = left_behind(before, GIVE_BACK_SECONDS_MAX)
     assert not left, f"left behind: {left}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item, nextitem):
+    """Has a broker on a thread of this process end with the file that began it: it would play with Trio's dice."""
+    result = yield
+    if nextitem is None or nextitem.path != item.path:
+        assert EMBEDDED not in {thread.name for thread in threading.enumerate()}, "its broker outlives the file"
+    return result
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from tests.conftest import GIVE_BACK_SECONDS_MAX, ROOT
 SOON = 0.1
 CONFTEST = f"""
 from tests import conftest
-from tests.conftest import _leaves_nothing_behind
+from tests.conftest import _leaves_nothing_behind, pytest_runtest_teardown
 
 conftest.GIVE_BACK_SECONDS_MAX = {SOON}
 """
@@ -42,13 +42,21 @@ def test_leaves_nothing(of_all):
 """
 
 
+KEEPS_A_BROKER = """
+def test_takes_the_broker_of_the_session(kafka_broker):
+    pass
+"""
+
+
 def test_a_test_that_leaves_something_fails_and_says_what(tmp_path):
     (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_broker.py").write_text(KEEPS_A_BROKER)
     (tmp_path / "test_leaks.py").write_text(LEAKS)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
-    assert "4 passed, 3 errors" in done.stdout, done.stdout
+    assert "5 passed, 4 errors" in done.stdout, done.stdout
+    assert "ERROR test_broker.py" in done.stdout
     for kind, words in (("descriptor", "socket:"), ("process", "process "), ("thread", "thread Thread-1")):
         assert f"ERROR test_leaks.py::test_leaves[{kind}]" in done.stdout
         assert words in done.stdout

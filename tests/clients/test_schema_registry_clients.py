@@ -13,6 +13,8 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, Proto
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
+from pipeline_broker import EmbeddedBroker
+
 ORDER = json.dumps(
     {
         "type": "record",
@@ -32,9 +34,20 @@ CUSTOMER = json.dumps(
 )
 
 
+@pytest.fixture(scope="module")
+def embedded_broker():
+    with EmbeddedBroker(schema_registry=True) as started:
+        yield started
+
+
 @pytest.fixture
-def registry(kafka_schema_registry):
-    with SchemaRegistryClient({"url": kafka_schema_registry}) as client:
+def topic(new_name):
+    return new_name()
+
+
+@pytest.fixture
+def registry(embedded_broker):
+    with SchemaRegistryClient({"url": embedded_broker.schema_registry_url}) as client:
         yield client
 
 
@@ -56,26 +69,26 @@ def sent_and_received(broker, topic, serialize, deserialize, content):
         consumer.close()
 
 
-def test_avro(kafka_broker, kafka_topic, registry):
+def test_avro(embedded_broker, topic, registry):
     order = {"id": "a-1", "count": 3}
     stored, received = sent_and_received(
-        kafka_broker, kafka_topic, AvroSerializer(registry, ORDER), AvroDeserializer(registry), order
+        embedded_broker, topic, AvroSerializer(registry, ORDER), AvroDeserializer(registry), order
     )
 
-    latest = registry.get_latest_version(f"{kafka_topic}-value")
+    latest = registry.get_latest_version(f"{topic}-value")
     assert received == order
     assert stored[:5] == b"\0" + latest.schema_id.to_bytes(4)
     assert (latest.version, json.loads(latest.schema.schema_str)) == (1, json.loads(ORDER))
 
 
-def test_json_schema(kafka_broker, kafka_topic, registry):
+def test_json_schema(embedded_broker, topic, registry):
     customer = {"name": "Ada", "age": 36}
     serialize, deserialize = JSONSerializer(CUSTOMER, registry), JSONDeserializer(CUSTOMER)
-    stored, received = sent_and_received(kafka_broker, kafka_topic, serialize, deserialize, customer)
+    stored, received = sent_and_received(embedded_broker, topic, serialize, deserialize, customer)
 
     assert received == customer
     assert json.loads(stored[5:]) == customer
-    assert registry.get_latest_version(f"{kafka_topic}-value").schema.schema_type == "JSON"
+    assert registry.get_latest_version(f"{topic}-value").schema.schema_type == "JSON"
 
 
 def made_classes():
@@ -102,78 +115,74 @@ def made_classes():
     ]
 
 
-def test_protobuf_with_a_schema_that_imports_others(kafka_broker, kafka_topic, registry):
+def test_protobuf_with_a_schema_that_imports_others(embedded_broker, topic, registry):
     """The serializer registers what is imported first; the types that come with Protobuf are known."""
     money_class, bill_class = made_classes()
     bill = bill_class(total=money_class(cents=5))
     bill.at.seconds = 7
-    strategy = {"reference.subject.name.strategy": lambda _, reference: f"{kafka_topic}-{reference.name}"}
+    strategy = {"reference.subject.name.strategy": lambda _, reference: f"{topic}-{reference.name}"}
     serialize = ProtobufSerializer(bill_class, registry, strategy)
     stored, received = sent_and_received(
-        kafka_broker, kafka_topic, serialize, ProtobufDeserializer(bill_class, None, registry), bill
+        embedded_broker, topic, serialize, ProtobufDeserializer(bill_class, None, registry), bill
     )
 
     assert received == bill
     assert stored[5:8] == b"\x04\x02\x00", "the first message within the second of its file"
-    latest = registry.get_latest_version(f"{kafka_topic}-value").schema
+    latest = registry.get_latest_version(f"{topic}-value").schema
     assert latest.schema_type == "PROTOBUF"
     assert "message Bill {" in latest.schema_str
     assert [reference.name for reference in latest.references] == ["shop/money.proto"]
 
 
-def test_protobuf_is_read_again_from_the_source_that_is_kept(kafka_topic, registry):
+def test_protobuf_is_read_again_from_the_source_that_is_kept(topic, registry):
     money_class, _ = made_classes()
-    context = SerializationContext(kafka_topic, MessageField.VALUE)
+    context = SerializationContext(topic, MessageField.VALUE)
     written = ProtobufSerializer(money_class, registry)(money_class(cents=9), context)
-    for name in (f"{kafka_topic}-value", f"{kafka_topic}-2-value"):
-        kept = registry.get_latest_version(f"{kafka_topic}-value").schema
+    for name in (f"{topic}-value", f"{topic}-2-value"):
+        kept = registry.get_latest_version(f"{topic}-value").schema
         registry.register_schema(name, Schema(kept.schema_str, "PROTOBUF"))
     with SchemaRegistryClient({"url": registry._rest_client.base_urls[0]}) as fresh:
         assert ProtobufDeserializer(money_class, None, fresh)(written, context).cents == 9
 
 
-def test_a_client_uses_the_latest_schema_and_registers_none(kafka_topic, registry):
-    registry.register_schema(f"{kafka_topic}-value", Schema(ORDER, "AVRO"))
+def test_a_client_uses_the_latest_schema_and_registers_none(topic, registry):
+    registry.register_schema(f"{topic}-value", Schema(ORDER, "AVRO"))
     settings = {"auto.register.schemas": False, "use.latest.version": True}
     serialize = AvroSerializer(registry, None, conf=settings)
-    assert (
-        serialize({"id": "b", "count": None}, SerializationContext(kafka_topic, MessageField.VALUE))[5:] == b"\x02b\x00"
-    )
+    assert serialize({"id": "b", "count": None}, SerializationContext(topic, MessageField.VALUE))[5:] == b"\x02b\x00"
 
 
-def test_a_schema_that_is_not_compatible_is_an_error_for_the_producer(kafka_topic, registry):
-    registry.register_schema(f"{kafka_topic}-value", Schema(ORDER, "AVRO"))
+def test_a_schema_that_is_not_compatible_is_an_error_for_the_producer(topic, registry):
+    registry.register_schema(f"{topic}-value", Schema(ORDER, "AVRO"))
     other = json.dumps({**json.loads(ORDER), "fields": [{"name": "price", "type": "double"}]})
     serialize = AvroSerializer(registry, other)
 
     with pytest.raises(SchemaRegistryError) as refused:
-        serialize({"price": 1.0}, SerializationContext(kafka_topic, MessageField.VALUE))
+        serialize({"price": 1.0}, SerializationContext(topic, MessageField.VALUE))
     assert (refused.value.http_status_code, refused.value.error_code) == (409, 40901)
-    assert registry.test_compatibility(f"{kafka_topic}-value", Schema(other, "AVRO")) is False
-    assert registry.test_compatibility(f"{kafka_topic}-value", Schema(ORDER, "AVRO")) is True
+    assert registry.test_compatibility(f"{topic}-value", Schema(other, "AVRO")) is False
+    assert registry.test_compatibility(f"{topic}-value", Schema(ORDER, "AVRO")) is True
 
 
-def test_avro_with_references(kafka_broker, kafka_topic, registry):
+def test_avro_with_references(embedded_broker, topic, registry):
     money = '{"type":"record","name":"Money","namespace":"shop","fields":[{"name":"cents","type":"long"}]}'
     bill = '{"type":"record","name":"Bill","namespace":"shop","fields":[{"name":"total","type":"shop.Money"}]}'
-    registry.register_schema(f"{kafka_topic}-money", Schema(money, "AVRO"))
-    reference = SchemaReference("shop.Money", f"{kafka_topic}-money", 1)
+    registry.register_schema(f"{topic}-money", Schema(money, "AVRO"))
+    reference = SchemaReference("shop.Money", f"{topic}-money", 1)
     schema = Schema(bill, "AVRO", [reference])
     content = {"total": {"cents": 5}}
 
     assert (
         sent_and_received(
-            kafka_broker, kafka_topic, AvroSerializer(registry, schema), AvroDeserializer(registry), content
+            embedded_broker, topic, AvroSerializer(registry, schema), AvroDeserializer(registry), content
         )[1]
         == content
     )
-    assert registry.get_referenced_by(f"{kafka_topic}-money", 1) == [
-        registry.get_latest_version(f"{kafka_topic}-value").schema_id
-    ]
+    assert registry.get_referenced_by(f"{topic}-money", 1) == [registry.get_latest_version(f"{topic}-value").schema_id]
 
 
-def test_the_client_of_the_registry_finds_what_it_asks_for(kafka_topic, registry):
-    subject = f"{kafka_topic}/with a slash"
+def test_the_client_of_the_registry_finds_what_it_asks_for(topic, registry):
+    subject = f"{topic}/with a slash"
     schema_id = registry.register_schema(subject, Schema(ORDER, "AVRO"))
 
     assert subject in registry.get_subjects()

@@ -110,7 +110,7 @@ def test_a_commit_on_the_loop_takes_along_what_the_other_handlers_decide_in_the_
                 assert await client.receive_count(2) == [b"a", b"b"]
             assert storage.writes == COMMITS_LOOKED_AT + 1
 
-    trio.run(main)
+    trio.run(main, clock=MockClock())  # a turn takes no time
 
 
 @pytest.mark.parametrize(("response_bytes", "in_a_turn"), [(100, TURN_MAX), (TURN_RESPONSE_BYTES_MAX, 1)])
@@ -213,7 +213,7 @@ def test_one_burst_becomes_one_commit():
         assert storage.syncs == 1
         assert memory.server.statistics().committer.entries_max == 5
 
-    trio.run(main)
+    trio.run(main, clock=MockClock())  # a turn takes no time
 
 
 def test_a_failure_whose_handler_fails_closes_the_connection_and_is_counted():

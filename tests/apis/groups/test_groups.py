@@ -289,11 +289,12 @@ def test_member_that_is_gone_is_dropped(serve) -> None:
     request = join_request(0)
     request.session_timeout_ms = 200
     joined = client.ask(request, JoinGroupResponse, 0)
+    assert joined.error_code == ErrorCode.NONE
     client.ask(sync_request(0, joined, [(joined.member_id, b"mine")]), SyncGroupResponse, 0)
     states = set()
     while "Empty" not in states:
         states.add(client.ask(DescribeGroupsRequest(["g"]), DescribeGroupsResponse, 5).groups[0].group_state)
-    assert states == {"Stable", "Empty"}
+    assert states <= {"CompletingRebalance", "Stable", "Empty"}  # a slow machine may see the last alone
     assert broker.process.poll() is None
 
 
