@@ -225,12 +225,13 @@ def test_the_age_of_an_offset_counts_from(state, since_ms, protocol_type, topics
     assert (None if age_from is None else age_from(CommittedOffset(1, commit_timestamp_ms=5))) == age_from_ms
 
 
-def test_commit_with_a_generation_to_a_missing_group() -> None:
+@pytest.mark.parametrize("generation", [0, 3])
+def test_commit_with_a_generation_to_a_missing_group(generation) -> None:
     """From version 9 the missing group is named; before, the generation was blamed."""
     driver = Driver()
     request = CommitRequest(
         group_id="nobody",
-        generation_id=3,
+        generation_id=generation,
         member_id="m",
         partitions=[PartitionCommit(topic="t", partition=0, offset=1)],
     )
