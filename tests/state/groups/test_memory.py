@@ -292,6 +292,15 @@ def test_a_commit_makes_no_group_where_there_is_no_room_for_one():
     assert driver.coordinator.list_groups() == []
 
 
+def test_a_commit_of_a_group_that_is_there_needs_no_room_for_another():
+    driver = Driver()
+    assert commit(driver, "g") is ErrorCode.NONE
+    memory = driver.coordinator.memory
+    memory.bytes_max = memory.bytes_held
+    assert commit(driver, "g") is ErrorCode.NONE
+    assert commit(driver, "other") is ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+
+
 @pytest.mark.parametrize(
     ("member_id", "instance_id", "grows_by"),
     [("", None, None), ("stranger", None, None), ("", "j", None), ("a", None, 10), ("", "i", 10), ("s", "i", 10)],
