@@ -1,10 +1,10 @@
 """What a test process holds open: descriptors, threads, child processes. A test gives back all that it took.
 
 Rules: what librdkafka, Trio and the like end on threads of their own ends a moment later, and what is in a cycle of
-objects with the next search for garbage: only what is still there after both was left behind. Trio's idle threads are
-kept for the next that needs one, and end by themselves. Threads and descriptors count by what they are, not by number:
-a broker that several tests share has others after it was put back. Pipes do not count: librdkafka makes them at any
-time. Parents of forks (`tests/forks.py`) stay, and what they have forked counts in their place.
+objects with the next search for garbage: only what is still there after both was left behind, in whatever order. Trio's
+idle threads are kept for the next that needs one, and end by themselves. Threads and descriptors count by what they
+are, not by number: a broker that several tests share has others after it was put back. Pipes do not count: librdkafka
+makes them at any time. Parents of forks (`tests/forks.py`) stay, and what they have forked counts in their place.
 """
 
 import gc
@@ -81,12 +81,12 @@ def target_of(descriptor):
 
 def left_behind(before, seconds_max):
     """What was not there before and stays so long."""
-    left = belongings().others(before)
-    if left:
-        gc.collect()
-        deadline = time.monotonic() + seconds_max
-        while (left := belongings().others(before)) and time.monotonic() < deadline:
-            time.sleep(0.02)
+    deadline = time.monotonic() + seconds_max
+    while left := belongings().others(before):
+        gc.collect()  # each time: a thread that ends leaves cycles of what it knew
+        if not (left := belongings().others(before)) or time.monotonic() > deadline:
+            break
+        time.sleep(0.02)
     return left
 
 

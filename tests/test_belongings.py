@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,17 @@ def test_what_only_a_cycle_knows_is_not_left(before):
             assert not left_behind(before, SOON)
     finally:
         gc.enable()
+
+
+def test_a_cycle_that_a_thread_leaves_as_it_ends_is_not_left(before):
+    def run():
+        cycle = [Path("/dev/zero").open("rb")]  # noqa: SIM115 - left open on purpose
+        cycle.append(cycle)
+        time.sleep(SOON)
+
+    threading.Thread(target=run).start()
+    with pytest.warns(ResourceWarning, match="unclosed file"):
+        assert not left_behind(before, GIVE_BACK_SECONDS_MAX)
 
 
 def test_a_process_is_left_until_somebody_waited_for_it(before):
