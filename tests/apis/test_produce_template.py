@@ -4,15 +4,19 @@ import pytest
 
 from pipeline_broker.apis import produce_template
 from pipeline_broker.apis.produce_template import FLEXIBLE_FROM, ZSTD_FROM
+from pipeline_broker.records import record_walk
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.compression import Compression
+from pipeline_broker.security.acl import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
+from pipeline_broker.security.authorizer import Authorizer
 from pipeline_broker.wire.codec import encode
+from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
 from pipeline_broker.wire.registry import ApiKey
-from stages.request import Pending, Request, Send
+from stages.request import Pending, Request, Send, Unfinished
 from tests.apis.desk import Connection, Desk
 from tests.apis.transactions.transaction_desk import TRANSACTION, Producer
 
@@ -183,6 +187,24 @@ def test_no_partition_of_a_topic_that_changed_keeps_its_template(desk):
     for frame in frames:
         result_of(desk, frame)
     assert [log.high_watermark for log in desk.broker.logs.partitions("t")] == [1, 1]
+
+
+def test_a_client_whose_right_goes_while_its_batch_is_checked_is_refused_the_next_one(desk, monkeypatch):
+    """Else what it had been allowed would be remembered as allowed since."""
+    monkeypatch.setattr(record_walk, "RECORDS_A_TURN", 3)
+    right = AclBinding(
+        ResourceType.TOPIC, "t", PatternType.LITERAL, "User:ANONYMOUS", "*", AclOperation.WRITE, PermissionType.ALLOW
+    )
+    acls = desk.broker.acls
+    desk.broker.authorizer = Authorizer(acls)
+    desk.broker.acls_durable(acls.add([right]))
+    message = request_of(desk, build_batch([NewRecord(b"x", None, 0)] * 10))
+    begun = desk.decide(message, 9)
+    assert isinstance(begun, Unfinished)
+    desk.broker.acls_durable(acls.remove([right]))
+    assert not desk.finish(message, 9, begun).responses[0].partition_responses[0].error_code, "it was allowed then"
+    answer = desk.ask(request_of(desk, batch_of(1)), 9).responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_a_request_of_another_version_is_not_answered_like_the_last(desk):

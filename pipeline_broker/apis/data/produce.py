@@ -69,6 +69,7 @@ RecordProblem = ProduceResponse.BatchIndexAndErrorMessage
 def handle(call: Call, request: ProduceRequest) -> Stepwise[Result]:
     """Append what may be appended; the result waits for all of it."""
     call.request.acks = request.acks
+    generation = call.broker.topics_generation  # of the rights and topics that are looked at
     is_transactional = yield from _is_transactional(call, request)
     if isinstance(is_transactional, ErrorCode):
         return _refuse(call, request, is_transactional)
@@ -76,7 +77,7 @@ def handle(call: Call, request: ProduceRequest) -> Stepwise[Result]:
     if not call.broker.can_write:  # that may have changed while others had their turns
         return _refuse(call, request, ErrorCode.KAFKA_STORAGE_ERROR)
     if not is_transactional:
-        return (yield from _append_all(call, request, batches, None))
+        return (yield from _append_all(call, request, batches, generation, None))
     from pipeline_broker.apis.transactions import transactional_produce  # noqa: PLC0415 - nobody else needs the coordinator
 
     headers = yield from transactional_produce.headers(call, [(it.log, it.checked, it.records) for it in batches])
@@ -90,18 +91,20 @@ def handle(call: Call, request: ProduceRequest) -> Stepwise[Result]:
         found = [(it.log, headers[it.log]) for it in some if it.log in headers]
         return transactional_produce.admit(call, request, found)
 
-    return (yield from _append_all(call, request, batches, admit))
+    return (yield from _append_all(call, request, batches, generation, admit))
 
 
 def _append_all(
     call: Call,
     request: ProduceRequest,
     batches: list[_Batch],
+    generation: int,
     admit: Callable[[Sequence[_Batch]], Admission] | None,
 ) -> Stepwise[Result]:
     """Append batch by batch; the result waits for all of them.
 
     Args:
+        generation: `Broker.topics_generation` before they were checked.
         admit: asks about some batches whether they may be part of the transaction; what it says counts for those that
             are appended in the same turn. None where no batch is part of one.
     """
@@ -135,7 +138,8 @@ def _append_all(
     if len(entries) == 1 == len(batches) and len(request.topic_data) == 1 and request.acks and admit is None:
         log = batches[0].log
         assert log is not None, "what was appended has a log"
-        if log.topic not in call.broker.reserved_topics:  # these are looked at each time
+        is_current = generation == call.broker.topics_generation  # else the next one like this may be forbidden
+        if is_current and log.topic not in call.broker.reserved_topics:  # these are looked at each time
             _remember(call, request, log)
     return Pending(entries, result, on_durable) if is_waiting else result
 
