@@ -180,7 +180,7 @@ class DelegationTokens(ReplayedWrites):
         """
         self._check_enabled()
         renewers = tuple(renewers)
-        requested = (token for token in self._tokens.values() if token.requester == requester)
+        requested = (token for token in self._latest() if token.requester == requester)
         if len(renewers) > RENEWERS_MAX or sum(not token.has_expired(now_ms) for token in requested) >= TOKENS_MAX:
             raise TokenError(ErrorCode.POLICY_VIOLATION)
         longest_ms = self._lasts_ms_max if lifetime_ms <= 0 else min(self._lasts_ms_max, lifetime_ms)

@@ -61,6 +61,15 @@ def test_the_tokens_of_one_requester_and_the_renewers_of_a_token_are_bounded(tok
     tokens.create("t", ANN, ANN, (), -1, NOW + 6)  # those before have expired
 
 
+def test_tokens_that_are_on_their_way_count_for_the_bound_and_those_whose_end_is_do_not(tokens):
+    """A client that pipelines its requests would get past it otherwise."""
+    for number in range(TOKENS_MAX):
+        tokens.create(f"t{number}", ANN, ANN, (), -1, NOW)
+    assert code(tokens.create, "t", ANN, ANN, (), -1, NOW) is ErrorCode.POLICY_VIOLATION
+    tokens.expire(tokens.secret("t0"), ANN, -1, NOW)
+    tokens.create("t", ANN, ANN, (), -1, NOW)
+
+
 @pytest.mark.parametrize(
     ("lifetime_ms", "expires_ms", "ends_ms"),
     [(-1, DAY_MS, 7 * DAY_MS), (0, DAY_MS, 7 * DAY_MS), (1, 1, 1), (5, 5, 5), (8 * DAY_MS, DAY_MS, 7 * DAY_MS)],
