@@ -60,6 +60,15 @@ def test_a_record_without_a_transaction_overtakes_what_waits(offsets: CommittedO
     assert (offset_of(offsets), offset_of(offsets, OTHER)) == (later, 9)
 
 
+def test_a_record_without_a_transaction_overtakes_what_waits_in_each_of_them(offsets: CommittedOffsets) -> None:
+    for holder in (MINE, ANOTHER):
+        store(offsets, 9, holder)
+    store(offsets, 3)
+    for holder in (MINE, ANOTHER):
+        offsets.end_transaction(holder, committed=True)
+    assert offset_of(offsets) == 3
+
+
 def test_what_a_transaction_stores_again_after_it_was_overtaken_counts(offsets: CommittedOffsets) -> None:
     store(offsets, 9, MINE)
     store(offsets, 3)
@@ -143,6 +152,17 @@ def test_all_that_is_stored_are_the_offsets_of_groups_and_those_of_transactions_
     assert list(offsets.all()) == [LARGE, NEXT, NEXT]
     offsets.apply(offsets.change([SMALL]))
     assert list(offsets.all()) == [SMALL, NEXT, NEXT]
+
+
+def test_of_a_topic_there_is_what_was_committed_what_is_on_its_way_and_what_open_transactions_have_stored(
+    offsets: CommittedOffsets,
+) -> None:
+    """All of it goes when the topic does, else a transaction that commits later brings it back."""
+    store(offsets, 5)
+    offsets.change([(OffsetKey("h", "t", 2), committed(1))])
+    for key in (OTHER, OffsetKey("i", "t", 3), OffsetKey("i", "u", 0)):
+        store(offsets, 9, MINE, key)
+    assert offsets.of_topic("t") == {"g": {0: None, 1: None}, "h": {2: None}, "i": {3: None}}
 
 
 def test_what_a_start_finds_in_a_transaction_is_counted(offsets: CommittedOffsets) -> None:
