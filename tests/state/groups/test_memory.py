@@ -97,6 +97,20 @@ def test_a_member_is_let_in_where_there_is_just_room_for_what_it_says(protocol_n
         assert (enter(driver) is not None) is is_let_in
 
 
+@pytest.mark.parametrize("protocol_name", ["consumer", "share"])
+def test_a_group_whose_first_member_finds_no_room_does_not_come_to_be(protocol_name):
+    driver = ConsumerDriver(SETTINGS)
+    driver.coordinator.memory.bytes_held = SETTINGS.memory_bytes_max
+    if protocol_name == "consumer":
+        assert driver.enter("m").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    else:
+        heartbeat = Heartbeat(group_id="g", member_id="m", member_epoch=0, topics=[])
+        with pytest.raises(ShareGroupError):
+            driver.coordinator.share.heartbeat(heartbeat, lambda _: None, ShareGroupSettings(), 0)
+    assert driver.coordinator.registry.get("g") is None
+    assert held(driver) == SETTINGS.memory_bytes_max
+
+
 def test_members_of_all_groups_together_are_bounded_and_those_that_are_in_stay_in():
     driver = Driver(SETTINGS)
     ids = []
@@ -130,6 +144,19 @@ def test_an_assignment_that_finds_no_room_is_refused_and_given_back_with_the_nex
     assert held(driver) == before + 300_000
     driver.leave(LeavingMember(member_id))
     assert held(driver) < before
+
+
+def test_a_leader_whose_assignment_found_no_room_and_that_brings_no_other_is_dropped_as_one_that_never_did():
+    """Else nobody in its group would be told anything, as long as it beats."""
+    driver = Driver(SETTINGS)
+    driver.join("join")
+    driver.tick(0)
+    member_id = driver.answers["join"].member_id
+    driver.sync("huge", member_id, 1, assignments={member_id: bytes(8 * MEMBER_MAX)})
+    for _ in range(5):
+        assert driver.heartbeat(member_id, 1) is ErrorCode.NONE
+        driver.tick(6_000)
+    assert driver.heartbeat(member_id, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_ids_that_are_given_out_count_until_they_are_used_or_expire():
