@@ -98,6 +98,17 @@ def test_bytes_of_kafka():
     assert record.value == b"\0\0" + b"\0\0\0\3" + b"\1\0\x08" + b"\0" * 7 + b"\5"
 
 
+def test_the_tombstones_of_a_member_end_with_the_one_that_says_that_there_was_a_member():
+    """Apache Kafka, which may read the same records, takes it for damage where something of the member is left."""
+    driver = ConsumerDriver()
+    driver.create("t")
+    driver.enter("m")
+    before = len(driver.journal)
+    driver.beat("m", member_epoch=-1)
+    gone = [int.from_bytes(record.key[:2]) for record in driver.journal[before:] if record.value is None]
+    assert gone == [Subject.CURRENT, Subject.TARGET, Subject.MEMBER]
+
+
 def test_records_without_assignment_epochs_and_of_states_to_come_are_read():
     """Brokers before 4.3 wrote no epochs of partitions; a state of a later one is Unknown."""
     value = ConsumerGroupCurrentMemberAssignmentValue
