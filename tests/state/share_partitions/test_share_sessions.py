@@ -48,6 +48,16 @@ def test_there_are_so_many():
     assert not sessions.has_members("g")
 
 
+def test_a_session_that_is_refused_takes_no_room_of_those_that_are_not():
+    sessions = ShareSessions(1, partitions_max=2)
+    sessions.open("g", "m", "c", [PLACE])
+    for _ in range(3):
+        with pytest.raises(ShareSessionError):
+            sessions.open("g", "other", "c", [PLACE])
+    assert sessions.partitions == 1
+    sessions.proceed("g", "m", 1, [OTHER])
+
+
 def test_what_is_listed():
     """New partitions once, then those with records or an error, and once more when the error is over."""
     session = ShareSessions(1).open("g", "m", "c", [PLACE])
