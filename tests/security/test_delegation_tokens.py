@@ -15,8 +15,8 @@ from pipeline_broker.security.delegation_tokens import (
 )
 from pipeline_broker.security.principal import KafkaPrincipal
 from pipeline_broker.security.sasl import AuthenticationFailedError
-from pipeline_broker.security.scram import SCRAM_MECHANISMS, ScramServer
-from pipeline_broker.security.scram_users import ScramUsers
+from pipeline_broker.security.scram import SCRAM_MECHANISMS, ScramServer, salted_password
+from pipeline_broker.security.scram_users import ScramUsers, Upsertion
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.metadata_records import RecordType, record_key, record_value
 from pipeline_broker.wire.error import ErrorCode
@@ -147,6 +147,14 @@ def test_everybody_sees_its_own_and_what_it_may_describe(tokens):
     assert tokens.visible(ANN, [], lambda _: True) == []
 
 
+def test_the_tokens_of_somebody_are_also_those_that_it_has_asked_for_or_may_renew(tokens):
+    """As in Apache Kafka; which of them are told is another question."""
+    renewed = created(tokens, owner=ANN, requester=ANN, renewers=[BOB], token_id="renewed")
+    asked = created(tokens, owner=ANN, requester=BOB, token_id="asked")
+    created(tokens, owner=ANN, requester=ANN, token_id="other")
+    assert tokens.visible(ANN, [BOB, EVE], lambda _: False) == [renewed, asked]
+
+
 def test_what_is_on_its_way_decides_while_what_was_decided_before_becomes_durable(tokens):
     created(tokens)
     secret = tokens.secret("t")
@@ -228,8 +236,8 @@ def test_a_record_that_cannot_be_read_is_told(tokens, body):
         tokens.replay(record_key(RecordType.DELEGATION_TOKEN, "t"), record_value(body))
 
 
-def login(tokens, mechanism, token_id, password, now_ms=NOW, extensions=",tokenauth=true"):
-    users = ScramUsers(tokens)
+def login(tokens, mechanism, token_id, password, now_ms=NOW, extensions=",tokenauth=true", users=None):
+    users = users or ScramUsers(tokens)
     server = ScramServer(
         mechanism, lambda name: users.credential(mechanism, name), lambda name: tokens.login(mechanism, name, now_ms)
     )
@@ -253,6 +261,23 @@ def test_a_client_with_a_token_is_its_owner_until_the_token_expires(tokens, mech
         login(tokens, mechanism, "nobody's", password)
     with pytest.raises(AuthenticationFailedError):
         login(tokens, mechanism, "t", password, extensions="")
+
+
+def test_one_token_proves_its_owner_by_either_mechanism_again_and_again(tokens):
+    created(tokens, owner=BOB)
+    password = base64.b64encode(tokens.secret("t")).decode()
+    for mechanism in [*SCRAM_MECHANISMS.values()] * 2:
+        assert login(tokens, mechanism, "t", password).owner == BOB
+
+
+def test_the_password_of_a_user_is_no_proof_of_a_token_of_that_name(tokens):
+    mechanism, users = SCRAM_MECHANISMS["SCRAM-SHA-256"], ScramUsers(tokens)
+    salted = salted_password(mechanism, "secret", b"salt", 4096)
+    _, write = users.alter([], [Upsertion("ann", mechanism.number, 4096, b"salt", salted)])
+    users.durable(write)
+    assert login(tokens, mechanism, "ann", "secret", extensions="", users=users).name == "ann"
+    with pytest.raises(AuthenticationFailedError):
+        login(tokens, mechanism, "ann", "secret", users=users)
 
 
 def test_a_token_opens_no_door_before_it_is_durable(tokens):
