@@ -61,6 +61,16 @@ def test_of_too_many_sources_the_one_that_was_silent_for_longest_goes_and_is_cou
     assert refusals.newest()[-1].source == ("second",)
 
 
+def test_with_a_source_that_goes_its_older_names_are_counted_too():
+    refusals, names = ticking(), ROWS_OF_SOURCE_MAX + 2
+    for number in range(names):
+        refusals.add(PLAIN, HOME, f"name-{number}")
+    for number in range(SOURCES_MAX):
+        refusals.add(PLAIN, (str(number),), "")
+
+    assert refusals.left_out == names
+
+
 def test_a_source_that_is_refused_again_is_not_the_oldest_any_more():
     refusals = ticking()
     for number in range(SOURCES_MAX):
