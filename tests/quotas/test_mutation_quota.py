@@ -83,3 +83,10 @@ def test_debts_stay_debts_when_the_limit_changes_and_go_with_the_last_limit():
     quota.set_limits({})
     quota.set_limits(EACH_CLIENT)
     assert record(quota, 1) == (True, 0)
+
+
+def test_a_debt_is_paid_off_at_the_limit_that_counts_by_then():
+    quota = quota_of()
+    record(quota, FULL + 10)
+    quota.set_limits({entity_of([("client-id", None)]): 1.0})
+    assert record(quota, 0, 5_000, strict=False) == (True, 5_000)
