@@ -139,6 +139,16 @@ def test_what_another_process_shows_is_durable_before_it_is_told():
         assert content_of(DirectoryStore(files, ROOT), "b/1") == b"shown"
 
 
+def test_a_deletion_in_several_directories_is_durable_in_each():
+    files = MemoryFileSystem()
+    store = DirectoryStore(files, ROOT)
+    for name in NAMES:
+        store.create(name, [b"content"])
+    store.delete(NAMES)
+    files.power_cut(lambda _: 0)
+    assert list(list_all(DirectoryStore(files, ROOT), "")) == []
+
+
 def is_taken(store, name):
     try:
         store.create(name, [b"another"])

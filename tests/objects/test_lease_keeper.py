@@ -139,6 +139,26 @@ def test_an_owner_renews_it_again_after_an_outage(keep):
     assert owner_of(store) == OWN.nonce
 
 
+def test_it_asks_a_store_that_refuses_again_no_later_than_it_would_renew_it(keep, monkeypatch):
+    """Else a standby could claim it behind a short outage."""
+    pauses = []
+
+    def pause_until(stopping):
+        def pause(seconds, error):
+            pauses.append(seconds)
+            if stopping.wait(0.001):
+                raise error
+
+        return pause
+
+    monkeypatch.setattr(lease_keeper, "pause_until", pause_until)
+    store = Outage(MemoryStore())
+    keep(store, OWN, take_lease(store, LOG, OWN))
+    store.is_out = True
+    wait_until(lambda: len(pauses) > 10)
+    assert set(pauses) == {TIMES.renew_seconds}
+
+
 def test_it_is_current_until_a_standby_may_claim_it_and_again_when_it_is_renewed(keep):
     hanging, asked, released = threading.Event(), threading.Event(), threading.Event()
 

@@ -100,6 +100,20 @@ def test_who_waits_when_the_log_is_given_up_is_told_so():
     assert raised == [WriterStopped] * 2
 
 
+def test_what_is_lost_to_a_fence_is_told_as_lost_also_when_the_log_was_given_up_since():
+    store = MemoryStore()
+    writer = owner(store)
+    lost, unknown = writer.begin(), owner(MemoryStore())
+    Fencing(store, LOG, 1, b"other" + bytes(11)).run()
+    writer.put(lost, parts_of(lost))
+    for each in (writer, unknown):
+        each.stop()
+    with pytest.raises(FencedError):
+        writer.wait(lost.slot)
+    with pytest.raises(WriterStopped):
+        unknown.wait(lost.slot)
+
+
 class Loses:
     """A store that applies the first create and loses its answer, or only loses it, and is unavailable a few times."""
 
