@@ -134,6 +134,17 @@ def test_places_that_are_counted_are_bounded():
     assert len(log._counts) == PLACES_MAX
 
 
+def test_of_too_many_places_the_one_that_began_first_is_told_of_early_and_the_others_stay_counted():
+    log, error = BoundedLog(), raised(ValueError)
+    for line in range(PLACES_MAX):
+        log.admit(record(line, error=error), 0.0)
+    log.admit(record(0, error=error), 0.0)
+    summary, further = log.admit(record(PLACES_MAX, error=error), 0.0)
+    assert LEFT_OUT.match(summary.getMessage())[1] == "1"
+    assert further.lineno == PLACES_MAX
+    assert log.admit(record(PLACES_MAX - 1, error=error), 0.0) == []
+
+
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
 def test_a_client_cannot_flood_standard_error_of_a_broker(broker_process, mode):
     """A name that is no property is logged; a request may hold thousands of them."""

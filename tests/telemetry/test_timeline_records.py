@@ -142,6 +142,15 @@ def test_many_rows_are_records_and_batches_of_bounded_size_without_a_gap(answere
     assert [sequence for record in records for sequence in record["sequence"]] == list(range(count))
 
 
+def test_each_record_says_how_many_rows_were_lost_until_it_was_made(answered):
+    """A reader may begin with any of them."""
+    rows = rows_of()
+    for sequence in range(ROWS_MAX + 1):
+        rows.request_ended(answered(sequence=sequence))
+    records = records_of(TimelineBatches("s", "pipelined", 0).encode(rows.ring.take(), 4, 1))
+    assert [record["lost"] for record in records] == [4, 4]
+
+
 def test_what_finds_no_room_is_counted_and_what_is_there_stays(answered):
     rows = TimelineRows(lambda: TOPIC_ID, rows_max=3)
     for sequence in range(5):

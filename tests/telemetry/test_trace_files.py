@@ -241,6 +241,42 @@ def test_a_table_goes_on_in_another_file_and_the_next_trace_leaves_none_of_them(
     assert [path.name for path in tmp_path.glob("requests*.ring")] == ["requests.ring"]
 
 
+def test_a_table_whose_next_file_cannot_be_made_ends_with_the_one_before(tmp_path, read_ring, answered):
+    files = TraceFiles(tmp_path, REASONS, file_bytes_max=1, drain_seconds=threading.TIMEOUT_MAX)
+    (tmp_path / "requests-1.ring").mkdir()
+    files.request_ended(answered(0))
+    with pytest.raises(IsADirectoryError):
+        files.close()
+    assert read_ring(tmp_path / "requests.ring")[1] == []
+    assert lost(tmp_path)["requests"] == 1
+
+
+def test_no_row_is_in_a_file_before_the_topic_that_it_names(tmp_path, read_ring, answered, make_commit, make_entry):
+    """A broker that is killed leaves both files as they are."""
+    files = TraceFiles(tmp_path, REASONS, drain_seconds=threading.TIMEOUT_MAX)
+    file = files._strings_file
+
+    def end_commit(topic):
+        files.commit_ended(make_commit(11, [(answered(1), [make_entry(topic, 0, 5, 9)])]))
+
+    class SlowFile:
+        """A commit ends while it is written to."""
+
+        def write(self, piece):
+            file.write(piece)
+            end_commit("late")
+
+    end_commit("early")
+    files._strings_file = SlowFile()
+    files._drain()
+    files._strings_file = file
+    assert strings(tmp_path) == ["early"]
+    assert [row["topic"] for row in read_ring(tmp_path / "appends.ring")[1]] == [0]
+    files.close()
+    assert strings(tmp_path) == ["early", "late"]
+    assert [row["topic"] for row in read_ring(tmp_path / "appends.ring")[1]] == [0, 1]
+
+
 def test_a_new_trace_replaces_an_earlier_one(tmp_path, read_ring, answered):
     for sequences in (range(5), range(2)):
         files = TraceFiles(tmp_path / "trace", REASONS)
