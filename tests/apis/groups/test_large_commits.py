@@ -130,6 +130,17 @@ def test_all_offsets_of_a_group_are_told_in_turns_and_what_goes_meanwhile_as_gon
     assert found == [7] * (LARGE - FETCHED_AT_ONCE) + [-1] * FETCHED_AT_ONCE
 
 
+def test_a_group_that_a_request_names_again_is_answered_again_unless_the_very_same_is_asked_twice_running(desk):
+    """As in Apache Kafka, which does not merge what is asked of one group."""
+    desk.ask(commit(offset=5, topics=("large", "t")), VERSION)
+    group, topic = OffsetFetchRequest.OffsetFetchRequestGroup, OffsetFetchRequest.OffsetFetchRequestTopics
+    asked = ["large", "t", "t", "large"]
+    groups = [group("g", topics=[topic(name, partition_indexes=[1])]) for name in asked]
+    answer = desk.ask(OffsetFetchRequest(groups=groups), SEVERAL_GROUPS_FROM)
+    told = [(it.group_id, it.topics[0].name, it.topics[0].partitions[0].committed_offset) for it in answer.groups]
+    assert told == [("g", "large", 5), ("g", "t", 5), ("g", "large", 5)]
+
+
 def test_all_offsets_of_a_commit_are_one_batch(desk):
     entries = [
         entry
