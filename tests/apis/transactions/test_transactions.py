@@ -249,6 +249,23 @@ def test_brokers_add_and_verify_for_many_transactions_at_once(desk, version):
     assert ask() == []
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_an_answer_about_several_transactions_waits_for_what_was_decided_about_any_of_them(desk, place):
+    producers = [Producer(desk, name) for name in "xy"]
+    decided = desk.decide(producers[place].add(0), 3)
+    verifying = [
+        AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
+            it.name, it.id, it.epoch, True, [AddPartitionsToTxnRequest.AddPartitionsToTxnTopic("t", [0])]
+        )
+        for it in producers
+    ]
+    waiting = desk.decide(AddPartitionsToTxnRequest(verifying), 4)
+    assert isinstance(waiting, Pending)
+    assert not waiting.entries
+    desk.submit(decided.entries, decided.on_durable)
+    assert isinstance(desk.decide(AddPartitionsToTxnRequest(verifying), 4), Send)
+
+
 def test_transactions_are_listed_by_state_producer_duration_and_name(desk):
     first, second = Producer(desk, "x-1"), Producer(desk, "x-2")
     Producer(desk, "y")
