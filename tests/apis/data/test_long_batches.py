@@ -157,6 +157,22 @@ def test_a_topic_that_is_deleted_meanwhile_gets_nothing_more(desk, short_turns):
     assert codes(answer) == [0] + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * (PARTITIONS - 1)
 
 
+def test_a_topic_that_is_made_anew_meanwhile_gets_nothing_that_was_for_the_one_before(desk, short_turns):
+    """Nor does the log that is gone, where it would be acknowledged and lost."""
+    message = request(*[batch_of()] * PARTITIONS)
+    result = desk.decide(message, VERSION)
+    while not isinstance(result.first, Pending):
+        result = step(result)
+    desk.commit(list(result.first.entries))
+    assert desk.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 4).responses[0].error_code == 0
+    topic = CreateTopicsRequest.CreatableTopic("t", PARTITIONS, 1)
+    assert desk.ask(CreateTopicsRequest(topics=[topic]), 4).topics[0].error_code == 0
+    desk.connection.completed.clear()
+    answer = desk.finish(message, VERSION, step(result))
+    assert codes(answer) == [0] + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * (PARTITIONS - 1)
+    assert end_offsets(desk, PARTITIONS) == [0] * PARTITIONS
+
+
 def test_nothing_more_is_appended_once_nothing_can_be_written(desk, short_turns):
     message = request(*[batch_of(sequence=0)] * PARTITIONS)
     result = desk.decide(message, VERSION)
