@@ -2,9 +2,10 @@
 
 import pytest
 
+from pipeline_broker.apis.data import fetch as fetching
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
-from stages.request import PARKED, Parked
+from stages.request import PARKED, Parked, Unfinished
 from tests.apis.transactions.transactional_logs import (
     OTHER,
     PRODUCER,
@@ -101,6 +102,20 @@ def test_reading_the_archives_index_takes_a_thread(desk):
     assert aborted(desk.finish(request, 12, result).responses[0].partitions[0]) == [(PRODUCER, 0)]
     plain = desk.fetch_request(isolation_level=READ_UNCOMMITTED)
     assert not isinstance(desk.decide(plain, 12), Parked)
+
+
+def test_who_reads_all_waits_for_nothing_that_an_open_transaction_wrote_between_the_turns_of_its_fetch(
+    desk, monkeypatch
+):
+    desk.write()
+    monkeypatch.setattr(fetching, "READ_COST", 10**6)
+    request = desk.fetch_request(1, READ_UNCOMMITTED, max_wait_ms=1000)
+    result = desk.decide(request, 12)
+    assert isinstance(result, Unfinished)
+    monkeypatch.undo()
+    desk.write()
+    (topic,) = desk.finish(request, 12, result).responses
+    assert offsets(topic.partitions[0]) == [1]
 
 
 def test_a_fetch_waits_for_the_end_of_a_transaction_not_for_its_records(desk):
