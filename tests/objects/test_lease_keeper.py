@@ -256,6 +256,25 @@ def clock(monkeypatch):
     return clock
 
 
+def test_a_renewal_counts_from_when_it_was_asked_for_however_long_the_store_took_to_answer(keep, clock):
+    """A standby counts from when it saw the lease, which may be the moment in which it was asked for."""
+    slow_seconds, times = 10.0, LeaseTimes(0.05, 60.0)
+    ages, renewed = [], threading.Event()
+
+    class Slow(MemoryStore):
+        def replace(self, name, parts, tag):
+            ages.append(keeper.state().age_seconds)
+            if len(ages) > 3:
+                renewed.set()
+            clock.seconds += slow_seconds
+            return super().replace(name, parts, tag)
+
+    store = Slow()
+    keeper = keep(store, OWN, store.create(lease_name(LOG), [OWN.encode()]), times)
+    assert renewed.wait(WAIT_SECONDS_MAX)
+    assert ages[:4] == [0.0] + [slow_seconds] * 3
+
+
 def test_it_stays_current_while_it_is_renewed_again_behind_an_outage(keep, clock):
     """The first grant behind one counts from its first try: readers were sent away until the next renewal was due."""
     refusals, sessions_each = 4, 0.75
