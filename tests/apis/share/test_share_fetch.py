@@ -7,9 +7,11 @@ import pytest
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
+from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest
 from pipeline_broker.wire.registry import ApiKey
 from stages.request import Parked, Pending
-from tests.apis.share.share_desk import ACCEPT, REJECT, RELEASE, RENEW, ShareDesk, acquired, errors
+from tests.apis.share.share_desk import ACCEPT, GROUP, REJECT, RELEASE, RENEW, ShareDesk, acquired, errors
 
 FINAL = -1
 
@@ -86,6 +88,30 @@ def test_a_fetch_with_acknowledgements_waits_for_both(desk):
     answer = answered(desk, request)
     assert acquired(answer) == [(3, 3, 1)]
     assert answer.responses[0].partitions[0].acknowledge_error_code == ErrorCode.NONE
+
+
+def test_a_partition_that_is_begun_while_acknowledgements_are_on_their_way_is_begun_for_good(desk):
+    """Both are durable before the answer; else a restart would begin it where the log ends by then."""
+    desk.produce(3)
+    desk.fetch(1)
+    grown = CreatePartitionsRequest.CreatePartitionsTopic("t", 2, None)
+    assert desk.ask(CreatePartitionsRequest(topics=[grown], timeout_ms=1000), 3).results[0].error_code == 0
+    held, inner = [], desk.desk
+    inner.submit = lambda entries, on_durable: held.append((entries, on_durable))
+    request = parked(desk, 2, partitions=[1], acknowledgements={0: [(0, 2, ACCEPT)]})
+    assert len(held) == 1
+    member = inner.broker.groups.coordinator.share.existing(GROUP).members[desk.member_id]
+    fields = {"group_id": GROUP, "member_id": desk.member_id}
+    beaten = inner.decide(ShareGroupHeartbeatRequest(member_epoch=member.epoch, **fields), 1)
+    held.append((beaten.entries, beaten.on_durable))
+    inner.now_ms += 5_000
+    inner.broker.advance(inner.now_ms)
+    for entries, on_durable in held:
+        assert all(isinstance(result, Parked) for _, result in inner.connection.completed), "it waits for all of it"
+        inner.commit(list(entries))
+        on_durable()
+    answered(desk, request)
+    assert desk.restart().offsets() == [(3, 0), (0, 0)]
 
 
 def test_a_fetch_that_waits_is_answered_empty_at_its_deadline(desk):
