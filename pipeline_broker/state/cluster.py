@@ -67,6 +67,7 @@ class ClusterState(ReplayedWrites):
         self.cluster_id: str | None = None
         self._settings: dict[Resource, dict[str, str]] = {}
         self._coming: dict[Resource, dict[str, str]] = {}  # as decided, while not durable: the base of the next change
+        self._unsettled: Counter[Resource] = Counter()  # changes that are on their way
 
     def settings(self, resource: Resource) -> Mapping[str, str]:
         """What is altered for a resource, such as ("broker", "1") or, for all brokers, ("broker", "")."""
@@ -87,6 +88,7 @@ class ClusterState(ReplayedWrites):
     def alter(self, resource: Resource, settings: Mapping[str, str]) -> Write:
         """Decide the settings of a resource, all of them."""
         self._coming[resource] = dict(settings)
+        self._unsettled[resource] += 1
         key = record_key(RecordType.SETTINGS, json.dumps(list(resource)))
         value = record_value(json.dumps(dict(settings), sort_keys=True)) if settings else None
         return Write("", (StateRecord(key, value),))
@@ -109,5 +111,7 @@ class ClusterState(ReplayedWrites):
             self._settings[resource] = settings
         else:
             self._settings.pop(resource, None)
-        if self._coming.get(resource) == settings:
-            del self._coming[resource]
+        if resource in self._coming:
+            self._unsettled[resource] -= 1
+            if not self._unsettled[resource]:
+                del self._unsettled[resource], self._coming[resource]

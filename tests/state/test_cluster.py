@@ -41,6 +41,15 @@ def test_settings_are_shown_when_they_are_durable_and_the_next_change_builds_on_
     assert cluster.settings(ALL) == {}
 
 
+def test_a_change_builds_on_the_last_one_on_its_way_also_where_an_earlier_one_said_the_same():
+    cluster = ClusterState()
+    writes = [cluster.alter(ONE, {"log.retention.ms": value}) for value in "121"]
+    for write in writes:
+        keep(cluster, write)
+        assert cluster.latest_settings(ONE) == {"log.retention.ms": "1"}
+    assert cluster.settings(ONE) == {"log.retention.ms": "1"}
+
+
 def test_settings_that_are_all_taken_back_leave_no_name_and_a_restart_knows_none():
     cluster, again = ClusterState(), ClusterState()
     records = [*keep(cluster, cluster.alter(ONE, {"log.retention.ms": "1"})), *keep(cluster, cluster.alter(ALL, {}))]
