@@ -298,3 +298,16 @@ def test_who_waits_is_told_when_the_topic_of_groups_goes(driver):
     driver.pending.clear()
     outcome = driver.coordinator.unload(driver.now_ms)
     assert [completion.result.error for completion in outcome.completions] == [ErrorCode.NOT_COORDINATOR]
+
+
+def test_a_group_of_which_all_is_old_stays_while_an_open_transaction_has_stored_something(driver):
+    """Its tombstones would be behind what the transaction stored, which then never counts."""
+    commit(driver)
+    holder = Holder(0, 7)
+    stored = CommitRequest(group_id="g", partitions=[PartitionCommit("t", 1, 9)], holder=holder)
+    driver.pending.append(driver.coordinator.commit(stored, driver.now_ms).write)
+    driver.settle()
+    driver.tick(2 * driver.settings.offsets_retention_ms)
+    assert [each.group_id for each in driver.coordinator.list_groups()] == ["g"]
+    driver.coordinator.end_transaction(holder, committed=True)
+    assert [(each.partition, each.committed.offset) for each in driver.coordinator.fetch("g")] == [(1, 9)]

@@ -296,6 +296,14 @@ def test_a_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced(co
     assert not coordinator.has_open
 
 
+def test_a_transaction_lasts_from_its_beginning_however_often_it_grows(coordinator):
+    producer = init(coordinator, timeout_ms=100)
+    begin(coordinator, producer, T0, now_ms=0)
+    begin(coordinator, producer, T1, now_ms=90)
+    (decision,) = coordinator.timed_out(101)
+    assert states(decision) == [S.PREPARE_ABORT, (T0, False), (T1, False), S.COMPLETE_ABORT]
+
+
 @pytest.mark.parametrize(
     ("epoch", "expected", "may"),
     [
