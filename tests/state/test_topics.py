@@ -35,6 +35,15 @@ def created(made, name, **more):
     return made.get(name)
 
 
+def test_settings_that_are_changed_one_right_behind_the_other_are_all_set():
+    made = catalogue()
+    created(made, "a")
+    writes = [made.alter_configs("a", {name: "1"}) for name in "kl"]
+    for write in writes:
+        made.durable(write)
+    assert made.get("a").configs == {"k": "1", "l": "1"}
+
+
 @pytest.mark.parametrize(
     ("more", "code", "message"),
     [

@@ -34,6 +34,17 @@ def test_quotas_outlive_a_restart():
     assert again.broker.quotas.is_active
 
 
+def test_a_change_right_behind_another_builds_on_it_before_it_is_durable():
+    desk = Desk()
+    names = ("consumer_byte_rate", "producer_byte_rate")
+    alter(desk, ANN, ("request_percentage", 1.0))
+    requests = [AlterClientQuotasRequest(entries=[alteration(ANN, (name, 1.0))]) for name in names]
+    decided = [desk.decide(request, 1) for request in requests]
+    for request, result in zip(requests, decided, strict=True):
+        desk.finish(request, 1, result)
+    assert described(desk) == [(ANN, dict.fromkeys((*names, "request_percentage"), 1.0))]
+
+
 def test_validate_only_answers_and_changes_nothing():
     desk = Desk()
     assert alter(desk, ANN, ("producer_byte_rate", 1024.0), validate_only=True) == 0

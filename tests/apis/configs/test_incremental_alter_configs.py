@@ -13,7 +13,7 @@ from tests.apis.desk import Desk
 
 Config = IncrementalAlterConfigsRequest.AlterableConfig
 Resource = IncrementalAlterConfigsRequest.AlterConfigsResource
-TOPIC, BROKER, LOGGER = 2, 4, 8
+TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 T, B, ALL = (TOPIC, "t"), (BROKER, "1"), (BROKER, "")
 
@@ -56,6 +56,27 @@ def test_a_list_grows_until_it_is_as_long_as_a_string_may_be(desk):
     assert alter(desk, (T, (name, APPEND, other))) == [(0, None)]
     assert shown(desk, T, name)[0] == f"{half},{other}"
     assert alter(desk, (T, (name, APPEND, "3:3"))) == [(ErrorCode.INVALID_CONFIG, too_long)]
+
+
+@pytest.mark.parametrize(
+    ("resource", "names"),
+    [
+        (T, ("retention.ms", "max.message.bytes")),
+        (B, ("log.retention.ms", "message.max.bytes")),
+        (ALL, ("log.retention.ms", "message.max.bytes")),
+        ((GROUP, "g"), ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms")),
+    ],
+)
+def test_a_change_right_behind_another_builds_on_it_before_it_is_durable(desk, resource, names):
+    values = ("50000", "6000")
+    requests = [
+        IncrementalAlterConfigsRequest(resources=[Resource(*resource, [Config(name, SET, value)])])
+        for name, value in zip(names, values, strict=True)
+    ]
+    decided = [desk.decide(request, 1) for request in requests]
+    for request, result in zip(requests, decided, strict=True):
+        assert desk.finish(request, 1, result).responses[0].error_code == 0
+    assert tuple(shown(desk, resource, name)[0] for name in names) == values
 
 
 @pytest.mark.parametrize("version", versions_of(IncrementalAlterConfigsRequest))
