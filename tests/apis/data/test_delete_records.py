@@ -250,3 +250,25 @@ def test_a_topic_of_the_same_name_begins_at_0(desk):
         assert offset_at(broker, EARLIEST) == 0
         assert fetch(broker, 0).error_code == 0
         assert broker.broker.log_starts.get(desk.topic_id, 0) == 0
+
+
+def test_records_that_are_on_their_way_stay_where_all_that_others_see_are_deleted(desk):
+    batch = build_batch([NewRecord(b"v", b"k", 50)])
+    data = ProduceRequest.PartitionProduceData(0, batch)
+    message = ProduceRequest(acks=-1, topic_data=[ProduceRequest.TopicProduceData("t", partition_data=[data])])
+    pending = desk.decide(message, 9)
+    assert delete(desk, (0, -1)) == [(RECORDS, 0)]
+    assert desk.finish(message, 9, pending).responses[0].partition_responses[0].base_offset == RECORDS
+    assert fetch(desk, RECORDS).records
+
+
+@pytest.mark.parametrize("kept", range(3))
+def test_of_a_topic_whose_deletion_is_cut_short_no_record_comes_back(desk, kept):
+    delete(desk, (0, 2))
+    pending = desk.decide(DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState("t")], timeout_ms=1000), 6)
+    assert len(pending.entries) == 2
+    desk.commit(list(pending.entries)[:kept])
+    again = desk.restart()
+    assert (again.broker.topics.get("t") is None) is (kept > 0)
+    if not kept:
+        assert again.broker.logs.find("t", 0).log_start_offset == 2
