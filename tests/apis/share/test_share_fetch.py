@@ -125,6 +125,19 @@ def test_a_fetch_that_waits_is_answered_empty_at_its_deadline(desk):
     assert acquired(answered(desk, request)) == []
 
 
+def test_a_fetch_that_its_member_has_given_up_takes_no_records(desk):
+    """The next request of the session says so: what the former one took nobody would get until the locks end."""
+    parked(desk, 1)
+    given_up = desk.desk.asked
+    request = parked(desk, 2)
+    desk.produce(3)
+    found = {}
+    for slot, result in desk.desk.connection.completed:
+        desk.desk.asked = slot.sequence
+        found[slot.sequence] = acquired(desk.desk.finish(request, 2, result))
+    assert found == {given_up: [], given_up + 1: [(0, 2, 1)]}
+
+
 def test_what_another_member_gives_back_wakes_a_fetch(desk):
     """By releasing, by closing its session, by keeping it for too long."""
     desk.produce(3)
