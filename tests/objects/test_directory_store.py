@@ -149,6 +149,44 @@ def test_a_deletion_in_several_directories_is_durable_in_each():
     assert list(list_all(DirectoryStore(files, ROOT), "")) == []
 
 
+class OnceTooManyFiles:
+    """The first sync of a directory cannot be asked for, which says nothing of the disk."""
+
+    def __init__(self, directory):
+        self.left = [("sync directory", directory)]
+
+    def __call__(self, operation, path):
+        if (operation, path) in self.left:
+            self.left.remove((operation, path))
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+def test_a_directory_that_could_not_be_made_durable_is_so_before_an_object_in_it_is_told_of():
+    files = MemoryFileSystem()
+    store = DirectoryStore(files, ROOT)
+    files.before = OnceTooManyFiles(ROOT)
+    with pytest.raises(Unavailable):
+        store.create("b/1", [b"content"])
+    store.create("b/1", [b"content"])
+    files.power_cut(lambda _: 0)
+    assert content_of(DirectoryStore(files, ROOT), "b/1") == b"content"
+
+
+def test_a_name_that_could_not_be_made_durable_is_so_before_it_is_shown():
+    files = MemoryFileSystem()
+    first, second = DirectoryStore(files, ROOT), DirectoryStore(files, ROOT)
+    first.create("b/0", [b"before"])
+    files.before = OnceTooManyFiles(ROOT / "b")
+    with pytest.raises(Unsure):
+        first.create("b/1", [b"shown"])
+    files.before = OnceTooManyFiles(ROOT / "b")
+    with pytest.raises(Unavailable):
+        second.read("b/1", 0, 1)
+    assert content_of(second, "b/1") == b"shown"
+    files.power_cut(lambda _: 0)
+    assert content_of(DirectoryStore(files, ROOT), "b/1") == b"shown"
+
+
 def is_taken(store, name):
     try:
         store.create(name, [b"another"])
