@@ -131,7 +131,7 @@ def test_all_offsets_of_a_group_are_told_in_turns_and_what_goes_meanwhile_as_gon
 
 
 def test_a_group_that_a_request_names_again_is_answered_again_unless_the_very_same_is_asked_twice_running(desk):
-    """As in Apache Kafka, which does not merge what is asked of one group."""
+    """A client may ask for the topics of a group one by one; a repetition costs nothing."""
     desk.ask(commit(offset=5, topics=("large", "t")), VERSION)
     group, topic = OffsetFetchRequest.OffsetFetchRequestGroup, OffsetFetchRequest.OffsetFetchRequestTopics
     asked = ["large", "t", "t", "large"]
