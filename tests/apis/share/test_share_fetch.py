@@ -133,6 +133,7 @@ def test_a_fetch_that_its_member_has_given_up_takes_no_records(desk):
     desk.produce(3)
     found = {}
     for slot, result in desk.desk.connection.completed:
+        assert not isinstance(result, Parked), "there is something for it, or it is given up"
         desk.desk.asked = slot.sequence
         found[slot.sequence] = acquired(desk.desk.finish(request, 2, result))
     assert found == {given_up: [], given_up + 1: [(0, 2, 1)]}
