@@ -1,6 +1,5 @@
 """The conversation in Kafka's frames: every answer here was asked of Apache Kafka 4.3.1, ends without a word too."""
 
-import base64
 import struct
 
 import pytest
@@ -11,8 +10,6 @@ from pipeline_broker.apis.call import Session
 from pipeline_broker.apis.cluster.api_versions import TELEMETRY
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.apis.security.authentication import STEPS, SaslAuthenticator, State
-from pipeline_broker.config.broker_config import BrokerConfig
-from pipeline_broker.security.delegation_tokens import DelegationTokens
 from pipeline_broker.security.offer import read_offer
 from pipeline_broker.security.principal import ANONYMOUS, KafkaPrincipal
 from pipeline_broker.security.scram_users import ScramUsers
@@ -315,23 +312,6 @@ def test_another_user_cannot_take_over_a_connection():
     text = "Cannot change principals during re-authentication from User.alice: User.bob"
     assert (conversation, response.error_code, response.error_message) == (FAILED, 58, text)
     assert talk.session.principal == ALICE
-
-
-def test_who_came_by_a_token_and_proves_itself_by_its_password_again_is_there_by_that():
-    """It may ask for tokens from then on, which nobody may who came by one."""
-    tokens = DelegationTokens(BrokerConfig(delegation_token_secret_key="a secret"))
-    talk = Talk(ScramUsers(tokens))
-    _, write = tokens.create("t", ALICE, ALICE, (), -1, talk.now_ms())
-    tokens.durable(write)
-    secret = base64.b64encode(tokens.secret("t")).decode()
-    for client, is_by_token in (
-        (ScramClient("sha256", "t", secret, extensions=",tokenauth=true"), True),
-        (ScramClient("sha256", "alice", "alice-secret"), False),
-    ):
-        talk.handshake("SCRAM-SHA-256")
-        _, first = talk.token(client.first())
-        assert talk.token(client.final(first.auth_bytes))[0] is SUCCEEDED
-        assert (talk.session.principal, talk.session.is_by_token) == (ALICE, is_by_token)
 
 
 def test_another_mechanism_cannot_be_used_again():

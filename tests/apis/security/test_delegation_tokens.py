@@ -1,17 +1,24 @@
 """Delegation tokens by request: who may ask, what is answered, what is there after a restart."""
 
+import base64
+
 import pytest
 
 from pipeline_broker.apis.call import Session
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.security.acl import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
 from pipeline_broker.security.authorizer import Authorizer
+from pipeline_broker.security.delegation_tokens import DelegationTokens
 from pipeline_broker.security.principal import ANONYMOUS, KafkaPrincipal
+from pipeline_broker.security.scram_users import ScramUsers
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.security.create_delegation_token import CreateDelegationTokenRequest
 from pipeline_broker.wire.messages.security.describe_delegation_token import DescribeDelegationTokenRequest
 from pipeline_broker.wire.messages.security.expire_delegation_token import ExpireDelegationTokenRequest
 from pipeline_broker.wire.messages.security.renew_delegation_token import RenewDelegationTokenRequest
 from tests.apis.desk import Desk
+from tests.apis.security.test_authentication import ALICE, SUCCEEDED, Talk
+from tests.security.scram_client import ScramClient
 
 Renewer = CreateDelegationTokenRequest.CreatableRenewers
 Owner = DescribeDelegationTokenRequest.DescribeDelegationTokenOwner
@@ -136,3 +143,20 @@ def test_tokens_that_have_expired_are_removed_from_time_to_time(desk):
     desk = desk.restart()
     become(desk, "ann")
     assert described(desk) == [kept]
+
+
+def test_who_came_by_a_token_and_proves_itself_by_its_password_again_is_there_by_that():
+    """It may ask for tokens from then on, which nobody may who came by one."""
+    tokens = DelegationTokens(BrokerConfig(delegation_token_secret_key="a secret"))
+    talk = Talk(ScramUsers(tokens))
+    _, write = tokens.create("t", ALICE, ALICE, (), -1, talk.now_ms())
+    tokens.durable(write)
+    secret = base64.b64encode(tokens.secret("t")).decode()
+    for client, is_by_token in (
+        (ScramClient("sha256", "t", secret, extensions=",tokenauth=true"), True),
+        (ScramClient("sha256", "alice", "alice-secret"), False),
+    ):
+        talk.handshake("SCRAM-SHA-256")
+        _, first = talk.token(client.first())
+        assert talk.token(client.final(first.auth_bytes))[0] is SUCCEEDED
+        assert (talk.session.principal, talk.session.is_by_token) == (ALICE, is_by_token)
