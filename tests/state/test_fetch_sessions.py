@@ -76,6 +76,15 @@ def test_full_fetch_closes_the_session_that_it_names(epoch) -> None:
     assert begin(made, session_id, 1).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
+def test_partitions_whose_records_were_told_come_last_the_next_time() -> None:
+    """Else those in front leave the others nothing of the limit of a whole fetch."""
+    made = sessions()
+    session_id = opened(made, "abc")
+    found = [PartitionAnswer("a", 1, 0, has_records=True), PartitionAnswer("b", 0, 0), PartitionAnswer("c", 1, 0)]
+    made.answer(begin(made, session_id, 1), found, 0)
+    assert list(begin(made, session_id, 2).partitions) == ["b", "c", "a"]
+
+
 def test_emptied_session_is_dropped() -> None:
     """When the last partition is forgotten there is no session any more."""
     made = sessions()
