@@ -14,6 +14,7 @@ from pipeline_broker.wire.messages.groups.consumer_group_describe import Consume
 from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest
 from pipeline_broker.wire.messages.groups.describe_groups import DescribeGroupsRequest
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
 from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
@@ -249,6 +250,14 @@ def test_an_interval_that_is_changed_while_the_broker_runs_acts(desk):
     key = ("broker", "")
     desk.broker.settings_durable(desk.broker.cluster.alter(key, {"group.consumer.assignment.interval.ms": "0"}))
     assert enter(desk, "other").member_epoch == 3, "the target was made at once"
+
+
+def test_of_two_who_ask_for_a_coordinator_at_once_the_first_makes_its_topic_and_the_second_comes_again():
+    desk, request = Desk("offsets.topic.num.partitions=1"), FindCoordinatorRequest(key="g")
+    first = desk.decide(request, 2)
+    assert desk.ask(request, 2).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert desk.finish(request, 2, first).error_code == 0
+    assert desk.ask(request, 2).error_code == 0
 
 
 def test_without_its_topic_there_is_no_coordinator():

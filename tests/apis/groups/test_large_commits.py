@@ -9,6 +9,7 @@ import pytest
 
 from pipeline_broker.apis.groups.offset_fetch import FETCHED_AT_ONCE, SEVERAL_GROUPS_FROM
 from pipeline_broker.apis.offsets_to_commit import OFFSET_COST
+from pipeline_broker.security.authorizer import Authorizer
 from pipeline_broker.state.groups.commits import PreparedOffsets
 from pipeline_broker.state.topics import NewTopic
 from pipeline_broker.wire.error import ErrorCode
@@ -235,6 +236,15 @@ def test_offsets_of_a_producer_that_is_fenced_meanwhile_are_refused_as_a_whole(d
     assert codes(desk.finish(request, TXN_VERSION, unfinished)) == {ErrorCode.INVALID_PRODUCER_EPOCH: LARGE}
     assert later.ended() == ErrorCode.INVALID_TXN_STATE, "no transaction has begun"
     assert stored(desk) == {}
+
+
+def test_offsets_of_a_producer_whose_right_ends_meanwhile_are_refused_as_a_whole(desk):
+    _, request = in_transaction(desk)
+    unfinished = prepared(desk, request, TXN_VERSION)
+    desk.broker.authorizer = Authorizer(desk.broker.acls)
+    refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert codes(desk.finish(request, TXN_VERSION, unfinished)) == {refused: LARGE}
+    assert not desk.broker.transactions.coordinator.has_open
 
 
 def test_a_large_answer_waits_for_what_was_decided_about_the_transaction_before(desk):
