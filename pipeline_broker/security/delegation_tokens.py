@@ -24,6 +24,7 @@ import attrs
 
 from pipeline_broker.security.principal import KafkaPrincipal
 from pipeline_broker.security.scram import ITERATIONS_MIN, ScramCredential, ScramMechanism, salted_password
+from pipeline_broker.state.decisions import Decisions
 from pipeline_broker.state.metadata_records import (
     INT64_MAX,
     RecordType,
@@ -117,7 +118,7 @@ class DelegationTokens(ReplayedWrites):
         self._lasts_ms = config.delegation_token_expiry_time_ms
         self._lasts_ms_max = config.delegation_token_max_lifetime_ms
         self._tokens: dict[str, DelegationToken] = {}
-        self._coming: dict[str, DelegationToken | None] = {}  # as decided, while not durable
+        self._coming: Decisions[str, DelegationToken | None] = Decisions()
         self._credentials: dict[tuple[str, str], ScramCredential] = {}
 
     @property
@@ -219,7 +220,8 @@ class DelegationTokens(ReplayedWrites):
         gone = [token.token_id for token in self._latest() if token.has_expired(now_ms)]
         if not gone:
             return None
-        self._coming.update(dict.fromkeys(gone))
+        for token_id in gone:
+            self._coming.add(token_id, None)
         return Write("", tuple(_record(token_id, None) for token_id in gone))
 
     def _check_enabled(self) -> None:
@@ -228,7 +230,7 @@ class DelegationTokens(ReplayedWrites):
 
     def _latest(self) -> list[DelegationToken]:
         """The tokens as they will be when all that is on its way is durable."""
-        return [token for token in {**self._tokens, **self._coming}.values() if token is not None]
+        return [token for token in {**self._tokens, **dict(self._coming.items())}.values() if token is not None]
 
     def _known(self, secret: bytes, principal: KafkaPrincipal) -> DelegationToken:
         self._check_enabled()
@@ -243,7 +245,7 @@ class DelegationTokens(ReplayedWrites):
         return expires_ms, self._change(token.token_id, attrs.evolve(token, expires_ms=expires_ms))
 
     def _change(self, token_id: str, token: DelegationToken | None) -> Write:
-        self._coming[token_id] = token
+        self._coming.add(token_id, token)
         return Write("", (_record(token_id, token),))
 
     def replay(self, key: bytes, value: bytes | None) -> None:
@@ -260,8 +262,7 @@ class DelegationTokens(ReplayedWrites):
             self._credentials = {name: each for name, each in self._credentials.items() if name[1] != token_id}
         else:
             self._tokens[token_id] = token
-        if token_id in self._coming and self._coming[token_id] == token:
-            del self._coming[token_id]
+        self._coming.settle(token_id)
 
 
 def _record(token_id: str, token: DelegationToken | None) -> StateRecord:

@@ -30,6 +30,7 @@ from pipeline_broker.security.scram import (
     ScramCredential,
     ScramMechanism,
 )
+from pipeline_broker.state.decisions import Decisions
 from pipeline_broker.state.metadata_records import (
     RecordType,
     integer_of,
@@ -105,7 +106,7 @@ class ScramUsers(ReplayedWrites):
     def __init__(self, tokens: DelegationTokens | None = None) -> None:
         self.tokens = tokens
         self._credentials: dict[_Name, ScramCredential] = {}
-        self._coming: dict[_Name, ScramCredential | None] = {}  # as decided, while not durable
+        self._coming: Decisions[_Name, ScramCredential | None] = Decisions()
         self._decoy_key = secrets.token_bytes(_DECOY_KEY_BYTES)
         self._decoy_written = False
         self._shapes: dict[str, Counter[tuple[int, int]]] = {}  # of the users of each mechanism
@@ -166,7 +167,7 @@ class ScramUsers(ReplayedWrites):
             return UNKNOWN_MECHANISM
         if isinstance(change, Deletion):
             name = (change.user, mechanism.name)
-            return None if self._coming.get(name, self._credentials.get(name)) else NOBODY
+            return None if self._coming.latest(name, self._credentials.get(name)) else NOBODY
         if change.iterations < ITERATIONS_MIN:
             return TOO_FEW
         if change.iterations > ITERATIONS_MAX:
@@ -181,11 +182,11 @@ class ScramUsers(ReplayedWrites):
             mechanism = _BY_NUMBER[change.mechanism]
             name = (change.user, mechanism.name)
             if isinstance(change, Deletion):
-                self._coming[name] = None
+                self._coming.add(name, None)
                 yield StateRecord(_key(name), None)
             else:
                 credential = ScramCredential.of(mechanism, change.salt, change.iterations, change.salted_password)
-                self._coming[name] = credential
+                self._coming.add(name, credential)
                 yield StateRecord(_key(name), _value(credential))
 
     def replay(self, key: bytes, value: bytes | None) -> None:
@@ -212,8 +213,7 @@ class ScramUsers(ReplayedWrites):
         if credential is not None:
             self._credentials[name] = credential
             shapes[credential.shape] += 1
-        if self._coming.get(name) == credential:
-            self._coming.pop(name, None)
+        self._coming.settle(name)
 
     def _derived(self, label: str, mechanism: ScramMechanism, user: str, size_bytes: int) -> bytes:
         text = json.dumps([label, mechanism.name, user]).encode()

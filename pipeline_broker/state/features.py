@@ -16,6 +16,7 @@ from collections.abc import Container, Iterable, Mapping
 
 import attrs
 
+from pipeline_broker.state.decisions import Decisions
 from pipeline_broker.state.metadata_records import (
     INT64_MAX,
     RecordType,
@@ -122,7 +123,7 @@ class Features(ReplayedWrites):
     def __init__(self) -> None:
         self.epoch = 0
         self._levels: dict[str, int] = {}
-        self._coming: dict[str, int] = {}  # as decided, while not durable
+        self._coming: Decisions[str, int] = Decisions()
         self._coming_epoch = 0
 
     def level(self, name: str) -> int:
@@ -161,11 +162,12 @@ class Features(ReplayedWrites):
         if validate_only or not changed:
             return None
         self._coming_epoch = max(self._coming_epoch, self.epoch) + 1
-        self._coming.update(changed)
+        for name, level in changed.items():
+            self._coming.add(name, level)
         return Write("", tuple(_record(name, level, self._coming_epoch) for name, level in changed.items()))
 
     def _latest(self, name: str) -> int:
-        return self._coming.get(name, self.level(name))
+        return self._coming.latest(name, self.level(name))
 
     def _check(self, update: FeatureUpdate, known: Mapping[str, Feature]) -> None:
         if update.upgrade_type not in KNOWN_TYPES:
@@ -195,8 +197,7 @@ class Features(ReplayedWrites):
         name, level, epoch = read_feature(key, value)
         self._levels[name] = level
         self.epoch = max(self.epoch, epoch)
-        if self._coming.get(name) == level:
-            del self._coming[name]
+        self._coming.settle(name)
 
 
 def _check_downgrade(update: FeatureUpdate, now: int) -> None:

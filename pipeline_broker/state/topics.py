@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence, ValuesView
 
 import attrs
 
+from pipeline_broker.state.decisions import Decisions
 from pipeline_broker.state.errors import MisplacedRecordError
 from pipeline_broker.state.internal_topics import METADATA_TOPIC
 from pipeline_broker.state.metadata_records import (
@@ -79,8 +80,7 @@ class TopicCatalogue:
         self._counted: dict[str, int] = {}  # what each topic adds to `partitions`
         self._visible: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
-        self._coming: dict[str, Topic | None] = {}  # as it will be, while some change of the name is not yet durable
-        self._unsettled: Counter[str] = Counter()
+        self._coming: Decisions[str, Topic | None] = Decisions()
         self._alike: dict[str, tuple[str, ...]] = {}
 
     def __len__(self) -> int:
@@ -100,7 +100,7 @@ class TopicCatalogue:
 
     def latest(self, name: str) -> Topic | None:
         """A topic as it will be when everything on its way is durable."""
-        return self._coming[name] if name in self._coming else self._visible.get(name)
+        return self._coming.latest(name, self._visible.get(name))
 
     def check_new_name(self, name: str) -> None:
         """Refuse a name that a new topic cannot have."""
@@ -178,14 +178,14 @@ class TopicCatalogue:
         """The record of a change is durable: it is visible. Returns what changed."""
         change = self._changed(write)
         before = self._visible.get(change.name)
-        self._settle(change.name)
+        self._coming.settle(change.name)
         self._show(change.name, change.after)
         return attrs.evolve(change, before=before)
 
     def failed(self, write: Write) -> None:
         """The record of a change will never be durable: the topic stays as it is."""
         name = self._changed(write).name
-        self._settle(name)
+        self._coming.settle(name)
         if name not in self._coming:
             self._refresh(name)
 
@@ -214,8 +214,7 @@ class TopicCatalogue:
 
     def _change(self, name: str, after: Topic | None) -> Write:
         change = TopicChange(name, self.latest(name), after)
-        self._coming[name] = after
-        self._unsettled[name] += 1
+        self._coming.add(name, after)
         self._refresh(name)
         record = topic_tombstone(name) if after is None else topic_record(after)
         return Write(name, (record,), change)
@@ -223,12 +222,6 @@ class TopicCatalogue:
     def _changed(self, write: Write) -> TopicChange:
         assert isinstance(write.change, TopicChange)
         return write.change
-
-    def _settle(self, name: str) -> None:
-        self._unsettled[name] -= 1
-        if not self._unsettled[name]:
-            del self._unsettled[name]
-            del self._coming[name]
 
     def _show(self, name: str, topic: Topic | None) -> None:
         old = self._visible.get(name)

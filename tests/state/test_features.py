@@ -20,6 +20,19 @@ def finalized(features, served=ALL):
     return dict(features.finalized(served))
 
 
+def test_a_feature_that_goes_up_and_back_at_once_has_its_last_level():
+    """Also where one more change is decided before the last of them is durable."""
+    features, level, name = Features(), 1, "transaction.version"
+    writes = [update(features, (name, to, 2 if to < 2 else 1)) for to in (level, 2, level)]
+    for write in writes[:2]:
+        features.durable(write)
+    assert update(features, (name, level, 2)) is None, "it is on its way"
+    last = update(features, (name, 2, 1))
+    for write in (writes[2], last):
+        features.durable(write)
+    assert features.level(name) == 2
+
+
 def test_a_new_cluster_has_kafkas_levels():
     assert finalized(Features()) == {
         "eligible.leader.replicas.version": 1,
@@ -98,7 +111,7 @@ def test_updates_that_kafka_refuses_are_refused_with_its_words(wanted, reason):
         update(features, (LEADERS, 0, 2), wanted)
     assert raised.value.code is ErrorCode.INVALID_UPDATE_VERSION
     assert raised.value.message.endswith(reason)
-    assert features._coming == {}, "all or none"
+    assert dict(features._coming.items()) == {}, "all or none"
 
 
 def test_a_downgrade_does_not_go_up():
