@@ -1,4 +1,7 @@
-"""Share groups over the wire: members, what administrators ask and change, the share coordinator's own requests."""
+"""Share groups over the wire: members, what administrators ask and change, the share coordinator's own requests.
+
+Longer than most files: what members, administrators and brokers ask is about one group, and one desk.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Complete segments of the journal: handed out once they are durable, and their space used again."""
+"""Complete segments of the journal: handed out once they are durable, and their space used again.
+
+Longer than most files: complete segments are handed out and used again by the same few calls.
+"""
 
 import threading
 from pathlib import Path
