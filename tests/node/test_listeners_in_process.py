@@ -74,3 +74,18 @@ def test_an_offer_is_made_anew_only_when_what_it_is_made_of_has_changed(opened):
     assert served.offer is offer
     listeners.update(two_listeners("SASL_PLAINTEXT", **{**fields, line: SCRAM.format("other")}))
     assert served.offer is not offer
+
+
+def test_a_listener_whose_certificate_cannot_be_read_any_more_goes_on_with_the_users_it_had_too(opened, tmp_path):
+    path = tmp_path / "store.pem"
+    path.write_bytes(trustme.CA().issue_cert("127.0.0.1").private_key_and_cert_chain_pem.bytes())
+    line = "listener.name.more.scram-sha-256.sasl.jaas.config"
+    fields = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)}
+    fields |= {"sasl_enabled_mechanisms": "SCRAM-SHA-256", line: SCRAM.format("secret")}
+    listeners = opened(two_listeners("SASL_SSL", **fields))
+    served = listeners._served["MORE"]
+    offer, config = served.offer, served.config
+    path.write_bytes(b"no certificate")
+    listeners.update(two_listeners("SASL_SSL", **{**fields, line: SCRAM.format("other")}))
+    assert served.offer is offer
+    assert served.config is config

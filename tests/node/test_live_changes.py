@@ -265,3 +265,24 @@ def test_the_control_plane_has_one_processor_and_one_handler_of_its_own(mode):
         assert scene.server.statistics().control_plane.handlers.handlers == 1
 
     run(test, *LISTENERS, "control.plane.listener.name=MORE", mode=mode)
+
+
+def test_a_change_that_comes_while_another_is_carried_out_is_carried_out_behind_it():
+    async def test(scene):
+        one = {"listeners": "PLAINTEXT://127.0.0.1:0", "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"}
+        scene.changes.follow(config_with(scene.broker.config, one))
+        while scene.server.statistics().listeners[-1].name == "MORE" and not scene.server._listeners["MORE"].is_ending:
+            await trio.lowlevel.checkpoint()
+        await scene.change(**{name.replace(".", "_"): text for name, text in one.items()}, num_network_threads="5")
+        assert scene.processors() == {"PLAINTEXT": 5}
+
+    run(test, *LISTENERS)
+
+
+def test_a_listener_that_comes_while_the_broker_runs_is_advertised_where_it_is_bound():
+    async def test(scene):
+        listeners, protocols = (each.split("=", 1)[1] for each in LISTENERS)
+        await scene.change(listeners=listeners, listener_security_protocol_map=protocols)
+        assert scene.changes.advertised("MORE") == scene.listeners.addresses["MORE"]
+
+    run(test)

@@ -54,6 +54,27 @@ def test_complete_journal_segments_are_archived_and_their_space_is_used_again():
     assert len(bench.log.index) == 2
 
 
+def test_readers_are_shown_what_the_archive_has_before_the_journal_gives_its_space_back():
+    bench = Bench()
+    recycle, shown = bench.journal.recycle, []
+
+    def noting(number):
+        shown.append(bench.log.archived is not None and bench.log.archived.end_offset)
+        recycle(number)
+
+    bench.journal.recycle = noting
+
+    async def main():
+        async with kept(bench):
+            bench.produce(2)
+            assert bench.journal.sealed() == []
+            bench.journal.seal()
+            await wait_until(lambda: shown and not bench.journal.sealed())
+
+    trio.run(main)
+    assert shown == [2]
+
+
 def test_a_start_goes_on_where_the_archive_ends():
     bench = Bench()
 

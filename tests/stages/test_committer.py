@@ -614,3 +614,22 @@ def test_a_commit_is_that_of_one_connection_where_all_its_requests_are(connectio
         for number, name in enumerate(connections)
     ]
     assert _requests_of_one_connection(submissions) == alone
+
+
+def test_what_a_turn_leaves_of_a_commit_that_failed_is_refused_in_the_later_turns_too():
+    class LeavesRest(ByHand):
+        def leaves_rest(self):
+            return True
+
+    storage = MemoryStorage()
+    storage.sync_fault = 0
+    bench = Bench(Batching.GROUP, storage, executor=LeavesRest())
+    told = []
+    for name in "abc":
+        bench.submit(name, on_durable=lambda name=name: told.append(name))
+    bench.finish(bench.begin())
+    assert [name for name, _ in bench.ended] == ["a"]
+    bench.committer.complete()
+    bench.committer.complete()
+    assert [(name, type(error)) for name, error in bench.ended] == [(name, StorageFaultError) for name in "abc"]
+    assert (told, bench.durable, bench.completed) == ([], [], [])

@@ -219,3 +219,16 @@ def test_a_request_that_is_not_small_and_alone_keeps_its_place_when_the_one_befo
             before.clear()
 
     run(test, bytes_max=BYTES_MAX)
+
+
+def test_a_connection_that_is_closed_gives_back_the_bytes_of_what_is_answered_and_waits_for_an_earlier_one():
+    async def test(serving):
+        client = await serving.served()
+        client.send(b"parked" + bytes(9), b"answered" + bytes(19))
+        await SETTLED()
+        (connection,) = serving.connections()
+        assert serving.server.channel.bytes_held > 0
+        connection.close()
+        assert serving.server.channel.bytes_held == 0
+
+    run(test)

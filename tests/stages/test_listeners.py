@@ -298,6 +298,24 @@ def test_removing_a_listener_takes_no_longer_than_a_drain():
     run(test, ("L", {}), ("GONE", {}), drain_seconds=3.0)
 
 
+def test_a_removed_listener_takes_along_the_processors_that_it_had_lost_and_that_would_drain_for_longer():
+    async def test(serving):
+        clients = [await serving.served("GONE") for _ in range(2)]
+        for client in clients:
+            client.send(b"parked for ever")
+        await SETTLED()
+        server = serving.server
+        await server.resize_processors(1, "GONE")
+        server.set_limits(attrs.evolve(server.limits, drain_seconds=3.0))
+        began = trio.current_time()
+        await server.remove_listener("GONE")
+        assert trio.current_time() - began == 3.0
+        assert [client.is_closed_by_server for client in clients] == [True, True]
+        assert server.quotas.total == 0
+
+    run(test, ("L", {}), ("GONE", {"processors": 2}), drain_seconds=100.0)
+
+
 def test_what_a_removed_listener_throttles_is_closed_with_it():
     async def test(serving):
         clients = [serving.connect("GONE") for _ in range(3)]

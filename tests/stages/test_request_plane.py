@@ -8,6 +8,7 @@ from stages.mode import CLASSIC, PIPELINED, Batching
 from stages.mute import MuteReason
 from stages.request import Send
 from stages.request_plane import CONTROL_QUEUE_INDEX, CONTROL_REQUESTS_MAX
+from stages.timeline import Timeline
 from tests.stages.listening_bench import PATIENT, SETTLED, run
 
 CONTROL = ("CONTROL", {"is_control_plane": True})
@@ -145,3 +146,40 @@ def test_a_resize_under_load_loses_nothing_and_leaves_the_control_plane_alone(mo
         assert (queue.index, queue.put) == (CONTROL_QUEUE_INDEX, 60)
 
     run(test, ("L", {}), CONTROL, mode=mode, commit_delays=(0.02, 0.0, 0.05), requests_max=16)
+
+
+def test_a_larger_byte_budget_counts_for_the_control_plane_too_while_the_server_runs():
+    async def test(serving):
+        first, second = await serving.served("CONTROL"), await serving.served("CONTROL")
+        first.send(b"parked" + bytes(100))
+        await SETTLED()
+        second.send(b"held back")
+        await SETTLED()
+        assert MuteReason.QUEUED_BYTES in serving.connections("CONTROL")[1].mute
+        serving.server.set_limits(attrs.evolve(serving.server.limits, bytes_max=1000))
+        assert await second.receive() == b"held back"
+        serving.application.parked[0].complete(Send(b"at last"))
+
+    run(test, ("L", {}), CONTROL, bytes_max=100)
+
+
+def test_who_begins_to_observe_a_running_server_is_told_of_the_control_planes_queue_too():
+    class Observer(Timeline):
+        samples_queues = True
+
+        def __init__(self):
+            self.sampled = []
+
+        def queue_sampled(self, queue, at_ns, depth):
+            self.sampled.append((queue, depth))
+
+    async def test(serving):
+        observer = Observer()
+        admin = await serving.served("CONTROL")
+        serving.server.observe(observer)
+        await serving.ask(admin, b"observed")
+        serving.server.observe(None)
+        await serving.ask(admin, b"not observed")
+        assert observer.sampled == [(CONTROL_QUEUE_INDEX, 1)]
+
+    run(test, ("L", {}), CONTROL)

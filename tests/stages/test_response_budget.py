@@ -63,3 +63,21 @@ def test_a_response_that_waits_for_an_earlier_one_counts_beside_what_has_not_lef
         assert await client.receive_count(3) == asked
 
     run(test)
+
+
+def test_a_client_that_went_away_while_it_took_nothing_gives_way_to_nobody_any_more():
+    async def test(memory, application):
+        gone = await memory.connect(capacity_bytes=100)
+        gone.send(b"b")
+        await wait_all_tasks_blocked()
+        assert memory.server.statistics().processors[0].blocked == 1
+        gone.reset()
+        await wait_all_tasks_blocked()
+        assert memory.server.statistics().processors[0].connections == 0
+        slow = await memory.connect(capacity_bytes=100)
+        slow.send(b"bb")
+        await wait_all_tasks_blocked()
+        assert not slow.is_closed_by_server, "the last one stays"
+        assert memory.server.statistics().unsent_responses.closed == 0
+
+    run(test, total_unsent_bytes_max=BIG_BYTES // 2)

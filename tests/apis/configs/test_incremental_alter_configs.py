@@ -284,3 +284,14 @@ def test_what_no_longer_goes_together_at_a_start_is_left_aside(desk, caplog):
     again = desk.restart()
     assert again.broker.config.max_connections_per_ip == 2**31 - 1
     assert "left aside" in caplog.text
+
+
+def test_a_setting_goes_together_with_those_of_the_other_layer_that_are_not_durable_yet(desk):
+    count, overrides = "max.connections.per.ip", "max.connections.per.ip.overrides"
+    assert alter(desk, (ALL, (overrides, SET, "127.0.0.1:5"))) == [(0, None)]
+    resource = Resource(*ALL, [Config(overrides, DELETE, None)])
+    on_its_way = desk.decide(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    ((code, _),) = alter(desk, (B, (count, SET, "0")))
+    assert code == ErrorCode.INVALID_REQUEST
+    desk.submit(on_its_way.entries, on_its_way.on_durable)
+    assert shown(desk, B, overrides)[0] == ""

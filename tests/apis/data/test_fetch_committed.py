@@ -4,6 +4,8 @@ import pytest
 
 from pipeline_broker.apis.data import fetch as fetching
 from pipeline_broker.records.batch import iterate_batches
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.data.delete_records import DeleteRecordsRequest
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
 from stages.request import PARKED, Parked, Unfinished
 from tests.apis.transactions.transactional_logs import (
@@ -128,6 +130,17 @@ def test_a_fetch_waits_for_the_end_of_a_transaction_not_for_its_records(desk):
     ((_, answer),) = desk.connection.completed
     (topic,) = desk.finish(desk.fetch_request(), 12, answer).responses
     assert offsets(topic.partitions[0]) == [0, 1, 4, 5]
+
+
+def test_a_reader_that_waits_in_front_of_deleted_records_is_told_that_they_are_gone(desk):
+    desk.write()
+    assert desk.decide(desk.fetch_request(max_wait_ms=1000), 12) is PARKED
+    partition = DeleteRecordsRequest.DeleteRecordsPartition(0, 1)
+    request = DeleteRecordsRequest(topics=[DeleteRecordsRequest.DeleteRecordsTopic("t", [partition])])
+    desk.ask(request, 2)
+    ((_, answer),) = desk.connection.completed
+    (topic,) = desk.finish(desk.fetch_request(), 12, answer).responses
+    assert topic.partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_a_fetch_counts_only_bytes_that_are_decided(desk):

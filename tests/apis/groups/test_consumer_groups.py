@@ -298,3 +298,18 @@ def test_rights(desk):
     (group,) = describe(desk, "g")
     assert group.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert group.members == []
+
+
+def test_what_is_on_its_way_when_the_topic_of_groups_goes_is_not_told_to_the_groups_that_come_after(desk):
+    def change(write):
+        return desk.broker.commit_metadata([(write, desk.broker.topic_durable)], desk.now_ms, None)
+
+    gone = change(desk.broker.topics.delete("__consumer_offsets"))
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition(0, 7)
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[partition])
+    late = desk.decide(OffsetCommitRequest(group_id="g", topics=[topic]), 9)
+    desk.submit([*gone.entries, *late.entries], gone.on_durable)
+    late.on_durable()
+    desk.create(desk.broker.new_topic("__consumer_offsets"))
+    assert fetch(desk) == (0, [])
+    assert fetch(desk.restart()) == (0, [])

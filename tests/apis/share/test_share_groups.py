@@ -1,4 +1,7 @@
-"""Share groups over the wire: members, what administrators ask and change, the share coordinator's own requests."""
+"""Share groups over the wire: members, what administrators ask and change, the share coordinator's own requests.
+
+Longer than most files: what members, administrators and brokers ask is about one group, and one desk.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from pipeline_broker.wire.messages.share.read_share_group_state_summary import R
 from pipeline_broker.wire.messages.share.share_group_describe import ShareGroupDescribeRequest
 from pipeline_broker.wire.messages.share.write_share_group_state import WriteShareGroupStateRequest
 from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
-from stages.request import Pending
+from stages.request import Parked, Pending
 from tests.apis.desk import Desk
 from tests.apis.share.share_desk import ACCEPT, GROUP, RELEASE, ShareDesk, acquired, errors
 
@@ -318,6 +321,19 @@ def state(desk):
     """The share coordinator, for a group that nobody else uses."""
     desk.ask(FindCoordinatorRequest(key_type=SHARE, coordinator_keys=["g:AAAAAAAAAAAAAAAAAAAAAA:0"]), 6)
     return State(desk)
+
+
+def test_whoever_waits_for_what_begins_anew_is_woken_when_that_is_durable(desk):
+    desk.begin()
+    assert isinstance(desk.desk.decide(desk.fetch_request(1, wait_ms=1000), 2), Parked)
+    answered = desk.desk.connection.completed
+    answered.clear()
+    wanted = InitializeShareGroupStateRequest.PartitionData(0, 5, 0)
+    topic = InitializeShareGroupStateRequest.InitializeStateData(desk.topic_id, [wanted])
+    on_its_way = desk.desk.decide(InitializeShareGroupStateRequest("g", [topic]), 0)
+    assert answered == []
+    desk.desk.submit(on_its_way.entries, on_its_way.on_durable)
+    assert len(answered) == 1
 
 
 def test_state_is_begun_written_read_and_deleted(state):

@@ -86,6 +86,17 @@ def test_who_was_taken_over_commits_nothing_any_more():
     assert open_log(store).manifest.lsn == 3
 
 
+def test_files_of_a_commit_that_was_refused_are_as_they_were():
+    store = MemoryStore()
+    first = open_log(store)
+    first.commit_files([Change("t-0/a.log", 0, (Range("bulk/x", 0, 9),))], {"bulk/x": 9})
+    open_log(store)
+    with pytest.raises(FencedError):
+        first.commit_files([Change("t-0/a.log", GONE), Change("t-0/b.log", 0, (Range("bulk/y", 0, 5),))], {"bulk/y": 5})
+    assert list(first.files.files) == ["t-0/a.log"]
+    assert first.files.object_sizes == {"bulk/x": 9}
+
+
 def test_who_closes_commits_nothing_any_more():
     log = open_log(MemoryStore())
     log.close()

@@ -1,5 +1,7 @@
 """What the archive makes of a journal: where segments end, what of a log goes over, and how much is held at a time."""
 
+import errno
+import os
 from types import SimpleNamespace
 
 import attrs
@@ -284,6 +286,24 @@ def test_files_are_synced_some_at_a_time_and_each_once(monkeypatch):
     bench.archive.store = store = Noted(bench.archive.store)
     archive_all(bench.journal, bench.logs)
     assert store.synced[:3] == [2, 2, 1]
+
+
+def test_a_round_whose_files_cannot_be_synced_has_changed_nothing_that_counts():
+    bench = Bench()
+    append(bench)
+
+    def before(operation, path):
+        if operation == "sync" and path.suffix == ".log" and "archive" in path.parts:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    bench.files.before = before
+    with pytest.raises(OSError, match="Input/output error"):
+        archive_all(bench.journal, bench.logs)
+    assert bench.archive.lsn == 0
+    assert bench.archive.find(bench.log.entry_key) is None
+    bench.files.before = lambda _operation, _path: None
+    archive_all(bench.journal, bench.logs)
+    assert bench.archive.lsn == bench.log.archived.end_offset == 1
 
 
 def test_an_index_of_aborted_transactions_is_synced_with_its_segment():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pipeline_broker.log.archive import damage as damage_room
 from pipeline_broker.log.archive import index_cache
 from pipeline_broker.log.archive.index_files import IndexBuilder
-from pipeline_broker.log.archive.segment_file import file_names, log_name
+from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, log_name
 from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.errors import DamagedSegment, SegmentGone
 from pipeline_broker.records.batch import CHECKED_FROM, LENGTH_OVERHEAD, iterate_batches, read_header
@@ -337,3 +337,16 @@ class TestGone:
         for number in range(5):
             record.retire((FOLDER, 0, number))
         assert [record.is_gone((FOLDER, 0, number)) for number in range(5)] == [False, False, True, True, True]
+
+
+def test_what_is_known_of_a_segment_says_nothing_of_another_one_that_has_its_place_and_its_name():
+    """A topic has the name of a deleted one: its first segment is no less whole, nor gone, than any other."""
+    former = SegmentInfo(0, 9, 100, 5, 5, generation=1)
+    latter, record = attrs.evolve(former, generation=2), damage_room.DamageRecord()
+    key, other = (damage_room.segment_key(FOLDER, each) for each in (former, latter))
+    record.mark(key, DamagedSegment(log_name(FOLDER, 0, 0), 0, 0, "damaged"))
+    assert record.find(key) is not None
+    assert record.find(other) is None
+    record.retire(key)
+    assert record.is_gone(key)
+    assert not record.is_gone(other)

@@ -1,4 +1,7 @@
-"""Complete segments of the journal: handed out once they are durable, and their space used again."""
+"""Complete segments of the journal: handed out once they are durable, and their space used again.
+
+Longer than most files: complete segments are handed out and used again by the same few calls.
+"""
 
 import threading
 from pathlib import Path
@@ -94,6 +97,36 @@ def test_a_segment_with_a_commit_that_is_not_durable_is_not_handed_out():
 
     journal.sync(ticket)
     assert journal.sealed() == [(1, 1)]
+
+
+def test_a_later_commit_that_is_synced_says_nothing_of_an_earlier_one_in_a_complete_segment():
+    journal, log, _ = start(MemoryFileSystem())
+    earlier = journal.write([entry_of(log, b"one")])
+    journal.seal()
+    journal.sync(journal.write([entry_of(log, b"two")]))
+    assert journal.sealed() == []
+
+    journal.sync(earlier)
+    assert journal.sealed() == [(1, 1)]
+
+
+def test_whoever_reads_while_a_segment_is_made_a_spare_learns_that_the_archive_has_it():
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    entry = commit(journal, log)
+    commit(journal, log)
+    journal.seal()
+    operations = []
+
+    def read(operation, _):
+        if operation in ("rename", "write", "unlink"):
+            operations.append(operation)
+            with pytest.raises(RecycledError):
+                journal.read(entry.position, entry.size_bytes)
+
+    files.before = read
+    journal.recycle(1)
+    assert operations
 
 
 def test_with_flush_os_what_is_written_is_handed_out():
