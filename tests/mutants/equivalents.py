@@ -11,7 +11,6 @@ STATE = "pipeline_broker/state"
 SESSIONS = f"{STATE}/fetch_sessions.py FetchSessions."
 BEYOND = "a length that goes beyond the end leaves less than nothing for what it is the length of"
 WIDER = "one neighbour more is looked at, and those that are alike are one already"
-COME = "what was coming is then what is"
 NO_VICTIM = "where there is room nobody gives way, and what asks for it says so"
 LAST_DIGIT = "the last digit of a slot is left out of what a list of objects begins behind"
 FIRST_GENERATION = "generation 0 has nothing but a fence, which stays"
@@ -242,7 +241,6 @@ EQUIVALENT: dict[str, str] = {
     f"{SECURITY}/signed_tokens.py TokenValidator._verified: without 'crit' in header in not isinstance(key_id, str) or "
     "'crit' in header": "the PyJWT of the tests refuses extensions, too, as not every one did",
     f"{SECURITY}/offer.py _ScramServers.__init__: self._credential_of(name) -> pass": "it is made when it is asked for",
-    f"{SECURITY}/delegation_tokens.py DelegationTokens.replay: del self._coming[token_id] -> pass": COME,
     f"{SECURITY}/signed_tokens.py _reason: without 'it cannot be read' in error.strerror or 'it cannot be read'": (
         "the system's errors have a text"
     ),
@@ -472,14 +470,12 @@ EQUIVALENT: dict[str, str] = {
     "offsets.memory.room_bytes": REPLACED,
     f"{STATE}/groups/commits.py commit: without is_room_for_all in is_room_for_all or offsets.admits(changes, "
     "request.holder)": REPLACED,
-    f"{STATE}/cluster.py ClusterState._show: del self._coming[resource] -> pass": COME,
     f"{SESSIONS}_open: size <= self._room -> size < self._room": NO_VICTIM,
     f"{STATE}/groups/classic/membership.py leave: each == group.leader -> each != group.leader": (
         "whoever leads meanwhile, the first of those who stay leads then: a bound of effort"
     ),
     f"{STATE}/groups/classic/membership.py _find: without '' in who.group_instance_id or ''": NAMELESS,
     f"{STATE}/cluster.py ClusterState._show: 1 -> 2": "it is compared with what it was, only",
-    f"{STATE}/features.py Features.replay: del self._coming[name] -> pass": COME,
     f"{STATE}/groups/consumer/assigning.py refresh_epoch: group.topics_version = step.topics_version -> pass": (
         "topics that did not change have the hash that they had: it is not made again for speed only"
     ),
