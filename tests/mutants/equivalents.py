@@ -230,7 +230,6 @@ EQUIVALENT: dict[str, str] = {
     f"{SECURITY}/pem.py _read: 1 -> 2": "a byte more than is allowed is too many already",
     f"{SECURITY}/plain.py PlainUsers.__init__: 32 -> 33": "a key of this process only",
     f"{SECURITY}/scram_users.py ScramUsers.parameters: 1 -> 2": "of the most common ones the first is taken",
-    f"{SECURITY}/scram_users.py ScramUsers._show: self._coming.pop(name, None) -> pass": COME,
     f"{SECURITY}/signed_tokens.py KeyFile.__init__: False -> True": (
         "without the package no process has the tests imported: a process of its own looks at it"
     ),
