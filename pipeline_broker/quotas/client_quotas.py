@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping
 
 from pipeline_broker.quotas.entities import Entity, QuotaError, check_entity, entity_of
+from pipeline_broker.state.decisions import Decisions
 from pipeline_broker.state.metadata_records import (
     RecordType,
     json_of,
@@ -34,7 +35,7 @@ class ClientQuotas:
 
     def __init__(self) -> None:
         self._quotas: dict[Entity, dict[str, float]] = {}
-        self._coming: dict[Entity, tuple[Write, Mapping[str, float]]] = {}  # the last decision, while not durable
+        self._coming: Decisions[Entity, Mapping[str, float]] = Decisions()
 
     def all(self) -> Mapping[Entity, Mapping[str, float]]:
         """What is set."""
@@ -42,8 +43,7 @@ class ClientQuotas:
 
     def latest(self, entity: Entity) -> Mapping[str, float]:
         """What is set for an entity when all that is on its way is durable."""
-        coming = self._coming.get(entity)
-        return self._quotas.get(entity, {}) if coming is None else coming[1]
+        return self._coming.latest(entity, self._quotas.get(entity, {}))
 
     def alter(self, changes: Mapping[Entity, Mapping[str, float]]) -> Write:
         """Decide the quotas of entities, all of them of each."""
@@ -52,17 +52,13 @@ class ClientQuotas:
             key = record_key(RecordType.CLIENT_QUOTA, json.dumps(entity))
             value = record_value(json.dumps(dict(quotas), sort_keys=True)) if quotas else None
             records.append(StateRecord(key, value))
-        write = Write("", tuple(records))
-        for entity, quotas in changes.items():
-            self._coming[entity] = write, dict(quotas)
-        return write
+            self._coming.add(entity, dict(quotas))
+        return Write("", tuple(records))
 
     def durable(self, write: Write) -> None:
         """The records of a change are durable."""
         for record in write.records:
             self.replay(record.key, record.value)
-        for entity in [entity for entity, (coming, _) in self._coming.items() if coming is write]:
-            del self._coming[entity]
 
     def replay(self, key: bytes, value: bytes | None) -> bool:
         """Take over one durable record; those of other subjects are read past. Whether it was about quotas.
@@ -77,6 +73,7 @@ class ClientQuotas:
             self._quotas[entity] = quotas
         else:
             self._quotas.pop(entity, None)
+        self._coming.settle(entity)
         return True
 
 

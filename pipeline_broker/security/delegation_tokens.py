@@ -230,7 +230,7 @@ class DelegationTokens(ReplayedWrites):
 
     def _latest(self) -> list[DelegationToken]:
         """The tokens as they will be when all that is on its way is durable."""
-        return [token for token in {**self._tokens, **dict(self._coming.items())}.values() if token is not None]
+        return [token for token in self._coming.all_latest(self._tokens).values() if token is not None]
 
     def _known(self, secret: bytes, principal: KafkaPrincipal) -> DelegationToken:
         self._check_enabled()

@@ -4,7 +4,7 @@ Rules of this file: decisions about a key become durable in the order in which t
 that one says the same as a later one does not settle the later one.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Mapping
 from typing import Generic, TypeVar
 
 __all__ = ["Decisions"]
@@ -39,6 +39,6 @@ class Decisions(Generic[_Key, _Value]):
         """The value as it will be when all that is on its way is durable, given what is."""
         return self._values.get(key, durable)
 
-    def items(self) -> Iterator[tuple[_Key, _Value]]:
-        """The keys with a decision on its way, and the last one about each."""
-        return iter(self._values.items())
+    def all_latest(self, durable: Mapping[_Key, _Value]) -> dict[_Key, _Value]:
+        """The same of all keys."""
+        return {**durable, **self._values}

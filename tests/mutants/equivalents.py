@@ -205,9 +205,6 @@ EQUIVALENT: dict[str, str] = {
     f"{QUOTAS}/token_bucket.py TokenBucket.__init__: 0 -> 1": "it is set with the first tokens",
     f"{QUOTAS}/token_bucket.py TokenBucket.throttle_time_ms: tokens < 0 -> tokens <= 0": "no debt is paid in no time",
     f"{QUOTAS}/rate.py throttle_time_ms: observed <= limit -> observed < limit": "the formula gives 0 there, too",
-    f"{QUOTAS}/client_quotas.py ClientQuotas.durable: del self._coming[entity] -> pass": (
-        "what was coming is then what is set"
-    ),
     f"{FETCH} _Fetch.__init__: False -> True": "what was not interrupted reads the same once more",
     f"{FETCH} _Fetch._read_partition: 0 -> 1": "no batch fits into a byte",
     f"{FETCH} _Fetch._answer: len(reads) <= ANSWERED_IN_A_TURN -> len(reads) < ANSWERED_IN_A_TURN": "a bound of effort",

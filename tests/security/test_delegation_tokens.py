@@ -134,6 +134,7 @@ def test_nothing_is_kept_of_a_token_that_is_gone(tokens):
             assert tokens.login(mechanism, token_id, NOW)
     tokens.durable(tokens.expire(tokens.secret("gone"), ANN, -1, NOW)[1])
     assert {token_id for _, token_id in tokens._credentials} == {"kept"}
+    assert tokens._coming.all_latest({}) == {}
 
 
 def test_everybody_sees_its_own_and_what_it_may_describe(tokens):

@@ -132,6 +132,7 @@ def test_a_user_that_is_on_its_way_can_be_deleted(users):
     users.durable(first)
     users.durable(second)
     assert users.users() == ["bob"]
+    assert ("eve", SHA_256.name) not in users._coming, "nothing is kept of what is durable"
 
 
 @pytest.mark.parametrize(

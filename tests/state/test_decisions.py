@@ -21,7 +21,8 @@ def test_the_latest_value_is_that_of_the_last_decision_whatever_is_durable_by_no
             decisions.settle(settled)
         for each in "ab":
             assert decisions.latest(each, durable.get(each, "never")) == last.get(each, "never")
-            assert (each in decisions) == (each in dict(on_their_way)) == (each in dict(decisions.items()))
+            assert (each in decisions) == (each in dict(on_their_way)) == (each in decisions.all_latest({}))
+        assert decisions.all_latest(durable) == last
 
 
 def test_a_record_that_is_taken_over_at_a_start_settles_nothing():
