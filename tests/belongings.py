@@ -82,11 +82,9 @@ def target_of(descriptor):
 def left_behind(before, seconds_max):
     """What was not there before and stays so long."""
     deadline = time.monotonic() + seconds_max
-    while left := belongings().others(before):
-        gc.collect()  # each time: a thread that ends leaves cycles of what it knew
-        if not (left := belongings().others(before)) or time.monotonic() > deadline:
-            break
-        time.sleep(0.02)
+    while (left := belongings().others(before)) and time.monotonic() < deadline:
+        if not gc.collect():  # each time: a thread that ends leaves cycles of what it knew
+            time.sleep(0.02)
     return left
 
 
