@@ -16,6 +16,17 @@ QUEUES_WITH_A_COMMIT_EACH = attrs.evolve(PIPELINED, name="queues, a commit per r
 COMMIT_SECONDS = 10.0
 
 
+async def one_held_back(serving, listener):
+    """Two clients of a server with room for 100 bytes: a request of the first takes it all, the second's waits."""
+    first, second = await serving.served(listener), await serving.served(listener)
+    first.send(b"parked" + bytes(100))
+    await SETTLED()
+    second.send(b"held back")
+    await SETTLED()
+    assert MuteReason.QUEUED_BYTES in serving.connections(listener)[1].mute
+    return first, second
+
+
 @pytest.mark.parametrize("mode", [CLASSIC, QUEUES_WITH_A_COMMIT_EACH], ids=lambda mode: mode.name)
 def test_administration_works_while_every_handler_waits_and_every_queue_is_full(mode):
     """What it reads is answered at once; what it writes waits for the commits at hand, and for nothing that queues."""
@@ -47,12 +58,7 @@ def test_administration_works_while_every_handler_waits_and_every_queue_is_full(
 @pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
 def test_administration_works_while_unanswered_requests_hold_all_the_bytes(mode):
     async def test(serving):
-        client, other = await serving.served("L"), await serving.served("L")
-        client.send(b"parked" + bytes(100))
-        await SETTLED()
-        other.send(b"held back")
-        await SETTLED()
-        assert MuteReason.QUEUED_BYTES in serving.connections("L")[1].mute
+        client, other = await one_held_back(serving, "L")
         admin = await serving.served("CONTROL")
         assert await serving.ask(admin, b"committed") == b"committed"
         assert other.unread_bytes == 0
@@ -150,12 +156,7 @@ def test_a_resize_under_load_loses_nothing_and_leaves_the_control_plane_alone(mo
 
 def test_a_larger_byte_budget_counts_for_the_control_plane_too_while_the_server_runs():
     async def test(serving):
-        first, second = await serving.served("CONTROL"), await serving.served("CONTROL")
-        first.send(b"parked" + bytes(100))
-        await SETTLED()
-        second.send(b"held back")
-        await SETTLED()
-        assert MuteReason.QUEUED_BYTES in serving.connections("CONTROL")[1].mute
+        _, second = await one_held_back(serving, "CONTROL")
         serving.server.set_limits(attrs.evolve(serving.server.limits, bytes_max=1000))
         assert await second.receive() == b"held back"
         serving.application.parked[0].complete(Send(b"at last"))

@@ -7,12 +7,18 @@ from stages.request import Parked, Send
 from tests.stages.connection_bench import BIG_BYTES, ByHand, run
 
 
+async def blocked(memory):
+    """A client that takes nothing of a response larger than its socket."""
+    client = await memory.connect(capacity_bytes=100)
+    client.send(b"b")
+    await wait_all_tasks_blocked()
+    assert memory.server.statistics().processors[0].blocked == 1
+    return client
+
+
 def test_a_client_that_has_taken_everything_does_not_give_way_to_others():
     async def test(memory, application):
-        taking = await memory.connect(capacity_bytes=100)
-        taking.send(b"b")
-        await wait_all_tasks_blocked()
-        assert memory.server.statistics().processors[0].blocked == 1
+        taking = await blocked(memory)
         assert len(await taking.receive()) == BIG_BYTES
         await wait_all_tasks_blocked()
         assert memory.server.statistics().processors[0].blocked == 0
@@ -67,10 +73,7 @@ def test_a_response_that_waits_for_an_earlier_one_counts_beside_what_has_not_lef
 
 def test_a_client_that_went_away_while_it_took_nothing_gives_way_to_nobody_any_more():
     async def test(memory, application):
-        gone = await memory.connect(capacity_bytes=100)
-        gone.send(b"b")
-        await wait_all_tasks_blocked()
-        assert memory.server.statistics().processors[0].blocked == 1
+        gone = await blocked(memory)
         gone.reset()
         await wait_all_tasks_blocked()
         assert memory.server.statistics().processors[0].connections == 0

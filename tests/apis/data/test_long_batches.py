@@ -61,6 +61,15 @@ def step(result):
     return go_on(result.steps, result.first.work() if type(result.first) is Parked else None)
 
 
+def committed_once(desk, message):
+    """What is left of a request whose first commit is durable."""
+    result = desk.decide(message, VERSION)
+    while not isinstance(result.first, Pending):
+        result = step(result)
+    desk.commit(list(result.first.entries))
+    return result
+
+
 def until_waiting(result):
     """Go on until it is checked or waits for its place."""
     while type(result) is Unfinished and type(result.first) is not Waiting:
@@ -148,10 +157,7 @@ def test_refused_batches_of_many_partitions_wait_for_no_commit(desk, short_turns
 
 def test_a_topic_that_is_deleted_meanwhile_gets_nothing_more(desk, short_turns):
     message = request(*[batch_of()] * PARTITIONS)
-    result = desk.decide(message, VERSION)
-    while not isinstance(result.first, Pending):
-        result = step(result)
-    desk.commit(list(result.first.entries))
+    result = committed_once(desk, message)
     assert desk.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 4).responses[0].error_code == 0
     answer = desk.finish(message, VERSION, step(result))
     assert codes(answer) == [0] + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * (PARTITIONS - 1)
@@ -160,10 +166,7 @@ def test_a_topic_that_is_deleted_meanwhile_gets_nothing_more(desk, short_turns):
 def test_a_topic_that_is_made_anew_meanwhile_gets_nothing_that_was_for_the_one_before(desk, short_turns):
     """Nor does the log that is gone, where it would be acknowledged and lost."""
     message = request(*[batch_of()] * PARTITIONS)
-    result = desk.decide(message, VERSION)
-    while not isinstance(result.first, Pending):
-        result = step(result)
-    desk.commit(list(result.first.entries))
+    result = committed_once(desk, message)
     assert desk.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 4).responses[0].error_code == 0
     topic = CreateTopicsRequest.CreatableTopic("t", PARTITIONS, 1)
     assert desk.ask(CreateTopicsRequest(topics=[topic]), 4).topics[0].error_code == 0
@@ -175,10 +178,7 @@ def test_a_topic_that_is_made_anew_meanwhile_gets_nothing_that_was_for_the_one_b
 
 def test_nothing_more_is_appended_once_nothing_can_be_written(desk, short_turns):
     message = request(*[batch_of(sequence=0)] * PARTITIONS)
-    result = desk.decide(message, VERSION)
-    while not isinstance(result.first, Pending):
-        result = step(result)
-    desk.commit(list(result.first.entries))
+    result = committed_once(desk, message)
     desk.journal.room.obstacle = OSError("no space")
     answer = desk.finish(message, VERSION, step(result))
     assert codes(answer) == [0] + [ErrorCode.KAFKA_STORAGE_ERROR] * (PARTITIONS - 1)
