@@ -2,6 +2,11 @@
 
 The generation that it commits with is that of its assignment: were it asked for later, librdkafka would give none once
 the member has been put out, and a broker takes an offset that comes without one.
+
+It asks for the offsets of its partitions itself: librdkafka 2.16 reads from the start, whatever is committed, where it
+is given partitions anew while it waits for offsets that an open transaction may change. The older request's answer,
+UNSTABLE_OFFSET_COMMIT, then counts as "nothing is committed" (`rd_kafka_assignment_apply_offsets`), with Apache Kafka
+just as here.
 """
 
 import confluent_kafka
@@ -52,7 +57,7 @@ class ConfluentClient:
                 "group.id": GROUP,
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",
+                "auto.offset.reset": "error",
                 "fetch.wait.max.ms": 50,
                 "partition.assignment.strategy": "range",
                 "session.timeout.ms": SESSION_TIMEOUT_MS,
@@ -66,9 +71,16 @@ class ConfluentClient:
         self._membership = None
         self._consumer.subscribe([INPUT], on_assign=self._assigned, on_revoke=self._revoked)
 
-    def _assigned(self, consumer, _):
+    def _assigned(self, consumer, partitions):
         self._rebalanced = True
         self._membership = consumer.consumer_group_metadata()
+        positions = consumer.committed(partitions, STEP_SECONDS_MAX)
+        for position in positions:
+            if position.error is not None:
+                raise confluent_kafka.KafkaException(position.error)
+            if position.offset == confluent_kafka.OFFSET_INVALID:
+                position.offset = confluent_kafka.OFFSET_BEGINNING
+        consumer.assign(positions)
 
     def _revoked(self, _, partitions):
         self._rebalanced = True
