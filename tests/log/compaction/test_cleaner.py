@@ -130,6 +130,20 @@ def test_records_of_an_aborted_transaction_go_and_do_not_hide_others():
     assert [read_header(batch).base_offset for batch in cleaned] == [0, 2]
 
 
+def test_an_aborted_transaction_is_an_entry_of_the_group_that_has_its_marker_and_of_no_later_one():
+    first, second = (
+        log_of(batch_of((b"a", b"1"), producer_id=1, transactional=True), marker(1, ABORT, 5)) for _ in range(2)
+    )
+    second = [placed(batch, 2 + number) for number, batch in enumerate(second)]
+    aborted = [AbortedTransaction(1, 0, 1), AbortedTransaction(1, 2, 3)]
+    parameters = RoundParameters(now_ms=NOW_MS, delete_retention_ms=0, upper_bound_offset=ELSEWHERE)
+    cleaning = CleaningRound(OffsetMap(keys_max=100), parameters, aborted)
+    for group, entry in zip((first, second), aborted, strict=True):
+        assert [bytes(batch) for _, batch in cleaning.clean(parsed(group))] == group[1:]
+        assert cleaning.take_aborted() == [entry]
+    assert cleaning.take_aborted() == []
+
+
 def test_a_marker_stays_until_its_data_is_gone_and_its_horizon_has_passed():
     log, aborted = transaction(ABORT)
     first = clean(log, aborted=aborted)

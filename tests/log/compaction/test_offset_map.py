@@ -78,13 +78,15 @@ def test_a_key_that_lies_across_two_others_is_not_taken_for_one(place):
     assert [offset_map.get(key) for key in (first, second, third)] == [1, 2, 3]
 
 
-def test_a_key_that_lies_across_two_others_is_found_right_behind_that():
-    """The last byte of any long key and the beginning of this one look like it, one byte in front of it."""
-    offset_map, key = OffsetMap(keys_max=3), b"\x0f" * 15
-    offset_map.put(b"a" * 15, 1)
+@pytest.mark.parametrize("alike", [0, 1, 2, 14])
+def test_a_key_that_lies_across_two_others_is_found_right_behind_that(alike):
+    """The last bytes of a long key and the beginning of this one look like it, once or often in front of it."""
+    offset_map, key, other = OffsetMap(keys_max=3), b"\x0f" * 15, b"a" * (15 - alike) + b"\x0f" * alike
+    offset_map.put(other, 1)
     offset_map.put(key, 2)
     offset_map.put(key, 3)
-    assert (offset_map.get(key), len(offset_map)) == (3, 2)
+    assert [offset_map.get(each) for each in (other, key)] == [1, 3]
+    assert len(offset_map) == 2
 
 
 @given(st.binary(min_size=16, max_size=40))

@@ -136,6 +136,14 @@ def test_a_dirty_segment_without_timestamps_is_never_overdue():
     assert cleaning_plan(log_of(oldest, segment(10, is_sealed=False), rules=rules), NOW_MS).overdue_ms == NOW_MS - 1
 
 
+def test_a_log_is_overdue_by_the_oldest_of_its_dirty_segments_wherever_that_lies():
+    """Records may be older than those in front of them."""
+    late = segment(20, first_timestamp=NOW_MS - 5000)
+    log = log_of(segment(0), segment(10), late, segment(30, is_sealed=False), checkpoint=10)
+    rules = CompactionRules(max_compaction_lag_ms=2000)
+    assert cleaning_plan(attrs.evolve(log, rules=rules), NOW_MS).overdue_ms == 3000
+
+
 def test_a_checkpoint_outside_the_log_counts_as_its_start():
     for checkpoint, first_dirty in ((0, 5), (4, 5), (5, 5), (6, 6), (40, 40), (41, 5)):
         assert cleaning_plan(four(log_start_offset=5, checkpoint=checkpoint), NOW_MS).first_dirty_offset == first_dirty
@@ -175,6 +183,8 @@ def test_a_group_spans_no_more_offsets_than_an_index_can_tell():
     assert len(group_segments((segment(0), far), 1000)) == 1
     assert len(group_segments((segment(0), too_far), 1000)) == 2
     assert len(group_segments((segment(0), empty), 1000)) == 1, "an empty segment has no offsets"
+    chain = segment(0), segment(RELATIVE_OFFSET_MAX // 2), too_far
+    assert group_segments(chain, 1000) == [chain[:2], chain[2:]], "told from the base of the first, not of the last"
 
 
 @st.composite

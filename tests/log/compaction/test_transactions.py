@@ -28,6 +28,12 @@ def test_a_batch_is_aborted_by_its_producer_and_offset():
     assert not others.is_aborted(data(15, transactional=False))
 
 
+@pytest.mark.parametrize(("offset", "is_aborted"), [(36, False), (40, True), (46, False)])
+def test_a_batch_behind_many_aborted_transactions_that_left_nothing_is_aborted_by_its_own_alone(offset, is_aborted):
+    transactions = TransactionsRead([AbortedTransaction(1, first, first + 5) for first in (10, 20, 30, 40)])
+    assert transactions.is_aborted(data(offset)) is is_aborted
+
+
 @pytest.mark.parametrize("kind", [ABORT, COMMIT])
 def test_a_marker_is_spent_when_none_of_its_data_was_read(kind):
     transactions = TransactionsRead([AbortedTransaction(1, 0, 1)] if kind == ABORT else [])
