@@ -134,8 +134,10 @@ def test_an_aborted_transaction_stands_in_the_index_of_the_file_that_has_its_mar
     bench.logs.on_durable(made)
     append(bench, 10, 11)
     monkeypatch.setattr(index_files, "POSITION_MAX", 3 * size + HEADER_SIZE)
+    bench.archive.cleaning_store = store = Noted(bench.archive.cleaning_store)
     _, result = cleaned(bench)
     assert [(it.base_offset, it.aborted_bytes > 0) for it in result.written] == [(0, False), (4, True)]
+    assert store.synced == [1, 2], "with its segment"
 
 
 def test_what_is_held_in_memory_is_written_when_it_is_enough(monkeypatch):
@@ -166,6 +168,25 @@ def test_a_round_whose_map_is_full_looks_at_no_segment_further_on_even_if_it_nee
     bench = bench_of(*range(100), *[None] * 5, segment_bytes=1 << 20)
     _, result = cleaned(bench, dedupe_buffer_bytes=1600)
     assert result.first_dirty_offset == 57
+
+
+def test_where_a_round_whose_map_is_full_ends_no_header_is_kept_for_it():
+    """Only the batch in front of what may not be cleaned at all is kept without records, as in Apache Kafka."""
+    bench = bench_of(*range(57), None, *range(60, 100), segment_bytes=1 << 20)
+    _, result = cleaned(bench, dedupe_buffer_bytes=1600)
+    assert result.first_dirty_offset == 58
+    (segment,) = result.written
+    bases = [header.base_offset for header, _ in bench.archive.reader.batches("topic-0", segment)]
+    assert bases == [*range(57), *range(58, segment.last_offset + 1)]
+
+
+def test_what_takes_the_place_of_several_segments_is_as_young_as_the_youngest():
+    """Where records have no times it expires by that."""
+    bench = bench_of(0, 1, roll=RollRules(segment_bytes=600, compact=True), segment_bytes=1 << 20)
+    append(bench, 2, 3, now_ms=NOW_MS + 1)
+    _, result = cleaned(bench)
+    assert {it.modified_ms for it in result.replaced} == {NOW_MS, NOW_MS + 1}
+    assert [it.modified_ms for it in result.written] == [NOW_MS + 1]
 
 
 def test_a_log_of_which_all_is_clean_is_not_written_again():
