@@ -7,7 +7,10 @@ from pipeline_broker.log.partition.aborted_transactions import AbortedTransactio
 from pipeline_broker.log.partition.committed_reads import AbortedView, end_of, in_front_of
 from pipeline_broker.log.partition.reading import ColdRead, ReadResult
 from pipeline_broker.records.batch import HEADER_SIZE, read_header
+from tests.archiving import archive_all
 from tests.log.archive.segments import make_batch
+from tests.log.archive.test_archiver import append
+from tests.node.upkeep_bench import Bench
 
 COUNTS = st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["joined", "alone", "split"])), max_size=6)
 """Of each batch its records, and how it lies: behind the one before, in a part of its own, or in two."""
@@ -61,3 +64,17 @@ def test_aborted_transactions_concern_readers_of_what_lies_between_their_offsets
         (10, 20, []),
     ):
         assert [it.producer_id for it in view.find(offset, end_offset)] == expected
+
+
+def test_aborted_transactions_of_the_archive_are_told_in_front_of_those_in_the_journal():
+    """In the order of their markers, wherever these lie."""
+    bench = Bench()
+    for producer_id in (8, 7):
+        archive_all(bench.journal, bench.logs)
+        append(bench, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
+        marker = bench.log.append_marker(producer_id, 0, committed=False, coordinator_epoch=0, now_ms=0).entry
+        bench.journal.sync(bench.journal.write([marker]))
+        bench.logs.on_durable([marker])
+    found = bench.log.aborted_transactions(0, bench.log.high_watermark)
+    assert isinstance(found, ColdRead), "some are archived"
+    assert [it.last_offset for it in found()] == [1, 3]

@@ -142,6 +142,13 @@ def test_at_least_retention_bytes_remain():
     assert plan.log_start_offset == 30
 
 
+def test_what_goes_because_it_lies_below_the_start_is_not_counted_among_the_bytes_that_remain():
+    segments = (segment(0), segment(10), segment(20), segment(30))
+    for limit, expected in {300: [0], 201: [0], 200: [0, 10]}.items():
+        rules = RetentionRules(retention_ms=-1, retention_bytes=limit)
+        assert bases(plan_of(segments, rules, start=10)) == expected
+
+
 def test_of_a_log_without_segments_nothing_is_deleted_and_nothing_rolls():
     plan = retention_plan(
         (), RetentionRules(retention_ms=0), NOW_MS, log_start_offset=3, high_watermark=3, log_end_offset=3

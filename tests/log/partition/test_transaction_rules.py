@@ -378,6 +378,8 @@ def test_a_snapshot_without_markers_is_as_the_first_release_wrote_it():
 
 
 def test_a_snapshot_with_markers_says_what_they_said():
+    backwards = WITH_MARKERS[::-1]
+    assert list(decode_producers(encode_producers(backwards))) == backwards, "whoever of them had one"
     data = encode_producers(WITH_MARKERS)
     assert list(decode_producers(data)) == WITH_MARKERS
     states = ProducerStates.restored(data, [(6, 40), (5, 20)])
