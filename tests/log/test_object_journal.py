@@ -406,6 +406,24 @@ def test_a_writer_waits_while_too_much_waits_for_the_archive():
     assert machine.manager.find("topic", 0).high_watermark == 3
 
 
+def test_a_commit_that_becomes_durable_does_not_hide_that_the_archive_has_no_room():
+    machine = Machine(MemoryStore(), segment_bytes=1)
+    machine.journal.wait_for_archiver(2)
+    machine.commit(b"1")
+    ticket = machine.write(b"2")
+    thread = threading.Thread(target=machine.commit, args=(b"3",))
+    thread.start()
+    machine.journal.archive_waits(OSError("no space"))
+    while machine.journal.room.obstacle is None:
+        thread.join(0.01)
+    machine.sync(ticket)
+    assert machine.journal.room.obstacle is not None
+    machine.journal.archive_waits(None)
+    machine.journal.recycle(machine.journal.sealed()[0][0])
+    thread.join(SECONDS_MAX)
+    assert machine.manager.find("topic", 0).high_watermark == 3
+
+
 def test_what_the_archive_has_taken_over_is_kept_in_memory_no_longer():
     machine = Machine(MemoryStore(), segment_bytes=1, cache_bytes_max=1 << 20)
     for value in (b"1", b"2", b"3"):
