@@ -282,6 +282,23 @@ def give_up(error):
     raise error
 
 
+def test_a_segment_that_could_not_be_given_back_is_still_there_to_be_given_back(monkeypatch):
+    monkeypatch.setattr("pipeline_broker.log.store_room.StoreRoom.pause", lambda _, seconds, error: give_up(error))
+    store = Outage(MemoryStore())
+    machine = Machine(store, segment_bytes=1)
+    machine.commit(b"1")
+    machine.commit(b"2")
+    first, second = machine.journal.sealed()
+    store.is_over.clear()
+    with pytest.raises(Obstacle, match="the object store does not answer"):
+        machine.journal.recycle(first[0])
+    store.is_over.set()
+    assert machine.journal.sealed() == [first, second]
+    assert machine.read() == [b"1", b"2"]
+    machine.journal.recycle(first[0])
+    assert machine.journal.sealed() == [second]
+
+
 def test_a_segment_may_reach_over_generations_in_some_of_which_nothing_was_written():
     store = MemoryStore()
     expected = []

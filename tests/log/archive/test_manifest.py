@@ -294,6 +294,17 @@ def commit_many(file):
         file.commit(Edit(lsn, {}))
 
 
+@pytest.mark.parametrize("operation", ["write", "sync"])
+def test_an_edit_that_did_not_become_durable_is_no_part_of_what_counts(operation):
+    files = MemoryFileSystem()
+    file = opened(files)
+    file.commit(Edit(1, {}))
+    files.before = no_space_for(operation)
+    with pytest.raises(OSError, match=r"No space left|Input/output error"):
+        file.commit(Edit(2, {bytes(20): PartitionManifest("topic-0")}))
+    assert file.manifest == Manifest(1)
+
+
 @pytest.mark.parametrize("operation", ["write", "create"])
 def test_a_commit_that_a_full_disk_refused_is_done_again(operation, monkeypatch):
     """It may refuse the edit, or to write the manifest anew; no clean shutdown vouches for what is in the file then."""

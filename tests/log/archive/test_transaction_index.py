@@ -325,7 +325,7 @@ def test_kafka_reads_markers_and_what_they_end(tmp_path):
     assert "producerId: 12 firstOffset: 3 lastOffset: 5 lastStableOffset: 6" in index.stdout
 
 
-@pytest.mark.parametrize("data", [b"x", bytes(33), b"\0\1" + bytes(32)])
+@pytest.mark.parametrize("data", [b"x", bytes(33), b"\0\1" + bytes(32), bytes(34) + b"\0\1" + bytes(32)])
 def test_what_is_no_index_is_refused(data):
     with pytest.raises(DamagedIndexError):
         parse_entries(data)

@@ -183,6 +183,17 @@ def test_behind_a_refused_first_batch_nothing_slips_in():
     assert decide(states, 8, 0, 11, 11) == "append"
 
 
+def test_behind_a_batch_of_a_new_epoch_that_is_refused_nothing_slips_in_either():
+    states = ProducerStates()
+    states.refused(7, 0, 10)
+    states.refused(7, 1, 3)
+    states.refused(7, 1, 5)
+
+    assert decide(states, 7, 1, 4, 4) == "out of order"
+    assert decide(states, 7, 1, 5, 5) == "out of order", "the first refused one counts"
+    assert decide(states, 7, 1, 3, 3) == "append"
+
+
 def test_a_producer_that_went_on_behind_a_refused_batch_has_nothing_held_against_it_once_it_is_forgotten():
     states = ProducerStates()
     states.refused(7, 0, 10)
