@@ -170,6 +170,49 @@ def test_a_commit_is_durable_when_those_in_front_of_it_are():
     assert sorted(durable) == [first, second]
 
 
+class RefusesOne(MemoryStore):
+    """Does not take one object."""
+
+    refused = ""
+
+    def create(self, name, parts):
+        if name == self.refused:
+            raise Unavailable("503")
+        return super().create(name, parts)
+
+
+def test_a_commit_that_waits_for_one_in_front_of_it_is_told_that_this_has_failed(monkeypatch):
+    monkeypatch.setattr("pipeline_broker.log.store_room.StoreRoom.pause", lambda _, seconds, error: give_up(error))
+    store = RefusesOne()
+    machine = Machine(store)
+    first, second = machine.write(b"1"), machine.write(b"2")
+    store.refused = slot_name(LOG, Place(1, first.header.slot))
+    failed = []
+
+    def sync():
+        with pytest.raises(JournalFailed) as error:
+            machine.sync(second)
+        failed.append(error)
+
+    thread = threading.Thread(target=sync, daemon=True)
+    thread.start()
+    with pytest.raises(JournalFailed):
+        machine.sync(first)
+    thread.join(SECONDS_MAX)
+    assert len(failed) == 1
+
+
+def test_what_the_archive_has_of_a_segment_is_not_given_to_it_again():
+    machine = Machine(MemoryStore())
+    for value in (b"1", b"2", b"3"):
+        machine.commit(value)
+    machine.journal.seal()
+    ((number, end),) = machine.journal.sealed()
+    for count in range(4):
+        entries = machine.journal.sealed_entries(number, end, lsn_of(number + count))
+        assert len(list(entries)) == 3 - count
+
+
 def archive(machine):
     """Take over everything that is complete, as an archiver does: its values, and the LSN behind them."""
     values, end = [], 0

@@ -184,6 +184,7 @@ def test_a_marker_with_the_epoch_of_a_live_producer_without_data_is_kept():
         assert [read_header(batch).record_count for batch in cleaned] == ([0] if kept else [])
     kept = clean(with_horizon, live={7: LastRecord(3, None)})
     assert clean(kept, live={7: LastRecord(3, None)}) == kept
+    assert clean(kept, live={7: LastRecord(4, None)}) == clean(kept) == [], "without its record it goes as well"
 
 
 def test_the_batch_before_the_bound_is_kept_as_an_empty_header():
