@@ -53,14 +53,12 @@ class ActivePartition:
     Attributes:
         partition: the machine.
         log: what it reads.
-        state_epoch: of its state when it was loaded.
         is_reading: a fetch has gone to the disk for it; others wait, so that nobody reads what was acquired meanwhile.
     """
 
     key: ShareKey
     partition: SharePartition
     log: PartitionLog
-    state_epoch: int
     is_reading: bool = False
 
 
@@ -135,7 +133,7 @@ class SharePartitionManager:
         assert state is not None, "who asks has looked"
         if state.start_offset != UNINITIALIZED:
             start_offset = state.start_offset
-        active = ActivePartition(key, SharePartition(start_offset, state.batches), log, state.state_epoch)
+        active = ActivePartition(key, SharePartition(start_offset, state.batches), log)
         self._active[key] = active
         return active
 
@@ -194,15 +192,15 @@ class SharePartitionManager:
         state = self.states.find(active.key)
         if change is None or state is None:
             return
-        wanted = StateWrite(
-            active.state_epoch, state.leader_epoch, change.start_offset, change.delivery_complete_count, change.batches
+        wanted = StateWrite(  # of whatever epoch the state has: a new one takes the share partition out of use first
+            NO_EPOCH, state.leader_epoch, change.start_offset, change.delivery_complete_count, change.batches
         )
         self.append([self.states.write(active.key, wanted, now_ms)], appended, now_ms)
         appended.then(lambda: self.released(active.key))
 
     def append_start(self, active: ActivePartition, appended: Appended, now_ms: int) -> None:
         """Append where a share partition was begun, so that another start begins there, too."""
-        wanted = StateWrite(active.state_epoch, NO_EPOCH, active.partition.start_offset, 0)
+        wanted = StateWrite(NO_EPOCH, NO_EPOCH, active.partition.start_offset, 0)
         self.append([self.states.write(active.key, wanted, now_ms)], appended, now_ms)
 
     def submit(self, appended: Appended, then: Callable[[], None] | None = None) -> None:
