@@ -379,6 +379,17 @@ def test_state_written_by_others_counts(desk, state):
     assert acquired(desk.fetch(2)) == [(6, 9, 1)]
 
 
+def test_what_was_in_use_before_its_group_is_taken_into_use_anew_when_the_group_begins_it(desk, state):
+    """What was acquired of it until then is not any more."""
+    desk.reset("earliest")
+    desk.produce(10)
+    state.begin(0, 4)
+    assert acquired(desk.fetch(0, [0])) == [(4, 9, 1)]
+    assert acquired(desk.fetch(1)) == []
+    desk.heartbeat()
+    assert acquired(desk.fetch(2)) == [(0, 9, 1)]
+
+
 def test_offsets_of_nobody(desk):
     """Unknown groups and partitions have none; unknown topics are an error of theirs."""
     wanted = [DescribeShareGroupOffsetsRequest.Topic("t", [0, 9]), DescribeShareGroupOffsetsRequest.Topic("none", [0])]
