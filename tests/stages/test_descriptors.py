@@ -1,18 +1,12 @@
 """A server that runs out of file descriptors serves those it has, and the others when there are some again."""
 
-import contextlib
-import os
 import resource
 import socket
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
-import pytest
-
-from stages.acceptor import DESCRIPTORS_KEPT_MAX, SocketSource, _is_kept
-from stages.listener import open_listener
+from stages.acceptor import DESCRIPTORS_KEPT_MAX, _is_kept
 
 SERVER = textwrap.dedent(
     """
@@ -37,6 +31,35 @@ SERVER = textwrap.dedent(
             server.stop()
 
     trio.run(main)
+    """
+)
+
+SCARCE = textwrap.dedent(
+    """
+    import resource, socket
+    from stages.acceptor import SocketSource
+    from stages.listener import open_listener
+
+    listener = open_listener("PLAINTEXT", "127.0.0.1", 0)
+    source = SocketSource(listener.sock)
+    clients = [socket.create_connection((listener.host, listener.port)) for _ in range(2)]
+    accepted = []
+
+    def accept():
+        try:
+            accepted.append(source.accept())
+            print("taken")
+        except OSError as error:
+            print(error.strerror)
+
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (clients[-1].fileno() + 1 + 2, limits[1]))
+    accept()
+    accept()
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    accept()
+    for one in (*clients, *accepted, listener.sock):
+        one.close()
     """
 )
 
@@ -81,32 +104,7 @@ def test_no_descriptor_is_kept_where_there_is_no_limit(monkeypatch):
     assert not _is_kept(1 << 20)
 
 
-@contextlib.contextmanager
-def descriptors_left(count):
-    """A limit that leaves so many descriptors, the highest ones: those below are taken first, holes among them too."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    highest = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
-    taken = [os.dup(0)]
-    while taken[-1] <= highest:
-        taken.append(os.dup(0))
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (taken[-1] + 1 + count, before[1]))
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-        for descriptor in taken:
-            os.close(descriptor)
-
-
 def test_no_further_connection_is_taken_after_one_that_got_a_descriptor_that_is_kept():
-    listener = open_listener("PLAINTEXT", "127.0.0.1", 0)
-    source = SocketSource(listener.sock)
-    with listener.sock:
-        clients = [socket.create_connection((listener.host, listener.port)) for _ in range(2)]
-        with descriptors_left(2):
-            accepted = [source.accept()]
-            with pytest.raises(OSError, match="Too many open files"):
-                source.accept()
-        accepted.append(source.accept())
-        for one in (*clients, *accepted):
-            one.close()
+    """In a process of its own, where nobody else opens or closes anything."""
+    run = subprocess.run([sys.executable, "-c", SCARCE], stdout=subprocess.PIPE, text=True, timeout=20, check=True)
+    assert run.stdout.split("\n") == ["taken", "Too many open files", "taken", ""]
