@@ -11,6 +11,7 @@ from pipeline_broker.config.settings import config_with, parse_settings
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.live_changes import LiveChanges
 from pipeline_broker.node.options import limits_of, mode_of
+from pipeline_broker.quotas.entities import entity_of
 from stages.request import Close, Send
 from stages.socket_server import SocketServer
 from stages.testing.memory_storage import MemoryStorage
@@ -209,6 +210,17 @@ def test_limits_follow_and_what_client_quotas_set_is_kept():
         assert (limits.creation_rate_max_per_ip, limits.creation_rate_max_by_ip) == (9, {"10.0.0.1": 8})
 
     run(test, *LISTENERS)
+
+
+def test_quotas_on_new_connections_of_addresses_that_are_there_at_a_start_count_from_it_on():
+    broker = Desk("listeners=PLAINTEXT://127.0.0.1:0").broker
+    for address, rate in (("10.0.0.1", 2.0), (None, 3.0)):
+        entity = entity_of([("ip", address)])
+        broker.quotas.durable(broker.quotas.catalogue.alter({entity: {"connection_creation_rate": rate}}))
+    server = SocketServer(mode_of("pipelined", broker.config), Dispatcher(broker), MemoryStorage())
+    LiveChanges(server.mode, None).connect(broker, server)
+    limits = server.quotas.limits
+    assert (limits.creation_rate_max_per_ip, limits.creation_rate_max_by_ip) == (3.0, {"10.0.0.1": 2.0})
 
 
 def test_limits_of_single_hosts_are_limits_of_their_addresses(caplog):

@@ -364,6 +364,16 @@ def test_old_segments_go_with_their_files_and_the_start_rises():
         bench.log.read(3, 1000, at_least_one=True)
 
 
+def test_of_several_logs_whose_starts_rise_each_is_told():
+    bench = Bench(policies=retention(retention_ms=HOUR_MS))
+    first, second = bench.log, *bench.logs.create("other", bytes(16), 1, policies=bench.policies)
+    for bench.log in (first, second):
+        bench.produce(5, timestamp=NOW_MS - 2 * HOUR_MS)
+    trio.run(archived, bench)
+    trio.run(retained, bench)
+    assert sorted(log.topic for log in bench.raised) == ["other", "topic"]
+
+
 def test_what_retention_let_go_stays_gone_after_a_restart():
     bench = Bench(policies=retention(retention_ms=HOUR_MS))
     bench.produce(3, timestamp=NOW_MS - 2 * HOUR_MS)
