@@ -170,6 +170,16 @@ def test_a_commit_is_durable_when_those_in_front_of_it_are():
     assert sorted(durable) == [first, second]
 
 
+@pytest.fixture
+def without_patience(monkeypatch):
+    """What the store refuses is not tried again."""
+
+    def give_up(room, seconds, error):
+        raise error
+
+    monkeypatch.setattr("pipeline_broker.log.store_room.StoreRoom.pause", give_up)
+
+
 class RefusesOne(MemoryStore):
     """Does not take one object."""
 
@@ -181,8 +191,8 @@ class RefusesOne(MemoryStore):
         return super().create(name, parts)
 
 
-def test_a_commit_that_waits_for_one_in_front_of_it_is_told_that_this_has_failed(monkeypatch):
-    monkeypatch.setattr("pipeline_broker.log.store_room.StoreRoom.pause", lambda _, seconds, error: give_up(error))
+@pytest.mark.usefixtures("without_patience")
+def test_a_commit_that_waits_for_one_in_front_of_it_is_told_that_this_has_failed():
     store = RefusesOne()
     machine = Machine(store)
     first, second = machine.write(b"1"), machine.write(b"2")
@@ -303,8 +313,8 @@ class KeepsAll(MemoryStore):
         super().delete(names)
 
 
-def test_what_cannot_be_deleted_keeps_no_writer_and_goes_with_what_is_archived_next(monkeypatch):
-    monkeypatch.setattr("pipeline_broker.log.store_room.StoreRoom.pause", lambda _, seconds, error: give_up(error))
+@pytest.mark.usefixtures("without_patience")
+def test_what_cannot_be_deleted_keeps_no_writer_and_goes_with_what_is_archived_next():
     store = KeepsAll()
     machine = Machine(store, segment_bytes=1)
     machine.commit(b"1")
@@ -321,12 +331,8 @@ def test_what_cannot_be_deleted_keeps_no_writer_and_goes_with_what_is_archived_n
     assert [place for place, is_fence in list_places(store, LOG, Place(0, 0)).items() if not is_fence] == []
 
 
-def give_up(error):
-    raise error
-
-
-def test_a_segment_that_could_not_be_given_back_is_still_there_to_be_given_back(monkeypatch):
-    monkeypatch.setattr("pipeline_broker.log.store_room.StoreRoom.pause", lambda _, seconds, error: give_up(error))
+@pytest.mark.usefixtures("without_patience")
+def test_a_segment_that_could_not_be_given_back_is_still_there_to_be_given_back():
     store = Outage(MemoryStore())
     machine = Machine(store, segment_bytes=1)
     machine.commit(b"1")
