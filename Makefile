@@ -29,7 +29,7 @@ COMPILED_TESTS ?= tests/repository/test_compiled.py tests/stages tests/records t
 SYSTEM_PACKAGES := chromium chromium-driver default-jdk-headless eatmydata faketime fish fuse libfuse2 maven openssl strace systemd zsh
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare results test compiled test-compiled lint types contracts check mutants properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster plugin-runs bench suites wheel release system-packages clean object-faults
+.PHONY: help serve compare results test compiled test-compiled lint types contracts imports check mutants properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster plugin-runs bench suites wheel release system-packages clean object-faults
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,7 +62,10 @@ types: $(VENV)/dev.stamp ## check types with mypy
 contracts: $(VENV)/dev.stamp ## check which room imports which
 	$(RUN)/lint-imports
 
-check: lint types contracts ## lint, types and contracts
+imports: $(VENV)/dev.stamp ## check that every file of tests can be imported
+	$(RUN)/python -m pytest --collect-only -qq >/dev/null || $(RUN)/python -m pytest --collect-only -q
+
+check: lint types contracts imports ## lint, types, contracts and what tests import
 
 mutants: $(VENV)/dev.stamp ## change the source in one place at a time: tests of the room must notice (ROOM=quotas SAMPLE=60 SEED= LIMIT=seconds)
 	@$(RUN)/python -m tests.mutants.campaign --room $(ROOM) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(LIMIT),--seconds-max $(LIMIT))

@@ -22,6 +22,7 @@ from pipeline_broker.objects.store import Unavailable, list_all
 from pipeline_broker.records.batch import HEADER_SIZE, NewRecord, build_batch, read_header
 from pipeline_broker.records.record import iterate_records
 from tests.files.memory_file_system import MemoryFileSystem
+from tests.objects.impatience import give_up
 
 LOG = "wal/1"
 TOPIC_ID = bytes(range(16))
@@ -174,10 +175,7 @@ def test_a_commit_is_durable_when_those_in_front_of_it_are():
 def without_patience(monkeypatch):
     """What the store refuses is not tried again."""
 
-    def give_up(room, seconds, error):
-        raise error
-
-    monkeypatch.setattr("pipeline_broker.log.store_room.StoreRoom.pause", give_up)
+    monkeypatch.setattr("pipeline_broker.log.store_room.StoreRoom.pause", staticmethod(give_up))
 
 
 class RefusesOne(MemoryStore):

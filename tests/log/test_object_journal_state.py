@@ -9,7 +9,8 @@ from pipeline_broker.log.object_journal_state import JournalState, journal_name
 from pipeline_broker.objects.lease_keeper import LeaseState
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.slot_writer import FencedError
-from tests.log.test_object_journal import Machine, Outage, give_up
+from tests.log.test_object_journal import Machine, Outage
+from tests.objects.impatience import give_up
 
 ENTRY_BYTES = ENTRY_OVERHEAD + 70
 """As a commit of one record of two bytes counts."""
@@ -64,7 +65,7 @@ def test_a_segment_ends_with_so_many_entries_however_small_they_are(monkeypatch)
 
 
 def test_an_owner_is_in_place_until_it_has_a_successor_whether_it_writes_or_not(monkeypatch):
-    monkeypatch.setattr("pipeline_broker.log.object_journal.pause_briefly", lambda _, error: give_up(error))
+    monkeypatch.setattr("pipeline_broker.log.object_journal.pause_briefly", give_up)
     store = Outage(MemoryStore())
     machine = Machine(store)
     machine.commit(b"a")

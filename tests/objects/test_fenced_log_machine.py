@@ -31,17 +31,13 @@ from pipeline_broker.objects.slot_writer import SlotWriter
 from pipeline_broker.objects.store import Unavailable, Unsure
 from tests.objects.faulty_store import ASK_FATES, WRITE_FATES, FaultyStore
 from tests.objects.fenced_log_mistakes import AcknowledgesOutOfOrder, TakesStopForFence
+from tests.objects.impatience import give_up
 
 LOG = "wal/1"
 EXAMPLES = int(os.environ.get("EXAMPLES", "200"))
 IN_FLIGHT = 3
 OWNERS_MAX, FENCINGS_MAX = 4, 5
 UNSURE_FATES = {"lost after", "late", "twice", "repeated by the client"}
-
-
-def give_up(seconds, error):
-    """One try at a time."""
-    raise error
 
 
 class Owner:

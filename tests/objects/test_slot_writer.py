@@ -13,6 +13,7 @@ from pipeline_broker.objects.settled_store import SettledStore
 from pipeline_broker.objects.slot import SlotEntry, SlotHeader, SlotKind, encode_slot, read_slot
 from pipeline_broker.objects.slot_writer import FencedError, SlotWriter, WriterStopped
 from pipeline_broker.objects.store import Unavailable, Unsure
+from tests.objects.impatience import give_up
 
 LOG = "wal/1"
 SECONDS_MAX = 20
@@ -148,9 +149,6 @@ def test_an_unsure_put_is_looked_at_before_it_is_judged(applies):
 
 
 def test_a_put_that_the_store_gave_up_may_be_made_again():
-    def give_up(seconds, error):
-        raise error
-
     memory = MemoryStore()
     first_owner = owner(memory)
     writer = SlotWriter(SettledStore(Loses(memory, applies=False), give_up), LOG, 1, bytes(16), first_owner.writer)

@@ -13,6 +13,7 @@ from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.settled_store import HEAD_BYTES, PAUSE_SECONDS_MAX, PAUSE_SECONDS_MIN, SettledStore
 from pipeline_broker.objects.store import Changed, Exists, Missing, Unavailable, Unsure, list_all
 from tests.objects.faulty_store import WRITE_FATES, FaultyStore
+from tests.objects.impatience import give_up
 
 
 def no_pause(seconds, error):
@@ -238,9 +239,6 @@ def test_a_wait_ends_when_the_caller_stops():
 
 def test_who_gives_up_after_an_unsure_answer_is_unsure():
     faulty = FaultyStore(MemoryStore(), Script("late"))
-
-    def give_up(seconds, error):
-        raise error
 
     with pytest.raises(Unsure):
         SettledStore(faulty, give_up).create("a", [os.urandom(99)])

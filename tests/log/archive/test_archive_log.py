@@ -18,6 +18,7 @@ from pipeline_broker.objects.slot import SlotEntry, SlotKind
 from pipeline_broker.objects.slot_writer import FencedError, WriterStopped
 from pipeline_broker.objects.store import Unavailable, list_all
 from tests.objects.faulty_store import FaultyStore
+from tests.objects.impatience import give_up
 
 NONCES = (b"%016d" % number for number in itertools.count())
 
@@ -287,9 +288,6 @@ def test_a_start_whose_bucket_does_not_answer_gives_up_as_its_store_does():
     class Down(MemoryStore):
         def read(self, name, start, size_bytes):
             raise Unavailable("down")
-
-    def give_up(seconds, error):
-        raise error
 
     settled = SettledStore(Down(), give_up)
     with pytest.raises(Unavailable):
