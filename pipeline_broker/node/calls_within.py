@@ -58,12 +58,10 @@ class _Slot:
         self.session = session
         self.id = self.listener = session.listener
         self.peer = session.host
-        self.results: list[Result] = []
-        self._completed = trio.Event()
+        self._results, self._next = trio.open_memory_channel[Result](1)
 
     def complete(self, request: Request, result: Result) -> None:  # noqa: ARG002 - there is one only
-        self.results.append(result)
-        self._completed.set()
+        self._results.send_nowait(result)
 
     def call_back(self, request: Request, callback: Callable[[], Result]) -> None:
         self.complete(request, callback())
@@ -81,9 +79,7 @@ class _Slot:
         return None
 
     async def next_result(self) -> Result:
-        await self._completed.wait()
-        self._completed = trio.Event()
-        return self.results.pop()
+        return await self._next.receive()
 
 
 class Caller:

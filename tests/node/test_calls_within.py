@@ -1,11 +1,17 @@
 """Requests from within that take several steps."""
 
+import errno
+
 import pytest
 import trio
+import trio.testing
 
 from pipeline_broker.apis.call import Session
 from pipeline_broker.node.calls_within import Caller, CallFailedError
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from stages.request import NO_OP, Parked, Pending, Send, Waiting, go_on
+from tests.apis.desk import Desk
 
 
 class Running:
@@ -77,3 +83,32 @@ def test_a_commit_that_fails_closes_the_steps():
     with pytest.raises(CallFailedError, match="no disk"):
         trio.run(finished, running, kept)
     assert closed == [True]
+
+
+def test_a_request_that_is_parked_again_when_its_turn_has_come_gets_each_of_its_results():
+    async def main():
+        caller = Caller(Running(), None, Session("host", "TEST"))
+        call, slot = caller._call(0, 0, 0)
+        found, again = [], Parked()
+
+        async def answer():
+            found.append(await caller._next(slot, Parked()))
+            found.append(await caller._next(slot, found[0]))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(answer)
+            for result in (again, NO_OP):
+                await trio.testing.wait_all_tasks_blocked()
+                call.request.complete(result)
+        assert found == [again, NO_OP]
+
+    trio.run(main)
+
+
+def test_what_would_write_is_refused_while_nothing_can_be_written():
+    desk, running = Desk(), Running()
+    desk.journal.room.obstacle = OSError(errno.ENOSPC, "No space left on device")
+    caller = Caller(running, desk.broker, Session("host", "TEST", is_trusted=True))
+    request = CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("t", 1, 1)])
+    (topic,) = trio.run(caller.ask, request, desk.now_ms).topics
+    assert (topic.name, topic.error_code, running.committed) == ("t", ErrorCode.KAFKA_STORAGE_ERROR, [])

@@ -298,3 +298,35 @@ def test_a_listener_that_comes_while_the_broker_runs_is_advertised_where_it_is_b
         assert scene.changes.advertised("MORE") == scene.listeners.addresses["MORE"]
 
     run(test)
+
+
+def test_a_listener_whose_address_cannot_be_had_keeps_no_other_one_from_being_served(caplog):
+    names = ["PLAINTEXT", "ONE", "TWO"]
+
+    async def test(scene):
+        taken = scene.listeners.addresses["PLAINTEXT"][1]
+        await scene.change(
+            listeners=f"PLAINTEXT://127.0.0.1:0,ONE://127.0.0.1:{taken},TWO://127.0.0.1:0",
+            listener_security_protocol_map=",".join(f"{name}:PLAINTEXT" for name in names),
+        )
+        assert list(scene.processors()) == ["PLAINTEXT", "TWO"]
+
+    run(test)
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == ["the listener ONE is not served"]
+
+
+def test_a_listener_that_goes_keeps_its_socket_until_it_is_served_no_longer():
+    async def test(scene):
+        order = []
+        remove, forget = scene.server.remove_listener, scene.listeners.forget
+
+        async def remove_listener(name):
+            await remove(name)
+            order.append(("removed", name))
+
+        scene.server.remove_listener = remove_listener
+        scene.listeners.forget = lambda name: (order.append(("forgotten", name)), forget(name))
+        await scene.change(listeners="PLAINTEXT://127.0.0.1:0", listener_security_protocol_map="PLAINTEXT:PLAINTEXT")
+        assert order == [("removed", "MORE"), ("forgotten", "MORE")]
+
+    run(test, *LISTENERS)

@@ -22,7 +22,18 @@ from pipeline_broker.log.partition.policies import LogPolicies
 from pipeline_broker.log.partition.retention import RetentionRules, RollRules
 from pipeline_broker.log.partition.retention_of_logs import waits_for_archive
 from pipeline_broker.node.upkeep import UpkeepFailedError
-from tests.node.upkeep_bench import DIRECTORY, HOUR_MS, NOW_MS, VALUE_BYTES, Bench, archived, kept, retained, wait_until
+from tests.node.upkeep_bench import (
+    DIRECTORY,
+    HOUR_MS,
+    NOW_MS,
+    VALUE_BYTES,
+    WAIT_SECONDS,
+    Bench,
+    archived,
+    kept,
+    retained,
+    wait_until,
+)
 
 LATER_ID = bytes(reversed(range(16)))
 WIDE_PARTITIONS = 30
@@ -201,6 +212,53 @@ def test_while_the_archive_has_no_room_a_writer_that_waits_for_it_says_why(monke
 
     trio.run(main)
     assert bench.values() == list(range(5))
+
+
+class NoRoomYet:
+    """A work of the upkeep that has room once somebody says so."""
+
+    has_room = False
+
+    async def __call__(self):
+        await trio.lowlevel.checkpoint()
+        if not self.has_room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_the_archive_goes_on_when_the_last_of_its_works_has_room(monkeypatch):
+    monkeypatch.setattr("pipeline_broker.node.upkeep.RETRY_SECONDS", 0.001)
+    bench, first, second, told = Bench(), NoRoomYet(), NoRoomYet(), []
+    monkeypatch.setattr(bench.journal, "archive_waits", told.append)
+
+    async def main():
+        with trio.fail_after(WAIT_SECONDS):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(bench.upkeep._retried, first)
+                await wait_until(lambda: told)
+                async with trio.open_nursery() as others:
+                    others.start_soon(bench.upkeep._retried, second)
+                    await wait_until(lambda: bench.upkeep._waiting_count == 2)
+                    second.has_room = True
+                assert [type(each) for each in told] == [OSError]
+                first.has_room = True
+
+    trio.run(main)
+    assert [type(each) for each in told] == [OSError, type(None)]
+
+
+def test_an_end_while_the_archive_waits_leaves_no_writer_waiting_for_it(monkeypatch):
+    bench, told = Bench(), []
+    monkeypatch.setattr(bench.journal, "archive_waits", told.append)
+
+    async def main():
+        with trio.fail_after(WAIT_SECONDS):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(bench.upkeep._retried, NoRoomYet())
+                await wait_until(lambda: told)
+                nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    assert [type(each) for each in told] == [OSError, type(None)]
 
 
 def test_upkeep_follows_how_much_room_the_disk_has(monkeypatch):

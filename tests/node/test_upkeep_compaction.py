@@ -12,7 +12,17 @@ from pipeline_broker.log.partition.policies import CompactionRules, LogPolicies
 from pipeline_broker.log.partition.retention import RetentionRules, RollRules
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records
-from tests.node.upkeep_bench import DIRECTORY, HOUR_MS, NOW_MS, Bench, archived, kept, retained, wait_until
+from tests.node.upkeep_bench import (
+    DIRECTORY,
+    HOUR_MS,
+    NOW_MS,
+    WAIT_SECONDS,
+    Bench,
+    archived,
+    kept,
+    retained,
+    wait_until,
+)
 
 
 def compacted(**rules):
@@ -188,6 +198,39 @@ def test_what_is_archived_while_a_log_is_cleaned_stays():
     assert len(records) < 45
     bench.start()
     assert keyed_records(bench) == records
+
+
+def test_what_compaction_wrote_counts_when_nobody_else_writes_the_archive():
+    """Two edits of the manifest at once would each begin from what was there before the other."""
+    bench = Bench(policies=compacted(min_cleanable_dirty_ratio=0.0))
+    produce_keyed(bench, [(f"key {number % 5}", number) for number in range(60)])
+    has_begun, may_end, order = threading.Event(), threading.Event(), []
+    expire, replace = bench.archive.expire, bench.archive.replace
+
+    def slow_expire(expiries):
+        has_begun.set()
+        may_end.wait(WAIT_SECONDS)
+        order.append("expired")
+        return expire(expiries)
+
+    def noted_replace(key, result):
+        order.append("replaced")
+        return replace(key, result)
+
+    async def main():
+        async with kept(bench):
+            await bench.upkeep.archive_all()
+            bench.archive.expire, bench.archive.replace = slow_expire, noted_replace
+            bench.log.raise_log_start(30)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(bench.upkeep.retain)
+                await wait_until(has_begun.is_set)
+                nursery.start_soon(bench.upkeep.compact)
+                await wait_until(lambda: bench.upkeep._writing.statistics().tasks_waiting or order)
+                may_end.set()
+
+    trio.run(main)
+    assert order == ["expired", "replaced"]
 
 
 def test_a_round_whose_segments_are_gone_meanwhile_changes_nothing():

@@ -258,6 +258,19 @@ def test_a_new_conversation_waits_until_nothing_is_in_flight_and_what_is_behind_
     run(test, application=WhoAsks())
 
 
+def test_a_frame_of_a_connection_that_is_closed_meanwhile_reaches_no_authenticator():
+    async def test(memory, application):
+        guard = Guard()
+        client = await memory.connect(open_session=guard.open_session)
+        client.send(b"in alice", b"1", b"again")
+        await wait_all_tasks_blocked()
+        connection_of(memory).close()
+        await wait_all_tasks_blocked()
+        assert [frame for frame, *_ in guard.seen] == [b"in alice"]
+
+    run(test)
+
+
 def test_a_new_conversation_that_fails_ends_the_connection():
     async def test(memory, application):
         client = await memory.connect(open_session=Guard().open_session)
