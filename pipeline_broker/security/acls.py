@@ -4,7 +4,7 @@
     value = int16 version 0
 
 Rules of this file: a rule counts when its record is durable; a value of null takes exactly that rule away, and no other
-(CVE-2024-27309). Whoever remembers a decision compares `generation`.
+(CVE-2024-27309).
 """
 
 from __future__ import annotations
@@ -37,14 +37,9 @@ __all__ = ["Acls", "read_binding"]
 
 
 class Acls(ReplayedWrites):
-    """All rules.
-
-    Attributes:
-        generation: changes with every change of a rule.
-    """
+    """All rules."""
 
     def __init__(self) -> None:
-        self.generation = 0
         self._bindings: set[AclBinding] = set()
         self._literal: dict[tuple[ResourceType, str], set[AclBinding]] = {}
         self._prefixed: dict[ResourceType, dict[str, set[AclBinding]]] = {}
@@ -93,7 +88,6 @@ class Acls(ReplayedWrites):
         if record_type(key) != RecordType.ACL:
             return
         binding = read_binding(key, value)
-        self.generation += 1
         if value is None:
             self._forget(binding)
         else:

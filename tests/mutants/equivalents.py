@@ -218,8 +218,6 @@ EQUIVALENT: dict[str, str] = {
     f"{SECURITY}/authorizer.py Authorizer._find: return _Finding.DENIED -> return None": "neither allows anything",
     f"{SECURITY}/authorizer.py Authorizer.is_allowed_somewhere: without binding.permission is PermissionType.ALLOW in "
     "binding.permission is PermissionType.ALLOW and (not _is_covered(binding, denied))": "what denies covers itself",
-    f"{SECURITY}/acls.py Acls.__init__: 0 -> 1": "it is compared with what it was, only",
-    f"{SECURITY}/acls.py Acls.replay: 1 -> 2": "it is compared with what it was, only",
     f"{SECURITY}/jaas.py _Reader.take: without match is None in match is None or kind not in kinds": (
         "where nothing matches the kind is None, which is none of the kinds"
     ),
