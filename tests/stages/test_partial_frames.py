@@ -210,49 +210,6 @@ def test_half_received_frames_hold_no_more_than_their_budget():
     run(test, partial_bytes_max=16 * MEBIBYTE)
 
 
-def test_a_slow_frame_is_left_alone_while_nobody_waits(caplog):
-    async def test(memory, application):
-        client = await memory.connect()
-        payload = b"s" + bytes(200_000)
-        stream = len(payload).to_bytes(4, "big") + payload
-        for start in range(0, len(stream), 20_000):
-            client.send_bytes(stream[start : start + 20_000])
-            await trio.sleep(50)
-        assert await client.receive() == payload
-
-    run(test, partial_bytes_max=1)
-    assert not caplog.records
-
-
-def test_connections_that_are_closed_for_slow_frames_are_said_once_a_minute(caplog):
-    async def test(memory, application):
-        for _ in range(5):
-            for _ in range(3):
-                stalled = await memory.connect()
-                stalled.send_bytes((10 * MEBIBYTE).to_bytes(4, "big") + bytes(200_000))
-            await trio.sleep(20)
-
-    run(test, partial_bytes_max=MEBIBYTE // 4)
-    lines = [record.getMessage() for record in caplog.records]
-    assert 1 <= len(lines) <= 3
-    assert "large requests came too slowly" in lines[0]
-
-
-def test_of_frames_that_are_slow_together_each_is_closed_and_the_one_that_waited_gets_their_room():
-    async def test(memory, application):
-        stalled = [await memory.connect() for _ in range(2)]
-        for client in stalled:
-            client.send_bytes((10 * MEBIBYTE).to_bytes(4, "big") + bytes(200_000))
-        await wait_all_tasks_blocked()
-        honest = await memory.connect()
-        honest.send(b"s" + bytes(MEBIBYTE))
-        assert await honest.receive()
-        assert [client.is_closed_by_server for client in stalled] == [True, True]
-        assert memory.server.statistics().partial_frames.closed == 2
-
-    run(test, partial_bytes_max=MEBIBYTE)
-
-
 def test_a_half_closed_connection_gives_its_room_back_while_its_requests_are_parked():
     async def test(memory, application):
         client = await memory.connect()
