@@ -1,5 +1,7 @@
 """Requests that take several turns, and connections and servers that end before them."""
 
+import threading
+
 import attrs
 import pytest
 import trio
@@ -75,6 +77,56 @@ def test_steps_that_wait_are_closed_with_their_connection_and_no_turn_is_lost():
         await wait_all_tasks_blocked()
 
     run(test, application=Stepping(u=waiting(over)))
+
+
+def test_steps_that_come_to_wait_when_their_connection_is_closed_already_are_closed():
+    """What they wait for may never come."""
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1")
+        await wait_all_tasks_blocked()
+        client.reset()
+        await wait_all_tasks_blocked()
+        (request,) = application.parked
+        request.complete(go_on(waiting([])(application, request)))
+        await wait_all_tasks_blocked()
+        assert unfinished_count(memory) == 0
+
+    run(test, application=Stepping())
+
+
+def test_steps_of_a_closed_connection_are_not_closed_while_a_thread_works_for_them():
+    """It may use what they would let go of."""
+    begun, may_end, ends = threading.Event(), threading.Event(), []
+
+    def work():
+        begun.set()
+        assert may_end.wait(10)
+
+    def steps(application, request):
+        try:
+            yield Parked(work)
+        finally:
+            ends.append(may_end.is_set())
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"u")
+        try:
+            while not begun.is_set():
+                await trio.lowlevel.checkpoint()
+            client.reset()
+            await wait_all_tasks_blocked()
+            assert not memory.server.processors[0].connections
+            assert ends == []
+        finally:
+            may_end.set()
+        while unfinished_count(memory):
+            await trio.lowlevel.checkpoint()
+        assert ends == [True]
+
+    run(test, application=Stepping(u=steps), jumps=False)
 
 
 @pytest.mark.parametrize("waits_for", ["turn", "commit", "thread", "others"])
