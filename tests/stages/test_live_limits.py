@@ -66,7 +66,7 @@ def test_many_idle_connections_are_all_found():
         clients = [serving.connect() for _ in range(1200)]
         await trio.sleep(5)
         assert serving.server.quotas.total == 1200
-        await trio.sleep(8)
+        await trio.sleep(6.5)  # to the first look behind the bound: it is at each of them
         assert all(client.is_closed_by_server for client in clients)
         assert serving.statistics("L").counters.expired == 1200
 
