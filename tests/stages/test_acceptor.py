@@ -229,6 +229,24 @@ def test_throttled_connections_are_kept_unserved_and_closed_after_their_throttle
     run(test, creation_rate_max_per_ip=2.0, windows=2)
 
 
+def test_a_throttle_that_is_over_sooner_does_not_wait_for_the_end_of_a_longer_one():
+    """Of two addresses, one of which nobody is let in from."""
+
+    async def test(bench):
+        banned = bench.listener.connect("192.0.2.1")
+        await wait_all_tasks_blocked()
+        throttled = [bench.listener.connect("192.0.2.2") for _ in range(3)][-1]
+        await trio.sleep(49)
+        assert bench.acceptor.statistics().throttled == 2
+        await trio.sleep(2)
+        assert throttled.is_closed_by_server
+        assert not banned.is_closed_by_server
+        await trio.sleep(50)
+        assert banned.is_closed_by_server
+
+    run(test, creation_rate_max_by_ip={"192.0.2.1": 0.0, "192.0.2.2": 0.02}, windows=2, window_seconds=100.0)
+
+
 def test_throttled_connections_are_closed_at_the_end():
     """Behaviour 22: a shutdown closes what is throttled."""
     clients = []

@@ -138,6 +138,21 @@ def test_limits_count_for_connections_of_processors_that_are_made_later():
     run(test)
 
 
+def test_limits_count_for_connections_of_processors_that_are_about_to_end():
+    async def test(serving):
+        clients = [await serving.served() for _ in range(2)]
+        clients[1].send(b"parked")
+        await SETTLED()
+        await serving.server.resize_processors(1)
+        serving.server.set_limits(with_connection(serving.server, idle_seconds_max=10.0))
+        await trio.sleep(5)
+        assert not clients[1].is_closed_by_server
+        await trio.sleep(10)
+        assert clients[1].is_closed_by_server
+
+    run(test, processors=2, drain_seconds=1000.0)
+
+
 def test_quotas_of_connections_are_among_the_limits():
     async def test(serving):
         serving.server.set_limits(attrs.evolve(serving.server.limits, quotas=ConnectionQuotaLimits(connections_max=7)))

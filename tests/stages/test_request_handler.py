@@ -295,6 +295,25 @@ def test_handlers_that_were_to_end_and_have_not_yet_stay_when_there_are_to_be_mo
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
+def test_handlers_that_were_to_end_and_have_not_yet_end_all_the_same_when_there_are_to_be_even_fewer():
+    async def main():
+        mode = attrs.evolve(ONE_QUEUE, queues=0, handlers=4, batching=Batching.REQUEST)
+        async with open_memory_server(mode, Counting(), executor=ScriptedCommits([1.0], Schedule())) as memory:
+            clients = [await memory.connect() for _ in range(4)]
+            for client in clients:
+                client.send(b"r")
+            await wait_all_tasks_blocked()
+            assert memory.server.statistics().handlers.idle == 0
+            memory.server.handlers.resize_handlers(3)
+            memory.server.handlers.resize_handlers(2)
+            for client in clients:
+                assert await client.receive() == b"r"
+            await wait_all_tasks_blocked()
+            assert memory.server.statistics().handlers.idle == memory.server.statistics().handlers.handlers == 2
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
 def test_what_was_answered_before_in_the_turn_that_waits_for_a_commit_leaves_at_once():
     class Mixed(Counting):
         def handle(self, request):
