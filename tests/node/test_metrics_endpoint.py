@@ -202,6 +202,16 @@ def test_an_idle_loop_is_seen_as_idle_and_a_busy_one_as_busy(monkeypatch):
     assert max(shares(trio.lowlevel.checkpoint)) < 0.1
 
 
+def test_a_look_without_a_wait_is_no_idleness_though_the_loop_was_idle_before(monkeypatch):
+    times = iter(range(100, 10_000, 100))
+    monkeypatch.setattr("pipeline_broker.node.metrics_endpoint.now_ns", lambda: next(times))
+    idle = LoopIdleTime(LoopTurns())
+    for seconds in (1.0, 0.0, 0.0):
+        idle.before_io_wait(seconds)
+        idle.after_io_wait(seconds)
+    assert idle.idle_ns == 100
+
+
 def test_a_task_that_keeps_the_loop_is_named_while_the_loop_is_looked_at():
     turns = LoopTurns()
     idle = LoopIdleTime(turns)
