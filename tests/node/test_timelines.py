@@ -14,7 +14,7 @@ from pipeline_broker.cli import main
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.node.admin_socket import ask
 from pipeline_broker.node.data_directory import open_broker
-from pipeline_broker.node.timelines import PUBLISH_SECONDS, Timelines
+from pipeline_broker.node.timelines import END_SECONDS_MAX, PUBLISH_SECONDS, Timelines
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.telemetry.timelines_topic import RETENTION_BYTES, TIMELINES_TOPIC, timelines_configs
@@ -192,8 +192,13 @@ class Server:
         self.broker = broker
         self.is_holding = False
         self.held = []
+        self.refusals = 0  # commits that fail before others succeed
 
     def submit(self, submission):
+        if self.refusals:
+            self.refusals -= 1
+            submission.on_ended(submission, OSError(28, "no space"))
+            return
         self.held.append(submission)
         if not self.is_holding:
             self.release()
@@ -396,3 +401,55 @@ def test_what_the_end_of_the_broker_leaves_behind_is_told(in_scene, caplog):
     with caplog.at_level(logging.WARNING):
         in_scene(story)
     assert "4 request timelines were not published: the broker ended" in caplog.text
+
+
+@pytest.mark.parametrize("is_off", [False, True])
+def test_what_did_not_become_durable_is_published_again(in_scene, is_off):
+    """What is there when it is switched off too, however often that takes."""
+
+    async def story(scene):
+        scene.timelines.switch_on()
+        scene.end_requests(1)
+        await trio.sleep(2 * PUBLISH_SECONDS)
+        assert scene.status == {"rows": 1, "waiting": 0, "lost": 0}
+        scene.server.refusals = 3
+        scene.end_requests(2)
+        if not is_off:
+            await trio.sleep(10 * PUBLISH_SECONDS)
+            assert scene.status == {"rows": 3, "waiting": 0, "lost": 0}
+        await scene.timelines.switch_off()
+        assert scene.status == {"rows": 3, "waiting": 0, "lost": 0}
+        assert scene.server.refusals == 0
+
+    in_scene(story)
+
+
+def test_the_end_of_the_broker_waits_for_a_publication_no_longer_than_a_second(in_scene):
+    async def story(scene):
+        scene.timelines.switch_on()
+        scene.server.is_holding = True
+        scene.end_requests(2)
+        await trio.sleep(2 * PUBLISH_SECONDS)
+        began = trio.current_time()
+        await scene.timelines.end()
+        assert trio.current_time() - began == pytest.approx(END_SECONDS_MAX)
+
+    in_scene(story)
+
+
+def test_off_ends_observing_at_once_and_not_when_all_is_published(in_scene):
+    """What ends in between would keep it going, and is not asked for."""
+
+    async def story(scene):
+        scene.timelines.switch_on()
+        scene.server.is_holding = True
+        scene.end_requests(2)
+        await trio.sleep(2 * PUBLISH_SECONDS)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(scene.timelines.switch_off)
+            await trio.testing.wait_all_tasks_blocked()
+            assert scene.server.held
+            assert scene.observing[-1] is None
+            scene.server.release()
+
+    in_scene(story)
