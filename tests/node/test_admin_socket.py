@@ -8,6 +8,7 @@ import os
 import select
 import socket
 import stat
+import threading
 
 import pytest
 import trio
@@ -309,6 +310,26 @@ def test_the_mask_of_new_files_is_as_before_where_the_socket_cannot_be_had(tmp_p
     finally:
         os.umask(before)
     assert "commands to the running broker are not possible" in caplog.text
+
+
+@pytest.mark.parametrize("answer", [b"", b'{"error": "there is no'])
+def test_an_answer_that_a_broker_s_end_cuts_off_is_no_answer(tmp_path, answer):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dying, admin._short_path(tmp_path) as path:
+        dying.bind(path)
+        dying.listen()
+
+        def end():
+            client, _ = dying.accept()
+            with client:
+                client.recv(admin.RECEIVE_BYTES)
+                client.sendall(answer)
+
+        broker = threading.Thread(target=end)
+        broker.start()
+        try:
+            assert refused(tmp_path, "echo") == f"the broker on {tmp_path} ended before the command was done"
+        finally:
+            broker.join()
 
 
 def test_nobody_answers_where_no_broker_runs(tmp_path):
