@@ -57,6 +57,18 @@ def test_counters_tell_what_every_processor_did():
     run(test)
 
 
+def test_statistics_stay_what_they_were_whatever_happens_after_them():
+    async def test(serving):
+        client = await serving.served()
+        of_processor, of_listener = serving.server.statistics().processors[0], serving.statistics("L")
+        before = repr((of_processor, of_listener))
+        await serving.ask(client, b"once more")
+        assert repr((of_processor, of_listener)) == before
+        assert serving.server.statistics().processors[0] != of_processor
+
+    run(test)
+
+
 def counted(value, path=""):
     """All numbers of statistics that are not 0, by their path."""
     if isinstance(value, int | float):
