@@ -453,3 +453,53 @@ def test_off_ends_observing_at_once_and_not_when_all_is_published(in_scene):
             scene.server.release()
 
     in_scene(story)
+
+
+def test_losses_are_told_once_until_there_were_none_for_a_while(in_scene, caplog):
+    async def story(scene):
+        scene.timelines.switch_on()
+        scene.journal.room.obstacle = OSError(28, "no space")
+        scene.end_requests(ROWS_MAX)
+        for _ in range(2):
+            for _ in range(6):
+                scene.end_requests(1)
+                await trio.sleep(PUBLISH_SECONDS / 2)
+            await trio.sleep(3 * PUBLISH_SECONDS)
+        scene.journal.room.obstacle = None
+        await scene.timelines.switch_off()
+
+    with caplog.at_level(logging.WARNING):
+        in_scene(story)
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["request timelines are lost"] * 2
+
+
+def test_a_topic_that_somebody_else_makes_already_is_waited_for(in_scene):
+    async def story(scene):
+        write = scene.broker.topics.create(scene.broker.new_topic(TIMELINES_TOPIC))
+        entry = scene.broker.append_metadata(write, NOW_MS)
+        topic_id = scene.broker.topics.latest(TIMELINES_TOPIC).topic_id
+        scene.timelines.switch_on()
+        scene.end_requests(2)
+        await trio.sleep(4 * PUBLISH_SECONDS)
+        assert scene.timelines.status()["rows"] == 0
+        scene.journal.sync(scene.journal.write([entry]))
+        scene.broker.topic_durable(write)
+        await trio.sleep(2 * PUBLISH_SECONDS)
+        assert scene.status == {"rows": 2, "waiting": 0, "lost": 0}
+        assert scene.broker.topics.get(TIMELINES_TOPIC).topic_id == topic_id
+
+    in_scene(story)
+
+
+def test_what_is_left_behind_includes_what_was_about_to_be_published(in_scene, caplog):
+    async def story(scene):
+        scene.timelines.switch_on()
+        scene.server.is_holding = True
+        scene.end_requests(3)
+        await trio.sleep(2 * PUBLISH_SECONDS)
+        assert scene.server.held
+        scene.end_requests(2)
+
+    with caplog.at_level(logging.WARNING):
+        in_scene(story)
+    assert "5 request timelines were not published: the broker ended" in caplog.text

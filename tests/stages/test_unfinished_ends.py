@@ -163,6 +163,31 @@ def test_the_end_of_the_server_closes_all_steps(waits_for):
     assert application.closed_steps == [b"u"]
 
 
+def test_a_server_ends_though_a_thread_works_for_a_request_for_ever():
+    begun, may_end, returned = threading.Event(), threading.Event(), []
+
+    def work():
+        begun.set()
+        returned.append(may_end.wait(10))
+
+    def steps(application, request):
+        yield Parked(work)
+
+    async def main():
+        fields = attrs.evolve(limits(), drain_seconds=0.01)
+        async with open_memory_server(PIPELINED, Stepping(u=steps), limits=fields) as memory:
+            client = await memory.connect()
+            client.send(b"u")
+            while not begun.is_set():
+                await trio.lowlevel.checkpoint()
+
+    try:
+        trio.run(main)
+        assert returned == []
+    finally:
+        may_end.set()
+
+
 def stand_in_for_threads(original, never):
     """Blocking work of requests never ends; what the server itself runs in a thread does."""
 
