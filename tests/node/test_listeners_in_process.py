@@ -80,6 +80,13 @@ def test_a_listener_that_is_of_the_control_plane_in_the_records_is_served_as_tha
     assert {listener.name: listener.is_control_plane for listener in listeners} == {"PLAINTEXT": False, "MORE": True}
 
 
+def test_the_listener_of_brokers_in_the_records_is_served_as_that(opened):
+    listeners = opened(two_listeners("PLAINTEXT", inter_broker_listener_name="PLAINTEXT"))
+    assert {listener.name: listener.is_privileged for listener in listeners} == {"PLAINTEXT": True, "MORE": False}
+    listeners.follow_at_start(two_listeners("PLAINTEXT", inter_broker_listener_name="MORE"), users)
+    assert {listener.name: listener.is_privileged for listener in listeners} == {"PLAINTEXT": False, "MORE": True}
+
+
 def test_an_offer_is_made_anew_only_when_what_it_is_made_of_has_changed(opened):
     """Each user of a SCRAM line costs thousands of hashes, while nobody is served."""
     line = "listener.name.more.scram-sha-256.sasl.jaas.config"
@@ -93,6 +100,17 @@ def test_an_offer_is_made_anew_only_when_what_it_is_made_of_has_changed(opened):
     assert served.offer is offer
     listeners.update(two_listeners("SASL_PLAINTEXT", **{**fields, line: SCRAM.format("other")}))
     assert served.offer is not offer
+
+
+def test_an_offer_is_made_anew_when_the_users_of_the_records_are_known(opened):
+    """Until then there are none, and what is set for the listener may stay as it is."""
+    config = two_listeners("SASL_PLAINTEXT", sasl_enabled_mechanisms="SCRAM-SHA-256")
+    listeners = opened(config)
+    offer = listeners._served["MORE"].offer
+    asked = []
+    listeners.follow_at_start(config, lambda: asked.append(True) or USERS)
+    assert asked == [True]
+    assert listeners._served["MORE"].offer is not offer
 
 
 def test_a_listener_whose_certificate_cannot_be_read_any_more_goes_on_with_the_users_it_had_too(opened, tmp_path):

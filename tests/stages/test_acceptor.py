@@ -262,6 +262,21 @@ def test_who_had_to_wait_for_a_place_is_not_throttled_for_having_come_with_other
     run(test, connections_max=1, creation_rate_max_per_ip=1.0, windows=2)
 
 
+def test_a_throttle_is_no_longer_for_who_had_to_wait_for_a_place_before_it():
+    async def test(bench):
+        bench.listener.connect("192.0.2.1")
+        await wait_all_tasks_blocked()
+        banned = bench.listener.connect("192.0.2.2")
+        await trio.sleep(50)
+        bench.close(bench.take(0))
+        await wait_all_tasks_blocked()
+        assert bench.acceptor.statistics().throttled == 1
+        await trio.sleep(1.01)
+        assert banned.is_closed_by_server
+
+    run(test, connections_max=1, creation_rate_max_by_ip={"192.0.2.2": 0.0})
+
+
 def test_throttled_connections_are_closed_at_the_end():
     """Behaviour 22: a shutdown closes what is throttled."""
     clients = []
