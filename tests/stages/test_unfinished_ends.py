@@ -1,6 +1,8 @@
 """Requests that take several turns, and connections and servers that end before them."""
 
+import gc
 import threading
+import weakref
 
 import attrs
 import pytest
@@ -9,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stages.loop_turns import LoopTurns
 from stages.mode import CLASSIC, PIPELINED
-from stages.request import NO_OP, Parked, Pending, Request, Waiting, go_on
+from stages.request import NO_OP, Parked, Pending, Request, Send, Waiting, go_on
 from stages.testing.memory_server import open_memory_server
 from stages.testing.scripted_commits import ScriptedCommits
 from stages.unfinished import UnfinishedRequests
@@ -161,6 +163,37 @@ def test_the_end_of_the_server_closes_all_steps(waits_for):
     with replaced(trio.to_thread, "run_sync", stand_in_for_threads(trio.to_thread.run_sync, never)):
         trio.run(main, clock=MockClock(rate=1000.0))
     assert application.closed_steps == [b"u"]
+
+
+def test_what_an_unfinished_request_held_is_free_when_its_connection_has_ended():
+    """Also while no other request follows it; without a search for garbage."""
+
+    class Held:
+        """What an application knows of a connection."""
+
+    left = []
+
+    def steps(application, request):
+        request.connection.session = held = Held()
+        left.append(weakref.ref(held))
+        yield None
+        return Send(b"done")
+
+    async def test(memory, application):
+        client = await memory.connect()
+        application.connection_closed = lambda session: None
+        gc.collect()
+        gc.disable()
+        try:
+            client.send(b"u")
+            assert await client.receive() == b"done"
+            client.reset()
+            await wait_all_tasks_blocked()
+            assert [ref() for ref in left] == [None]
+        finally:
+            gc.enable()
+
+    run(test, application=Stepping(u=steps))
 
 
 def test_a_server_ends_though_a_thread_works_for_a_request_for_ever():
