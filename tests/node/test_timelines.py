@@ -1,4 +1,7 @@
-"""A broker publishes its requests' timelines: what is published, what is not, and what becomes of what has no room."""
+"""A broker publishes its requests' timelines: what is published, what is not, and what becomes of what has no room.
+
+Longer than most files: the room alone, on virtual time, is tested beside brokers of their own processes.
+"""
 
 import functools
 import json

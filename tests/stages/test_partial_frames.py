@@ -1,5 +1,8 @@
 """Large frames that are arriving: together they are bounded, nobody holds the room for ever, and every honest client
-gets through."""
+gets through.
+
+Longer than most files: the budget alone is tested beside the server that it bounds.
+"""
 
 from contextlib import contextmanager, nullcontext
 

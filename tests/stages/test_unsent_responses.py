@@ -1,6 +1,5 @@
 """Clients that do not read what they are sent: the memory that this takes is bounded, whatever they ask."""
 
-import attrs
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
@@ -95,28 +94,6 @@ def test_a_response_that_is_not_there_yet_counts_when_its_size_is_known(monkeypa
         assert total(memory) == 0
 
     run(test, unsent_bytes_max=25_000)
-
-
-def test_what_waits_for_its_client_is_started_behind_as_many_in_flight_as_there_may_be(monkeypatch):
-    """Else a write behind a read that waits for it would wait until the read gives up."""
-    monkeypatch.setattr("tests.stages.connection_bench.PARKED", Parked(response_bytes=4000))
-
-    async def test(memory, application):
-        client = await memory.connect(capacity_bytes=1000)
-        client.send(b"1")
-        await wait_all_tasks_blocked()
-        application.parked.pop().complete(Send(bytes(4000)))
-        client.send(b"2", b"s")
-        await wait_all_tasks_blocked()
-        assert application.handled == [b"1", b"2"]
-        assert connection_of(memory).statistics().in_flight == 2
-        assert len(await client.receive()) == 4000
-        await wait_all_tasks_blocked()
-        assert application.handled == [b"1", b"2", b"s"]
-        application.answer(b"2")
-        assert await client.receive_count(2) == [b"2", b"s"]
-
-    run(test, mode=attrs.evolve(ONE_QUEUE, in_flight_max=2), unsent_bytes_max=5000)
 
 
 @both_modes
