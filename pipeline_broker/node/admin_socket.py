@@ -203,7 +203,7 @@ def ask(directory: Path, command: str, **arguments: object) -> Mapping[str, Any]
             if error.errno in NOBODY:
                 raise NobodyAnswersError(f"no broker runs on {directory}: name its directory with --data") from None
             raise CommandFailedError(f"the broker on {directory} cannot be asked: {error.strerror or error}") from None
-    if not answered:
+    if not answered.endswith(b"\n"):
         raise CommandFailedError(f"the broker on {directory} ended before the command was done")
     answer: Mapping[str, Any] = json.loads(answered)
     if "error" in answer:

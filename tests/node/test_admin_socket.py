@@ -3,8 +3,12 @@
 import contextlib
 import functools
 import json
+import logging
+import os
+import select
 import socket
 import stat
+import threading
 
 import pytest
 import trio
@@ -50,6 +54,10 @@ async def die():
     raise Fatal("the disk is gone")
 
 
+async def die_inside_a_group():
+    raise ExceptionGroup("a nursery's", [Fatal("the disk is gone")])
+
+
 COMMANDS = {
     "echo": echo,
     "refuse": refuse,
@@ -58,6 +66,7 @@ COMMANDS = {
     "type error": type_error,
     "unspeakable": unspeakable,
     "die": die,
+    "die inside a group": die_inside_a_group,
 }
 
 
@@ -73,6 +82,11 @@ def with_admin(directory, work):
         return result
 
     return trio.run(main)
+
+
+async def guarded(main):
+    with trio.fail_after(WAIT_SECONDS):
+        await main()
 
 
 def refused(directory, command, **arguments):
@@ -136,9 +150,10 @@ def test_what_nobody_thought_of_is_one_line_and_logged_and_the_next_command_is_d
     assert record.exc_info is not None
 
 
-def test_what_ends_a_broker_is_raised(tmp_path):
+@pytest.mark.parametrize("command", ["die", "die inside a group"])
+def test_what_ends_a_broker_is_raised(tmp_path, command):
     def work():
-        line = refused(tmp_path, "die")
+        line = refused(tmp_path, command)
         trio.from_thread.run(trio.sleep_forever)  # until the error cancels it
         return line
 
@@ -206,6 +221,57 @@ def test_so_many_clients_at_a_time_are_served(tmp_path):
     assert with_admin(tmp_path, work) == b""
 
 
+def test_clients_that_do_not_wait_for_their_answers_leave_their_places_to_others(tmp_path, caplog):
+    left = trio.Event()
+
+    async def late():
+        await left.wait()
+        return {}
+
+    async def main():
+        async with trio.open_nursery() as nursery:
+            await nursery.start(serve_admin, tmp_path, {"late": late, "echo": echo})
+            with admin._short_path(tmp_path) as path:
+                for _ in range(admin.CONNECTIONS_MAX):
+                    async with await trio.open_unix_socket(path) as client:
+                        await client.send_all(b'{"command": "late"}\n')
+            left.set()
+            while len(caplog.records) < admin.CONNECTIONS_MAX:
+                await trio.sleep(0.001)
+            assert await trio.to_thread.run_sync(ask, tmp_path, "echo") == {"given": {}}
+            nursery.cancel_scope.cancel()
+
+    with caplog.at_level(logging.INFO, admin.__name__):
+        trio.run(guarded, main)
+    assert {record.getMessage() for record in caplog.records} == {"the sender of a command did not wait for the answer"}
+
+
+def test_a_client_that_does_not_take_its_answer_is_cut_off(tmp_path, monkeypatch):
+    words = "x" * 4_000_000
+
+    async def much():
+        monkeypatch.setattr(admin, "LINE_SECONDS", 0.01)  # from here on: what it has asked is read
+        await trio.lowlevel.checkpoint()
+        return {"words": words}
+
+    async def main():
+        async with trio.open_nursery() as nursery:
+            await nursery.start(serve_admin, tmp_path, {"much": much})
+            with admin._short_path(tmp_path) as path:
+                client = await trio.open_unix_socket(path)
+            await client.send_all(b'{"command": "much"}\n')
+            poll = select.poll()
+            poll.register(client.socket.fileno(), 0)  # tells of the other end's close only
+            while not poll.poll(0):
+                await trio.sleep(0.001)
+            taken = b"".join([data async for data in client])
+            assert 0 < len(taken) < len(words)
+            await client.aclose()
+            nursery.cancel_scope.cancel()
+
+    trio.run(guarded, main)
+
+
 def test_only_the_owner_may_command_and_nothing_is_left_at_the_end(tmp_path):
     mode = with_admin(tmp_path, lambda: (tmp_path / ADMIN_NAME).stat().st_mode)
     assert stat.S_IMODE(mode) == 0o600
@@ -230,6 +296,40 @@ def test_a_command_is_done_where_the_system_does_not_show_what_is_open(tmp_path,
     monkeypatch.setattr(admin, "DESCRIPTORS", tmp_path / "none")
     assert with_admin(tmp_path, lambda: ask(tmp_path, "echo", topic="t")) == {"given": {"topic": "t"}}
     assert not (tmp_path / ADMIN_NAME).exists()
+
+
+def test_the_mask_of_new_files_is_as_before_where_the_socket_cannot_be_had(tmp_path, monkeypatch, caplog):
+    """Else nobody could enter the directories that the broker makes from then on."""
+    monkeypatch.setattr(admin, "DESCRIPTORS", tmp_path / "none")
+    directory = tmp_path / ("d" * 100) / ("e" * 100)
+    directory.mkdir(parents=True)
+    before = os.umask(0o027)
+    try:
+        trio.run(serve_admin, directory, COMMANDS)
+        assert os.umask(0o027) == 0o027
+    finally:
+        os.umask(before)
+    assert "commands to the running broker are not possible" in caplog.text
+
+
+@pytest.mark.parametrize("answer", [b"", b'{"error": "there is no'])
+def test_an_answer_that_a_broker_s_end_cuts_off_is_no_answer(tmp_path, answer):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dying, admin._short_path(tmp_path) as path:
+        dying.bind(path)
+        dying.listen()
+
+        def end():
+            client, _ = dying.accept()
+            with client:
+                client.recv(admin.RECEIVE_BYTES)
+                client.sendall(answer)
+
+        broker = threading.Thread(target=end)
+        broker.start()
+        try:
+            assert refused(tmp_path, "echo") == f"the broker on {tmp_path} ended before the command was done"
+        finally:
+            broker.join()
 
 
 def test_nobody_answers_where_no_broker_runs(tmp_path):

@@ -1,13 +1,22 @@
 """The listeners of a broker while nothing is served yet: what a start finds in its records, and what a change costs."""
 
+import datetime as dt
+
 import pytest
 import trustme
 
+from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.settings import parse_settings
-from pipeline_broker.node.listeners import BrokerListeners
+from pipeline_broker.node.listeners import BrokerListeners, bind_listener
+from pipeline_broker.node.options import StartError
 from pipeline_broker.security.scram_users import ScramUsers
+from pipeline_broker.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest
+from pipeline_broker.wire.messages.security.sasl_handshake import SaslHandshakeRequest
+from stages.authentication import Conversation
+from tests.apis.security.test_authentication import frame_of
 
 USERS = ScramUsers()
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required user_alice={};"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required user_alice={};"
 
 
@@ -42,6 +51,16 @@ def two_listeners(protocol, **settings):
     )
 
 
+def with_certificate(path, **fields):
+    """Properties of a listener with TLS, whose keys are there."""
+    path.write_bytes(trustme.CA().issue_cert("127.0.0.1", **fields).private_key_and_cert_chain_pem.bytes())
+    return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)}
+
+
+def named(listeners, name):
+    return next(listener for listener in listeners if listener.name == name)
+
+
 def test_a_listener_whose_protocol_is_another_in_the_records_is_served_by_that_one(opened, tmp_path):
     """Bound by what the broker is started with, it would be told to be TLS and speak plaintext."""
     issued = trustme.CA().issue_cert("127.0.0.1")
@@ -61,6 +80,13 @@ def test_a_listener_that_is_of_the_control_plane_in_the_records_is_served_as_tha
     assert {listener.name: listener.is_control_plane for listener in listeners} == {"PLAINTEXT": False, "MORE": True}
 
 
+def test_the_listener_of_brokers_in_the_records_is_served_as_that(opened):
+    listeners = opened(two_listeners("PLAINTEXT", inter_broker_listener_name="PLAINTEXT"))
+    assert {listener.name: listener.is_privileged for listener in listeners} == {"PLAINTEXT": True, "MORE": False}
+    listeners.follow_at_start(two_listeners("PLAINTEXT", inter_broker_listener_name="MORE"), users)
+    assert {listener.name: listener.is_privileged for listener in listeners} == {"PLAINTEXT": False, "MORE": True}
+
+
 def test_an_offer_is_made_anew_only_when_what_it_is_made_of_has_changed(opened):
     """Each user of a SCRAM line costs thousands of hashes, while nobody is served."""
     line = "listener.name.more.scram-sha-256.sasl.jaas.config"
@@ -76,6 +102,17 @@ def test_an_offer_is_made_anew_only_when_what_it_is_made_of_has_changed(opened):
     assert served.offer is not offer
 
 
+def test_an_offer_is_made_anew_when_the_users_of_the_records_are_known(opened):
+    """Until then there are none, and what is set for the listener may stay as it is."""
+    config = two_listeners("SASL_PLAINTEXT", sasl_enabled_mechanisms="SCRAM-SHA-256")
+    listeners = opened(config)
+    offer = listeners._served["MORE"].offer
+    asked = []
+    listeners.follow_at_start(config, lambda: asked.append(True) or USERS)
+    assert asked == [True]
+    assert listeners._served["MORE"].offer is not offer
+
+
 def test_a_listener_whose_certificate_cannot_be_read_any_more_goes_on_with_the_users_it_had_too(opened, tmp_path):
     path = tmp_path / "store.pem"
     path.write_bytes(trustme.CA().issue_cert("127.0.0.1").private_key_and_cert_chain_pem.bytes())
@@ -89,3 +126,99 @@ def test_a_listener_whose_certificate_cannot_be_read_any_more_goes_on_with_the_u
     listeners.update(two_listeners("SASL_SSL", **{**fields, line: SCRAM.format("other")}))
     assert served.offer is offer
     assert served.config is config
+
+
+def test_a_client_proves_itself_again_by_the_users_that_there_are_then(opened):
+    """Its connection may be older than the password."""
+
+    class Handle:
+        peer, session = "127.0.0.1", None
+
+    def config(password):
+        line = {"listener.name.more.plain.sasl.jaas.config": PLAIN.format(password)}
+        return two_listeners("SASL_PLAINTEXT", sasl_enabled_mechanisms="PLAIN", **line)
+
+    def login(password):
+        authenticator.receive(frame_of(SaslHandshakeRequest("PLAIN"), 1))
+        return authenticator.receive(frame_of(SaslAuthenticateRequest(b"\0alice\0" + password), 2)).conversation
+
+    listeners = opened(config("old"))
+    listeners.follow_at_start(config("old"), users)
+    authenticator = named(listeners, "MORE").open_session(Handle(), None)
+    assert login(b"old") is Conversation.SUCCEEDED
+    listeners.update(config("new"))
+    assert login(b"new") is Conversation.SUCCEEDED
+    assert login(b"old") is Conversation.FAILED
+
+
+def test_a_listener_that_stays_is_where_it_was_bound_whatever_address_it_is_given(opened):
+    listeners = opened(two_listeners("PLAINTEXT"))
+    before = listeners.addresses
+    other = config_of(
+        listeners="PLAINTEXT://127.0.0.1:0,MORE://localhost:9",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,MORE:PLAINTEXT",
+    )
+    listeners.update(other)
+    assert listeners.addresses == before
+    assert listeners.advertised(other) == before
+
+
+def test_users_that_a_listener_could_not_offer_are_refused_beforehand(opened):
+    line = "listener.name.more.scram-sha-256.sasl.jaas.config"
+    fields = {"sasl_enabled_mechanisms": "SCRAM-SHA-256", line: SCRAM.format("secret")}
+    listeners = opened(two_listeners("SASL_PLAINTEXT", **fields))
+    listeners.check(two_listeners("SASL_PLAINTEXT", **fields), {line})
+    with pytest.raises(ConfigError, match="listener MORE: "):
+        listeners.check(two_listeners("SASL_PLAINTEXT", **{**fields, line: "no login module"}), {line})
+
+
+def test_keys_are_not_shown_before_the_change_that_names_them_is_made(opened, tmp_path):
+    """It may be one that is only to be validated, or that is refused for another property."""
+    config = two_listeners("SSL", **with_certificate(tmp_path / "store.pem"))
+    listeners = opened(config)
+    shown = named(listeners, "MORE").tls()
+    listeners.check(config, {"listener.name.more.ssl.keystore.location"})
+    assert named(listeners, "MORE").tls() is shown
+    listeners.update(config)
+    assert named(listeners, "MORE").tls() is not shown
+
+
+def test_a_listener_that_the_records_have_no_longer_leaves_its_address_to_one_that_they_have(opened):
+    listeners = opened(two_listeners("PLAINTEXT"))
+    before = listeners.addresses
+    port = before["MORE"][1]
+    listeners.follow_at_start(
+        config_of(
+            listeners=f"PLAINTEXT://127.0.0.1:0,OTHER://127.0.0.1:{port}",
+            listener_security_protocol_map="PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT",
+        ),
+        users,
+    )
+    assert listeners.addresses == {"PLAINTEXT": before["PLAINTEXT"], "OTHER": ("127.0.0.1", port)}
+
+
+def test_a_certificate_that_expires_soon_is_told_of_also_when_it_is_read_again(opened, tmp_path, caplog):
+    path = tmp_path / "store.pem"
+    allowed = {"ssl.allow.dn.changes": "true", "ssl.allow.san.changes": "true"}
+    config = two_listeners("SSL", **with_certificate(path), **allowed)
+    listeners = opened(config)
+    assert caplog.messages == []
+    with_certificate(path, not_after=dt.datetime.now(dt.UTC) + dt.timedelta(days=1))
+    listeners.update(config)
+    (message,) = caplog.messages
+    assert message.startswith("listener MORE: the certificate expires soon")
+
+
+def test_where_one_listener_cannot_be_bound_the_sockets_of_the_others_are_closed():
+    bound = []
+
+    def bind(listener, config):
+        if bound:
+            raise StartError("the address is in use")
+        bound.append(bind_listener(listener, config))
+        return bound[-1]
+
+    with pytest.raises(StartError, match="in use"):
+        BrokerListeners(two_listeners("PLAINTEXT"), bind)
+    (first,) = bound
+    assert first.sock.fileno() == -1

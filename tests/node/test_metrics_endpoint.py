@@ -202,6 +202,31 @@ def test_an_idle_loop_is_seen_as_idle_and_a_busy_one_as_busy(monkeypatch):
     assert max(shares(trio.lowlevel.checkpoint)) < 0.1
 
 
+def test_a_look_without_a_wait_is_no_idleness_though_the_loop_was_idle_before(monkeypatch):
+    times = iter(range(100, 10_000, 100))
+    monkeypatch.setattr("pipeline_broker.node.metrics_endpoint.now_ns", lambda: next(times))
+    idle = LoopIdleTime(LoopTurns())
+    for seconds in (1.0, 0.0, 0.0):
+        idle.before_io_wait(seconds)
+        idle.after_io_wait(seconds)
+    assert idle.idle_ns == 100
+
+
+def test_what_runs_behind_a_task_that_keeps_the_loop_does_not_answer_for_it(monkeypatch):
+    class Step:
+        def __init__(self, name):
+            self.name = name
+
+    times = iter([0, 0, 20_000_000, 20_001_000, 20_002_000])
+    monkeypatch.setattr("pipeline_broker.node.metrics_endpoint.now_ns", lambda: next(times))
+    turns = LoopTurns()
+    idle = LoopIdleTime(turns)
+    idle.after_io_wait(0.0)
+    for name in ("keeps", "follows", "follows again"):
+        idle.after_task_step(Step(f"stages.{name}"))
+    assert [it.name for it in turns.statistics() if it.long_count] == ["stages.keeps"]
+
+
 def test_a_task_that_keeps_the_loop_is_named_while_the_loop_is_looked_at():
     turns = LoopTurns()
     idle = LoopIdleTime(turns)

@@ -1,5 +1,6 @@
 """Whoever observes a broker sees the same requests: the scrape, the request log, and what a client asks of loggers."""
 
+import errno
 import json
 import re
 import signal
@@ -8,9 +9,13 @@ import urllib.error
 import urllib.request
 
 import pytest
+import trio
 from prometheus_client.parser import text_string_to_metric_families
 
+from pipeline_broker.dashboard.options import DashboardOptions
+from pipeline_broker.node.observers import Observers
 from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.telemetry.trace_files import TraceFiles
 from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pipeline_broker.wire.messages.configs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -19,7 +24,9 @@ from pipeline_broker.wire.messages.configs.incremental_alter_configs import (
 from pipeline_broker.wire.messages.data.fetch import FetchRequest, FetchResponse
 from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from stages.mode import PIPELINED
 from tests.apis.wire_client import WireClient
+from tests.dashboard.board import Board
 from tests.forks import run_command
 
 BROKER, LOGGER = 4, 8
@@ -173,3 +180,44 @@ def test_a_file_that_cannot_be_written_is_one_line_at_the_start(tmp_path):
         f"Error: cannot write the request log {path}: No such file or directory; choose another --request-log\n"
     )
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(("principal", "status"), [("User:alice", 409), ("User:root", 200), (None, 200)])
+def test_what_the_dashboard_changes_takes_the_rights_of_the_principal_that_was_named(
+    principal, status, tmp_path, capsys
+):
+    board = Board(
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users=User:root"
+    )
+    options = DashboardOptions(0, principal=principal)
+    observers = Observers(PIPELINED, None, None, tmp_path / "log", dashboard=options)
+
+    async def main():
+        async with observers.observing(board.server, board.desk.broker):
+            board.link = capsys.readouterr().err.removeprefix("dashboard on ").strip()
+            board.port = int(board.link.split(":")[2].split("/")[0])
+            return await board.change("/api/changes/create-topic", {"topic": "new"})
+
+    found, answer = trio.run(main)
+    assert found == status, answer
+    assert (board.desk.broker.topics.get("new") is not None) == (status == 200)
+
+
+def test_the_request_log_is_written_out_though_the_trace_files_cannot_be(tmp_path, monkeypatch, caplog):
+    class Log:
+        is_closed = False
+
+        def close(self):
+            self.is_closed = True
+
+    def close(files):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    observers = Observers(PIPELINED, tmp_path / "trace", None, tmp_path / "log")
+    observers._request_log = log = Log()
+    with monkeypatch.context() as patch:
+        patch.setattr(TraceFiles, "close", close)
+        observers.close()
+    assert log.is_closed
+    assert "trace rows were lost: [Errno 28] No space left on device" in caplog.text
+    observers.close()

@@ -66,6 +66,18 @@ def test_it_goes_on_a_session_after_the_last_sign_of_life(dies_at):
     assert 6 <= Scene(dies_at).run() - dies_at // 2 * 2 <= 7.5
 
 
+def test_while_a_look_is_on_its_way_nothing_stands_still():
+    """It shows what was there when it was begun, at best: the last one began 6.5 s after the first had ended."""
+
+    class FarStore(Scene):
+        def look(self):
+            sight = super().look()
+            trio.from_thread.run(trio.sleep, 1.5)
+            return sight
+
+    assert FarStore(dies_at=0.5).run() == 9.5
+
+
 def test_it_goes_on_at_once_when_the_owner_gave_the_lease_back():
     assert Scene(dies_at=1000, given_back_at=20.2).run() - 20.2 <= 1
 

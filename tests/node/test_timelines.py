@@ -1,4 +1,7 @@
-"""A broker publishes its requests' timelines: what is published, what is not, and what becomes of what has no room."""
+"""A broker publishes its requests' timelines: what is published, what is not, and what becomes of what has no room.
+
+Longer than most files: the room alone, on virtual time, is tested beside brokers of their own processes.
+"""
 
 import functools
 import json
@@ -14,7 +17,7 @@ from pipeline_broker.cli import main
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.node.admin_socket import ask
 from pipeline_broker.node.data_directory import open_broker
-from pipeline_broker.node.timelines import PUBLISH_SECONDS, Timelines
+from pipeline_broker.node.timelines import END_SECONDS_MAX, PUBLISH_SECONDS, Timelines
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.telemetry.timelines_topic import RETENTION_BYTES, TIMELINES_TOPIC, timelines_configs
@@ -192,8 +195,13 @@ class Server:
         self.broker = broker
         self.is_holding = False
         self.held = []
+        self.refusals = 0  # commits that fail before others succeed
 
     def submit(self, submission):
+        if self.refusals:
+            self.refusals -= 1
+            submission.on_ended(submission, OSError(28, "no space"))
+            return
         self.held.append(submission)
         if not self.is_holding:
             self.release()
@@ -396,3 +404,105 @@ def test_what_the_end_of_the_broker_leaves_behind_is_told(in_scene, caplog):
     with caplog.at_level(logging.WARNING):
         in_scene(story)
     assert "4 request timelines were not published: the broker ended" in caplog.text
+
+
+@pytest.mark.parametrize("is_off", [False, True])
+def test_what_did_not_become_durable_is_published_again(in_scene, is_off):
+    """What is there when it is switched off too, however often that takes."""
+
+    async def story(scene):
+        scene.timelines.switch_on()
+        scene.end_requests(1)
+        await trio.sleep(2 * PUBLISH_SECONDS)
+        assert scene.status == {"rows": 1, "waiting": 0, "lost": 0}
+        scene.server.refusals = 3
+        scene.end_requests(2)
+        if not is_off:
+            await trio.sleep(10 * PUBLISH_SECONDS)
+            assert scene.status == {"rows": 3, "waiting": 0, "lost": 0}
+        await scene.timelines.switch_off()
+        assert scene.status == {"rows": 3, "waiting": 0, "lost": 0}
+        assert scene.server.refusals == 0
+
+    in_scene(story)
+
+
+def test_the_end_of_the_broker_waits_for_a_publication_no_longer_than_a_second(in_scene):
+    async def story(scene):
+        scene.timelines.switch_on()
+        scene.server.is_holding = True
+        scene.end_requests(2)
+        await trio.sleep(2 * PUBLISH_SECONDS)
+        began = trio.current_time()
+        await scene.timelines.end()
+        assert trio.current_time() - began == pytest.approx(END_SECONDS_MAX)
+
+    in_scene(story)
+
+
+def test_off_ends_observing_at_once_and_not_when_all_is_published(in_scene):
+    """What ends in between would keep it going, and is not asked for."""
+
+    async def story(scene):
+        scene.timelines.switch_on()
+        scene.server.is_holding = True
+        scene.end_requests(2)
+        await trio.sleep(2 * PUBLISH_SECONDS)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(scene.timelines.switch_off)
+            await trio.testing.wait_all_tasks_blocked()
+            assert scene.server.held
+            assert scene.observing[-1] is None
+            scene.server.release()
+
+    in_scene(story)
+
+
+def test_losses_are_told_once_until_there_were_none_for_a_while(in_scene, caplog):
+    async def story(scene):
+        scene.timelines.switch_on()
+        scene.journal.room.obstacle = OSError(28, "no space")
+        scene.end_requests(ROWS_MAX)
+        for _ in range(2):
+            for _ in range(6):
+                scene.end_requests(1)
+                await trio.sleep(PUBLISH_SECONDS / 2)
+            await trio.sleep(3 * PUBLISH_SECONDS)
+        scene.journal.room.obstacle = None
+        await scene.timelines.switch_off()
+
+    with caplog.at_level(logging.WARNING):
+        in_scene(story)
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["request timelines are lost"] * 2
+
+
+def test_a_topic_that_somebody_else_makes_already_is_waited_for(in_scene):
+    async def story(scene):
+        write = scene.broker.topics.create(scene.broker.new_topic(TIMELINES_TOPIC))
+        entry = scene.broker.append_metadata(write, NOW_MS)
+        topic_id = scene.broker.topics.latest(TIMELINES_TOPIC).topic_id
+        scene.timelines.switch_on()
+        scene.end_requests(2)
+        await trio.sleep(4 * PUBLISH_SECONDS)
+        assert scene.timelines.status()["rows"] == 0
+        scene.journal.sync(scene.journal.write([entry]))
+        scene.broker.topic_durable(write)
+        await trio.sleep(2 * PUBLISH_SECONDS)
+        assert scene.status == {"rows": 2, "waiting": 0, "lost": 0}
+        assert scene.broker.topics.get(TIMELINES_TOPIC).topic_id == topic_id
+
+    in_scene(story)
+
+
+def test_what_is_left_behind_includes_what_was_about_to_be_published(in_scene, caplog):
+    async def story(scene):
+        scene.timelines.switch_on()
+        scene.server.is_holding = True
+        scene.end_requests(3)
+        await trio.sleep(2 * PUBLISH_SECONDS)
+        assert scene.server.held
+        scene.end_requests(2)
+
+    with caplog.at_level(logging.WARNING):
+        in_scene(story)
+    assert "5 request timelines were not published: the broker ended" in caplog.text

@@ -229,6 +229,54 @@ def test_throttled_connections_are_kept_unserved_and_closed_after_their_throttle
     run(test, creation_rate_max_per_ip=2.0, windows=2)
 
 
+def test_a_throttle_that_is_over_sooner_does_not_wait_for_the_end_of_a_longer_one():
+    """Of two addresses, one of which nobody is let in from."""
+
+    async def test(bench):
+        banned = bench.listener.connect("192.0.2.1")
+        await wait_all_tasks_blocked()
+        throttled = [bench.listener.connect("192.0.2.2") for _ in range(3)][-1]
+        await trio.sleep(49)
+        assert bench.acceptor.statistics().throttled == 2
+        await trio.sleep(2)
+        assert throttled.is_closed_by_server
+        assert not banned.is_closed_by_server
+        await trio.sleep(50)
+        assert banned.is_closed_by_server
+
+    run(test, creation_rate_max_by_ip={"192.0.2.1": 0.0, "192.0.2.2": 0.02}, windows=2, window_seconds=100.0)
+
+
+def test_who_had_to_wait_for_a_place_is_not_throttled_for_having_come_with_others():
+    async def test(bench):
+        first = bench.listener.connect()
+        await wait_all_tasks_blocked()
+        waiting = bench.listener.connect()
+        await trio.sleep(50)
+        bench.close(bench.take(0))
+        await wait_all_tasks_blocked()
+        assert bench.acceptor.statistics().accepted == 2
+        assert bench.acceptor.statistics().throttled_total == 0
+        assert (first.is_closed_by_server, waiting.is_closed_by_server) == (True, False)
+
+    run(test, connections_max=1, creation_rate_max_per_ip=1.0, windows=2)
+
+
+def test_a_throttle_is_no_longer_for_who_had_to_wait_for_a_place_before_it():
+    async def test(bench):
+        bench.listener.connect("192.0.2.1")
+        await wait_all_tasks_blocked()
+        banned = bench.listener.connect("192.0.2.2")
+        await trio.sleep(50)
+        bench.close(bench.take(0))
+        await wait_all_tasks_blocked()
+        assert bench.acceptor.statistics().throttled == 1
+        await trio.sleep(1.01)
+        assert banned.is_closed_by_server
+
+    run(test, connections_max=1, creation_rate_max_by_ip={"192.0.2.2": 0.0})
+
+
 def test_throttled_connections_are_closed_at_the_end():
     """Behaviour 22: a shutdown closes what is throttled."""
     clients = []
@@ -244,11 +292,13 @@ def test_throttled_connections_are_closed_at_the_end():
 
 
 def test_no_more_than_so_many_throttled_connections_are_kept():
+    """Of more, those whose throttle would have ended first are closed."""
+
     async def test(bench):
         clients = [bench.listener.connect() for _ in range(THROTTLED_MAX + 11)]
         await wait_all_tasks_blocked()
         assert bench.acceptor.statistics().throttled == THROTTLED_MAX
-        assert [client.is_closed_by_server for client in clients].count(True) == 10
+        assert [client.is_closed_by_server for client in clients] == [False] + [True] * 10 + [False] * THROTTLED_MAX
 
     run(test, creation_rate_max_per_ip=1.0, windows=2)
 

@@ -70,6 +70,24 @@ def test_the_result_of_a_callback_is_treated_as_a_handler_s(mode, result):
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
+def test_a_callback_may_ask_for_the_next_one_of_its_request():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1")
+        await wait_all_tasks_blocked()
+        (request,) = application.parked
+
+        def first():
+            application.post(b"1", Send(b"from the second"))
+            return PARKED
+
+        request.connection.call_back(request, first)
+        assert await client.receive() == b"from the second"
+        assert memory.server.statistics().handlers.called_back == 2
+
+    run(test, application=Calling())
+
+
 def test_a_callback_may_park_its_request_again_and_call_back_once_more():
     async def test(memory, application):
         client = await memory.connect()

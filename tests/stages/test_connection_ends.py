@@ -10,7 +10,7 @@ from stages.authentication import Conversation, Reply
 from stages.connection import CLOSE_FLUSH_SECONDS, Connection
 from stages.mode import CLASSIC, PIPELINED
 from stages.mute import MuteReason
-from stages.request import Close
+from stages.request import Close, Pending, Send
 from tests.stages.connection_bench import BIG_BYTES, ONE_QUEUE, connection_of, run
 
 
@@ -28,6 +28,25 @@ def test_what_was_received_behind_a_request_is_freed_when_the_client_is_gone():
         await wait_all_tasks_blocked()
         assert reader.buffered_bytes == 0
         application.answer(b"1")
+
+    run(test)
+
+
+def test_what_was_decided_for_a_client_that_is_gone_becomes_durable_all_the_same():
+    """What follows parked work may have entries, which have their places in front of those of others by then."""
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1")
+        await wait_all_tasks_blocked()
+        client.reset()
+        await wait_all_tasks_blocked()
+        assert not memory.server.processors[0].connections
+        durable = []
+        (parked,) = application.parked
+        parked.complete(Pending([b"entry"], Send(b"late"), on_durable=lambda: durable.append(b"entry")))
+        await wait_all_tasks_blocked()
+        assert durable == [b"entry"]
 
     run(test)
 

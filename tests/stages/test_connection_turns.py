@@ -4,10 +4,10 @@ import attrs
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from stages.mode import PIPELINED
+from stages.mode import CLASSIC, PIPELINED
 from stages.mute import MuteReason
-from stages.request import Send
-from tests.stages.connection_bench import ONE_QUEUE, paused_turns, run
+from stages.request import Pending, Send
+from tests.stages.connection_bench import ONE_QUEUE, ByHand, paused_turns, run
 
 
 def test_a_full_queue_stops_reading_and_every_waiting_connection_gets_its_turn():
@@ -143,3 +143,22 @@ def test_a_turn_for_bytes_that_its_queue_cannot_use_is_passed_on():
         assert await waiting.receive() == b"s"
 
     run(test, mode=attrs.evolve(PIPELINED, queues=2), requests_max=2, bytes_max=10)
+
+
+def test_who_waits_for_room_has_it_also_where_each_request_is_a_commit_that_its_handler_waits_for():
+    class Committing(ByHand):
+        def handle(self, request):
+            return Pending([request.frame], Send(request.frame))
+
+    async def test(memory, application):
+        release = paused_turns(memory)
+        clients = [await memory.connect() for _ in range(6)]
+        for client in clients:
+            client.send(b"s")
+        await wait_all_tasks_blocked()
+        assert memory.server.statistics().queues[0].waiting_for_room == 4
+        release.set()
+        for client in clients:
+            assert await client.receive() == b"s"
+
+    run(test, mode=attrs.evolve(CLASSIC, handlers=1), application=Committing(), requests_max=2)

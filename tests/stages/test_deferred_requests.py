@@ -1,11 +1,12 @@
 """Requests that were read and wait: who starts them when their client's bytes have left room for more."""
 
+import attrs
 from trio.testing import wait_all_tasks_blocked
 
 from stages.frames import LENGTH_BYTES
 from stages.mute import MuteReason
-from stages.request import Send
-from tests.stages.connection_bench import BIG_BYTES, connection_of, run
+from stages.request import Parked, Send
+from tests.stages.connection_bench import BIG_BYTES, ONE_QUEUE, connection_of, run
 
 CAPACITY_BYTES = 1000
 LEFT_BYTES = LENGTH_BYTES + BIG_BYTES - CAPACITY_BYTES
@@ -106,3 +107,25 @@ def test_a_client_is_read_on_while_what_it_asks_waits_for_another_unfinished_req
         assert await client.receive_count(3) == [b"1", b"s2", b"s3"]
 
     run(test)
+
+
+def test_what_waits_for_its_client_is_started_behind_as_many_in_flight_as_there_may_be(monkeypatch):
+    """Else a write behind a read that waits for it would wait until the read gives up."""
+    monkeypatch.setattr("tests.stages.connection_bench.PARKED", Parked(response_bytes=4000))
+
+    async def test(memory, application):
+        client = await memory.connect(capacity_bytes=1000)
+        client.send(b"1")
+        await wait_all_tasks_blocked()
+        application.parked.pop().complete(Send(bytes(4000)))
+        client.send(b"2", b"s")
+        await wait_all_tasks_blocked()
+        assert application.handled == [b"1", b"2"]
+        assert connection_of(memory).statistics().in_flight == 2
+        assert len(await client.receive()) == 4000
+        await wait_all_tasks_blocked()
+        assert application.handled == [b"1", b"2", b"s"]
+        application.answer(b"2")
+        assert await client.receive_count(2) == [b"2", b"s"]
+
+    run(test, mode=attrs.evolve(ONE_QUEUE, in_flight_max=2), unsent_bytes_max=5000)

@@ -59,7 +59,7 @@ def test_frames_are_the_same_whole_and_in_pieces(chunk, by_room):
 @given(
     st.lists(st.integers(0, 3 * LARGE_FRAME_BYTES), max_size=6),
     st.lists(st.integers(2000, 2 * LARGE_FRAME_BYTES), min_size=1, max_size=8),
-    st.booleans(),
+    st.lists(st.booleans(), min_size=1, max_size=3),
 )
 def test_frames_survive_any_cuts(sizes, cuts, by_room):
     payloads = [bytes([index]) * size for index, size in enumerate(sizes)]
@@ -67,10 +67,19 @@ def test_frames_survive_any_cuts(sizes, cuts, by_room):
     reader, frames, turn = FrameReader(MAX), [], 0
     while stream:
         cut = cuts[turn % len(cuts)]
-        frames += feed(reader, stream[:cut], by_room)
+        frames += feed(reader, stream[:cut], by_room[turn % len(by_room)])
         stream, turn = stream[cut:], turn + 1
     assert frames == payloads
     assert reader.buffered_bytes == 2
+
+
+def test_a_large_frame_may_be_received_into_its_room_and_handed_over_in_turns():
+    payload = bytes(range(256)) * 1000
+    reader, stream = FrameReader(MAX), framed(payload)
+    assert feed(reader, stream[:50_000]) == feed(reader, stream[50_000:100_000]) == []
+    assert feed(reader, stream[100_000:150_000], by_room=False) == []
+    assert feed(reader, stream[150_000:200_000]) == []
+    assert feed(reader, stream[200_000:], by_room=False) == [payload]
 
 
 def test_a_frame_byte_by_byte_above_the_large_bound():

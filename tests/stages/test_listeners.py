@@ -11,6 +11,7 @@ import trio
 
 from stages.listener import Listener, open_listener
 from stages.mode import MODES, PIPELINED
+from stages.processor import NewConnection
 from stages.request import Send
 from stages.socket_server import ListenerNameError, ServerNotRunningError, SocketServer
 from stages.testing.memory_listener import MemoryListener
@@ -52,6 +53,18 @@ def test_counters_tell_what_every_processor_did():
         assert counters.bytes_in == counters.bytes_out == 4 * 4 + 3 * len("hello") + len("once more")
         assert serving.server.statistics().processors[0].counters == counters
         assert serving.statistics("L").connections == serving.statistics("L").quotas.connections == 2
+
+    run(test)
+
+
+def test_statistics_stay_what_they_were_whatever_happens_after_them():
+    async def test(serving):
+        client = await serving.served()
+        of_processor, of_listener = serving.server.statistics().processors[0], serving.statistics("L")
+        before = repr((of_processor, of_listener))
+        await serving.ask(client, b"once more")
+        assert repr((of_processor, of_listener)) == before
+        assert serving.server.statistics().processors[0] != of_processor
 
     run(test)
 
@@ -180,6 +193,26 @@ def test_a_connection_without_a_socket_counts_as_having_come_by_the_listener_it_
         assert named == [["none of this name"], ["M"]]
 
     run(test, ("L", {}), ("M", {}))
+
+
+def test_a_connection_without_a_socket_that_comes_too_late_takes_no_place_of_the_quotas_with_it():
+    """Neither one that a processor begins when it is about to end, nor one that it never begins."""
+
+    async def test(serving):
+        client = await serving.served()
+        _, ending = serving.server.processors
+        ending.stop_reading()
+        late = [memory_connection() for _ in range(3)]
+        for index, (transport, _) in enumerate(late):
+            assert ending.offer(NewConnection(transport, "address", "192.0.2.1", "L", index, is_counted=False))
+        ending.end()
+        await ending.wait_ended()
+        assert [client.is_closed_by_server for _, client in late] == [True] * 3
+        assert ending.statistics().connections_total == 1, "otherwise none was begun, or each"
+        assert serving.server.quotas.total == 1
+        await serving.ask(client, b"still served")
+
+    run(test, processors=2)
 
 
 def test_statistics_outlive_the_end_of_serving():

@@ -1,5 +1,8 @@
 """Large frames that are arriving: together they are bounded, nobody holds the room for ever, and every honest client
-gets through."""
+gets through.
+
+Longer than most files: the budget alone is tested beside the server that it bounds.
+"""
 
 from contextlib import contextmanager, nullcontext
 
@@ -325,6 +328,37 @@ def test_a_frame_that_stands_still_loses_its_room_unless_the_server_holds_it_up(
     assert budget.slow_holders(100.0) == []  # its time begins when others wait
     assert budget.slow_holders(104.0) == []
     assert budget.slow_holders(105.0) == ([stalled.holder] if is_closed else [])
+
+
+def test_a_frame_that_waits_and_asks_again_gives_no_more_time_to_the_one_that_it_waits_for():
+    """It asks whenever its connection is woken, for whatever reason."""
+    told = []
+    budget = PartialFrameBudget(10, lambda: told.append("contended"))
+    stalled, waiting = frame_of(), frame_of()
+    assert budget.take(stalled, 10)
+    assert not budget.take(waiting, 10)
+    assert budget.slow_holders(0.0) == []
+    for second in range(1, 5):
+        assert not budget.take(waiting, 10)
+        assert budget.slow_holders(float(second)) == []
+    assert not budget.take(waiting, 10)
+    assert budget.slow_holders(5.0) == [stalled.holder]
+    assert told == ["contended"]
+
+
+def test_a_smaller_bound_counts_though_frames_hold_more_when_it_is_set():
+    budget = PartialFrameBudget(100)
+    eldest, second, third = (frame_of() for _ in range(3))
+    assert budget.take(eldest, 40)
+    assert budget.take(second, 50)
+    budget.set_bytes_max(20)
+    assert budget.statistics().bytes_held == 90
+    budget.release(second)
+    assert not budget.take(third, 30)
+    budget.release(eldest)
+    assert (third.holder.resumed, third.bytes_held) == (1, 30), "the eldest passes"
+    assert not budget.take(frame_of(), 1)
+    assert budget.statistics().bytes_max == 20
 
 
 def test_a_frame_that_waits_for_more_room_is_not_too_slow_and_has_its_time_when_it_got_it():

@@ -113,6 +113,26 @@ def test_a_commit_on_the_loop_takes_along_what_the_other_handlers_decide_in_the_
     trio.run(main, clock=MockClock())  # a turn takes no time
 
 
+def test_a_commit_on_the_loop_takes_along_what_the_next_turn_of_its_queue_decides():
+    """Where more waits than a turn takes, that comes in the next pass."""
+
+    async def main():
+        storage = MemoryStorage()
+        mode = attrs.evolve(ONE_QUEUE, in_flight_max=2 * TURN_MAX)
+        async with open_memory_server(mode, Counting(), storage=storage, executor=OnLoop()) as memory:
+            client = await memory.connect()
+            for _ in range(COMMITS_LOOKED_AT):
+                client.send(b"r")
+                await client.receive_count(1)
+            await wait_all_tasks_blocked()
+            before = storage.writes
+            client.send(*[b"r"] * (TURN_MAX + 1))
+            assert await client.receive_count(TURN_MAX + 1) == [b"r"] * (TURN_MAX + 1)
+            assert storage.writes == before + 1
+
+    trio.run(main, clock=MockClock())  # a turn takes no time
+
+
 @pytest.mark.parametrize(("response_bytes", "in_a_turn"), [(100, TURN_MAX), (TURN_RESPONSE_BYTES_MAX, 1)])
 def test_a_large_response_ends_a_turn(response_bytes, in_a_turn):
     """So a client that asks for much, and takes little, does not keep the others waiting."""
@@ -291,6 +311,25 @@ def test_handlers_that_were_to_end_and_have_not_yet_stay_when_there_are_to_be_mo
                 assert await client.receive() == b"r"
             await wait_all_tasks_blocked()
             assert memory.server.statistics().handlers.idle == 3
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_handlers_that_were_to_end_and_have_not_yet_end_all_the_same_when_there_are_to_be_even_fewer():
+    async def main():
+        mode = attrs.evolve(ONE_QUEUE, queues=0, handlers=4, batching=Batching.REQUEST)
+        async with open_memory_server(mode, Counting(), executor=ScriptedCommits([1.0], Schedule())) as memory:
+            clients = [await memory.connect() for _ in range(4)]
+            for client in clients:
+                client.send(b"r")
+            await wait_all_tasks_blocked()
+            assert memory.server.statistics().handlers.idle == 0
+            memory.server.handlers.resize_handlers(3)
+            memory.server.handlers.resize_handlers(2)
+            for client in clients:
+                assert await client.receive() == b"r"
+            await wait_all_tasks_blocked()
+            assert memory.server.statistics().handlers.idle == memory.server.statistics().handlers.handlers == 2
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
 

@@ -363,6 +363,56 @@ def test_the_peer_is_told_why_a_handshake_failed():
     trio.run(main)
 
 
+def test_a_handshake_failed_also_where_the_peer_is_gone_before_it_is_told_why():
+    """A stranger who sends no TLS and leaves counts as one who stays for the alert."""
+
+    async def main():
+        lower, client = memory_connection()
+        receive = lower.receive
+
+        def receive_the_last():
+            data = receive()
+            client.reset()
+            return data
+
+        lower.receive = receive_the_last
+        tls = TlsTransportLayer(lower, server_context(), in_threads=False)
+        client.send_bytes(b"\x16\x03\x01\xff\xff" + bytes(70_000))
+        with pytest.raises(HandshakeError, match="TLS handshake: "):
+            await tls.start()
+
+    trio.run(main)
+
+
+def test_a_client_that_takes_nothing_of_a_handshake_is_given_up():
+    """Its socket is full of what the server has to say, and stays so."""
+
+    async def main():
+        lower, client = memory_connection(capacity_bytes=100)
+        tls = TlsTransportLayer(lower, server_context(), in_threads=False)
+        hello = ssl.MemoryBIO()
+        with suppress(ssl.SSLWantReadError):
+            client_context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname="localhost").do_handshake()
+        client.send_bytes(hello.read())
+        ends = []
+
+        async def start():
+            try:
+                await tls.start()
+            except (HandshakeError, trio.ClosedResourceError) as error:
+                ends.append((type(error), trio.current_time()))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(start)
+            await trio.sleep(TLS_HANDSHAKE_SECONDS - 1)
+            assert (client.unread_bytes, ends) == (100, []), "otherwise this is about nothing"
+            await trio.sleep(2)
+            tls.close()
+        assert ends == [(HandshakeError, TLS_HANDSHAKE_SECONDS)]
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
 def test_a_connection_that_is_closed_during_a_handshake_step_leaves_openssl_to_its_thread():
     begun, may_end = threading.Event(), threading.Event()
 

@@ -1,5 +1,9 @@
 """Requests that take several turns, and connections and servers that end before them."""
 
+import gc
+import threading
+import weakref
+
 import attrs
 import pytest
 import trio
@@ -7,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stages.loop_turns import LoopTurns
 from stages.mode import CLASSIC, PIPELINED
-from stages.request import NO_OP, Parked, Pending, Request, Waiting, go_on
+from stages.request import NO_OP, Parked, Pending, Request, Send, Waiting, go_on
 from stages.testing.memory_server import open_memory_server
 from stages.testing.scripted_commits import ScriptedCommits
 from stages.unfinished import UnfinishedRequests
@@ -77,6 +81,56 @@ def test_steps_that_wait_are_closed_with_their_connection_and_no_turn_is_lost():
     run(test, application=Stepping(u=waiting(over)))
 
 
+def test_steps_that_come_to_wait_when_their_connection_is_closed_already_are_closed():
+    """What they wait for may never come."""
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1")
+        await wait_all_tasks_blocked()
+        client.reset()
+        await wait_all_tasks_blocked()
+        (request,) = application.parked
+        request.complete(go_on(waiting([])(application, request)))
+        await wait_all_tasks_blocked()
+        assert unfinished_count(memory) == 0
+
+    run(test, application=Stepping())
+
+
+def test_steps_of_a_closed_connection_are_not_closed_while_a_thread_works_for_them():
+    """It may use what they would let go of."""
+    begun, may_end, ends = threading.Event(), threading.Event(), []
+
+    def work():
+        begun.set()
+        assert may_end.wait(10)
+
+    def steps(application, request):
+        try:
+            yield Parked(work)
+        finally:
+            ends.append(may_end.is_set())
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"u")
+        try:
+            while not begun.is_set():
+                await trio.lowlevel.checkpoint()
+            client.reset()
+            await wait_all_tasks_blocked()
+            assert not memory.server.processors[0].connections
+            assert ends == []
+        finally:
+            may_end.set()
+        while unfinished_count(memory):
+            await trio.lowlevel.checkpoint()
+        assert ends == [True]
+
+    run(test, application=Stepping(u=steps), jumps=False)
+
+
 @pytest.mark.parametrize("waits_for", ["turn", "commit", "thread", "others"])
 def test_the_end_of_the_server_closes_all_steps(waits_for):
     blocked = trio.Event()
@@ -109,6 +163,62 @@ def test_the_end_of_the_server_closes_all_steps(waits_for):
     with replaced(trio.to_thread, "run_sync", stand_in_for_threads(trio.to_thread.run_sync, never)):
         trio.run(main, clock=MockClock(rate=1000.0))
     assert application.closed_steps == [b"u"]
+
+
+def test_what_an_unfinished_request_held_is_free_when_its_connection_has_ended():
+    """Also while no other request follows it; without a search for garbage."""
+
+    class Held:
+        """What an application knows of a connection."""
+
+    left = []
+
+    def steps(application, request):
+        request.connection.session = held = Held()
+        left.append(weakref.ref(held))
+        yield None
+        return Send(b"done")
+
+    async def test(memory, application):
+        client = await memory.connect()
+        application.connection_closed = lambda session: None
+        gc.collect()
+        gc.disable()
+        try:
+            client.send(b"u")
+            assert await client.receive() == b"done"
+            client.reset()
+            await wait_all_tasks_blocked()
+            assert [ref() for ref in left] == [None]
+        finally:
+            gc.enable()
+
+    run(test, application=Stepping(u=steps))
+
+
+def test_a_server_ends_though_a_thread_works_for_a_request_for_ever():
+    begun, may_end, returned = threading.Event(), threading.Event(), []
+
+    def work():
+        begun.set()
+        returned.append(may_end.wait(10))
+
+    def steps(application, request):
+        yield Parked(work)
+
+    async def main():
+        fields = attrs.evolve(limits(), drain_seconds=0.01)
+        async with open_memory_server(PIPELINED, Stepping(u=steps), limits=fields) as memory:
+            client = await memory.connect()
+            client.send(b"u")
+            while not begun.is_set():
+                await trio.lowlevel.checkpoint()
+
+    try:
+        trio.run(main)
+        assert returned == []
+    finally:
+        may_end.set()
 
 
 def stand_in_for_threads(original, never):

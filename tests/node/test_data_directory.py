@@ -1,0 +1,113 @@
+"""A data directory whose start is refused: one line says why, and whoever tries again may have it."""
+
+import errno
+import os
+from pathlib import Path
+
+import attrs
+import pytest
+
+from pipeline_broker.config.settings import parse_settings
+from pipeline_broker.log.archive.archive_place import ArchivePlace
+from pipeline_broker.node.archive_store import ArchiveStore
+from pipeline_broker.node.data_directory import open_broker
+from pipeline_broker.node.options import StartBlockedError, StartError
+from pipeline_broker.objects.memory_store import MemoryStore
+from tests.files.memory_file_system import MemoryFileSystem
+
+DATA = Path("/data")
+STEPS_MAX = 1000
+"""More than any start of an empty broker has."""
+
+
+def open_and_close(files, data=DATA, store=None):
+    config, _ = parse_settings([])
+    journal, _ = open_broker(data, config, files=files, store=store)
+    journal.close()
+
+
+class FailsAt:
+    """Has one operation on the files fail, the one with this number."""
+
+    def __init__(self, number, error):
+        self.left, self.error, self.failed = number, error, None
+
+    def __call__(self, operation, path):
+        if not self.left:
+            self.failed = f"{operation} {path}"
+            self.left = -1
+            raise OSError(self.error, os.strerror(self.error))
+        self.left -= 1
+
+
+@pytest.mark.parametrize("earlier_starts", [0, 1])
+def test_a_directory_is_left_to_the_next_start_whatever_step_of_one_fails(earlier_starts):
+    refusals = []
+    for number in range(STEPS_MAX):
+        files = MemoryFileSystem()
+        for _ in range(earlier_starts):
+            open_and_close(files)
+        files.before = fault = FailsAt(number, errno.EIO)
+        try:
+            open_and_close(files)
+        except StartError as refusal:
+            refusals.append(str(refusal))
+        if fault.failed is None:
+            break
+        open_and_close(files)
+    assert number < STEPS_MAX - 1
+    assert len(refusals) > 3, "otherwise this is about nothing"
+    assert all(str(DATA) in refusal for refusal in refusals)
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT])
+def test_a_start_without_room_says_that_it_needs_some(error):
+    files = MemoryFileSystem()
+
+    def before(operation, path):
+        if operation == "write":
+            raise OSError(error, os.strerror(error))
+
+    files.before = before
+    with pytest.raises(StartError, match="the disk of the data directory /data is full"):
+        open_and_close(files)
+
+
+def test_a_directory_is_left_to_the_next_start_where_its_store_is_why_one_was_refused():
+    store, files = MemoryStore(), MemoryFileSystem()
+    of_objects, of_disk = (ArchiveStore.of(ArchivePlace("s3://bucket", 1, wal), store) for wal in ("objects", "disk"))
+    open_and_close(files, store=of_objects)
+    other = Path("/other")
+    for _ in range(2):  # the second one says the same: nobody has the directory
+        with pytest.raises(StartError, match="is in s3://bucket: start with --wal objects"):
+            open_and_close(files, other, of_disk)
+
+
+def store_with_broker_s_life(data=Path("/earlier")):
+    """A store with archive and journal of a broker that has ended, and how a start reaches it."""
+    store = MemoryStore()
+    found = ArchiveStore.of(ArchivePlace("s3://bucket", 1, "objects"), store)
+    open_and_close(MemoryFileSystem(), data, found)
+    return store, found
+
+
+def test_a_standby_that_was_too_late_for_the_lease_takes_nothing_from_the_one_that_was_not():
+    store, found = store_with_broker_s_life()
+    late = attrs.evolve(found, sight=found.look())
+    open_and_close(MemoryFileSystem(), Path("/faster"), found)
+    before = store.list("")
+    with pytest.raises(StartBlockedError, match="another broker goes on with the journal of node 1"):
+        open_and_close(MemoryFileSystem(), DATA, late)
+    assert store.list("") == before, "as a fence would be"
+
+
+def test_a_start_that_cannot_read_the_archive_does_not_give_back_the_lease_that_it_has_claimed():
+    """Else a standby would try the same at once, and another one, and the first again."""
+    store, found = store_with_broker_s_life()
+    for name in [it.name for it in store.list("files/1/") if "/0" in it.name]:
+        store.replace(name, [b"damaged"], store.read(name, 0, 1).tag)
+    assert found.look().is_free
+    with pytest.raises(StartError, match="the archive in the store is damaged"):
+        open_and_close(MemoryFileSystem(), DATA, found)
+    assert found.look().content
+    assert not found.look().is_free
