@@ -160,6 +160,33 @@ def test_a_request_that_cannot_be_shown_costs_its_own_line_only(log, make, caplo
     assert "cannot be shown" in caplog.text
 
 
+def test_a_disk_that_fails_again_is_said_again(log, make, caplog):
+    place = log.path
+    for is_failing in (True, False, True):
+        log.path = place / "no" / "such" if is_failing else place
+        log.request_ended(make())
+        log.close()
+        log.is_on = True
+
+    assert (log.written, log.dropped) == (1, 2)
+    assert len(caplog.records) == 2
+
+
+def test_what_gets_no_line_holds_no_room_afterwards(log, make, monkeypatch):
+    monkeypatch.setattr(request_log, "BYTES_MAX", 10)
+    place = log.path
+    unshown, unwritten = make(index=0), make(index=1)
+    unshown.frame = unshown.frame[:12]
+    for request, path in ((unshown, place), (unwritten, place / "no" / "such"), (make(index=2), place)):
+        log.path = path
+        log.request_ended(request)
+        log.close()
+        log.is_on = True
+
+    assert [line["connection"] for line in lines(log)] == ["connection-2"]
+    assert log.dropped == 2
+
+
 def test_a_log_appends_to_what_is_there_and_may_begin_again(log, make):
     log.request_ended(make(index=0))
     assert len(lines(log)) == 1
