@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from pipeline_broker.schema_registry import registration
+from pipeline_broker.schema_registry import api, registration
 from pipeline_broker.schema_registry.api import TABLE
 from pipeline_broker.schema_registry.values import Level, Mode
 from tests.schema_registry.registry_desk import RegistryDesk
@@ -50,6 +50,22 @@ def test_the_same_schema_has_one_id_in_all_subjects_and_one_version_in_each(desk
     assert desk.register("a", WITH_DEFAULT) == 2
     assert desk.ask("GET", "/subjects/a/versions") == (200, [1, 2])
     assert desk.ask("GET", "/subjects/b/versions") == (200, [1])
+
+
+def test_what_somebody_else_registers_while_it_is_compared_gets_no_second_version():
+    """A registry of another kind may write to the topic; whenever it does, the version is the one that it made."""
+    for pieces in range(3):
+        desk, left = RegistryDesk(), iter(range(pieces, -1, -1))
+
+        def meanwhile(desk=desk, left=left):
+            if next(left, None) == 0:
+                desk.meanwhile = lambda: None
+                desk.register("a", FIRST)
+
+        desk.meanwhile = meanwhile
+        assert desk.register("a", FIRST) == 1
+        assert next(left, None) is None, "it was registered meanwhile"
+        assert desk.ask("GET", "/subjects/a/versions") == (200, [1]), f"behind {pieces} pieces of work"
 
 
 def test_a_version_of_a_subject_is_shown_with_its_id(desk):
@@ -127,6 +143,17 @@ def test_references_are_read_and_told_and_kept_from_deletion(desk):
     assert code(desk.ask("DELETE", "/subjects/child/versions/1")) == 42206
     assert code(desk.ask("DELETE", "/subjects/child")) == 42206
     assert code(desk.register("parent", USER)) == 42201, "without the reference it is no schema"
+
+
+def test_a_subject_is_kept_from_deletion_by_a_reference_to_any_of_its_versions(desk):
+    desk.register("child", '"int"')
+    desk.ask("PUT", "/config/child", {"compatibility": "NONE"})
+    desk.register("child", REFERENCED)
+    desk.register("child", '"long"')
+    desk.register("parent", USER, references=[{"name": "com.acme.Referenced", "subject": "child", "version": 2}])
+
+    assert code(desk.ask("DELETE", "/subjects/child")) == 42206
+    assert desk.ask("GET", "/subjects/child/versions") == (200, [1, 2, 3])
 
 
 def test_references_of_json_schema_and_protobuf_are_read(desk):
@@ -347,6 +374,16 @@ def test_versions_are_bounded(desk, monkeypatch):
     desk.register("a", FIRST)
     assert code(desk.register("a", WITH_DEFAULT)) == 42205
     assert desk.register("a", FIRST) == 1
+
+
+@each_row("path, body", [("mode", {"mode": "READONLY"}), ("config", {"compatibility": "NONE"})], ids=["mode", "config"])
+def test_subjects_with_settings_are_bounded_and_those_that_have_some_may_change_them(path, body):
+    desk = RegistryDesk()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(api, "SUBJECTS_WITH_SETTINGS_MAX", 1)
+        assert desk.ask("PUT", f"/{path}/a", body)[0] == 200
+        assert code(desk.ask("PUT", f"/{path}/b", body)) == 42205
+        assert desk.ask("PUT", f"/{path}/a", body)[0] == 200
 
 
 def test_a_schema_with_what_it_refers_to_is_bounded(desk):
