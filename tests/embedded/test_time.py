@@ -41,8 +41,8 @@ def test_a_transaction_that_is_left_open_is_aborted_when_its_time_is_over(broker
     assert [record.value for record in broker.wait_records("t")] == [b"behind"]
 
 
-def test_what_a_timer_brings_about_is_old_when_the_next_one_fires(broker):
-    """A transaction is aborted in its first minutes, and its id forgotten when it has been at rest for a week."""
+def test_a_transaction_that_is_left_open_for_more_than_a_week_is_aborted_and_forgotten(broker):
+    """One timer after the other: its id has been at rest for a week since it was aborted."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "left-open"})
