@@ -108,6 +108,35 @@ def test_what_is_deleted_softly_is_listed_on_request_and_its_id_still_found(desk
     assert desk.ask("GET", "/schemas/ids/2")[0] == 200
 
 
+def test_what_is_deleted_is_looked_up_on_request(desk):
+    desk.register("a", FIRST)
+    desk.register("a", WITH_DEFAULT)
+    for path in ("/subjects/a/versions/1", "/subjects/a"):
+        assert desk.ask("DELETE", path)[0] == 200
+        assert code(desk.ask("POST", "/subjects/a", {"schema": FIRST})) in {40403, 40401}
+        assert desk.ask("POST", "/subjects/a?deleted=true", {"schema": FIRST})[1]["version"] == 1
+
+
+def test_a_number_that_was_given_is_never_given_again(desk):
+    """To a version until its subject is deleted for good, to a schema not even then."""
+    desk.register("a", FIRST)
+    desk.ask("DELETE", "/subjects/a/versions/1")
+    assert desk.register("a", FIRST) == 1
+    assert desk.ask("GET", "/subjects/a/versions?deleted=true") == (200, [1, 2])
+    desk.ask("DELETE", "/subjects/a")
+    desk.ask("DELETE", "/subjects/a?permanent=true")
+    assert desk.register("a", WITH_DEFAULT) == 2
+    assert desk.ask("GET", "/subjects/a/versions") == (200, [1])
+
+
+def test_a_version_that_is_wanted_is_the_next_one_or_refused(desk):
+    assert code(desk.register("a", FIRST, version=2)) == 42201
+    assert desk.register("a", FIRST, version=1) == 1
+    assert code(desk.register("a", WITH_DEFAULT, version=1)) == 42201
+    assert desk.register("a", WITH_DEFAULT, version=-1) == 2
+    assert desk.ask("GET", "/subjects/a/versions") == (200, [1, 2])
+
+
 def test_what_is_deleted_for_good_was_deleted_softly_first(desk):
     desk.register("a", FIRST)
     desk.register("a", WITH_DEFAULT)
