@@ -7,6 +7,7 @@ import pytest
 
 from pipeline_broker.schema_registry import api, registration
 from pipeline_broker.schema_registry.api import TABLE
+from pipeline_broker.schema_registry.state import RegistryState
 from pipeline_broker.schema_registry.values import Level, Mode
 from tests.schema_registry.registry_desk import RegistryDesk
 from tests.tables import each_row
@@ -183,6 +184,30 @@ def test_a_subject_is_kept_from_deletion_by_a_reference_to_any_of_its_versions(d
 
     assert code(desk.ask("DELETE", "/subjects/child")) == 42206
     assert desk.ask("GET", "/subjects/child/versions") == (200, [1, 2, 3])
+
+
+class CountingState(RegistryState):
+    """Counts how often all versions are looked at."""
+
+    looks = 0
+
+    def all_versions(self):
+        self.looks += 1
+        return super().all_versions()
+
+
+def test_the_deletion_of_a_subject_looks_at_all_versions_once_however_many_it_has(desk):
+    """Decided in one turn of the event loop, in which nobody else is served."""
+    state = desk.state = CountingState()
+    desk.ask("PUT", "/config", {"compatibility": "NONE"})
+    for number in range(20):
+        desk.register("a", json.dumps({"type": "fixed", "name": f"F{number}", "size": 1}))
+    state.looks = 0
+    assert len(desk.ask("DELETE", "/subjects/a")[1]) == 20
+    assert state.looks == 1
+    assert len(desk.ask("DELETE", "/subjects/a?permanent=true")[1]) == 20
+    assert state.looks == 1
+    assert (list(state.all_versions()), state.schema(1), state.versions_count) == ([], None, 0)
 
 
 def test_references_of_json_schema_and_protobuf_are_read(desk):
