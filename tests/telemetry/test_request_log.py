@@ -69,6 +69,12 @@ def test_each_request_has_a_line_in_order_and_a_dropped_one_too(log, make):
     assert (log.written, log.dropped) == (6, 0)
 
 
+def test_a_line_can_be_read_as_soon_as_no_other_waits(log, make):
+    log.request_ended(make(index=4))
+    wait_written(log, 1)
+    assert json.loads(log.path.read_text(encoding="utf-8"))["connection"] == "connection-4"
+
+
 def test_a_line_says_when_its_request_ended(log, make):
     before = time.time()
     log.request_dropped(make())
