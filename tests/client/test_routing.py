@@ -267,6 +267,26 @@ async def test_a_coordinator_on_a_broker_that_came_later_is_found():
     assert found[TOPIC, 0].offset == 5
 
 
+async def test_offsets_of_transactions_that_are_about_to_be_committed_are_waited_for_unless_they_are_only_shown():
+    fake = FakeCluster({0: 1}, coordinator=1)
+    asked = []
+    fake.hooks[ApiKey.OFFSET_FETCH] = lambda _, request: asked.append(request.require_stable)
+    async with serving(fake) as address, connected([address], TIMEOUT_S) as cluster:
+        await committed_offsets(cluster, "g")
+        await committed_offsets(cluster, "g", is_stable=False)
+    assert asked == [True, False]
+
+
+async def test_whoever_asks_a_broker_at_the_same_time_shares_a_connection():
+    fake = FakeCluster({0: 1})
+    async with serving(fake) as address, connected([address], TIMEOUT_S) as cluster:
+        await cluster.refresh(None)
+        async with trio.open_nursery() as nursery:
+            for _ in range(5):
+                nursery.start_soon(cluster.link, 2)
+    assert fake.asked[2, ApiKey.API_VERSIONS] == 1
+
+
 async def test_groups_are_asked_of_every_broker():
     fake = FakeCluster({0: 1}, nodes=3)
     async with serving(fake) as address, connected([address], TIMEOUT_S) as cluster:
