@@ -10,6 +10,22 @@ from pipeline_broker.schema_registry.records import read_change
 from pipeline_broker.schema_registry.state import RegistryState
 from pipeline_broker.web.messages import HttpRequest
 
+USER = (
+    '{"type":"record","name":"test","fields":'
+    '[{"type":"string","name":"field1"},{"type":"com.acme.Referenced","name":"field2"}]}'
+)
+REFERENCED = '{"type":"record","name":"Referenced","namespace":"com.acme","fields":[{"name":"a","type":"int"}]}'
+FIRST = '{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}'
+WITH_DEFAULT = (
+    '{"type":"record","name":"R","fields":[{"name":"a","type":"int"},{"name":"b","type":"string","default":""}]}'
+)
+WITHOUT_DEFAULT = '{"type":"record","name":"R","fields":[{"name":"a","type":"int"},{"name":"b","type":"string"}]}'
+
+
+def code(answer):
+    """Of an error that was answered."""
+    return answer["error_code"] if isinstance(answer, dict) else answer[1]["error_code"]
+
 
 def request_of(method, target, body=None):
     """A request as a client sends it; a body that is no bytes is JSON."""

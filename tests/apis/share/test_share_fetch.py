@@ -6,7 +6,6 @@ import pytest
 
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.records.batch import iterate_batches
-from pipeline_broker.state.internal_topics import METADATA_TOPIC
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
 from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest
@@ -175,61 +174,6 @@ def test_what_another_member_gives_back_wakes_a_fetch_when_that_is_durable(desk)
     assert not desk.desk.connection.completed
     desk.desk.submit(released.entries, released.on_durable)
     assert acquired(answered(waiting, request)) == [(0, 0, 2)]
-
-
-def test_a_renewed_lock_lasts_longer(desk):
-    """From the time of the renewal on; that is not written."""
-    desk.produce(2)
-    desk.fetch(1)
-    desk.desk.now_ms += 20_000
-    assert errors(desk.acknowledge(2, [(0, 0, RENEW)], is_renew_ack=True)) == [0]
-    desk.desk.now_ms += 10_000
-    desk.desk.broker.advance(desk.desk.now_ms)
-    assert acquired(desk.fetch(3)) == [(1, 1, 2)]
-
-
-def test_a_lock_that_is_renewed_with_a_shorter_setting_ends_when_the_member_is_told(desk):
-    desk.produce(1)
-    desk.fetch(1)
-    desk.configure({"share.record.lock.duration.ms": "15000"})
-    answer = desk.acknowledge(2, [(0, 0, RENEW)], is_renew_ack=True)
-    assert (errors(answer), answer.acquisition_lock_timeout_ms) == ([0], 15_000)
-    assert desk.desk.broker.share.next_deadline_ms() == desk.desk.now_ms + 15_000
-    desk.desk.now_ms += 15_000
-    desk.desk.broker.advance(desk.desk.now_ms)
-    assert acquired(desk.fetch(3)) == [(0, 0, 2)]
-
-
-def test_locks_of_different_ages_end_one_after_the_other(desk):
-    for epoch in (1, 2):
-        desk.produce(1)
-        desk.fetch(epoch)
-        desk.desk.now_ms += 10_000
-    for _ in range(2):
-        desk.desk.now_ms += 10_000
-        assert desk.desk.broker.share.next_deadline_ms() == desk.desk.now_ms
-        desk.desk.broker.advance(desk.desk.now_ms)
-    assert sum(last - first + 1 for first, last, _ in acquired(desk.fetch(3))) == 2
-
-
-def test_what_comes_back_at_the_end_of_its_lock_is_judged_by_the_settings_of_then(desk):
-    desk.produce(1)
-    desk.fetch(1)
-    desk.acknowledge(2, [(0, 0, RELEASE)])
-    assert acquired(desk.fetch(3)) == [(0, 0, 2)]
-    desk.configure({"share.delivery.count.limit": "2"})
-    desk.desk.now_ms += 30_000
-    desk.desk.broker.advance(desk.desk.now_ms)
-    assert desk.offsets() == [(1, 0)], "delivered often enough"
-
-
-def test_renewals_may_be_forbidden(desk):
-    """By the group's `share.renew.acknowledge.enable`."""
-    desk.configure({"share.renew.acknowledge.enable": "false"})
-    desk.produce(1)
-    desk.fetch(1)
-    answer = desk.acknowledge(2, [(0, 0, RENEW)], is_renew_ack=True)
-    assert errors(answer) == [ErrorCode.INVALID_REQUEST]
 
 
 def test_the_group_s_settings_act():
@@ -445,58 +389,3 @@ def test_records_that_are_deleted_are_done_with(desk):
     desk.produce(5)
     log.raise_log_start(10)
     assert acquired(desk.fetch(2)) == [(10, 14, 1)]
-
-
-def test_old_records_of_state_are_deleted():
-    """What no snapshot needs goes after a while; a restart needs it not."""
-    desk = ShareDesk("share.coordinator.snapshot.update.records.per.snapshot=2")
-    desk.begin()
-    for epoch in range(1, 1201):
-        desk.produce(1)
-        desk.fetch(epoch, acknowledgements={0: [(epoch - 2, epoch - 2, ACCEPT)]} if epoch > 1 else None)
-    desk.desk.now_ms += 300_000
-    desk.desk.broker.advance(desk.desk.now_ms)
-    (log,) = [log for log in desk.desk.broker.share.topic.logs if log.high_watermark]
-    assert log.high_watermark - log.log_start_offset < 10
-    again = desk.restart()
-    assert again.offsets()[0][0] == 1199
-
-
-def test_snapshots_that_are_written_together_have_each_its_own_place():
-    """What stands before the first of them can be deleted, and nothing behind that."""
-    desk = ShareDesk("share.coordinator.state.topic.num.partitions=1", partitions=3)
-    desk.heartbeat()
-    found = places(desk)
-    assert sorted(found.values()) == [0, 1, 2]
-    assert places(desk.restart()) == found
-
-
-def places(desk):
-    """Where the latest snapshot of each share partition is."""
-    states = desk.desk.broker.share.manager.states
-    return {key: states.find(key).snapshot_offset for key in states.all()}
-
-
-def test_records_of_state_are_deleted_behind_the_snapshot_that_a_lock_s_end_has_made():
-    """Both are due at once: what says that they are deleted is handed over when the snapshot was."""
-    desk = ShareDesk("share.coordinator.snapshot.update.records.per.snapshot=2")
-    desk.begin()
-    inner = desk.desk
-    ((key, _),) = places(desk).items()
-    epoch = 0
-    while epoch < 1200 or inner.broker.share.manager.states.find(key).updates < 2:
-        epoch += 1
-        desk.produce(1)
-        desk.fetch(epoch, acknowledgements={0: [(epoch - 2, epoch - 2, ACCEPT)]} if epoch > 1 else None)
-    before, handed_over = places(desk)[key], []
-    inner.submit = lambda entries, on_durable: handed_over.append((entries, on_durable))
-    inner.now_ms += 300_000
-    inner.broker.advance(inner.now_ms)
-    assert places(desk)[key] > before
-    for entries, _ in handed_over:
-        inner.commit(list(entries))
-        if entries[0].log.topic == METADATA_TOPIC:  # and then the power fails
-            break
-    again = desk.restart()
-    again.desk.archive_all()
-    assert again.restart().offsets()[0][0] == epoch - 1
