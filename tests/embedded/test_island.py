@@ -183,6 +183,7 @@ def test_a_broker_that_ended_in_the_island_is_there_again_at_its_address(broker,
         assert values(broker)[:2] == [b"one", b"two"]
         assert group_ids(broker) == ["before"]
         assert broker.faults.rules == []
+        assert broker.clock_ahead_seconds == 0
         assert broker.bootstrap_servers == address
     with broker.island():
         read_and_commit(broker, "inside").close()
