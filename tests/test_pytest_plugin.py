@@ -109,12 +109,18 @@ def test_a_marker_chooses_mode_and_settings_and_the_closest_one_wins(tree):
             def test_neither(kafka_broker):
                 assert kafka_broker.mode == "pipelined"
                 assert partitions(kafka_broker, "neither") == 2
+
+            @pytest.mark.kafka(settings={"auto.create.topics.enable": False})
+            def test_together(kafka_broker):
+                assert partitions(kafka_broker, "together") == 2
+                with pytest.raises(Exception, match="UNKNOWN_TOPIC_OR_PARTITION"):
+                    kafka_broker.produce("not there", b"value")
             """
         },
         "--strict-markers",
         "-v",
     )
-    assert outcome.counts() == {"passed": 4}, outcome.text
+    assert outcome.counts() == {"passed": 5}, outcome.text
 
 
 def test_the_configuration_file_chooses_and_the_command_line_goes_over_it(tree):

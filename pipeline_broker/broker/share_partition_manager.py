@@ -277,6 +277,8 @@ class SharePartitionManager:
         appended = Appended()
         for due in self._deadlines.pop_due(now_ms):
             if isinstance(due, str):
+                self.submit(appended)  # a snapshot in it is durable before what it makes needless is deleted
+                appended = Appended()
                 self._prune(appended, now_ms)
                 continue
             active = self._active.get(due)

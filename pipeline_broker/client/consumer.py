@@ -193,9 +193,9 @@ class Reader:
             self._again(f"{name}: {error_name(answer.error_code)}")
         else:
             check(answer.error_code, f"reading {name}")
-            self._progress_at = trio.current_time()
             records = answer.records
             await self._hand_over(partition, answer, records if isinstance(records, memoryview | bytes) else b"")
+            self._progress_at = trio.current_time()  # a sink, such as a pager, may take any time
 
     async def _hand_over(self, partition: TopicPartition, answer: FetchResponse.PartitionData, data: Buffer) -> None:
         position = self.positions[partition]

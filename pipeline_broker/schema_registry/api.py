@@ -223,11 +223,6 @@ def _check_writable(call: Call) -> None:
         raise not_permitted(f"Subject {call.subject} is in read-only mode")
 
 
-def _check_unreferenced(state: RegistryState, version: Version) -> None:
-    if state.referenced_by(version):
-        raise reference_exists(version.subject, version.number)
-
-
 def _delete_version(call: Call) -> Decision:
     _check_writable(call)
     state, subject, is_permanent = call.state, call.subject, call.flag("permanent")
@@ -239,8 +234,8 @@ def _delete_version(call: Call) -> Decision:
         raise version_state(subject, version.number, is_deleted=False)
     if not is_permanent and version.is_deleted:
         raise version_state(subject, version.number, is_deleted=True)
-    if not is_permanent:
-        _check_unreferenced(state, version)
+    if not is_permanent and state.referenced_by(version):
+        raise reference_exists(subject, version.number)
     after = None if is_permanent else attrs.evolve(version, is_deleted=True)
     return Decision(version.number, [VersionChange(subject, version.number, after)])
 
@@ -262,8 +257,10 @@ def _delete_subject(call: Call) -> Decision:
         )
     if not live:
         raise subject_state(subject, is_deleted=True)
+    referenced = state.referenced_numbers(subject)
     for version in live:
-        _check_unreferenced(state, version)
+        if version.number in referenced:
+            raise reference_exists(subject, version.number)
     return Decision([version.number for version in live], [SubjectDeleted(subject, live[-1].number)])
 
 

@@ -6,6 +6,7 @@ over all subjects; a schema that has one already has the same in every subject.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -36,6 +37,7 @@ class RegistryState:
         self._subjects: dict[str, dict[int, Version]] = {}
         self._schemas: dict[int, Schema] = {}
         self._ids: dict[Schema, int] = {}
+        self._uses: Counter[int] = Counter()  # versions of each schema, by its id
         self._configs: dict[str | None, Mapping[str, Any]] = {}
         self._modes: dict[str | None, Mode] = {}
         self._id_max = 0
@@ -67,25 +69,27 @@ class RegistryState:
         if before is not None:
             self.versions_count -= 1
             self.text_bytes -= len(before.schema.text)
+            self._uses[before.schema_id] -= 1
         if change.version is not None:
             after = change.version
             versions[change.number] = after
             self.versions_count += 1
             self.text_bytes += len(after.schema.text)
+            self._uses[after.schema_id] += 1
             self._id_max = max(self._id_max, after.schema_id)
             self._schemas[after.schema_id] = after.schema
             self._ids[after.schema] = after.schema_id
         if not versions:
             del self._subjects[change.subject]
-        if before is not None and (change.version is None or change.version.schema_id != before.schema_id):
+        if before is not None and not self._uses[before.schema_id]:
             self._forget(before.schema_id)
 
     def _forget(self, schema_id: int) -> None:
         """Drop a schema that no version has any more."""
-        if not any(version.schema_id == schema_id for version in self.all_versions()):
-            schema = self._schemas.pop(schema_id)
-            if self._ids.get(schema) == schema_id:
-                del self._ids[schema]
+        del self._uses[schema_id]
+        schema = self._schemas.pop(schema_id)
+        if self._ids.get(schema) == schema_id:
+            del self._ids[schema]
 
     # What there is
 
@@ -152,6 +156,16 @@ class RegistryState:
                 if not other.is_deleted
                 and any((it.subject, it.version) == (version.subject, version.number) for it in other.schema.references)
             }
+        )
+
+    def referenced_numbers(self, subject: str) -> frozenset[int]:
+        """The versions of a subject that schemas need, all of them found in one look."""
+        return frozenset(
+            reference.version
+            for other in self.all_versions()
+            if not other.is_deleted
+            for reference in other.schema.references
+            if reference.subject == subject
         )
 
     # Configurations and modes

@@ -173,7 +173,8 @@ class TopicMetrics:
     def _rows(self) -> Iterator[tuple[Labels, _Counts, _Appended]]:
         whole = _Appended()
         by_topic: dict[str, _Appended] = {}
-        for (name, topic_id), totals in self._totals().items():
+        now = self._totals()  # once: it looks at every log
+        for (name, topic_id), totals in now.items():
             appended = _Appended()
             appended.add(totals)
             before = self._before.get((name, topic_id))
@@ -183,7 +184,7 @@ class TopicMetrics:
             if name:
                 by_topic[name] = appended
         for (name, topic_id), before in self._before.items():
-            if name and (name, topic_id) not in self._totals():
+            if name and (name, topic_id) not in now:
                 whole.add(before, -1)  # deleted since: it stands among the deleted ones as a whole
         yield (), self._all, whole
         for name in sorted(by_topic)[:TOPICS_MAX]:

@@ -130,6 +130,21 @@ async def test_of_two_producers_with_one_transaction_none_is_aborted():
 
 
 @pytest.mark.trio
+async def test_the_marker_of_a_producer_that_no_coordinator_has_ended_has_the_epoch_0():
+    """As TransactionsCommand sends it: brokers refuse a smaller one."""
+    epochs = []
+
+    def write(request):
+        epochs.extend(it.coordinator_epoch for it in request.markers)
+        return written(request)
+
+    fake = FakeCluster({0: 1}, nodes=1)
+    fake.answers = {ApiKey.DESCRIBE_PRODUCERS: producers(), ApiKey.WRITE_TXN_MARKERS: write}
+    assert (await asked(fake, ASKED[ApiKey.WRITE_TXN_MARKERS])).coordinator_epoch == -1
+    assert epochs == [0]
+
+
+@pytest.mark.trio
 @pytest.mark.parametrize("comes_back", [True, False])
 async def test_a_marker_waits_for_a_leader_that_goes_after_the_producers_were_described(comes_back):
     fake = FakeCluster({0: 1}, nodes=1)

@@ -139,6 +139,51 @@ async def test_what_never_gets_better_is_an_error_after_the_timeout():
     assert caught.group_contains(ClientError, match="nothing could be written to t for 0.3 s: .*LEADER_NOT_AVAILABLE")
 
 
+async def test_the_time_in_which_nothing_was_to_be_written_does_not_count(mock_clock):
+    """A first refusal behind a pause is no reason to give up."""
+    mock_clock.rate = 1
+    refusals = []
+
+    def refuse_once(append, *batch):
+        return (refusals.pop(), -1) if refusals else append(*batch)
+
+    fake = FakeCluster({0: 1}, around_append=refuse_once)
+    async with (
+        serving(fake) as address,
+        connected([address], TIMEOUT_S) as cluster,
+        producing(cluster, TOPIC, ProducerOptions(), lambda *_: None) as producer,
+    ):
+        for number in range(2):
+            producer.add(NewRecord(b"x", timestamp=1), number, 0)
+            await producer.flush()
+            mock_clock.jump(2 * TIMEOUT_S)
+            refusals.append(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert fake.ends[0] == 2
+
+
+async def test_the_time_in_which_what_was_read_is_printed_does_not_count(mock_clock):
+    """A pager that is looked at for long, and then a connection that broke meanwhile, are no reason to give up."""
+    mock_clock.rate = 1
+    fake, values, breaks = FakeCluster({0: 1}), [], []
+
+    def hang_up(*_):
+        if breaks:
+            raise breaks.pop()
+
+    async def take(_, batch):
+        values.extend(record.value for record in batch.records)
+        mock_clock.jump(2 * TIMEOUT_S)
+        breaks.append(HangUp())
+        return batch.next_offset
+
+    fake.hooks[ApiKey.FETCH] = hang_up
+    async with serving(fake) as address:
+        await produce(address, [0])
+        async with connected([address], TIMEOUT_S) as cluster:
+            await Reader(cluster, {(TOPIC, 0): Position(0, 6)}, take).run()
+    assert values == [b"1", b"2", b"3", b"4", b"5", b"6"]
+
+
 async def test_a_batch_that_is_too_large_goes_in_halves_with_its_sequence_numbers():
     def refuse_large(append, node, partition, batch):
         return (ErrorCode.MESSAGE_TOO_LARGE, -1) if len(batch) > 200 else append(node, partition, batch)
@@ -193,6 +238,53 @@ async def test_a_coordinator_that_moved_is_looked_for_again():
         found = await committed_offsets(cluster, "g")
     assert asked == [1, 2]
     assert found[TOPIC, 0].offset == 5
+
+
+async def test_a_coordinator_that_died_is_looked_for_again():
+    fake = FakeCluster({0: 1}, coordinator=2)
+    asked = []
+
+    def die(node, _request):
+        asked.append(node)
+        if node == 2:
+            fake.coordinator = 1
+            raise HangUp
+
+    fake.hooks[ApiKey.OFFSET_FETCH] = die
+    async with serving(fake) as address, connected([address], TIMEOUT_S) as cluster:
+        found = await committed_offsets(cluster, "g")
+    assert asked == [2, 1]
+    assert found[TOPIC, 0].offset == 5
+
+
+async def test_a_coordinator_on_a_broker_that_came_later_is_found():
+    fake = FakeCluster({0: 1}, coordinator=2)
+    async with serving(fake) as address, connected([address], TIMEOUT_S) as cluster:
+        port = fake.ports.pop(2)
+        assert list((await cluster.refresh(None)).brokers) == [1]
+        fake.ports[2] = port
+        found = await committed_offsets(cluster, "g")
+    assert found[TOPIC, 0].offset == 5
+
+
+async def test_offsets_of_transactions_that_are_about_to_be_committed_are_waited_for_unless_they_are_only_shown():
+    fake = FakeCluster({0: 1}, coordinator=1)
+    asked = []
+    fake.hooks[ApiKey.OFFSET_FETCH] = lambda _, request: asked.append(request.require_stable)
+    async with serving(fake) as address, connected([address], TIMEOUT_S) as cluster:
+        await committed_offsets(cluster, "g")
+        await committed_offsets(cluster, "g", is_stable=False)
+    assert asked == [True, False]
+
+
+async def test_whoever_asks_a_broker_at_the_same_time_shares_a_connection():
+    fake = FakeCluster({0: 1})
+    async with serving(fake) as address, connected([address], TIMEOUT_S) as cluster:
+        await cluster.refresh(None)
+        async with trio.open_nursery() as nursery:
+            for _ in range(5):
+                nursery.start_soon(cluster.link, 2)
+    assert fake.asked[2, ApiKey.API_VERSIONS] == 1
 
 
 async def test_groups_are_asked_of_every_broker():

@@ -2,7 +2,10 @@
 
 import json
 import time
+from collections import Counter
+from importlib import import_module
 
+import attrs
 import pytest
 from click.testing import CliRunner
 
@@ -11,6 +14,8 @@ from pipeline_broker.commands.load import load
 from pipeline_broker.measure.experiment.broker_process import BrokerSettings, running
 from pipeline_broker.measure.load.options import LoadOptions
 from pipeline_broker.measure.load.processes import run_processes, shared
+
+load_command = import_module("pipeline_broker.commands.load")
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +112,16 @@ def test_a_port_without_a_broker_is_one_line(processes):
     assert result.exit_code == 1
     assert result.output.startswith("Error: cannot connect to 127.0.0.1:1")
     assert result.output.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [({"order_violations": 1}, "out of order 1"), ({"errors": Counter({7: 2})}, "errors 2")],
+    ids=["order", "errors"],
+)
+def test_answers_out_of_order_or_with_errors_are_a_failure(broker, monkeypatch, wrong, told):
+    monkeypatch.setattr(load_command, "_run", lambda *given, run=load_command._run: attrs.evolve(run(*given), **wrong))
+    assert told in run(address_of(broker), code=1)
 
 
 def test_a_failing_process_ends_the_run():

@@ -152,6 +152,15 @@ def test_islands_do_not_overlap_and_a_directory_has_none(broker, tmp_path):
         pass
 
 
+def test_an_island_that_is_refused_takes_nothing_from_the_one_that_there_is(broker):
+    with broker.island() as island:
+        with pytest.raises(EmbeddedBrokerError, match="one has begun already"), broker.island():
+            pass
+        rule = broker.faults.when("Produce").error("NOT_LEADER_OR_FOLLOWER")
+        assert island.rules == [rule]
+    assert broker.faults.rules == []
+
+
 def fail(broker):
     broker.faults.disk_when("write").error()
     with pytest.raises(EmbeddedBrokerError, match="the broker failed"):
@@ -174,6 +183,7 @@ def test_a_broker_that_ended_in_the_island_is_there_again_at_its_address(broker,
         assert values(broker)[:2] == [b"one", b"two"]
         assert group_ids(broker) == ["before"]
         assert broker.faults.rules == []
+        assert broker.clock_ahead_seconds == 0
         assert broker.bootstrap_servers == address
     with broker.island():
         read_and_commit(broker, "inside").close()

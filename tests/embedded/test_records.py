@@ -148,6 +148,15 @@ def test_records_of_a_transaction_show_when_it_is_committed_and_never_when_it_is
     ]
 
 
+def test_what_a_producer_commits_behind_what_it_has_aborted_shows(broker):
+    broker.create_topic("t")
+    for sequence, (value, is_committed) in enumerate(((b"aborted", False), (b"committed", True), (b"too", True))):
+        append(broker, batch(value, 1, sequence))
+        end(broker, 1, committed=is_committed)
+    assert [record.value for record in broker.wait_records("t", 2)] == [b"committed", b"too"]
+    assert len(broker.records("t", committed=False)) == 3
+
+
 def test_waiting_counts_what_comes_later_and_begins_before_there_is_a_topic(broker):
     import threading
 

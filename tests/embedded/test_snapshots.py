@@ -1,12 +1,19 @@
 """An embedded broker is put back to what it was, and its clock goes on."""
 
+import socket
+import struct
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from pipeline_broker import EmbeddedBroker
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from pipeline_broker.embedded.life import MEMORY_DIRECTORY
+from pipeline_broker.wire.registry import ApiKey
 
 DAY = 86_400
+SECONDS_MAX = 30.0
 
 
 @pytest.fixture(params=["classic", "pipelined"])
@@ -47,9 +54,40 @@ def test_a_snapshot_of_one_broker_begins_another(broker):
         assert values(other) == [b"one"]
 
 
+def test_who_waits_while_the_broker_is_put_back_waits_for_what_comes_behind_that(broker):
+    broker.produce("t", "one")
+    snapshot = broker.snapshot()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(broker.wait_records, "later", 2)
+        wait_until(lambda: "later" in broker.topics_asked())
+        broker.produce("later", "gone")
+        broker.restore(snapshot)
+        for value in ("two", "three"):
+            broker.produce("later", value)
+        assert [record.value for record in waiting.result()] == [b"two", b"three"]
+
+
+def wait_until(is_so):
+    deadline = time.monotonic() + SECONDS_MAX
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def ask_versions(address):
+    """A request of a client that is answered."""
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 0, 1, -1))
+        assert client.recv(4)
+        client.recv(1 << 16)
+
+
 def test_a_reset_leaves_nothing_but_the_address(broker):
     address = broker.bootstrap_servers
     broker.produce("t", "one")
+    ask_versions(address)
+    wait_until(broker.requests)
     broker.advance(DAY)
     broker.reset()
     assert (broker.topics(), broker.groups(), broker.requests()) == ({}, [], [])

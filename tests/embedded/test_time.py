@@ -41,6 +41,19 @@ def test_a_transaction_that_is_left_open_is_aborted_when_its_time_is_over(broker
     assert [record.value for record in broker.wait_records("t")] == [b"behind"]
 
 
+def test_a_transaction_that_is_left_open_for_more_than_a_week_is_aborted_and_forgotten(broker):
+    """One timer after the other: its id has been at rest for a week since it was aborted."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "left-open"})
+    producer.init_transactions(PATIENCE)
+    producer.begin_transaction()
+    producer.produce("t", b"undecided")
+    producer.flush(PATIENCE)
+    broker.advance(8 * 86_400)
+    assert broker.on_loop(lambda it: [known.transactional_id for known in it.broker.transactions.coordinator]) == []
+
+
 def test_offsets_of_a_group_without_members_are_forgotten_after_their_retention(broker):
     from confluent_kafka import Consumer
 

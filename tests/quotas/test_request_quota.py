@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline_broker.config.settings import parse_settings
-from pipeline_broker.quotas.entities import entity_of
+from pipeline_broker.quotas.entities import CLIENT_KEYS, entity_of
 from pipeline_broker.quotas.quotas import Quotas
 
 MS = 1_000_000
@@ -50,6 +50,12 @@ def test_quotas_are_active_while_some_are_set_for_clients(quotas):
     assert not quotas.is_active
     set_quotas(quotas, entity_of([("ip", "127.0.0.1")]), connection_creation_rate=1.0)
     assert not quotas.is_active
+
+
+@pytest.mark.parametrize("key", sorted(CLIENT_KEYS))
+def test_quotas_are_active_while_one_of_any_kind_is_set(quotas, key):
+    set_quotas(quotas, **{key: 1.0})
+    assert quotas.is_active
 
 
 def test_what_is_replayed_counts_when_all_is_replayed_and_is_told_once(quotas, clock):

@@ -10,13 +10,44 @@ from pipeline_broker.schema_registry.records import read_change
 from pipeline_broker.schema_registry.state import RegistryState
 from pipeline_broker.web.messages import HttpRequest
 
+USER = (
+    '{"type":"record","name":"test","fields":'
+    '[{"type":"string","name":"field1"},{"type":"com.acme.Referenced","name":"field2"}]}'
+)
+REFERENCED = '{"type":"record","name":"Referenced","namespace":"com.acme","fields":[{"name":"a","type":"int"}]}'
+FIRST = '{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}'
+WITH_DEFAULT = (
+    '{"type":"record","name":"R","fields":[{"name":"a","type":"int"},{"name":"b","type":"string","default":""}]}'
+)
+WITHOUT_DEFAULT = '{"type":"record","name":"R","fields":[{"name":"a","type":"int"},{"name":"b","type":"string"}]}'
+
+
+def code(answer):
+    """Of an error that was answered."""
+    return answer["error_code"] if isinstance(answer, dict) else answer[1]["error_code"]
+
+
+def request_of(method, target, body=None):
+    """A request as a client sends it; a body that is no bytes is JSON."""
+    content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+    request = HttpRequest.parse(method.encode(), target.encode(), [])
+    return HttpRequest(
+        method=request.method,
+        path=request.path,
+        query=request.query,
+        headers={},
+        body=content,
+        segments=request.segments,
+    )
+
 
 class RegistryDesk:
-    """See the file; `records` are those that its topic would have."""
+    """See the file; `records` are those that its topic would have, `meanwhile` is called behind each piece of work."""
 
     def __init__(self):
         self.state = RegistryState()
         self.records = []
+        self.meanwhile = lambda: None
 
     def ask(self, method, target, body=None):
         """The status of the answer, and its body as JSON."""
@@ -24,23 +55,13 @@ class RegistryDesk:
         return status, json.loads(text)
 
     def ask_text(self, method, target, body=None):
-        content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-        request = HttpRequest.parse(method.encode(), target.encode(), [])
-        request = HttpRequest(
-            method=request.method,
-            path=request.path,
-            query=request.query,
-            headers={},
-            body=content,
-            segments=request.segments,
-        )
-        answer = self._answer(request)
+        answer = self._answer(request_of(method, target, body))
         return int(answer.status), answer.body.decode()
 
     def _answer(self, request):
         try:
             found = find_operation(request)(self.state, request)
-            decision = worked_out(found) if isinstance(found, Generator) else found
+            decision = self._worked_out(found) if isinstance(found, Generator) else found
         except RegistryError as error:
             return error_answer(error)
         for change in decision.changes:
@@ -54,12 +75,12 @@ class RegistryDesk:
         status, answer = self.ask("POST", f"/subjects/{quote(subject, safe='')}/versions", body)
         return answer["id"] if status == 200 else answer
 
-
-def worked_out(steps):
-    value = None
-    while True:
-        try:
-            work = steps.send(value)
-        except StopIteration as end:
-            return end.value
-        value = work()
+    def _worked_out(self, steps):
+        value = None
+        while True:
+            try:
+                work = steps.send(value)
+            except StopIteration as end:
+                return end.value
+            value = work()
+            self.meanwhile()

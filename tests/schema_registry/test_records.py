@@ -165,3 +165,19 @@ def compacted(records):
 def test_a_key_that_is_missing_is_strange():
     with pytest.raises(StrangeRecordError):
         read_change(None, b"{}")
+
+
+def test_a_deletion_of_a_subject_leaves_what_another_registry_has_registered_behind_its_number():
+    state = RegistryState()
+    for number in (1, 2, 3):
+        state.apply(VersionChange("s", number, Version("s", number, number, Schema(SchemaType.AVRO, f'"{number}"'))))
+    state.apply(SubjectDeleted("s", 2))
+    assert [version.number for version in state.versions("s")] == [3]
+
+
+def test_a_schema_whose_only_version_is_written_over_is_gone():
+    state = RegistryState()
+    state.apply(VersionChange("s", 1, Version("s", 1, 7, STRING)))
+    state.apply(VersionChange("s", 1, Version("s", 1, 8, PROTO)))
+    assert (state.schema(7), state.id_of(STRING)) == (None, None)
+    assert (state.schema(8), state.id_of(PROTO), state.versions_count) == (PROTO, 8, 1)

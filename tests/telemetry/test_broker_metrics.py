@@ -292,6 +292,24 @@ def test_an_acceptors_blocked_share_is_of_the_time_between_scrapes():
     assert samples["kafka_network_acceptor_acceptorblocked_percent", ("listener", "PLAINTEXT")] == pytest.approx(0.4)
 
 
+def test_a_listener_that_is_gone_has_no_blocked_share():
+    time, names = Time(), ["PLAINTEXT", "EXTRA"]
+
+    def statistics():
+        acceptors = tuple(AcceptorStatistics(name, accepted=0, rejected=0, blocked_seconds=0.0) for name in names)
+        return default_statistics()._replace(acceptors=acceptors)
+
+    def shown():
+        time.now_ns += SECOND_NS
+        name = "kafka_network_acceptor_acceptorblocked_percent"
+        return [labels[0][1] for metric, *labels in samples_of(metrics.render()) if metric == name]
+
+    metrics = broker_metrics(time, statistics)
+    assert sorted(shown()) == ["EXTRA", "PLAINTEXT"]
+    names.remove("EXTRA")
+    assert shown() == ["PLAINTEXT"]
+
+
 def test_after_the_end_of_the_server_the_gauges_read_as_at_rest():
     """Behaviour 32: without acceptors, processors or handlers a collection succeeds, and what was idle is idle."""
     empty = default_statistics()._replace(

@@ -69,6 +69,12 @@ def test_each_request_has_a_line_in_order_and_a_dropped_one_too(log, make):
     assert (log.written, log.dropped) == (6, 0)
 
 
+def test_a_line_can_be_read_as_soon_as_no_other_waits(log, make):
+    log.request_ended(make(index=4))
+    wait_written(log, 1)
+    assert json.loads(log.path.read_text(encoding="utf-8"))["connection"] == "connection-4"
+
+
 def test_a_line_says_when_its_request_ended(log, make):
     before = time.time()
     log.request_dropped(make())
@@ -158,6 +164,33 @@ def test_a_request_that_cannot_be_shown_costs_its_own_line_only(log, make, caplo
     assert [line["connection"] for line in lines(log)] == ["connection-1"]
     assert log.dropped == 1
     assert "cannot be shown" in caplog.text
+
+
+def test_a_disk_that_fails_again_is_said_again(log, make, caplog):
+    place = log.path
+    for is_failing in (True, False, True):
+        log.path = place / "no" / "such" if is_failing else place
+        log.request_ended(make())
+        log.close()
+        log.is_on = True
+
+    assert (log.written, log.dropped) == (1, 2)
+    assert len(caplog.records) == 2
+
+
+def test_what_gets_no_line_holds_no_room_afterwards(log, make, monkeypatch):
+    monkeypatch.setattr(request_log, "BYTES_MAX", 10)
+    place = log.path
+    unshown, unwritten = make(index=0), make(index=1)
+    unshown.frame = unshown.frame[:12]
+    for request, path in ((unshown, place), (unwritten, place / "no" / "such"), (make(index=2), place)):
+        log.path = path
+        log.request_ended(request)
+        log.close()
+        log.is_on = True
+
+    assert [line["connection"] for line in lines(log)] == ["connection-2"]
+    assert log.dropped == 2
 
 
 def test_a_log_appends_to_what_is_there_and_may_begin_again(log, make):

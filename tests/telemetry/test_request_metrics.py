@@ -17,7 +17,7 @@ from pipeline_broker.wire.messages.data.fetch import FetchResponse
 from pipeline_broker.wire.messages.data.produce import ProduceResponse
 from stages.mode import CLASSIC, PIPELINED
 from stages.request import NO_OP, Request
-from stages.timeline import STAMPS
+from stages.timeline import STAMPS, Timeline
 
 NAMES = {0: "Produce", 1: "Fetch", 18: "ApiVersions"}
 PREFIX = "kafka_network_requestmetrics_"
@@ -304,3 +304,19 @@ def test_a_fan_out_tells_everybody_everything(answered, make_commit):
 
     assert scrape(first.requests) == scrape(second.requests)
     assert [scrape(one.commits)["pipeline_broker_commit_entries_count",] for one in (first, second)] == [1, 1]
+
+
+class Timed(Timeline):
+    """Wants requests to be timed now and then."""
+
+    times_requests = False
+
+
+def test_a_fan_out_has_requests_timed_while_one_of_its_timelines_wants_it():
+    first, second = Timed(), Timed()
+    both = FanOut((first, second))
+    assert not both.times_requests
+    second.times_requests = True
+    assert both.times_requests
+    second.times_requests = False
+    assert not both.times_requests

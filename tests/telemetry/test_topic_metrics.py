@@ -77,6 +77,19 @@ def test_a_deleted_topic_has_no_metrics_and_all_topics_keep_what_it_had():
     assert samples["messagesin_total", None] == 7
 
 
+def test_a_scrape_looks_at_all_logs_once_however_many_topics_there_were_at_the_start():
+    looks = []
+
+    def totals():
+        looks.append(1)
+        return {("", b""): Totals(), **{(f"t{number}", bytes([number])): Totals() for number in range(50)}}
+
+    metrics = TopicMetrics(totals, {}.get)
+    looks.clear()
+    scrape(metrics)
+    assert len(looks) == 1
+
+
 def test_refusals_are_produce_requests_and_some_of_them_failures():
     metrics = Logs(t=Totals(batches=2)).metrics()
     metrics.produce_refused("t")

@@ -9,6 +9,7 @@ from pipeline_broker.traces.request_rows import RequestRows, dropped_values, end
 from pipeline_broker.traces.row_ring import RowRing
 from stages.request import NO_OP, NO_QUEUE, NOT_SET, Close, Request, Send
 from stages.timeline import NO_STAMP, STAMPS
+from tests.traces.looking_layout import LookingLayout
 
 
 def answered(result=None):
@@ -74,3 +75,12 @@ def test_a_row_by_name_has_0_for_a_stamp_that_there_is_not():
     request.submitted_ns = request.durable_ns = NO_STAMP
     row = TracedRequest(ended_values(request))
     assert (row.submitted_ns, row.durable_ns, row.sent_ns, row.connection) == (0, 0, len(STAMPS), 3)
+
+
+def test_a_request_is_packed_before_its_row_can_be_taken():
+    layout = LookingLayout(REQUESTS.layout.format)
+    ring = layout.ring = RowRing(layout, 2)
+    rows = RequestRows(ring)
+    rows.request_ended(answered())
+    rows.request_ended(answered())
+    assert layout.seen == [0, 1]

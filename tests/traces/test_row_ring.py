@@ -1,11 +1,15 @@
 """A ring keeps rows in their order until they are taken, and counts those without room."""
 
+import sys
+from itertools import count
 from struct import Struct
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.traces.row_ring import NO_ROOM, RowRing
+from tests.compiled import skip_if_compiled
+from tests.traces.looking_layout import LookingLayout
 
 LAYOUT = Struct("<qb")
 
@@ -41,3 +45,49 @@ def test_a_row_is_not_taken_before_it_is_published():
     ring.pack_into(ring.buffer, position, 5, 6)
     ring.publish()
     assert ring.take() == LAYOUT.pack(5, 6)
+
+
+def test_a_row_is_packed_before_it_can_be_taken():
+    layout = LookingLayout(LAYOUT.format)
+    ring = layout.ring = RowRing(layout, 3)
+    for number in range(3):
+        ring.append(number, 0)
+    assert layout.seen == [0, 1, 2]
+
+
+class Interrupting:
+    """Calls something once, in front of a line of a function: as another thread may come in between."""
+
+    def __init__(self, code, lines, call):
+        self.code, self.left, self.call = code, lines, call
+        self.has_called = False
+
+    def trace(self, frame, event, _):
+        if frame.f_code is not self.code:
+            return None
+        if event == "line":
+            if not self.left:
+                self.has_called = True
+                self.call()
+            self.left -= 1
+        return self.trace
+
+
+def test_a_row_that_is_published_while_others_are_taken_is_taken_too_or_the_next_time():
+    skip_if_compiled(RowRing, "take")
+    for lines in count():
+        ring = RowRing(LAYOUT, 3)
+        ring.append(0, 0)
+        ring.append(1, 0)
+        between = Interrupting(RowRing.take.__code__, lines, lambda ring=ring: ring.append(2, 0))
+        before = sys.gettrace()
+        sys.settrace(between.trace)
+        try:
+            first = ring.take()
+        finally:
+            sys.settrace(before)
+        rows = [number for number, _ in LAYOUT.iter_unpack(first + ring.take())]
+        assert rows == [0, 1, 2][: 2 + between.has_called], f"in front of line {lines}"
+        if not between.has_called:
+            break
+    assert lines > 4

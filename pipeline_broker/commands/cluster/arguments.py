@@ -15,7 +15,7 @@ import click
 if TYPE_CHECKING:
     from pipeline_broker.client.offsets import Place
 
-__all__ = ["PARTITION_MAX", "Command", "as_json_option", "is_wanted", "partitions_of", "place_of", "with_options"]
+__all__ = ["PARTITION_MAX", "Command", "as_json_option", "is_wanted", "partitions_by_topic", "place_of", "with_options"]
 
 Command: TypeAlias = Callable[..., None]
 """The function behind a command."""
@@ -47,10 +47,26 @@ def place_of(text: str, option: str) -> Place:
         raise click.UsageError(f"{option}: {error}") from None
 
 
-def partitions_of(text: str, option: str) -> tuple[str, list[int]]:
-    """The topic that TOPIC or TOPIC:0,1 names, and the numbers of partitions; none of them: all."""
-    topic, _, partitions = text.partition(":")
+def partitions_by_topic(texts: Sequence[str], option: str) -> dict[str, list[int]]:
+    """The topics that TOPIC or TOPIC:0,1 name, each with all of its numbers of partitions; without any: all of them."""
+    found: dict[str, list[int]] = {}
+    whole = set()
+    for text in texts:
+        topic, numbers = _partitions_of(text, option)
+        if not numbers:
+            whole.add(topic)
+        of_topic = found.setdefault(topic, [])
+        of_topic += [it for it in dict.fromkeys(numbers) if it not in of_topic]
+    return {topic: [] if topic in whole else numbers for topic, numbers in found.items()}
+
+
+def _partitions_of(text: str, option: str) -> tuple[str, list[int]]:
+    topic, separator, partitions = text.partition(":")
     numbers = [part for part in partitions.split(",") if part]
-    if not topic or not all(it.isascii() and it.isdigit() and int(it) <= PARTITION_MAX for it in numbers):
+    if (
+        not topic
+        or bool(separator) is not bool(numbers)
+        or not all(it.isascii() and it.isdigit() and int(it) <= PARTITION_MAX for it in numbers)
+    ):
         raise click.UsageError(f"{option}: {text!r} is not of the form TOPIC or TOPIC:0,1")
     return topic, [int(it) for it in numbers]

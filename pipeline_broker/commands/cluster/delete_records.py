@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipeline_broker.commands.cluster.arguments import as_json_option, partitions_of, place_of
+from pipeline_broker.commands.cluster.arguments import as_json_option, partitions_by_topic, place_of
 from pipeline_broker.commands.cluster.completing import complete_topics
 from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
 from pipeline_broker.commands.cluster.shown import print_json, print_table
@@ -45,7 +45,7 @@ def delete_records(reach: Reach, topics: Sequence[str], before: str, *, execute:
       pipeline-broker delete-records orders payments --before @-7d --execute
     """  # noqa: D301 - click's mark for "do not rewrap"
     place = place_of(before, "--before")
-    chosen = dict(partitions_of(text, "TOPIC") for text in topics)
+    chosen = partitions_by_topic(topics, "TOPIC")
 
     async def program(cluster: Cluster) -> list[dict[str, Any]]:
         from pipeline_broker.client.record_deletion import (  # noqa: PLC0415 - it imports Trio

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipeline_broker.commands.cluster.arguments import as_json_option, is_wanted, partitions_of, place_of
+from pipeline_broker.commands.cluster.arguments import as_json_option, is_wanted, partitions_by_topic, place_of
 from pipeline_broker.commands.cluster.completing import complete_groups
 from pipeline_broker.commands.cluster.reach import ClientCommand, ClientCommands, Reach, reaching
 from pipeline_broker.commands.cluster.shown import print_json, print_table
@@ -204,7 +204,7 @@ def reset_offsets(
     if (to is None) == (shift is None):
         raise click.UsageError("give one of --to and --shift")
     place = None if to is None else place_of(to, "--to")
-    chosen = dict(partitions_of(text, "--topic") for text in topics) if topics else None
+    chosen = partitions_by_topic(topics, "--topic") if topics else None
 
     async def program(cluster: Cluster) -> list[dict[str, Any]]:
         from pipeline_broker.client.group_reset import commit_plan, plan_reset  # noqa: PLC0415 - it imports Trio

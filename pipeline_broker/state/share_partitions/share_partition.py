@@ -209,6 +209,7 @@ class SharePartition:
             after = AFTER[run.state, kind]
             if after is RecordState.ACQUIRED:
                 run.lock_until_ms = now_ms + self.rules.lock_duration_ms
+                self.next_lock_ms = min(self.next_lock_ms, run.lock_until_ms)  # locks may have become shorter
                 continue
             self._leave(run, after)
             changed.append(StateBatch(run.first, run.last, run.state, run.delivery_count))

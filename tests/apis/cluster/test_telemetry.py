@@ -1,6 +1,7 @@
 """Telemetry by request: off unless a file is set, bounded, and written down whole."""
 
 import json
+import uuid
 
 import pytest
 
@@ -121,3 +122,16 @@ def test_only_the_last_clients_are_in_the_file(desk, path, monkeypatch):
     for _ in range(5):
         assert push(desk, asked(desk)) == ErrorCode.NONE
     assert len(json.loads(path.read_text())["clients"]) == 3
+
+
+def test_of_too_many_clients_the_one_that_has_pushed_least_lately_is_left_out(desk, path, monkeypatch):
+    monkeypatch.setattr("pipeline_broker.telemetry.client_metrics_file.CLIENTS_MAX", 2)
+    first, second, third = (asked(desk) for _ in range(3))
+    for told in (first, second):
+        assert push(desk, told) == ErrorCode.NONE
+    desk.now_ms += first.push_interval_ms
+    for told in (first, third):
+        assert push(desk, told) == ErrorCode.NONE
+    assert list(json.loads(path.read_text())["clients"]) == [
+        str(uuid.UUID(bytes=told.client_instance_id)) for told in (first, third)
+    ]

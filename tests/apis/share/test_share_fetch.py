@@ -162,24 +162,18 @@ def test_what_another_member_gives_back_wakes_a_fetch(desk):
     assert acquired(answered(desk, request)) == [(3, 3, 2)]
 
 
-def test_a_renewed_lock_lasts_longer(desk):
-    """From the time of the renewal on; that is not written."""
-    desk.produce(2)
-    desk.fetch(1)
-    desk.desk.now_ms += 20_000
-    assert errors(desk.acknowledge(2, [(0, 0, RENEW)], is_renew_ack=True)) == [0]
-    desk.desk.now_ms += 10_000
-    desk.desk.broker.advance(desk.desk.now_ms)
-    assert acquired(desk.fetch(3)) == [(1, 1, 2)]
-
-
-def test_renewals_may_be_forbidden(desk):
-    """By the group's `share.renew.acknowledge.enable`."""
-    desk.configure({"share.renew.acknowledge.enable": "false"})
+def test_what_another_member_gives_back_wakes_a_fetch_when_that_is_durable(desk):
+    """Not before: what the fetch appends when it is woken would be handed over in front of it."""
     desk.produce(1)
     desk.fetch(1)
-    answer = desk.acknowledge(2, [(0, 0, RENEW)], is_renew_ack=True)
-    assert errors(answer) == [ErrorCode.INVALID_REQUEST]
+    waiting = ShareDesk(desk=desk.desk)
+    waiting.member_id = "waiting"
+    waiting.fetch(0, [0])
+    request = parked(waiting, 1)
+    released = desk.desk.decide(desk.acknowledge_request(2, [(0, 0, RELEASE)]), 2)
+    assert not desk.desk.connection.completed
+    desk.desk.submit(released.entries, released.on_durable)
+    assert acquired(answered(waiting, request)) == [(0, 0, 2)]
 
 
 def test_the_group_s_settings_act():
@@ -362,6 +356,19 @@ def test_a_closed_connection_gives_everything_back(desk):
     assert acquired(desk.fetch(0, [0])) == [(0, 1, 2)]
 
 
+def test_a_closed_connection_gives_back_what_each_of_its_sessions_has(desk):
+    other = ShareDesk(desk=desk.desk)
+    other.member_id = "other"
+    other.fetch(0, [0])
+    desk.produce(1)
+    assert acquired(desk.fetch(1)) == [(0, 0, 1)]
+    desk.produce(1)
+    assert acquired(other.fetch(1)) == [(1, 1, 1)]
+    desk.desk.dispatcher.connection_closed(desk.desk.connection.session)
+    assert not desk.desk.broker.share.manager.sessions.listed()
+    assert acquired(desk.fetch(0, [0])) == [(0, 1, 2)]
+
+
 def test_nothing_is_kept_of_a_group_that_nobody_reads(desk):
     """The last session closed, its share partitions are out of memory; their state is not."""
     desk.produce(2)
@@ -382,18 +389,3 @@ def test_records_that_are_deleted_are_done_with(desk):
     desk.produce(5)
     log.raise_log_start(10)
     assert acquired(desk.fetch(2)) == [(10, 14, 1)]
-
-
-def test_old_records_of_state_are_deleted():
-    """What no snapshot needs goes after a while; a restart needs it not."""
-    desk = ShareDesk("share.coordinator.snapshot.update.records.per.snapshot=2")
-    desk.begin()
-    for epoch in range(1, 1201):
-        desk.produce(1)
-        desk.fetch(epoch, acknowledgements={0: [(epoch - 2, epoch - 2, ACCEPT)]} if epoch > 1 else None)
-    desk.desk.now_ms += 300_000
-    desk.desk.broker.advance(desk.desk.now_ms)
-    (log,) = [log for log in desk.desk.broker.share.topic.logs if log.high_watermark]
-    assert log.high_watermark - log.log_start_offset < 10
-    again = desk.restart()
-    assert again.offsets()[0][0] == 1199

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from pipeline_broker.config.assignors import CLASSES
+from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest
 from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest
@@ -136,6 +137,15 @@ def test_a_group_s_own_heartbeats_and_sessions_act(desk):
         assert listed(desk) == [("g", "share", state, "share")]
 
 
+def test_settings_that_change_before_the_first_group_act():
+    """There is no coordinator yet that could be told."""
+    share = Desk().broker.share
+    config, _ = parse_settings([("group.share.max.size", "7")])
+    share.settings_changed(config)
+    assert not share.is_used
+    assert share.manager.group_size_max == 7
+
+
 def test_the_assignor_may_go_by_its_class():
     """It is shown as it was set, and described by its name."""
     desk = ShareDesk(f"group.share.assignors={CLASSES}SimpleAssignor")
@@ -257,6 +267,7 @@ def test_a_deleted_topic_leaves_nothing_behind(desk):
     assert len(desk.desk.broker.share.manager.states) == 0
     desk.desk.now_ms += 1_000  # between two assignments
     assert desk.heartbeat(1).assignment.topic_partitions == []
+    assert len(desk.desk.restart().broker.share.manager.states) == 0
 
 
 def test_without_the_topic_of_its_state_nothing_is_known(desk):

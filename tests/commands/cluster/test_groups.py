@@ -74,6 +74,7 @@ def test_members_with_their_partitions_and_lag(call_mode, broker, name, protocol
         (["--shift", "99"], {0: 4, 1: 3}),
         (["--to", "earliest", "--topic", "TOPIC:1"], {1: 0}),
         (["--to", "earliest", "--topic", "TOPIC"], {0: 0, 1: 0}),
+        (["--to", "earliest", "--topic", "TOPIC:0", "--topic", "TOPIC:1"], {0: 0, 1: 0}),
     ],
 )
 def test_a_reset_is_shown_and_done_when_it_is_wanted(call, one_broker, name, arguments, plan):

@@ -119,6 +119,15 @@ def test_locks_end():
     assert partition.next_lock_ms == NEVER_MS
 
 
+def test_a_lock_that_is_renewed_for_a_shorter_time_is_looked_at_then():
+    partition = SharePartition(0)
+    taken(partition, (0, 0))
+    partition.rules = DeliveryRules(lock_duration_ms=LOCK_MS // 2)
+    assert said(partition, 0, 0, RENEW) is None
+    assert partition.expire_locks(NOW_MS + LOCK_MS // 2 - 1) is None
+    assert partition.expire_locks(NOW_MS + LOCK_MS // 2).batches == (StateBatch(0, 0, AVAILABLE, 1),)
+
+
 def test_a_member_that_leaves_gives_everything_back():
     """All of its records, and only those."""
     partition = SharePartition(0)

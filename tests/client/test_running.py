@@ -1,0 +1,37 @@
+"""What a command is told of a program that failed in several tasks at once."""
+
+import pytest
+
+from pipeline_broker.client.errors import ClientError
+from pipeline_broker.client.running import run_client
+
+
+def failing(*errors):
+    async def program():
+        raise BaseExceptionGroup("tasks", [BaseExceptionGroup("of one", list(errors))])
+
+    return program
+
+
+@pytest.mark.parametrize(
+    ("errors", "told"),
+    [
+        ([ClientError("lost"), KeyboardInterrupt()], KeyboardInterrupt),
+        ([ClientError("lost"), BrokenPipeError(), KeyboardInterrupt()], KeyboardInterrupt),
+        ([ClientError("lost"), BrokenPipeError()], BrokenPipeError),
+        ([ValueError("a mistake of ours"), ClientError("lost")], ClientError),
+    ],
+)
+def test_an_interrupt_goes_over_a_reader_that_has_gone_and_that_over_what_the_cluster_does_not_do(errors, told):
+    with pytest.raises(told):
+        run_client(failing(*errors))
+
+
+def test_the_first_of_several_errors_is_told():
+    with pytest.raises(ClientError, match="first"):
+        run_client(failing(ClientError("first"), ClientError("second")))
+
+
+def test_a_mistake_of_ours_is_not_hidden():
+    with pytest.raises(BaseExceptionGroup):
+        run_client(failing(ValueError("a mistake of ours")))

@@ -1,0 +1,140 @@
+"""What the schema registry reads from its topic and writes to it, on a server that commits when it is told to."""
+
+import errno
+import json
+
+import pytest
+import trio
+
+from pipeline_broker.node import schema_registry
+from pipeline_broker.node.schema_registry import SchemaRegistry
+from tests.apis.desk import Desk
+from tests.schema_registry.registry_desk import request_of
+
+
+class Server:
+    """Commits what is submitted at once, or holds it from `hold` to `let_go`; `error` is why it commits nothing."""
+
+    def __init__(self, desk):
+        self.desk = desk
+        self.held = self.error = None
+        self.has_held = trio.Event()
+
+    def submit(self, submission):
+        if self.error is not None:
+            submission.on_ended(submission, self.error)
+            return
+        if self.held is not None:
+            self.held.append(submission)
+            self.has_held.set()
+            return
+        self.desk.commit(list(submission.entries))
+        if submission.on_durable is not None:
+            submission.on_durable()
+        submission.on_ended(submission, None)
+
+    def hold(self):
+        self.held = []
+
+    def let_go(self):
+        held, self.held = self.held, None
+        for submission in held:
+            self.submit(submission)
+
+
+class Topic:
+    """A broker with its registry."""
+
+    def __init__(self):
+        self.desk = Desk()
+        self.server = Server(self.desk)
+        self.registry = self.another()
+
+    def another(self):
+        """A registry that has read nothing yet."""
+        return SchemaRegistry(self.desk.broker, self.server)
+
+    async def ask(self, *request):
+        return json.loads((await self.registry.answer(request_of(*request))).body)
+
+    async def register(self, subject, *texts):
+        await self.ask("PUT", "/config", {"compatibility": "NONE"})
+        for text in texts:
+            assert "id" in await self.ask("POST", f"/subjects/{subject}/versions", {"schema": text})
+
+
+def test_a_deletion_of_many_batches_whose_client_goes_is_done_to_its_end(monkeypatch):
+    monkeypatch.setattr(schema_registry, "CHANGES_IN_BATCH_MAX", 2)
+
+    async def main():
+        topic = Topic()
+        await topic.register("a", '"int"', '"long"', '"string"', '"bytes"', '"boolean"')
+        assert await topic.ask("DELETE", "/subjects/a") == [1, 2, 3, 4, 5]
+        topic.server.hold()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(topic.ask, "DELETE", "/subjects/a?permanent=true")
+            await topic.server.has_held.wait()
+            nursery.cancel_scope.cancel()
+            topic.server.let_go()
+        assert await topic.ask("GET", "/subjects?deleted=true") == []
+
+    trio.run(main)
+
+
+def test_a_topic_whose_first_records_are_deleted_is_read_from_where_it_begins():
+    async def main():
+        topic = Topic()
+        await topic.register("a", '"int"')
+        await topic.register("b", '"long"')
+        log = topic.desk.broker.logs.find("_schemas", 0)
+        log.raise_log_start(log.high_watermark - 1)
+        topic.registry = topic.another()
+        assert await topic.ask("GET", "/subjects") == ["b"]
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize("has_topic", [False, True])
+def test_what_could_not_be_written_is_an_error(has_topic):
+    async def main():
+        topic = Topic()
+        if has_topic:
+            await topic.register("before", '"int"')
+        topic.server.error = OSError(errno.EIO, "Input/output error")
+        answer = await topic.ask("POST", "/subjects/a/versions", {"schema": '"int"'})
+        assert answer["error_code"] == 50001
+        assert "could not be written" in answer["message"]
+        assert await topic.ask("GET", "/subjects") == ["before"] * has_topic
+
+    trio.run(main)
+
+
+def test_while_the_disk_is_full_nothing_is_registered_and_all_that_is_there_answered():
+    async def main():
+        topic = Topic()
+        await topic.register("a", '"int"')
+        topic.desk.journal.room.obstacle = OSError(errno.ENOSPC, "No space left on device")
+        answer = await topic.ask("POST", "/subjects/a/versions", {"schema": '"long"'})
+        assert (answer["error_code"], answer["message"]) == (50001, "The broker has no room on its disk")
+        assert await topic.ask("GET", "/subjects/a/versions") == [1]
+        topic.desk.journal.room.obstacle = None
+        await topic.register("a", '"long"')
+        assert await topic.ask("GET", "/subjects/a/versions") == [1, 2]
+
+    trio.run(main)
+
+
+def test_two_registries_of_one_topic_take_turns_and_give_no_id_or_version_twice():
+    async def main():
+        topic = Topic()
+        await topic.ask("PUT", "/config", {"compatibility": "NONE"})
+        registries, ids = [topic.registry, topic.another()], []
+        for number in range(6):
+            topic.registry = registries[number % 2]
+            fixed = json.dumps({"type": "fixed", "name": f"F{number}", "size": 1})
+            ids.append((await topic.ask("POST", "/subjects/a/versions", {"schema": fixed}))["id"])
+        assert ids == [1, 2, 3, 4, 5, 6]
+        for topic.registry in registries:
+            assert await topic.ask("GET", "/subjects/a/versions") == [1, 2, 3, 4, 5, 6]
+
+    trio.run(main)

@@ -1,0 +1,17 @@
+"""A layout of rows that looks at the ring while it packs one."""
+
+from struct import Struct
+
+
+class LookingLayout(Struct):
+    """Notes in `seen` how many rows could be taken from `ring` when each row was packed."""
+
+    ring = None
+
+    def __init__(self, format_):
+        super().__init__(format_)
+        self.seen = []
+
+    def pack_into(self, *arguments):
+        self.seen.append(len(self.ring))
+        super().pack_into(*arguments)
