@@ -4,7 +4,7 @@ Rules of this file: a running broker is asked to do it; on the directory of one 
 the same lock, with the settings that the options give. Without any it is not known which settings the broker runs with:
 a topic is left alone then if one of the settings that let its records go is neither its own nor stored in the directory
 for all brokers. Exit code 0 when done, also if there was nothing to do; 2 with one line when there is no such directory
-or topic, or a topic was left alone; 1 when it failed.
+or, where no broker runs, no such topic, or when a topic was left alone; 1 when it failed or a running broker refused.
 """
 
 from __future__ import annotations
