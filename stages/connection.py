@@ -339,7 +339,10 @@ class Connection:
         output, limits = self._output, self._owner.limits
         if not output.is_blocked:
             counters = self._owner.counters
-            counters.bytes_out += output.send()
+            sent_bytes = output.send()
+            if sent_bytes:  # as Kafka's Selector counts: who takes a large response slowly is not idle
+                self.last_active = trio.current_time()
+            counters.bytes_out += sent_bytes
             counters.responses_out += self.released - self._released_before
             self._released_before = self.released
         if output.unsent_bytes + self._waiting_bytes != self.unsent.size_bytes:

@@ -241,6 +241,37 @@ def test_an_idle_connection_expires_with_requests_in_progress(mode):
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
+@both_modes
+def test_a_connection_is_not_idle_while_its_client_takes_a_response_however_slowly(mode):
+    async def test(memory, application):
+        client = await memory.connect(capacity_bytes=5)
+        client.send(b"1")
+        await wait_all_tasks_blocked()
+        application.parked[0].complete(Send(bytes(96)))
+        received_bytes = 0
+        while received_bytes < 100:
+            await trio.sleep(20)
+            received_bytes += len(await client.receive_bytes())
+        last_sent = 19 * 20
+        assert await client.receive_all() == []
+        assert last_sent + 30 <= trio.current_time() <= last_sent + 32
+
+    run(test, mode=mode, idle_seconds_max=30.0)
+
+
+@both_modes
+def test_a_connection_is_idle_from_its_last_response_on(mode):
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1")
+        await trio.sleep(20)
+        application.answer(b"1")
+        assert await client.receive_all() == [b"1"]
+        assert 50 <= trio.current_time() <= 52
+
+    run(test, mode=mode, idle_seconds_max=30.0)
+
+
 def test_the_connection_that_was_idle_for_longest_expires_first():
     """Behaviour testCloseOldestConnection: whichever came first."""
 
