@@ -10,7 +10,10 @@ from pipeline_broker import EmbeddedBroker
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from tests.clients.kafka_python_client import kafka
 
-pytestmark = pytest.mark.clients
+pytestmark = [
+    pytest.mark.clients,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # kafka-python leaves some to the collector
+]
 
 HEARTBEAT_MS = 50
 PATIENCE = 30.0
