@@ -248,17 +248,23 @@ def test_a_journal_that_ends_in_front_of_the_archive_has_a_torn_tail(tmp_path):
     assert lines[-1]["next_lsn"] == data.archive.lsn == 9
 
 
-def test_a_segment_that_was_deleted_or_replaced_meanwhile_is_no_damage(tmp_path):
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_segment_that_was_deleted_or_replaced_meanwhile_is_no_damage(tmp_path, is_replaced):
     data = archived(tmp_path)
     findings = Inspection(tmp_path).findings()
     found = []
     for finding in findings:
         found.append(finding)
-        if getattr(finding, "file", "") == LOG:  # it is about to be read: now retention deletes it
+        if getattr(finding, "file", "") == LOG:  # it is about to be read: now retention deletes it, or compaction
             break
     key = data.logs[0].entry_key
     manifest = data.archive.find(key)
-    rest = attrs.evolve(manifest, segments=manifest.segments[1:], log_start_offset=30)
+    first, *others = manifest.segments
+    if is_replaced:
+        cleaned = attrs.evolve(first, generation=data.archive.new_generation(), cleanings=1)
+        rest = attrs.evolve(manifest, segments=(cleaned, *others))
+    else:
+        rest = attrs.evolve(manifest, segments=tuple(others), log_start_offset=30)
     data.archive.commit(Edit(data.archive.lsn, {key: rest}))
     (tmp_path / LOG).unlink()
     found += findings
