@@ -272,3 +272,17 @@ def test_a_segment_that_was_deleted_or_replaced_meanwhile_is_no_damage(tmp_path,
     assert Superseded(LOG) in found
     assert not any(isinstance(finding, Damage) for finding in found)
     assert key.startswith(TOPIC_ID)
+
+
+def test_a_segment_is_damaged_where_nothing_can_be_known_of_the_manifest_meanwhile(tmp_path):
+    archived(tmp_path)
+    manifest = (tmp_path / MANIFEST).read_bytes()
+    found = []
+    for finding in Inspection(tmp_path).findings():
+        found.append(finding)
+        if getattr(finding, "file", "") == LOG and (tmp_path / LOG).exists():
+            (tmp_path / LOG).unlink()
+            (tmp_path / MANIFEST).write_bytes(manifest[:10])
+
+    assert [finding.reason for finding in found if isinstance(finding, Damage) and finding.file == LOG] != []
+    assert not any(isinstance(finding, Superseded) for finding in found)
