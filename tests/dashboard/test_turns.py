@@ -55,6 +55,17 @@ def test_the_offsets_of_many_groups_are_not_looked_at_in_one_turn(path):
     assert turns >= 3
 
 
+def test_the_partitions_of_many_topics_are_not_looked_at_in_one_turn():
+    board, topics = Board("num.partitions=31"), LOOKED_AT_PER_TURN // 8
+    for number in range(topics):
+        board.desk.create_topic(f"topic-{number}")
+    board.dashboard._access = PassingAll()
+    request = HttpRequest(method="GET", path="/api/topics", query={}, headers={})
+    answer, turns = turns_beside(lambda: board.dashboard.answer(request))
+    assert len(json.loads(answer.body)["topics"]) >= topics
+    assert turns >= 3
+
+
 class PassingAll:
     """Lets every request pass."""
 
