@@ -1,4 +1,7 @@
-"""HTTP bounds every client: slow, large, malformed, gone, or too many."""
+"""HTTP bounds every client: slow, large, malformed, gone, or too many.
+
+Longer than most files: all bounds are asked of one server.
+"""
 
 import socket
 import sys

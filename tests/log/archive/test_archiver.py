@@ -1,4 +1,7 @@
-"""What the archive makes of a journal: where segments end, what of a log goes over, and how much is held at a time."""
+"""What the archive makes of a journal: where segments end, what of a log goes over, and how much is held at a time.
+
+Longer than most files: all of it is asked of one archiver.
+"""
 
 import errno
 import os
