@@ -2,12 +2,13 @@
 
 Rules of this file: no Trio; shown is what is durable. The reset decides on the offsets, and makes the OffsetCommit that
 asks for them, as Kafka's tool does; it never asks for a group with members, because they would overwrite it, and never
-for one that shares partitions, whose state is kept elsewhere.
+for one that shares partitions, whose state is kept elsewhere. What looks at the offsets of many groups is in steps
+(`turns`), because clients decide how many those are; a group may be gone at the next step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -50,26 +51,30 @@ PARTITIONS_SHOWN_MAX = 2000
 METADATA_SHOWN_MAX = 256
 
 
-def groups(broker: Broker) -> dict[str, Any]:
-    """Every group with its state, members and lag."""
+def groups(broker: Broker) -> Generator[int, None, dict[str, Any]]:
+    """Every group with its state, members and lag, in steps."""
     shown = list_groups(broker)
     rows = []
     for each in shown[:GROUPS_SHOWN_MAX]:
-        lag = total_lag(view.lag for view in committed_offsets(broker, each.group_id))
+        offsets = committed_offsets(broker, each.group_id)
+        lag = total_lag(view.lag for view in offsets)
         rows.append({**_group_row(each), "members": _members_count(broker, each), "lag": lag})
+        yield 1 + len(offsets)
     return {"count": len(shown), "groups": rows}
 
 
-def groups_of_topic(broker: Broker, topic: str) -> dict[str, Any] | None:
-    """Groups that have committed offsets of a topic, with their lag in it; None where there is no such topic."""
+def groups_of_topic(broker: Broker, topic: str) -> Generator[int, None, dict[str, Any] | None]:
+    """Groups that have committed offsets of a topic, with their lag in it, in steps; None without such a topic."""
     if broker.topics.get(topic) is None:
         return None
     rows = []
     for each in list_groups(broker)[:GROUPS_SHOWN_MAX]:
-        offsets = [view for view in committed_offsets(broker, each.group_id) if view.topic == topic]
+        committed = committed_offsets(broker, each.group_id)
+        offsets = [view for view in committed if view.topic == topic]
         if offsets:
             lag = total_lag(view.lag for view in offsets)
             rows.append({"group": each.group_id, "partitions": len(offsets), "lag": lag})
+        yield 1 + len(committed)
     return {"groups": rows}
 
 

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import http
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
@@ -28,6 +28,7 @@ from pipeline_broker.dashboard.records import Records
 from pipeline_broker.dashboard.refused_page import for_people
 from pipeline_broker.dashboard.request_path import RequestPath
 from pipeline_broker.dashboard.routes import Route, find_route, methods_of
+from pipeline_broker.dashboard.turns import in_turns
 from pipeline_broker.files.errors import with_remedy
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.traces.stage_durations import PARTS
@@ -57,7 +58,10 @@ WHAT = "the dashboard"
 FILES = frozenset({"page", "static"})
 
 View: TypeAlias = Callable[[HttpRequest, str], object]
-"""What stands at this moment, by the request and the part of its address that varies; None where there is no such."""
+"""What stands at this moment, by the request and the part of its address that varies; None where there is no such.
+
+One that may take long is in steps (`turns`).
+"""
 ABSENT = {"groups_of_topic": "topic"}
 """What there is no such of, where it is not called as the view."""
 
@@ -193,9 +197,10 @@ class Dashboard:
         try:
             if route.name in self._views:
                 await trio.lowlevel.checkpoint()
-                return json_or_absent(
-                    self._views[route.name](request, route.argument), ABSENT.get(route.name, route.name)
-                )
+                shown = self._views[route.name](request, route.argument)
+                if isinstance(shown, Generator):
+                    shown = await in_turns(shown)
+                return json_or_absent(shown, ABSENT.get(route.name, route.name))
             return await self._handlers[route.name](request, route.argument)
         except ConnectionError as error:  # of a request that the broker did not answer
             return refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, str(error))

@@ -1,12 +1,13 @@
 """Topics, partitions and settings as the pages show them.
 
 Rules of this file: no Trio; it reads the broker's state on the event loop and changes nothing. Secrets have no value
-here, as in DescribeConfigs; lists have bounds, and say how many there are.
+here, as in DescribeConfigs; lists have bounds, and say how many there are. What looks at the partitions of many topics
+is in steps (`turns`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, Protocol, TypeAlias
 
 from pipeline_broker.broker.broker import Broker
@@ -33,12 +34,16 @@ RatesOf: TypeAlias = Callable[[bytes], _Rates | None]
 """What a topic gets in a second, by its id; None where that is not known."""
 
 
-def topics(broker: Broker, rates_of: RatesOf) -> dict[str, Any]:
-    """Every topic with what its partitions hold together, and the disk that all are on."""
+def topics(broker: Broker, rates_of: RatesOf) -> Generator[int, None, dict[str, Any]]:
+    """Every topic with what its partitions hold together, and the disk that all are on, in steps."""
     every = sorted(broker.topics.all(), key=lambda each: each.name)
+    rows = []
+    for each in every[:TOPICS_SHOWN_MAX]:
+        rows.append(_topic_row(broker, each, rates_of))
+        yield 1 + each.partitions
     return {
         "count": len(every),
-        "topics": [_topic_row(broker, each, rates_of) for each in every[:TOPICS_SHOWN_MAX]],
+        "topics": rows,
         "disk": broker.logs.disk_space and dict(zip(("size_bytes", "free_bytes"), broker.logs.disk_space, strict=True)),
     }
 

@@ -183,3 +183,10 @@ def test_each_address_has_its_route(method, path, name):
 
 def test_a_path_knows_its_methods():
     assert [methods_of(path) for path in ("/", "/api/group/offsets", "/nowhere")] == ["GET", "POST", ""]
+
+
+def test_who_has_no_token_is_asked_for_it_also_where_nothing_may_be_changed():
+    access = Access(host="127.0.0.1", port=PORT, token="secret", is_read_only=True)
+    change = {"host": OWN, "origin": f"http://{OWN}", "content_type": "application/json"}
+    assert status(access, request("POST", **change)) == 401
+    assert status(access, request("POST", **change, authorization="Bearer secret")) == 403

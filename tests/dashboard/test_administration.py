@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.broker.group_views import committed_offsets
-from pipeline_broker.dashboard import routes
+from pipeline_broker.dashboard import changes, routes
 from pipeline_broker.dashboard.administration import CHANGES
 from pipeline_broker.dashboard.wishes import WishError
 from pipeline_broker.security.refusals import ROWS_OF_SOURCE_MAX
+from pipeline_broker.wire.messages.configs.alter_client_quotas import AlterClientQuotasRequest
 from tests.dashboard.board import Board
 
 AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -165,6 +166,26 @@ def test_rules_users_and_quotas_are_shown():
         assert (await board.get("/api/quotas"))["rows"] == []
 
     Board(AUTHORIZER, SUPER_USER).run(test)
+
+
+@pytest.mark.parametrize(("count", "is_cut"), [(2, False), (3, True)])
+def test_rows_are_cut_where_there_are_more_than_are_shown_and_not_where_there_are_just_as_many(
+    count, is_cut, monkeypatch
+):
+    monkeypatch.setattr(changes, "ROWS_MAX", 2)
+    board = Board()
+    operation = AlterClientQuotasRequest.OpData("producer_byte_rate", 1000.0)
+    for number in range(count):
+        entity = AlterClientQuotasRequest.EntityData("user", f"user {number}")
+        entry = AlterClientQuotasRequest.EntryData([entity], [operation])
+        (answered,) = board.desk.ask(AlterClientQuotasRequest([entry]), 1).entries
+        assert answered.error_code == 0
+
+    async def test(board):
+        found = await board.get("/api/quotas")
+        assert (len(found["rows"]), found["is_cut"]) == (2, is_cut)
+
+    board.run(test)
 
 
 def test_refusals_are_shown_by_kind_and_one_by_one():

@@ -14,6 +14,7 @@ from pipeline_broker.dashboard.groups_view import (
 )
 from pipeline_broker.dashboard.wishes import WishError
 from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest
 from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
 from tests.apis.desk import Desk
 from tests.apis.share.share_desk import ShareDesk
@@ -55,10 +56,19 @@ def reset(board, **fields):
     return {row["partition"]: row["committed"] for row in group(broker, wish.group_id)["offsets"]}
 
 
+def whole(steps):
+    """What a view in steps shows at its end."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            return ended.value
+
+
 def test_a_broker_that_never_had_a_group_shows_none():
     broker = Desk().broker
 
-    assert groups(broker) == {"count": 0, "groups": []}
+    assert whole(groups(broker)) == {"count": 0, "groups": []}
     assert group(broker, "g") is None
     with pytest.raises(WishError, match="no group"):
         plan_reset(broker, ResetWish(group_id="g", topic="t", partition=None, to="latest"))
@@ -67,7 +77,7 @@ def test_a_broker_that_never_had_a_group_shows_none():
 def test_groups_of_every_kind_are_shown_with_members_and_lag(board):
     join_classic(board)
     join_consumer(board)
-    shown = {row["group"]: row for row in groups(board.desk.broker)["groups"]}
+    shown = {row["group"]: row for row in whole(groups(board.desk.broker))["groups"]}
 
     assert {name: (row["type"], row["members"], row["lag"], row["may_reset"]) for name, row in shown.items()} == {
         "classic": ("classic", 1, None, False),
@@ -82,7 +92,7 @@ def test_a_group_that_shares_partitions_is_shown_and_not_reset():
     share = ShareDesk()
     share.begin()
     broker = share.desk.broker
-    (row,) = groups(broker)["groups"]
+    (row,) = whole(groups(broker))["groups"]
 
     assert (row["type"], row["members"], row["may_reset"]) == ("share", 1, False)
     assert group(broker, "g")["members"][0]["assignment"] == {"t": (0,)}
@@ -100,9 +110,28 @@ def test_lag_is_the_end_minus_what_is_committed(board):
 
 def test_the_groups_of_a_topic_are_those_that_committed_offsets_of_it(board):
     board.desk.create_topic("other")
-    assert groups_of_topic(board.desk.broker, "t") == {"groups": [{"group": "empty", "partitions": 1, "lag": 6}]}
-    assert groups_of_topic(board.desk.broker, "other") == {"groups": []}
-    assert groups_of_topic(board.desk.broker, "absent") is None
+    broker = board.desk.broker
+    assert whole(groups_of_topic(broker, "t")) == {"groups": [{"group": "empty", "partitions": 1, "lag": 6}]}
+    assert whole(groups_of_topic(broker, "other")) == {"groups": []}
+    assert whole(groups_of_topic(broker, "absent")) is None
+
+
+@pytest.mark.parametrize("view", [groups, lambda broker: groups_of_topic(broker, "other")])
+def test_a_step_looks_at_the_offsets_of_one_group_whether_they_are_shown_or_not(board, view):
+    board.desk.create_topic("other")
+    for group_id, partitions in (("a", 4), ("b", 2)):
+        for partition in range(partitions):
+            board.commit(group_id, 1, partition)
+    assert list(view(board.desk.broker)) == [5, 3, 2]
+
+
+def test_a_group_that_is_deleted_between_two_steps_harms_nothing(board):
+    board.commit("a", 1)
+    steps = groups(board.desk.broker)
+    next(steps)
+    board.desk.ask(DeleteGroupsRequest(["empty"]), 2)
+    shown = whole(steps)
+    assert [(row["group"], row["lag"], row["members"]) for row in shown["groups"]] == [("a", 9, 0), ("empty", None, 0)]
 
 
 @pytest.mark.parametrize(

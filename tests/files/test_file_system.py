@@ -1,6 +1,8 @@
 """What the journal relies on, asked of the real file system, of it with faults, and of the one in memory."""
 
+import errno
 import mmap
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -295,3 +297,14 @@ class TestPowerCut:
         assert self.content(files) == b"lost"
         files.power_cut(lambda n: 1)
         assert self.content(files) == b""
+
+
+def test_a_lock_that_the_system_refuses_leaves_no_descriptor_behind(tmp_path, monkeypatch):
+    def refuse(descriptor, operation):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(OSError, match=os.strerror(errno.ENOLCK)):
+        SystemFileSystem().lock(tmp_path / ".lock")
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

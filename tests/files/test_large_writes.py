@@ -63,6 +63,7 @@ def write(file, parts, position):
 )
 @example(sizes=[1], position=0, is_possible=True, write_max=None, staging_blocks=1)
 @example(sizes=[LARGE], position=BLOCK_BYTES, is_possible=True, write_max=None, staging_blocks=1)
+@example(sizes=[BLOCK_BYTES, LARGE], position=BLOCK_BYTES, is_possible=True, write_max=BLOCK_BYTES, staging_blocks=4)
 @example(sizes=[LARGE - 7, 7], position=BLOCK_BYTES + 3, is_possible=True, write_max=None, staging_blocks=1)
 def test_every_byte_is_in_its_place_and_nothing_else_changes(sizes, position, is_possible, write_max, staging_blocks):
     with pytest.MonkeyPatch.context() as patch:

@@ -248,17 +248,23 @@ def test_a_journal_that_ends_in_front_of_the_archive_has_a_torn_tail(tmp_path):
     assert lines[-1]["next_lsn"] == data.archive.lsn == 9
 
 
-def test_a_segment_that_was_deleted_or_replaced_meanwhile_is_no_damage(tmp_path):
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_segment_that_was_deleted_or_replaced_meanwhile_is_no_damage(tmp_path, is_replaced):
     data = archived(tmp_path)
     findings = Inspection(tmp_path).findings()
     found = []
     for finding in findings:
         found.append(finding)
-        if getattr(finding, "file", "") == LOG:  # it is about to be read: now retention deletes it
+        if getattr(finding, "file", "") == LOG:  # it is about to be read: now retention deletes it, or compaction
             break
     key = data.logs[0].entry_key
     manifest = data.archive.find(key)
-    rest = attrs.evolve(manifest, segments=manifest.segments[1:], log_start_offset=30)
+    first, *others = manifest.segments
+    if is_replaced:
+        cleaned = attrs.evolve(first, generation=data.archive.new_generation(), cleanings=1)
+        rest = attrs.evolve(manifest, segments=(cleaned, *others))
+    else:
+        rest = attrs.evolve(manifest, segments=tuple(others), log_start_offset=30)
     data.archive.commit(Edit(data.archive.lsn, {key: rest}))
     (tmp_path / LOG).unlink()
     found += findings
@@ -266,3 +272,17 @@ def test_a_segment_that_was_deleted_or_replaced_meanwhile_is_no_damage(tmp_path)
     assert Superseded(LOG) in found
     assert not any(isinstance(finding, Damage) for finding in found)
     assert key.startswith(TOPIC_ID)
+
+
+def test_a_segment_is_damaged_where_nothing_can_be_known_of_the_manifest_meanwhile(tmp_path):
+    archived(tmp_path)
+    manifest = (tmp_path / MANIFEST).read_bytes()
+    found = []
+    for finding in Inspection(tmp_path).findings():
+        found.append(finding)
+        if getattr(finding, "file", "") == LOG and (tmp_path / LOG).exists():
+            (tmp_path / LOG).unlink()
+            (tmp_path / MANIFEST).write_bytes(manifest[:10])
+
+    assert [finding.reason for finding in found if isinstance(finding, Damage) and finding.file == LOG] != []
+    assert not any(isinstance(finding, Superseded) for finding in found)

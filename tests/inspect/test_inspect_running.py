@@ -117,6 +117,33 @@ def test_a_journal_that_lost_its_beginning_since_the_manifest_was_read_is_read_f
     data.close()
 
 
+def test_what_seemed_torn_in_front_of_a_segment_that_is_gone_is_passed_over_with_it(tmp_path, monkeypatch):
+    """All in front of what was taken away is archived: a frame that was seen half written was whole by then."""
+    data = archived(tmp_path, segments=3)
+    data.journal.seal()
+    last = 13
+
+    def seen_late(directory: Path, number: int) -> JournalSegment | None:
+        if number == last:
+            while data.archive_one():
+                pass
+        segment = open_segment(directory, number)
+        if segment is None or number != last - 1:
+            return segment
+        content, position = bytearray(segment.data), HEADER_SPACE
+        while (header := segment.frame_at(position)) is not None:
+            position += FRAME_HEADER_SIZE + header.body_size
+        content[position - 1] ^= 1
+        return JournalSegment(number, memoryview(bytes(content)), segment.identity)
+
+    monkeypatch.setattr(journal_reader, "open_segment", seen_late)
+    found = list(Inspection(tmp_path).findings())
+
+    assert Superseded(str(segment_path(Path("journal"), last))) in found
+    assert not any(isinstance(finding, Damage | TornTail) for finding in found)
+    data.close()
+
+
 def test_the_directory_of_a_broker_under_load_is_inspected(broker_process):
     broker = broker_process()
     command = [sys.executable, "-m", "pipeline_broker", "load", broker.bootstrap, "--seconds", str(LOAD_SECONDS)]

@@ -330,3 +330,38 @@ def test_who_only_reads_changes_nothing_and_needs_the_directory(tmp_path):
     assert content_of(reader, "a/1") == b"content"
     assert [each.name for each in list_all(reader, "")] == ["a/1"]
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_object_that_another_process_has_replaced_is_so_durably_before_it_is_told():
+    files = MemoryFileSystem()
+    first, second = DirectoryStore(files, ROOT), DirectoryStore(files, ROOT)
+    tag = first.create("b/1", [b"before"])
+
+    def cut(operation, path):
+        if (operation, path) == ("sync directory", ROOT / "b"):
+            raise PowerOff
+
+    files.before = cut
+    with pytest.raises(PowerOff):
+        first.replace("b/1", [b"of the first"], tag)
+    files.before = lambda _operation, _path: None
+    with pytest.raises(Changed):
+        second.replace("b/1", [b"of the second"], tag)
+    files.power_cut(lambda _: 0)
+    assert content_of(DirectoryStore(files, ROOT), "b/1") == b"of the first"
+
+
+def test_nobody_replaces_an_object_between_the_look_of_another_process_and_its_rename():
+    files = MemoryFileSystem()
+    first, second = (DirectoryStore(files, ROOT, lambda seconds: None) for _ in range(2))
+    tag = first.create("b/1", [b"before"])
+
+    def interfere(operation, _path):
+        if operation == "rename":
+            files.before = lambda _operation, _path: None
+            with pytest.raises(Unavailable):
+                second.replace("b/1", [b"of the second"], tag)
+
+    files.before = interfere
+    first.replace("b/1", [b"of the first"], tag)
+    assert content_of(second, "b/1") == b"of the first"

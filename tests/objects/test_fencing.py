@@ -2,12 +2,14 @@
 
 import itertools
 
-from pipeline_broker.objects.fenced_log import Place, Writer
-from pipeline_broker.objects.fencing import list_places, take_over
+from pipeline_broker.objects.fenced_log import STOP_DISTANCE, Place, Step, Writer
+from pipeline_broker.objects.fencing import Fencing, list_places, take_over
 from pipeline_broker.objects.memory_store import MemoryStore
+from pipeline_broker.objects.settled_store import SettledStore
 from pipeline_broker.objects.slot import SlotEntry, encode_slot
 from pipeline_broker.objects.slot_writer import SlotWriter
 from pipeline_broker.objects.store import Unavailable
+from tests.objects.impatience import give_up
 
 LOG = "wal/1"
 nonces = (b"%016d" % number for number in itertools.count())
@@ -54,3 +56,20 @@ def test_a_stop_that_cannot_be_deleted_does_no_harm():
     second = owned(Keeping())
     assert (second.fence, second.first) == (Place(1, 2), Place(2, 3))
     commit(store, second)
+
+
+def test_a_stop_that_the_owner_has_reached_is_the_fence_and_stays():
+    store = MemoryStore()
+    owner = owned(store)
+    fencing = Fencing(SettledStore(store, give_up), LOG, 2, next(nonces))
+    while fencing.fencer.step is not Step.WALK:
+        fencing.step()
+    writer = SlotWriter(store, LOG, 1, owner.nonce, Writer.owning(owner.first, STOP_DISTANCE))
+    for _ in range(STOP_DISTANCE):
+        header = writer.begin()
+        writer.put(header, encode_slot(header, [SlotEntry(b"", b"", (b"x",), 1)]).parts)
+    assert fencing.run().step is Step.WON
+    fencing.remove_stop()
+    fence = Place(owner.first.generation, owner.first.slot + STOP_DISTANCE)
+    assert fencing.fencer.place == fence
+    assert list_places(store, LOG, fence) == {fence: True}

@@ -352,3 +352,11 @@ def test_what_a_keeper_writes_a_watch_sees_as_life(keep):
         assert watch.since == now
     keeper.close(gives_back=True)
     assert isinstance(watch.see(read_lease(store, LOG), 1.0, 1.0).claimable, Sight)
+
+
+def test_it_is_current_again_when_it_was_claimed_back_from_another_one(keep):
+    store = MemoryStore()
+    keeper = keep(store, OWN, take_lease(store, LOG, OWN))
+    take_lease(store, LOG, OTHER)
+    wait_until(lambda: owner_of(store) == OWN.nonce)
+    wait_until(lambda: keeper.state().is_held and keeper.state().is_current)

@@ -95,7 +95,7 @@ def test_an_index_longer_than_what_is_asked_for_first_is_read_as_well():
 def test_a_slot_that_is_missing_damaged_cut_or_in_anothers_place_breaks_the_log(read):
     whole = stored(1).read(slot_name(LOG, Place(1, 0)), 0, 1 << 20).data
     other = stored(2).read(slot_name(LOG, Place(1, 1)), 0, 1 << 20).data
-    for content in (None, whole[:-1] + b"\0", whole[:100], whole[1:], other, b""):
+    for content in (None, whole[:-1] + b"\0", whole[:100], whole[1:], b"\0" + whole, other, b""):
         store = MemoryStore()
         if content is not None:
             store.create(slot_name(LOG, Place(1, 0)), [content])

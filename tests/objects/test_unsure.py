@@ -258,3 +258,14 @@ def test_a_shorter_object_with_the_same_head_is_foreign():
     store.create("a", [content(1, 1, 100)])
     with pytest.raises(Exists):
         SettledStore(store, no_pause).create("a", [content(1, 1, 101)])
+
+
+def test_an_object_that_is_gone_is_not_sent_again_and_again_for_its_tag():
+    def never(seconds, error):
+        raise AssertionError(f"sent again after {error!r}")
+
+    store = SettledStore(MemoryStore(), never)
+    tag = store.create("a", [content(1, 1)])
+    store.delete(["a"])
+    with pytest.raises(Changed):
+        store.replace("a", [content(1, 2)], tag)

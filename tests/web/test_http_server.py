@@ -1,4 +1,7 @@
-"""HTTP bounds every client: slow, large, malformed, gone, or too many."""
+"""HTTP bounds every client: slow, large, malformed, gone, or too many.
+
+Longer than most files: all bounds are asked of one server.
+"""
 
 import socket
 import sys
@@ -12,6 +15,7 @@ from pipeline_broker.web.http_server import (
     BODY_BYTES_MAX,
     EVENT_SECONDS,
     HEADER_BYTES_MAX,
+    LINGER_BYTES_MAX,
     LINGER_SECONDS,
     RECEIVE_BYTES,
     REQUEST_SECONDS,
@@ -371,3 +375,56 @@ def test_a_place_is_a_port_of_this_machine_or_of_an_address(text, place):
 def test_what_is_no_place_is_refused(text):
     with pytest.raises(ValueError, match="is not a PORT or HOST:PORT"):
         read_place(text)
+
+
+def test_a_viewer_that_reads_no_further_is_given_up_at_the_first_event_that_it_does_not_read():
+    sent = []
+
+    async def endless(send):
+        while True:
+            sent.append(trio.current_time())
+            await send(event("x" * 1_000))
+
+    async def handler(request):
+        del request
+        return EventStream(endless)
+
+    async def main():
+        client, server = trio.testing.lockstep_stream_pair()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve_connection, server, handler, LIMITS)
+            await client.send_all(HEAD)
+            received = b""
+            while b"x" * 1_000 not in received:
+                received += await client.receive_some(4096)
+            began, before = trio.current_time(), len(sent)
+        return trio.current_time() - began, len(sent) - before
+
+    seconds, events = trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert seconds == EVENT_SECONDS
+    assert events <= 1
+
+
+def test_a_body_without_a_length_is_refused_when_it_becomes_too_large():
+    head = b"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunk = b"400\r\n" + b"x" * 0x400 + b"\r\n"
+    whole = BODY_BYTES_MAX // 0x400
+    assert ask(head, chunk * whole, b"0\r\n\r\n")[0] == 200
+    assert ask(head, chunk * whole, b"1\r\nx\r\n")[0] == 413, "its end is not waited for"
+
+
+def test_what_a_client_sends_behind_its_request_is_read_up_to_a_bound():
+    async def pour(client):
+        await client.send_all(HEAD)
+        poured = 0
+        while poured < 4 * LINGER_BYTES_MAX:
+            try:
+                await client.send_all(bytes(RECEIVE_BYTES))
+            except trio.BrokenResourceError:
+                break
+            poured += RECEIVE_BYTES
+            await trio.testing.wait_all_tasks_blocked()
+        return poured
+
+    poured, _ = in_memory(pour)
+    assert poured <= LINGER_BYTES_MAX + 2 * RECEIVE_BYTES

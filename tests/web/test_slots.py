@@ -25,6 +25,7 @@ def test_the_one_that_is_closed_is_the_oldest_of_the_earliest_stage_and_no_strea
             assert (slot, closed) == (None, [])
             continue
         assert closed == ([] if expected is None else [expected[0]])
+        assert len(slots) <= SLOTS_MAX, "also before the task of the one that was closed has ended"
         if expected is not None:
             model.remove(expected)
             slots.release(expected[1])  # as its task does when it ends

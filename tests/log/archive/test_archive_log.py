@@ -134,6 +134,25 @@ def test_a_start_reads_what_was_summed_up_and_fewer_slots_behind_it_than_are_sum
     assert read == [1, 2, 3, 0, 1, 2, 3, 0, 1]
 
 
+def test_who_sums_up_again_does_not_look_through_all_that_the_log_ever_had(monkeypatch):
+    """The fences of all lives stay; a node that was started often has many."""
+    monkeypatch.setattr(archive_log, "SNAPSHOT_SLOTS", 4)
+    listed, first_listed = [], []
+
+    class Listing(MemoryStore):
+        def list(self, prefix, after=""):
+            listed.append(after)
+            return super().list(prefix, after)
+
+    log = open_log(Listing())
+    for number in range(1, 40):
+        listed.clear()
+        log.commit(edit(number))
+        first_listed += listed[:1]
+    assert first_listed == sorted(first_listed)
+    assert first_listed[0] < first_listed[-1]
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 60), st.integers(1, 30), st.booleans())
 def test_a_process_that_ends_at_any_request_has_committed_what_it_was_told(requests, commits, is_applied):

@@ -1,4 +1,7 @@
-"""What the archive makes of a journal: where segments end, what of a log goes over, and how much is held at a time."""
+"""What the archive makes of a journal: where segments end, what of a log goes over, and how much is held at a time.
+
+Longer than most files: all of it is asked of one archiver.
+"""
 
 import errno
 import os
@@ -394,3 +397,14 @@ def test_a_topic_that_has_the_name_of_a_deleted_one_finds_none_of_its_files():
     archive_all(bench.journal, bench.logs)
     (segment,) = bench.log.archived.manifest.segments
     assert {name.split(".")[0] for name in bench.names()} == {f"{segment.base_offset:020d}"} == {f"{0:020d}"}
+
+
+def test_a_producer_is_remembered_though_all_that_it_sent_was_deleted_before_it_went_over():
+    bench = Bench()
+    append(bench, producer_id=4, producer_epoch=1, base_sequence=0, count=2)
+    bench.log.raise_log_start(2)
+    archive_all(bench.journal, bench.logs)
+    manifest = bench.log.archived.manifest
+    assert manifest.segments == ()
+    (stored,) = decode_producers(manifest.producers)
+    assert (stored.producer_id, stored.expected_sequence) == (4, 2)

@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 from pipeline_broker.log.archive.damage import DamageRecord, segment_key
 from pipeline_broker.log.archive.index_cache import IndexCache
 from pipeline_broker.log.archive.index_files import IndexBuilder
+from pipeline_broker.log.archive.segment_file import file_names
 from pipeline_broker.log.errors import DamagedSegment
 from tests.drawn import drawn, measured
 from tests.log.archive.chunk_store import ChunkStore
-from tests.log.archive.segments import append_batches, make_batch
+from tests.log.archive.segments import append_batches, make_batch, write_segment
 
 FOLDERS = ("a-0", "b-0", "c-0")
 
@@ -87,3 +88,17 @@ def test_an_index_grows_to_where_its_reader_knows_of_the_segment_and_not_to_the_
             cache.load("a-0", segments[0])
     assert cache.load("a-0", segments[1]).size_bytes == segments[1].size_bytes
     assert caplog.records == [], "its files are as they were written"
+
+
+def test_the_index_files_of_a_segment_that_goes_are_not_written_again():
+    store = ChunkStore()
+    cache = IndexCache(store, DamageRecord(), 1 << 20)
+    segment = write_segment(store, [make_batch(number) for number in range(3)], folder="a-0")
+    names = file_names("a-0", 0)
+    for name in names[1:]:
+        store.write(name, [b"damaged"], 0)
+    cache.load("a-0", segment)
+    cache.forget(segment_key("a-0", segment))
+    store.delete(names)
+    assert cache.write_repairs() == 0
+    assert store.names("a-0") == []

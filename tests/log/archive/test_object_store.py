@@ -519,3 +519,15 @@ def test_a_wrong_order_is_noticed(sabotage, monkeypatch):
         except (AssertionError, Missing, FileNotFoundError):
             noticed += 1
     assert noticed
+
+
+def test_what_is_in_memory_of_an_object_goes_with_it():
+    objects, log = Watched(), BytesLog()
+    store = object_store(log, objects)
+    for name in NAMES[:2]:
+        store.write(name, [b"content"], 0)
+        store.sync([name])
+    assert store.cache.size_bytes == 2 * len(b"content")
+    store.delete([NAMES[0]])
+    assert store.cache.size_bytes == len(b"content")
+    store.close()

@@ -31,6 +31,10 @@ def described(out):
     return {path: json.loads(path.read_text()) for path in sorted((out / "raw").glob("*/run.json"))}
 
 
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
 @pytest.mark.usefixtures("forked_brokers")
 def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, capsys, monkeypatch):
     sweep, options = small_example(), SweepOptions(tmp_path / "out", HowBrokersStart("os"))
@@ -52,6 +56,12 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, capsys, monkeypatch
     torn = next(iter(runs))
     torn.unlink()
     before = {path: path.stat().st_mtime_ns for path in described(options.out)}
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep_run, "run_groups", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run_sweep(sweep, options)
+    assert len(described(options.out)) == 8, "no half of the torn pair is left to be paired with one of another time"
+    capsys.readouterr()
     again = run_sweep(sweep, options)
     assert "10 runs, 8 of them done" in capsys.readouterr().err
     after = {path: path.stat().st_mtime_ns for path in described(options.out)}
@@ -111,10 +121,7 @@ def test_levels_that_do_not_go_together_are_refused_before_anything_starts(tmp_p
 
 
 def test_an_interruption_tells_how_to_go_on(tmp_path, monkeypatch, capsys):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sweep_run, "run_groups", interrupted)
+    monkeypatch.setattr(sweep_run, "run_groups", interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(parse_sweep({"factors": {"in_flight": [1]}}), SweepOptions(tmp_path))
     assert "0 of 26 runs are done: the same command goes on" in capsys.readouterr().err

@@ -112,3 +112,16 @@ def test_a_long_answer_in_many_reads_is_joined_once():
         exchange.receive(data[start : start + (1 << 16)], 1)
     assert joined == [size + 4]
     assert exchange.in_flight == 0
+
+
+@pytest.mark.parametrize("is_read_one_by_one", [False, True])
+def test_an_answer_is_accounted_for_as_soon_as_it_is_whole_also_behind_a_longer_one(is_read_one_by_one):
+    """What the longer one had to have before it was looked at again says nothing of the next."""
+    exchange = closed(2)
+    if is_read_one_by_one:
+        exchange._read = lambda *_: 0
+    exchange.send(0)
+    data = answer(0, size=200) + answer(1, size=40)
+    ends = [100, 204, 240]
+    assert [exchange.receive(data[a:b], b) for a, b in zip([0, *ends[:-1]], ends, strict=True)] == [0, 1, 1]
+    assert exchange.recorder.answered_ns == [204, 240]

@@ -69,3 +69,9 @@ def test_the_slowest_and_the_fastest_whole_second_are_told():
     found.answered_in_second.update({0: 5, 1: 1, 2: 4, 3: 2})
     figures = summary(found)
     assert (figures["slowest_second_requests"], figures["fastest_second_requests"]) == (1, 5)
+
+
+def test_a_second_without_an_answer_is_the_slowest():
+    found = measurement([1] * 9, end_ns=4_500_000_000)
+    found.answered_in_second.update({0: 5, 2: 4})
+    assert summary(found)["slowest_second_requests"] == 0
