@@ -11,6 +11,7 @@ from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from tests.apis.desk import Desk
+from tests.apis.transactions.transaction_desk import SETTINGS, Producer, ready
 
 Wanted = ListOffsetsRequest.ListOffsetsPartition
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
@@ -133,3 +134,12 @@ def test_what_is_only_on_disk_is_read_there(desk):
     again = desk.restart()
     assert ask(again, (0, 2500), (1, LATEST)) == [(0, 3000, 1, 0), (0, -1, 0, 0)]
     assert ask(again, (0, MAX_TIMESTAMP)) == [(0, 3000, 1, 0)]
+
+
+def test_who_asks_for_what_is_committed_is_told_of_no_open_transaction_that_is_only_on_disk():
+    desk = ready(Desk(*SETTINGS))
+    desk.ask(Producer(desk).produce(0), 12)
+    again = desk.restart()
+    again.files.is_cold = True
+    found = [ask(again, (0, 0), isolation_level=level) for level in (1, 0)]
+    assert found == [[NOTHING], [(0, 0, 0, 0)]]

@@ -341,6 +341,16 @@ def test_an_answer_waits_for_the_records_that_it_tells_of(driver):
     assert driver.coordinator.consumer.describe("g").state == "Stable"
 
 
+def test_an_answer_waits_for_the_last_of_the_records_that_are_on_their_way(driver):
+    driver.hold = True
+    assert [driver.enter("m"), driver.enter("n")] == [None, None]
+    told = []
+    for write in list(driver.pending):
+        driver.take(driver.coordinator.durable(write, driver.now_ms))
+        told.append([answer.member_id for answer in driver.answers.values()])
+    assert told == [["m"], ["m", "n"]]
+
+
 def test_who_waits_is_told_to_look_elsewhere_when_the_topic_of_groups_goes_and_only_once(driver):
     """Whatever becomes of the records that are on their way."""
     driver.hold = True
