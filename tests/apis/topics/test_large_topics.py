@@ -187,6 +187,21 @@ def test_what_was_decided_before_is_submitted_before_others_have_their_turns():
     assert [topic.error_code for topic in desk.finish(request, CREATE, unfinished).topics] == [0, 0]
 
 
+def test_each_change_of_a_request_in_several_turns_is_written_once():
+    desk = Desk()
+    result, written = (
+        desk.decide(CreateTopicsRequest([*creation(1, "small").topics, *creation(LARGE - 1).topics], 1000), CREATE),
+        0,
+    )
+    while isinstance(result, Unfinished):
+        if isinstance(result.first, Pending):
+            written += len(result.first.entries)
+            desk.submit(list(result.first.entries), result.first.on_durable)
+        result = go_on(result.steps)
+    assert written == 2
+    assert partitions_seen(desk) == {"small": 1, "large": LARGE - 1}
+
+
 def test_few_partitions_are_made_with_their_topic(logs_made):
     desk = Desk()
     del logs_made[:]

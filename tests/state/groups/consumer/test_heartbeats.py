@@ -401,3 +401,12 @@ def test_what_a_member_unsubscribes_from_it_gives_back_at_once_though_the_target
     assert driver.group().assignment_epoch == 2
     assert list(told.assignment) == [kept]
     assert driver.group().members["m"].current.state is MemberState.UNREVOKED_PARTITIONS
+
+
+def test_who_is_heard_of_while_nothing_can_be_written_keeps_no_session_but_his_own(driver):
+    for member_id in ("m", "n"):
+        driver.enter(member_id)
+    driver.tick(30_000)
+    driver.coordinator.consumer.heard_of("g", "m", driver.now_ms)
+    driver.tick(30_000)
+    assert set(driver.group().members) == {"m"}
