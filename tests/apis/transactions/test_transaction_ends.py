@@ -187,6 +187,19 @@ def test_a_wide_end_goes_on_without_its_records(desk, wide):
     assert Producer(desk).epoch == 0
 
 
+@pytest.mark.usefixtures("_few_at_once")
+def test_a_wide_end_completes_nothing_of_whoever_has_its_id_when_the_records_were_made_anew(desk, wide):
+    desk.ask(wide.end(), 5)
+    desk.ask(DeleteTopicsRequest(topic_names=["__transaction_state"], timeout_ms=1_000), 5)
+    desk.ask(FindCoordinatorRequest(key="x", key_type=TRANSACTION), 2)
+    again = Producer(desk)
+    desk.ask(again.add(0), 3)
+    for _ in range(3):
+        go_on(desk)
+    assert state_of(desk).transaction_state == "Ongoing"
+    assert desk.broker.logs.find("u", 0).last_stable_offset == 2
+
+
 def test_the_scan_comes_as_often_as_it_is_set():
     desk = ready(Desk(*SETTINGS, "transaction.abort.timed.out.transaction.cleanup.interval.ms=50"))
     producer = Producer(desk, timeout_ms=10)
