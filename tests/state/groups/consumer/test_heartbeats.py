@@ -341,16 +341,6 @@ def test_an_answer_waits_for_the_records_that_it_tells_of(driver):
     assert driver.coordinator.consumer.describe("g").state == "Stable"
 
 
-def test_an_answer_waits_for_the_last_of_the_records_that_are_on_their_way(driver):
-    driver.hold = True
-    assert [driver.enter("m"), driver.enter("n")] == [None, None]
-    told = []
-    for write in list(driver.pending):
-        driver.take(driver.coordinator.durable(write, driver.now_ms))
-        told.append([answer.member_id for answer in driver.answers.values()])
-    assert told == [["m"], ["m", "n"]]
-
-
 def test_who_waits_is_told_to_look_elsewhere_when_the_topic_of_groups_goes_and_only_once(driver):
     """Whatever becomes of the records that are on their way."""
     driver.hold = True
@@ -401,12 +391,3 @@ def test_what_a_member_unsubscribes_from_it_gives_back_at_once_though_the_target
     assert driver.group().assignment_epoch == 2
     assert list(told.assignment) == [kept]
     assert driver.group().members["m"].current.state is MemberState.UNREVOKED_PARTITIONS
-
-
-def test_who_is_heard_of_while_nothing_can_be_written_keeps_no_session_but_his_own(driver):
-    for member_id in ("m", "n"):
-        driver.enter(member_id)
-    driver.tick(30_000)
-    driver.coordinator.consumer.heard_of("g", "m", driver.now_ms)
-    driver.tick(30_000)
-    assert set(driver.group().members) == {"m"}
