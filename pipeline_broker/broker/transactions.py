@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import attrs
@@ -238,7 +238,9 @@ class Transactions:
         self._depart(subject)
         if decision.later is not None:
             self._depart(subject)  # arrives when all is marked
-            applies.append(functools.partial(self._begin_marking, subject, decision.later))
+            end = WideEnd(subject, decision.later, self._coordinator)
+            self._wide_ends.decide(end)
+            applies.append(functools.partial(self._begin_marking, end))
         self._announce()
 
         def apply() -> None:
@@ -260,9 +262,9 @@ class Transactions:
         waits = bool(self._on_their_way) if transactional_id is None else not self.is_settled(transactional_id)
         return Pending((), answer) if waits else answer
 
-    def _begin_marking(self, transactional_id: str, markers: Iterator[Marker]) -> None:
+    def _begin_marking(self, end: WideEnd) -> None:
         """The end of a wide transaction is durable."""
-        self._wide_ends.begin(WideEnd(transactional_id, markers, self._coordinator))
+        self._wide_ends.begin(end)
         self._marking_ms = self._now_ms
         self._announce()
 

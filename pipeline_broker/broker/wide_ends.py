@@ -70,17 +70,23 @@ class WideEnds:
         self._submit = submit
         self._marked = marked
         self._ends: deque[WideEnd] = deque()
+        self._decided: set[WideEnd] = set()
 
     def __bool__(self) -> bool:
         return bool(self._ends)
 
+    def decide(self, end: WideEnd) -> None:
+        """Its decision is on its way: topics may go before that is durable."""
+        self._decided.add(end)
+
     def begin(self, end: WideEnd) -> None:
         """Its decision is durable."""
+        self._decided.discard(end)
         self._ends.append(end)
 
     def forget_topic(self, topic: str) -> None:
         """A topic is gone."""
-        for end in self._ends:
+        for end in (*self._decided, *self._ends):
             end.gone.add(topic)
 
     def advance(self, now_ms: int) -> None:

@@ -180,6 +180,15 @@ class CommittedOffsets:
         keys.update(dict.fromkeys(self._pending.of_group(group_id)))
         return list(keys)
 
+    def some_deletable(self, group_id: str, wanted: Iterable[OffsetKey]) -> list[OffsetKey]:
+        """Those of some offsets of a group that are among the deletable; the group may have very many others."""
+        unsettled = self._unsettled_keys(group_id)
+        return [
+            key
+            for key in dict.fromkeys(wanted)
+            if self.get(key) is not None or key in unsettled or self._pending.is_unstable(key)
+        ]
+
     def expired(self, group_id: str, is_expired: Callable[[OffsetKey, CommittedOffset], bool]) -> list[OffsetKey]:
         """What may be deleted for its age; an offset that is being changed is not old."""
         unsettled = self._unsettled_keys(group_id)

@@ -133,6 +133,14 @@ def test_a_request_of_one_batch_that_is_answered_is_remembered(desk, acks, parti
         assert [log.partition for log in desk.connection.session.produce_templates.logs(9)] == [*partitions]
 
 
+def test_what_was_remembered_of_a_connection_goes_with_it(desk):
+    """The broker counts for all connections, and remembers so many at most."""
+    result_of(desk, frame_of(request_of(desk, batch_of(1), 0, acks=-1), 9))
+    assert desk.broker.produce_templates == 1
+    desk.dispatcher.connection_closed(desk.connection.session)
+    assert desk.broker.produce_templates == 0
+
+
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_request_that_names_a_topic_without_partitions_beside_is_not_remembered(desk, place):
     """Its answer names that topic, too."""

@@ -9,10 +9,11 @@ from pipeline_broker.wire.codec import versions_of
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
+from pipeline_broker.wire.messages.data.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
-from stages.request import NO_OP, Close, Parked, Pending
+from stages.request import NO_OP, Close, Parked, Pending, Unfinished, go_on
 from tests.apis.configs.quota_requests import alter
 from tests.apis.desk import Desk
 
@@ -239,6 +240,20 @@ class TestRequestTime:
         assert desk.ask(ListGroupsRequest(), 3).throttle_time_ms == 0
         assert [desk.ask(ListGroupsRequest(), 3).throttle_time_ms for _ in range(4)][-1] == 1_000
         assert desk.connection.throttles[-1] == 1
+
+    @pytest.mark.parametrize(("percentage", "is_throttled"), [(1.0, True), (50.0, False)])
+    def test_each_turn_of_a_request_counts_and_what_others_do_in_between_does_not(self, desk, percentage, is_throttled):
+        alter(desk, EVERYBODY, ("request_percentage", percentage))
+        desk.request_ns = 100 * MS
+        partitions = [OffsetForLeaderEpochRequest.OffsetForLeaderPartition(index) for index in range(500)]
+        request = OffsetForLeaderEpochRequest(
+            topics=[OffsetForLeaderEpochRequest.OffsetForLeaderTopic("t", partitions)]
+        )
+        unfinished = desk.decide(request, 4)
+        assert isinstance(unfinished, Unfinished)
+        desk.now_ms += 60_000
+        answer = desk.finish(request, 4, go_on(unfinished.steps))
+        assert (answer.throttle_time_ms > 0) == is_throttled
 
     def test_every_api_counts(self, desk):
         alter(desk, EVERYBODY, ("request_percentage", 0.001))

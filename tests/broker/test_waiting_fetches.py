@@ -25,9 +25,17 @@ class Asked:
         """Nobody looks at the answer."""
 
 
-def park(fetches, readable_bytes=0, size_bytes=HALF_BYTES):
+@attrs.define(eq=False)
+class Entry:
+    """What was committed to a log."""
+
+    log: str
+    size_bytes: int
+
+
+def park(fetches, readable_bytes=0, size_bytes=HALF_BYTES, deadline_ms=1000, partition="partition"):
     waiting = Waiting(Asked(size_bytes), lambda: Send(b""))
-    return fetches.park(waiting, {"partition": Readable(readable_bytes, 100)}, 1, 1000)
+    return fetches.park(waiting, {partition: Readable(readable_bytes, 100)}, 1, deadline_ms)
 
 
 def test_a_fetch_that_has_enough_and_does_not_wait_holds_no_room():
@@ -41,3 +49,20 @@ def test_whoever_is_answered_and_whose_connection_ends_makes_room_for_others():
     for end in (lambda: fetches.advance(1000), lambda: fetches.connection_closed("session")):
         assert [park(fetches) for _ in range(3)] == [True, True, False]
         end()
+
+
+def test_a_fetch_that_ends_before_all_others_moves_the_timer_forward():
+    """Else it would be answered when the one before it is."""
+    woken = []
+    fetches = WaitingFetches(lambda: woken.append(fetches.next_deadline_ms()), lambda: None)
+    for deadline_ms in (1000, 2000, 500, 500):
+        park(fetches, size_bytes=1, deadline_ms=deadline_ms)
+    assert woken == [1000, 500]
+
+
+def test_of_several_entries_each_answers_who_waits_for_it():
+    fetches = WaitingFetches(lambda: None, lambda: None)
+    for partition in ("first", "last"):
+        park(fetches, size_bytes=1, partition=partition)
+    fetches.notify([Entry("first", 10), Entry("other", 10), Entry("last", 10)])
+    assert len(fetches) == 0

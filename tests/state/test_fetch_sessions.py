@@ -31,8 +31,8 @@ def quiet(context):
     return [PartitionAnswer(key, 0, 0) for key in context.partitions]
 
 
-def opened(made, partitions, now_ms=0):
-    context = begin(made, 0, 0, partitions, now_ms=now_ms)
+def opened(made, partitions, now_ms=0, *, ids=True):
+    context = begin(made, 0, 0, partitions, ids=ids, now_ms=now_ms)
     return made.answer(context, quiet(context), now_ms).session_id
 
 
@@ -57,6 +57,8 @@ def test_errors_of_an_incremental_fetch() -> None:
     assert begin(made, session_id + 1, 1).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert begin(made, session_id, 2).error is ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert begin(made, session_id, 1, ids=False).error is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    by_name = opened(made, "ab", ids=False)
+    assert begin(made, by_name, 1, ids=True).error is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
     context = begin(made, session_id, 1)
     assert (context.error, list(context.partitions)) == (ErrorCode.NONE, ["a", "b"])
     answer = made.answer(begin(made, session_id, 7), [], 0)

@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pipeline_broker.state.group_records import CommittedOffset, OffsetKey
 from pipeline_broker.state.groups import commits
+from pipeline_broker.state.groups.administration import DeletedOffset, delete_offsets
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState
 from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
 from pipeline_broker.state.groups.commits import CommitRequest, FetchTopic, PartitionCommit
@@ -17,6 +18,7 @@ from pipeline_broker.state.groups.memory import GroupMemory
 from pipeline_broker.state.groups.offset_expiry import GROUP_COST, OFFSETS_AT_ONCE_MAX, expired
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.offsets import CommittedOffsets
+from pipeline_broker.state.pending_offsets import Holder
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import Driver
 from tests.state.replaying import replay_group
@@ -306,3 +308,24 @@ def test_commit_keeps_the_session_of_a_member() -> None:
     for _ in range(5):
         driver.tick(9_000)
         assert commit(driver, member_id=ids[0], generation_id=1) is ErrorCode.NONE
+
+
+class NotWalked(CommittedOffsets):
+    """Offsets of a group that has so many that nobody may look at all of them in one turn."""
+
+    def of_group(self, group_id):
+        raise AssertionError(f"all offsets of {group_id} are looked at")
+
+
+def test_who_deletes_some_offsets_of_a_group_has_no_others_looked_at():
+    """A group may have a hundred thousand; of those that are wanted what is on its way, or in a transaction, counts."""
+    made = NotWalked(GroupMemory(2**30))
+    keys = [OffsetKey("g", "t", partition) for partition in range(5)]
+    for key in keys[:3]:
+        made.replay(key, CommittedOffset(1))
+    made.replay_held(Holder(0, 1), keys[3], CommittedOffset(1))
+    made.change([(keys[4], CommittedOffset(1))])
+    wanted = [DeletedOffset("t", partition) for partition in (4, 7, 1, 3, 1)]
+    found = delete_offsets(ClassicGroup(group_id="g"), made, "g", wanted)
+    assert found.errors == (ErrorCode.NONE,) * len(wanted)
+    assert [key for key, _ in found.write.change.changes] == [keys[4], keys[1], keys[3]]

@@ -330,3 +330,13 @@ class Lives(RuleBasedStateMachine):
 
 TestTopics = Lives.TestCase
 TestTopics.settings = hypothesis_settings(max_examples=80, stateful_step_count=25, deadline=None)
+
+
+def test_a_topic_whose_next_one_of_that_name_is_replayed_is_not_found_by_its_id():
+    """The tombstone between both may be compacted away."""
+    made, next_id = catalogue(), bytes(16)[:-1] + b"1"
+    for topic_id in (ID, next_id):
+        record = topic_record(Topic("a", topic_id, 1, {}))
+        made.replay(record.key, record.value)
+    assert made.by_id(ID) is None
+    assert made.by_id(next_id) is made.get("a")

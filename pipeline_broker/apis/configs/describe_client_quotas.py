@@ -1,11 +1,13 @@
-"""DescribeClientQuotas: the quotas of all entities that a filter asks for."""
+"""DescribeClientQuotas: the quotas of all entities that a filter asks for; of very many in turns."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pipeline_broker.apis.authorization import may_of_cluster
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.steps import Stepwise
-from pipeline_broker.quotas.entities import QuotaError
+from pipeline_broker.apis.steps import Stepwise, in_steps
+from pipeline_broker.quotas.entities import Entity, QuotaError
 from pipeline_broker.quotas.filters import Component, check_components, matches
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
@@ -27,15 +29,20 @@ def handle(call: Call, request: DescribeClientQuotasRequest) -> Stepwise[Result]
         check_components(components)
     except QuotaError as error:
         return call.send(Response(error_code=error.code, error_message=error.message, entries=None))
-    entries = [
-        Response.EntryData(
-            entity=[Response.EntityData(kind, name) for kind, name in entity],
-            values=[Response.ValueData(key, value) for key, value in sorted(quotas.items())],
-        )
-        for entity, quotas in call.broker.quotas.catalogue.all().items()
-        if matches(entity, components, strict=request.strict)
-    ]
+    described = yield from in_steps(
+        call,
+        list(call.broker.quotas.catalogue.all().items()),
+        lambda each: _entry(*each) if matches(each[0], components, strict=request.strict) else None,
+    )
+    entries = [entry for entry in described if entry is not None]
     return (yield from call.send_in_steps(Response(error_message=None, entries=entries)))
+
+
+def _entry(entity: Entity, quotas: Mapping[str, float]) -> DescribeClientQuotasResponse.EntryData:
+    return Response.EntryData(
+        entity=[Response.EntityData(kind, name) for kind, name in entity],
+        values=[Response.ValueData(key, value) for key, value in sorted(quotas.items())],
+    )
 
 
 def error_response(

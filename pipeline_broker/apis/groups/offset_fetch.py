@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import compress
 from operator import not_
 
@@ -113,7 +113,7 @@ def _all_topics(call: Call, group_id: str, request: OffsetFetchRequest) -> Stepw
             named = "", topic.topic_id
         else:  # one that is gone has no id to be named by
             continue
-        partitions = yield from _in_turns(call, group_id, FetchTopic(name, indexes), request)
+        partitions = yield from _in_turns(call, group_id, _asked(name, topic, indexes), request)
         topics.append(ResponseTopic(*named, partitions))
     return topics
 
@@ -121,16 +121,20 @@ def _all_topics(call: Call, group_id: str, request: OffsetFetchRequest) -> Stepw
 def _of_topic(call: Call, group_id: str, wanted: RequestTopic, request: OffsetFetchRequest) -> Stepwise[ResponseTopic]:
     if call.spend(ELEMENT_COST):
         yield None
-    name, topic_id = wanted.name, wanted.topic_id
-    if call.version >= TOPIC_ID_FROM:
-        topic: Topic | None = call.broker.topics.by_id(topic_id)
-        if topic is None:
-            return _refusal(wanted, ErrorCode.UNKNOWN_TOPIC_ID)
-        name = topic.name
+    by_id = call.version >= TOPIC_ID_FROM
+    topic = call.broker.topics.by_id(wanted.topic_id) if by_id else call.broker.topics.get(wanted.name)
+    if topic is None and by_id:
+        return _refusal(wanted, ErrorCode.UNKNOWN_TOPIC_ID)
+    name = wanted.name if topic is None else topic.name
     if not may_of_topic(call, AclOperation.DESCRIBE, name):
         return _refusal(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    partitions = yield from _in_turns(call, group_id, FetchTopic(name, wanted.partition_indexes, topic_id), request)
-    return ResponseTopic(wanted.name, topic_id, partitions)
+    partitions = yield from _in_turns(call, group_id, _asked(name, topic, wanted.partition_indexes), request)
+    return ResponseTopic(wanted.name, wanted.topic_id, partitions)
+
+
+def _asked(name: str, topic: Topic | None, indexes: Sequence[int]) -> FetchTopic:
+    """What is wanted of the topic that has a name now: offsets of one before it may be there still, see Forgetting."""
+    return FetchTopic(name, indexes, NO_TOPIC_ID if topic is None else topic.topic_id)
 
 
 def _in_turns(

@@ -64,12 +64,12 @@ def delete_offsets(
     errors = tuple(
         ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed_to(each.topic) else ErrorCode.NONE for each in wanted
     )
-    free = {
+    free = (
         OffsetKey(group_id, each.topic, each.partition)
         for each, refusal in zip(wanted, errors, strict=True)
         if refusal is ErrorCode.NONE
-    }
-    keys = [key for key in offsets.deletable(group_id) if key in free]
+    )
+    keys = offsets.some_deletable(group_id, free)
     if not keys:
         return DeletedOffsets(errors=errors)
     return DeletedOffsets(errors=errors, write=deletion(offsets, group_id, keys))

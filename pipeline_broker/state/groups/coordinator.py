@@ -185,13 +185,20 @@ class GroupCoordinator:
         reason = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
         return self.classic.not_found(group_id, reason)
 
-    def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
-        """Name the groups that are in one of the states and of one of the types, in any case; none given: all."""
+    def list_groups(
+        self, states: Collection[str] = (), types: Collection[str] = (), group_ids: Iterable[str] | None = None
+    ) -> list[ListedGroup]:
+        """Name the groups that are in one of the states and of one of the types, in any case; none given: all.
+
+        Args:
+            group_ids: of these, as far as they are there; or of all.
+        """
         wanted_states = {state.lower() for state in states}
         wanted_types = {group_type.lower() for group_type in types}
+        groups = self.registry.all_shown() if group_ids is None else filter(None, map(self.registry.shown, group_ids))
         return [
             ListedGroup(group.group_id, group.protocol_type_name, group.state_name, group.group_type.value)
-            for group in self.registry.all_shown()
+            for group in groups
             if (not wanted_states or group.state_name.lower() in wanted_states)
             and (not wanted_types or group.group_type.value in wanted_types)
         ]

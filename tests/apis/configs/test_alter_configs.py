@@ -50,6 +50,19 @@ def values(desk, kind, name, source):
     return {each.name: each.value for each in described(desk, kind, name).values() if each.config_source == source}
 
 
+def test_what_another_request_sets_that_is_on_its_way_goes_back_to_its_default_too(desk):
+    """One right behind the other, before the first is durable."""
+    made = AlterConfigsRequest
+    requests = [
+        made([made.AlterConfigsResource(TOPIC, "t", [made.AlterableConfig(name, "5000")])])
+        for name in ("retention.ms", "segment.ms")
+    ]
+    decided = [desk.decide(request, 2) for request in requests]
+    for request, result in zip(requests, decided, strict=True):
+        desk.finish(request, 2, result)
+    assert values(desk, TOPIC, "t", 1) == {"segment.ms": "5000"}
+
+
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_what_is_not_named_goes_back_to_its_default(desk, version):
     assert alter(desk, (TOPIC, "t", {"retention.ms": "1000", "segment.ms": "5"}), version=version) == [OK]

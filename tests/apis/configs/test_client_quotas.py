@@ -2,10 +2,12 @@
 
 import pytest
 
+from pipeline_broker.apis.steps import ELEMENT_COST
 from pipeline_broker.wire.codec import versions_of
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.configs.alter_client_quotas import AlterClientQuotasRequest
 from pipeline_broker.wire.messages.configs.describe_client_quotas import DescribeClientQuotasRequest
+from stages.request import TURN_COST, Unfinished
 from tests.apis.configs.quota_requests import alter, alteration, described
 from tests.apis.desk import Desk
 
@@ -102,3 +104,12 @@ def test_a_request_with_many_entities_is_taken_over_once():
     assert len(desk.ask(AlterClientQuotasRequest(entries=entries), 1).entries) == 100
     assert told == [100]
     assert len(desk.restart().broker.quotas.ip_rates) == 100
+
+
+def test_quotas_of_very_many_entities_are_shown_in_turns():
+    desk = Desk()
+    users = [f"u{number}" for number in range(TURN_COST // ELEMENT_COST + 1)]
+    entries = [alteration([("user", user)], ("producer_byte_rate", 1.0)) for user in users]
+    desk.ask(AlterClientQuotasRequest(entries=entries), 1)
+    assert isinstance(desk.decide(DescribeClientQuotasRequest(), 1), Unfinished)
+    assert described(desk) == [([("user", user)], {"producer_byte_rate": 1.0}) for user in users]

@@ -31,11 +31,14 @@ def create(desk, name, partitions=2, **configs):
     return result.topic_id
 
 
-def produce(desk, name="t", partition=0, timestamps=(10, 20)):
+def production(name="t", partition=0, timestamps=(10, 20)):
     batch = build_batch([NewRecord(b"v", b"k", timestamp) for timestamp in timestamps])
     data = ProduceRequest.PartitionProduceData(partition, batch)
-    request = ProduceRequest(acks=-1, topic_data=[ProduceRequest.TopicProduceData(name, partition_data=[data])])
-    (response,) = desk.ask(request, 9).responses[0].partition_responses
+    return ProduceRequest(acks=-1, topic_data=[ProduceRequest.TopicProduceData(name, partition_data=[data])])
+
+
+def produce(desk, name="t", partition=0, timestamps=(10, 20)):
+    (response,) = desk.ask(production(name, partition, timestamps), 9).responses[0].partition_responses
     assert response.error_code == 0
     return response
 

@@ -4,13 +4,17 @@ import errno
 
 import pytest
 
+from pipeline_broker.apis.data import list_offsets
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import versions_of
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.registry import ApiKey
+from stages.request import TURN_COST
 from tests.apis.desk import Desk
+from tests.apis.transactions.transaction_desk import SETTINGS, Producer, ready
 
 Wanted = ListOffsetsRequest.ListOffsetsPartition
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
@@ -133,3 +137,27 @@ def test_what_is_only_on_disk_is_read_there(desk):
     again = desk.restart()
     assert ask(again, (0, 2500), (1, LATEST)) == [(0, 3000, 1, 0), (0, -1, 0, 0)]
     assert ask(again, (0, MAX_TIMESTAMP)) == [(0, 3000, 1, 0)]
+
+
+def test_who_asks_for_what_is_committed_is_told_of_no_open_transaction_that_is_only_on_disk():
+    desk = ready(Desk(*SETTINGS))
+    desk.ask(Producer(desk).produce(0), 12)
+    again = desk.restart()
+    again.files.is_cold = True
+    found = [ask(again, (0, 0), isolation_level=level) for level in (1, 0)]
+    assert found == [[NOTHING], [(0, 0, 0, 0)]]
+
+
+def test_very_many_partitions_are_looked_through_for_repetitions_in_turns(desk, monkeypatch):
+    looked_up = []
+    find_log = desk.broker.find_log
+    monkeypatch.setattr(desk.broker, "find_log", lambda *given, **more: looked_up.append(1) or find_log(*given, **more))
+    wanted = [Wanted(partition_index=index, timestamp=LATEST) for index in range(5 * TURN_COST)]
+    request = ListOffsetsRequest(topics=[ListOffsetsRequest.ListOffsetsTopic("t", wanted)])
+    steps = list_offsets.handle(desk.call(ApiKey.LIST_OFFSETS, 7), request)
+    turns = 0
+    while not looked_up:
+        assert next(steps) is None
+        turns += 1
+    assert turns > len(wanted) // TURN_COST
+    steps.close()

@@ -5,7 +5,7 @@ import pytest
 from pipeline_broker.wire.codec import versions_of
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from tests.apis.data.test_delete_records import create, delete, produce
+from tests.apis.data.test_delete_records import create, delete, produce, production
 from tests.apis.desk import Desk
 
 UNKNOWN = (0, -1, -1)
@@ -72,3 +72,10 @@ def test_what_a_client_calls_itself_changes_nothing(desk, replica_id):
 
 def test_what_is_named_twice_is_answered_twice(desk):
     assert ask(desk, (0, 0), (0, 0)) == [(0, 0, 3)] * 2
+
+
+def test_the_epoch_ends_in_front_of_records_that_are_on_their_way(desk):
+    """Who was told more would find its log cut after a crash."""
+    desk.decide(production(), 9)
+    assert ask(desk, (0, 0)) == [(0, 0, 3)]
+    assert ask(desk.restart(), (0, 0)) == [(0, 0, 3)]

@@ -7,7 +7,7 @@ import errno
 
 import pytest
 
-from pipeline_broker.apis.groups.offset_fetch import FETCHED_AT_ONCE, SEVERAL_GROUPS_FROM
+from pipeline_broker.apis.groups.offset_fetch import FETCHED_AT_ONCE, SEVERAL_GROUPS_FROM, TOPIC_ID_FROM
 from pipeline_broker.apis.offsets_to_commit import OFFSET_COST
 from pipeline_broker.security.authorizer import Authorizer
 from pipeline_broker.state.groups.commits import PreparedOffsets
@@ -259,6 +259,29 @@ def test_a_large_answer_waits_for_what_was_decided_about_the_transaction_before(
     refused.group_id, refused.producer_epoch = "g", producer.epoch + 1
     waits = [first for first in steps_of(desk, desk.decide(refused, TXN_VERSION)) if isinstance(first, Pending)]
     assert [list(first.entries) for first in waits] == [[]]
+
+
+@pytest.mark.parametrize("is_named", [True, False], ids=["named", "all"])
+@pytest.mark.parametrize("version", [SEVERAL_GROUPS_FROM - 1, SEVERAL_GROUPS_FROM, TOPIC_ID_FROM])
+def test_who_reads_the_next_topic_of_a_name_is_told_no_offsets_of_the_one_before_while_they_are_forgotten(
+    desk, version, is_named
+):
+    desk.ask(commit(), VERSION)
+    delete(desk)
+    create(desk)
+    assert stored(desk), "they are not forgotten yet"
+    indexes = list(range(LARGE))
+    request = OffsetFetchRequest
+    if version < SEVERAL_GROUPS_FROM:
+        asked = request("g", [request.OffsetFetchRequestTopic("large", indexes)] if is_named else None)
+    else:
+        topic_id = desk.broker.topics.get("large").topic_id
+        name = {"topic_id": topic_id} if version >= TOPIC_ID_FROM else {"name": "large"}
+        topics = [request.OffsetFetchRequestTopics(partition_indexes=indexes, **name)] if is_named else None
+        asked = request(groups=[request.OffsetFetchRequestGroup("g", topics=topics)])
+    answer = desk.ask(asked, version)
+    (topic,) = answer.topics if version < SEVERAL_GROUPS_FROM else answer.groups[0].topics
+    assert {partition.committed_offset for partition in topic.partitions} == {-1}
 
 
 def test_offsets_of_a_deleted_topic_are_forgotten_in_turns_and_not_those_of_the_next_one_of_its_name(desk):

@@ -4,6 +4,7 @@ import itertools
 
 from pipeline_broker.apis.groups.delete_groups import DELETED_IN_A_TURN
 from pipeline_broker.apis.groups.leave_group import LEAVING_IN_A_TURN
+from pipeline_broker.apis.groups.list_groups import GROUP_COST
 from pipeline_broker.broker.groups import ANSWERED_AT_ONCE_MAX, PARKED_WITHOUT_FRAME
 from pipeline_broker.state.groups.group import MEMBERS_AT_ONCE_MAX
 from pipeline_broker.state.groups.kind import DUE_AT_ONCE_MAX
@@ -16,7 +17,7 @@ from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
 from pipeline_broker.wire.messages.groups.leave_group import LeaveGroupRequest
 from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
-from stages.request import Parked, Pending, Send, Unfinished, go_on
+from stages.request import TURN_COST, Parked, Pending, Send, Unfinished, go_on
 from tests.apis.groups.group_desk import GroupDesk
 
 VERSION = 3
@@ -156,3 +157,19 @@ def test_who_joins_a_consumer_group_of_many_members_has_a_turn_of_its_own_and_wh
     assert {answer.error_code for answer in answers} == {0}
     stays = ConsumerGroupHeartbeatRequest("g", f"m{number}", answers[-1].member_epoch)
     assert not isinstance(desk.decide(stays, 1), Unfinished)
+
+
+def test_very_many_groups_are_listed_in_turns_but_for_those_that_are_deleted_meanwhile():
+    desk = GroupDesk()
+    names = [f"g-{number}" for number in range(2 * TURN_COST // GROUP_COST + 1)]
+    for name in names:
+        desk.broker.groups.coordinator.classic.create(name, desk.now_ms)
+    request = ListGroupsRequest()
+    result = desk.decide(request, 4)
+    assert isinstance(result, Unfinished)
+    desk.ask(DeleteGroupsRequest([names[0], names[-1]]), 2)
+    turns = 1
+    while isinstance(result, Unfinished):
+        result, turns = go_on(result.steps), turns + 1
+    assert turns > len(names) * GROUP_COST // TURN_COST
+    assert [group.group_id for group in desk.finish(request, 4, result).groups] == names[:-1]

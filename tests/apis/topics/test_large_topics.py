@@ -134,6 +134,30 @@ def test_other_requests_may_not_use_up_the_room_for_partitions_meanwhile():
     assert partitions_seen(desk) == {"other": 1}
 
 
+def test_other_requests_may_not_use_up_the_room_that_a_topic_grows_into_meanwhile():
+    desk = Desk(f"pipeline.partitions={LARGE}")
+    desk.ask(creation(1), CREATE)
+    slow = desk.decide(growth(LARGE), GROW)
+    assert isinstance(slow, Unfinished)
+    assert desk.ask(creation(1, "other"), CREATE).topics[0].error_code == 0
+    assert desk.finish(growth(LARGE), GROW, slow).results[0].error_code == ErrorCode.POLICY_VIOLATION
+    assert partitions_seen(desk) == {"large": 1, "other": 1}
+
+
+def test_a_topic_that_is_deleted_and_made_anew_between_two_turns_is_not_the_one_that_is_to_go():
+    desk = Desk()
+    for name in ("large", "other"):
+        desk.ask(creation(1_000 if name == "large" else 1, name), CREATE)
+    request = DeleteTopicsRequest(topic_names=["large", "other"], timeout_ms=1000)
+    slow = desk.decide(request, DELETE)
+    desk.submit(list(slow.first.entries), slow.first.on_durable)
+    desk.ask(DeleteTopicsRequest(topic_names=["other"], timeout_ms=1000), DELETE)
+    desk.ask(creation(2, "other"), CREATE)
+    told = [(topic.name, topic.error_code) for topic in desk.finish(request, DELETE, go_on(slow.steps)).responses]
+    assert told == [("large", 0), ("other", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    assert partitions_seen(desk) == {"other": 2}
+
+
 def test_a_client_that_goes_away_between_two_turns_leaves_nothing_behind():
     desk = Desk()
     slow = desk.decide(creation(), CREATE)
@@ -161,6 +185,21 @@ def test_what_was_decided_before_is_submitted_before_others_have_their_turns():
     assert isinstance(unfinished.first, Pending)
     assert len(unfinished.first.entries) == 1
     assert [topic.error_code for topic in desk.finish(request, CREATE, unfinished).topics] == [0, 0]
+
+
+def test_each_change_of_a_request_in_several_turns_is_written_once():
+    desk = Desk()
+    result, written = (
+        desk.decide(CreateTopicsRequest([*creation(1, "small").topics, *creation(LARGE - 1).topics], 1000), CREATE),
+        0,
+    )
+    while isinstance(result, Unfinished):
+        if isinstance(result.first, Pending):
+            written += len(result.first.entries)
+            desk.submit(list(result.first.entries), result.first.on_durable)
+        result = go_on(result.steps)
+    assert written == 2
+    assert partitions_seen(desk) == {"small": 1, "large": LARGE - 1}
 
 
 def test_few_partitions_are_made_with_their_topic(logs_made):

@@ -3,15 +3,18 @@
 Turns are counted, not timed: a turn does as much as costs one, whatever the machine does.
 """
 
+import attrs
 import pytest
 
 from pipeline_broker.apis.data.produce import ADMITTED_AT_ONCE_MAX
+from pipeline_broker.apis.transactions.list_transactions import ID_COST
 from pipeline_broker.state.topics import NewTopic
 from pipeline_broker.state.transactions.transaction import Partition, by_topic
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
-from stages.request import Pending, Send, Unfinished, go_on
+from pipeline_broker.wire.messages.transactions.list_transactions import ListTransactionsRequest
+from stages.request import TURN_COST, Pending, Send, Unfinished, go_on
 from tests.apis.desk import Desk
 from tests.apis.transactions.transaction_desk import SETTINGS, Producer, added, codes, ready
 
@@ -217,3 +220,19 @@ def test_partitions_are_in_their_order_in_a_record_and_among_the_markers():
     assert [
         Partition(*it) for topic, numbers in by_topic(partitions) for it in [(topic, n) for n in numbers]
     ] == sorted(partitions)
+
+
+def test_very_many_ids_are_listed_in_turns_as_they_were_when_that_began(desk):
+    Producer(desk)
+    coordinator = desk.broker.transactions.coordinator
+    known = coordinator.get("x")
+    names = [f"id-{number}" for number in range(2 * TURN_COST // ID_COST)]
+    for name in names:
+        coordinator.replay((name, attrs.evolve(known, transactional_id=name)))
+    request = ListTransactionsRequest()
+    unfinished = desk.decide(request, 1)
+    assert isinstance(unfinished, Unfinished)
+    coordinator.replay((names[-1], None))
+    assert len(list(steps_of(desk, unfinished))) > len(names) * ID_COST // TURN_COST
+    answer = desk.ask(request, 1)
+    assert [it.transactional_id for it in answer.transaction_states] == ["x", *names[:-1]]

@@ -154,6 +154,19 @@ def test_a_topic_made_again_amid_a_wide_end_gets_no_marker(desk, wide):
 
 
 @pytest.mark.usefixtures("_few_at_once")
+def test_a_topic_made_again_while_a_wide_end_is_on_its_way_gets_no_marker(desk, wide):
+    """Commits that have no partition in common may become durable in any order."""
+    result = desk.decide(wide.end(), 5)
+    desk.ask(DeleteTopicsRequest(topic_names=["u"], timeout_ms=1_000), 5)
+    desk.create_topic("u")
+    desk.submit(result.entries, result.on_durable)
+    for _ in range(3):
+        go_on(desk)
+    assert desk.broker.logs.find("u", 0).log_end_offset == 0
+    assert state_of(desk).transaction_state == "CompleteCommit"
+
+
+@pytest.mark.usefixtures("_few_at_once")
 def test_a_wide_end_waits_while_nothing_can_be_written(desk, wide):
     desk.ask(wide.end(), 5)
     desk.journal.room.obstacle = FULL
@@ -172,6 +185,19 @@ def test_a_wide_end_goes_on_without_its_records(desk, wide):
     assert desk.broker.logs.find("u", 0).last_stable_offset == 2
     desk.ask(FindCoordinatorRequest(key="x", key_type=TRANSACTION), 2)
     assert Producer(desk).epoch == 0
+
+
+@pytest.mark.usefixtures("_few_at_once")
+def test_a_wide_end_completes_nothing_of_whoever_has_its_id_when_the_records_were_made_anew(desk, wide):
+    desk.ask(wide.end(), 5)
+    desk.ask(DeleteTopicsRequest(topic_names=["__transaction_state"], timeout_ms=1_000), 5)
+    desk.ask(FindCoordinatorRequest(key="x", key_type=TRANSACTION), 2)
+    again = Producer(desk)
+    desk.ask(again.add(0), 3)
+    for _ in range(3):
+        go_on(desk)
+    assert state_of(desk).transaction_state == "Ongoing"
+    assert desk.broker.logs.find("u", 0).last_stable_offset == 2
 
 
 def test_the_scan_comes_as_often_as_it_is_set():
@@ -237,6 +263,18 @@ def test_what_was_decided_is_completed_at_the_next_start(desk, kept, committed):
     once_more = again.restart()
     assert [(log.topic, log.partition, log.log_end_offset) for log in once_more.broker.logs] == ends
     assert once_more.ask(producer.end(committed=committed), 5).error_code == 0
+
+
+def test_a_marker_that_is_there_is_not_written_again_at_a_start_beside_the_transaction_of_another_producer(desk):
+    producer, other = Producer(desk), Producer(desk, "y")
+    for each in (producer, other):
+        desk.ask(each.produce(0), 12)
+    result = desk.decide(producer.end(), 5)
+    desk.commit(list(result.entries[:2]))  # what was decided, and the marker
+    again = desk.restart()
+    assert state_of(again).transaction_state == "CompleteCommit"
+    assert again.broker.logs.find("t", 0).log_end_offset == 3
+    assert again.broker.logs.find("t", 0).last_stable_offset == 1
 
 
 def test_what_was_not_decided_is_as_it_was(desk):

@@ -162,9 +162,10 @@ def test_what_is_not_there_is_not_described(desk):
     assert described(desk, 0, topic="bad name") == [ErrorCode.INVALID_TOPIC_EXCEPTION]
 
 
-def test_a_description_waits_for_what_is_on_its_way(desk):
+@pytest.mark.parametrize("partitions", [[0], [0, 1], [1, 0]])
+def test_a_description_waits_for_what_is_on_its_way_in_any_of_its_partitions(desk, partitions):
     desk.write(is_durable=False)
-    asked = DescribeProducersRequest([DescribeProducersRequest.TopicRequest("t", [0])])
+    asked = DescribeProducersRequest([DescribeProducersRequest.TopicRequest("t", partitions)])
     result = desk.decide(asked, 0)
     assert isinstance(result, Pending)
     assert list(result.entries) == []

@@ -8,6 +8,8 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
 from pipeline_broker.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
+from pipeline_broker.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
+from stages.request import Pending, Send
 from tests.apis.desk import Desk
 from tests.apis.transactions.transaction_desk import (
     ABORTABLE,
@@ -111,3 +113,25 @@ def test_a_member_of_the_consumer_protocol_commits_in_its_epoch(desk):
     assert codes(desk.ask(producer.offsets(5, generation=epoch, member="m"), 5)) == {0: 0}
     assert producer.ended() == 0
     assert fetched(desk) == [(5, 0), (-1, 0)]
+
+
+def test_offsets_that_the_log_refuses_leave_nothing_unstable():
+    """Else nobody could ever read them that asks for stable ones."""
+    desk = ready(Desk(*SETTINGS, "transaction.partition.verification.enable=false"))
+    old = Producer(desk)
+    desk.ask(AddOffsetsToTxnRequest("x", old.id, old.epoch, "g"), 3)
+    desk.ask(old.offsets(5), 4)
+    Producer(desk)
+    assert codes(desk.ask(old.offsets(6), 4)) == {0: INVALID_EPOCH}
+    assert fetched(desk, stable=True) == [(-1, 0), (-1, 0)]
+
+
+def test_an_id_is_settled_when_the_offsets_that_began_its_transaction_are_durable(desk):
+    """Else whoever verifies a partition of it would be told to come again for ever."""
+    producer = Producer(desk)
+    request = producer.offsets(5)
+    result = desk.decide(request, 5)
+    assert isinstance(desk.decide(DescribeTransactionsRequest(["x"]), 0), Pending)
+    desk.finish(request, 5, result)
+    assert isinstance(desk.decide(DescribeTransactionsRequest(["x"]), 0), Send)
+    assert codes(desk.ask(producer.offsets(6), 4)) == {0: 0}

@@ -85,6 +85,14 @@ def test_what_is_not_durable_is_shown_to_nobody(desk):
     assert isinstance(desk.decide(ListTransactionsRequest(), 2), Send)
 
 
+def test_an_id_is_settled_when_the_last_of_its_records_is_durable(desk):
+    producer = Producer(desk)
+    for result in [desk.decide(producer.add(index), 3) for index in (0, 1)]:
+        assert isinstance(desk.decide(DescribeTransactionsRequest(["x"]), 0), Pending)
+        desk.submit(result.entries, result.on_durable)
+    assert isinstance(desk.decide(DescribeTransactionsRequest(["x"]), 0), Send)
+
+
 def test_a_record_that_is_on_its_way_is_written_again_with_data_that_needs_it(desk):
     """In classic mode commits without a partition in common are written in any order."""
     producer = Producer(desk)

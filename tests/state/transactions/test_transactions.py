@@ -359,6 +359,9 @@ def test_open_transactions_write_to_so_many_partitions_at_most():
     assert begin_as(coordinator, "b", 5) is ErrorCode.POLICY_VIOLATION
     assert begin_as(coordinator, "b", 4) is NONE
     assert coordinator.open_partitions == 10
+    producer = Producer(coordinator.get("a").producer_id, coordinator.get("a").producer_epoch)
+    more = coordinator.add_partitions("a", producer, [Partition("more", 0)], 2, 0)
+    assert more.error is ErrorCode.POLICY_VIOLATION, "one that is open already grows no further either"
     coordinator.forget_topic("t")
     assert coordinator.open_partitions == 0
     assert begin_as(coordinator, "c", 10) is NONE

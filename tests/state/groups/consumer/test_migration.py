@@ -150,6 +150,17 @@ def test_down_the_last_consumer_member_goes_and_the_others_are_a_classic_group(d
     assert (joined.error, joined.leader) == (ErrorCode.NONE, member_id)
 
 
+def test_up_who_is_not_heard_of_any_more_goes(driver):
+    """Also somebody who sends nothing at all after his group has changed."""
+    member_id = classic(driver)
+    driver.tick(5_000)
+    driver.enter("new")
+    driver.tick(9_999)
+    assert set(driver.group().members) == {member_id, "new"}
+    driver.tick(1)
+    assert set(driver.group().members) == {"new"}
+
+
 def test_down_the_sessions_of_those_who_stay_begin_anew(driver):
     classic(driver)
     driver.enter("new")

@@ -95,6 +95,15 @@ def test_an_expression_that_nobody_has_any_more_is_forgotten(driver):
     assert driver.group().regexes == {}
 
 
+def test_who_gives_up_an_expression_that_others_have_changes_nothing_of_what_they_read(driver):
+    enter(driver, "a", "orders\\..*")
+    enter(driver, "b", "orders\\..*", may_describe=lambda _: False)
+    before = driver.group().regexes["orders\\..*"]
+    driver.beat("b", member_epoch=2, topic_regex="logs", may_describe=lambda _: False)
+    assert driver.group().regexes["orders\\..*"] == before
+    assert before.topics == {"orders.eu", "orders.us"}
+
+
 def test_an_expression_that_is_none_is_refused_and_changes_nothing(driver):
     answer = enter(driver, "m", "(")
     assert answer.error is ErrorCode.INVALID_REGULAR_EXPRESSION
