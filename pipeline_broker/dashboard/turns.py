@@ -7,21 +7,19 @@ many things it has looked at, and returns what is shown. What others change betw
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import trio
 
-__all__ = ["Steps", "in_turns"]
+__all__ = ["in_turns"]
 
 _Shown = TypeVar("_Shown")
-
-Steps: TypeAlias = Generator[int, None, _Shown]
 
 LOOKED_AT_PER_TURN = 256
 """Things of which one takes some microseconds: a turn is a millisecond at most, unless a single step is longer."""
 
 
-async def in_turns(steps: Steps[_Shown]) -> _Shown:
+async def in_turns(steps: Generator[int, None, _Shown]) -> _Shown:
     """What the steps come to; others have their turns in between."""
     looked_at = 0
     while True:

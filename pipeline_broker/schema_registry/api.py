@@ -223,6 +223,13 @@ def _check_writable(call: Call) -> None:
         raise not_permitted(f"Subject {call.subject} is in read-only mode")
 
 
+def _check_unreferenced(state: RegistryState, subject: str, versions: Sequence[Version]) -> None:
+    referenced = state.referenced_numbers(subject)
+    for version in versions:
+        if version.number in referenced:
+            raise reference_exists(subject, version.number)
+
+
 def _delete_version(call: Call) -> Decision:
     _check_writable(call)
     state, subject, is_permanent = call.state, call.subject, call.flag("permanent")
@@ -234,8 +241,8 @@ def _delete_version(call: Call) -> Decision:
         raise version_state(subject, version.number, is_deleted=False)
     if not is_permanent and version.is_deleted:
         raise version_state(subject, version.number, is_deleted=True)
-    if not is_permanent and state.referenced_by(version):
-        raise reference_exists(subject, version.number)
+    if not is_permanent:
+        _check_unreferenced(state, subject, [version])
     after = None if is_permanent else attrs.evolve(version, is_deleted=True)
     return Decision(version.number, [VersionChange(subject, version.number, after)])
 
@@ -257,10 +264,7 @@ def _delete_subject(call: Call) -> Decision:
         )
     if not live:
         raise subject_state(subject, is_deleted=True)
-    referenced = state.referenced_numbers(subject)
-    for version in live:
-        if version.number in referenced:
-            raise reference_exists(subject, version.number)
+    _check_unreferenced(state, subject, live)
     return Decision([version.number for version in live], [SubjectDeleted(subject, live[-1].number)])
 
 

@@ -427,12 +427,17 @@ def test_what_did_not_become_durable_is_published_again(in_scene, is_off):
     in_scene(story)
 
 
+async def hold_publication(scene, count):
+    """Have so many requests be published, which does not end."""
+    scene.timelines.switch_on()
+    scene.server.is_holding = True
+    scene.end_requests(count)
+    await trio.sleep(2 * PUBLISH_SECONDS)
+
+
 def test_the_end_of_the_broker_waits_for_a_publication_no_longer_than_a_second(in_scene):
     async def story(scene):
-        scene.timelines.switch_on()
-        scene.server.is_holding = True
-        scene.end_requests(2)
-        await trio.sleep(2 * PUBLISH_SECONDS)
+        await hold_publication(scene, 2)
         began = trio.current_time()
         await scene.timelines.end()
         assert trio.current_time() - began == pytest.approx(END_SECONDS_MAX)
@@ -444,10 +449,7 @@ def test_off_ends_observing_at_once_and_not_when_all_is_published(in_scene):
     """What ends in between would keep it going, and is not asked for."""
 
     async def story(scene):
-        scene.timelines.switch_on()
-        scene.server.is_holding = True
-        scene.end_requests(2)
-        await trio.sleep(2 * PUBLISH_SECONDS)
+        await hold_publication(scene, 2)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(scene.timelines.switch_off)
             await trio.testing.wait_all_tasks_blocked()
@@ -496,10 +498,7 @@ def test_a_topic_that_somebody_else_makes_already_is_waited_for(in_scene):
 
 def test_what_is_left_behind_includes_what_was_about_to_be_published(in_scene, caplog):
     async def story(scene):
-        scene.timelines.switch_on()
-        scene.server.is_holding = True
-        scene.end_requests(3)
-        await trio.sleep(2 * PUBLISH_SECONDS)
+        await hold_publication(scene, 3)
         assert scene.server.held
         scene.end_requests(2)
 

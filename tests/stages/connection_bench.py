@@ -4,7 +4,7 @@ import math
 
 import attrs
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stages.connection_limits import ConnectionLimits
 from stages.mode import PIPELINED
@@ -80,6 +80,15 @@ def run(test, *, mode=PIPELINED, application=None, jumps=True, **fields):
 
 def connection_of(memory, index=0):
     return sorted(memory.server.processors[0].connections, key=lambda one: one.index)[index]
+
+
+async def send_and_go(memory, payload):
+    """Have a client ask for something, and be gone when it was handled."""
+    client = await memory.connect()
+    client.send(payload)
+    await wait_all_tasks_blocked()
+    client.reset()
+    await wait_all_tasks_blocked()
 
 
 def paused_turns(memory, queue=None):

@@ -11,7 +11,7 @@ from stages.connection import CLOSE_FLUSH_SECONDS, Connection
 from stages.mode import CLASSIC, PIPELINED
 from stages.mute import MuteReason
 from stages.request import Close, Pending, Send
-from tests.stages.connection_bench import BIG_BYTES, ONE_QUEUE, connection_of, run
+from tests.stages.connection_bench import BIG_BYTES, ONE_QUEUE, connection_of, run, send_and_go
 
 
 def test_what_was_received_behind_a_request_is_freed_when_the_client_is_gone():
@@ -36,11 +36,7 @@ def test_what_was_decided_for_a_client_that_is_gone_becomes_durable_all_the_same
     """What follows parked work may have entries, which have their places in front of those of others by then."""
 
     async def test(memory, application):
-        client = await memory.connect()
-        client.send(b"1")
-        await wait_all_tasks_blocked()
-        client.reset()
-        await wait_all_tasks_blocked()
+        await send_and_go(memory, b"1")
         assert not memory.server.processors[0].connections
         durable = []
         (parked,) = application.parked

@@ -67,16 +67,22 @@ def test_neither_a_newcomer_nor_a_turn_in_vain_changes_the_order_of_the_line():
     run(test, mode=ONE_QUEUE, requests_max=2, drain_seconds=1.0)
 
 
+async def four_that_wait(memory, of):
+    """So many clients, four of which wait for room at the first queue; and the event that lets turns go on."""
+    release = paused_turns(memory)
+    clients = [await memory.connect() for _ in range(of)]
+    for client in clients:
+        client.send(b"s")
+    await wait_all_tasks_blocked()
+    assert memory.server.statistics().queues[0].waiting_for_room == 4
+    return release, clients
+
+
 def test_connections_that_wait_at_a_queue_that_is_retired_are_not_forgotten():
     """The first that was called moved to the new queue; the others once waited at the old one for ever."""
 
     async def test(memory, application):
-        release = paused_turns(memory)
-        clients = [await memory.connect() for _ in range(5)]
-        for client in clients:
-            client.send(b"s")
-        await wait_all_tasks_blocked()
-        assert memory.server.statistics().queues[0].waiting_for_room == 4
+        release, clients = await four_that_wait(memory, of=5)
         memory.server.handlers.resize_queues(2)
         release.set()
         for client in clients:
@@ -151,12 +157,7 @@ def test_who_waits_for_room_has_it_also_where_each_request_is_a_commit_that_its_
             return Pending([request.frame], Send(request.frame))
 
     async def test(memory, application):
-        release = paused_turns(memory)
-        clients = [await memory.connect() for _ in range(6)]
-        for client in clients:
-            client.send(b"s")
-        await wait_all_tasks_blocked()
-        assert memory.server.statistics().queues[0].waiting_for_room == 4
+        release, clients = await four_that_wait(memory, of=6)
         release.set()
         for client in clients:
             assert await client.receive() == b"s"

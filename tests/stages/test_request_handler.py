@@ -296,7 +296,8 @@ def test_a_handler_on_a_shared_queue_that_is_given_up_leaves_its_request_to_anot
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
-def test_handlers_that_were_to_end_and_have_not_yet_stay_when_there_are_to_be_more_again():
+@pytest.mark.parametrize(("first", "then"), [(1, 3), (3, 2)], ids=["more again", "even fewer"])
+def test_handlers_that_were_to_end_and_have_not_yet_stay_or_end_by_the_last_number(first, then):
     async def main():
         mode = attrs.evolve(ONE_QUEUE, queues=0, handlers=4, batching=Batching.REQUEST)
         async with open_memory_server(mode, Counting(), executor=ScriptedCommits([1.0], Schedule())) as memory:
@@ -305,31 +306,12 @@ def test_handlers_that_were_to_end_and_have_not_yet_stay_when_there_are_to_be_mo
                 client.send(b"r")
             await wait_all_tasks_blocked()
             assert memory.server.statistics().handlers.idle == 0
-            memory.server.handlers.resize_handlers(1)
-            memory.server.handlers.resize_handlers(3)
+            memory.server.handlers.resize_handlers(first)
+            memory.server.handlers.resize_handlers(then)
             for client in clients:
                 assert await client.receive() == b"r"
             await wait_all_tasks_blocked()
-            assert memory.server.statistics().handlers.idle == 3
-
-    trio.run(main, clock=MockClock(autojump_threshold=0))
-
-
-def test_handlers_that_were_to_end_and_have_not_yet_end_all_the_same_when_there_are_to_be_even_fewer():
-    async def main():
-        mode = attrs.evolve(ONE_QUEUE, queues=0, handlers=4, batching=Batching.REQUEST)
-        async with open_memory_server(mode, Counting(), executor=ScriptedCommits([1.0], Schedule())) as memory:
-            clients = [await memory.connect() for _ in range(4)]
-            for client in clients:
-                client.send(b"r")
-            await wait_all_tasks_blocked()
-            assert memory.server.statistics().handlers.idle == 0
-            memory.server.handlers.resize_handlers(3)
-            memory.server.handlers.resize_handlers(2)
-            for client in clients:
-                assert await client.receive() == b"r"
-            await wait_all_tasks_blocked()
-            assert memory.server.statistics().handlers.idle == memory.server.statistics().handlers.handlers == 2
+            assert memory.server.statistics().handlers.idle == memory.server.statistics().handlers.handlers == then
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
 

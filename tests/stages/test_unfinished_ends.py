@@ -15,7 +15,7 @@ from stages.request import NO_OP, Parked, Pending, Request, Send, Waiting, go_on
 from stages.testing.memory_server import open_memory_server
 from stages.testing.scripted_commits import ScriptedCommits
 from stages.unfinished import UnfinishedRequests
-from tests.stages.connection_bench import connection_of, limits, run
+from tests.stages.connection_bench import connection_of, limits, run, send_and_go
 from tests.stages.sabotage import replaced
 from tests.stages.stepping import Stepping, three_steps, unfinished_count, until_over, waiting
 
@@ -68,11 +68,7 @@ def test_steps_that_wait_are_closed_with_their_connection_and_no_turn_is_lost():
     over = []
 
     async def test(memory, application):
-        client = await memory.connect()
-        client.send(b"u")
-        await wait_all_tasks_blocked()
-        client.reset()
-        await wait_all_tasks_blocked()
+        await send_and_go(memory, b"u")
         assert application.closed_steps == [b"u"]
         assert unfinished_count(memory) == 0
         over.pop()()
@@ -85,11 +81,7 @@ def test_steps_that_come_to_wait_when_their_connection_is_closed_already_are_clo
     """What they wait for may never come."""
 
     async def test(memory, application):
-        client = await memory.connect()
-        client.send(b"1")
-        await wait_all_tasks_blocked()
-        client.reset()
-        await wait_all_tasks_blocked()
+        await send_and_go(memory, b"1")
         (request,) = application.parked
         request.complete(go_on(waiting([])(application, request)))
         await wait_all_tasks_blocked()

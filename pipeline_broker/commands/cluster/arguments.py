@@ -49,15 +49,14 @@ def place_of(text: str, option: str) -> Place:
 
 def partitions_by_topic(texts: Sequence[str], option: str) -> dict[str, list[int]]:
     """The topics that TOPIC or TOPIC:0,1 name, each with all of its numbers of partitions; without any: all of them."""
-    found: dict[str, list[int]] = {}
+    found: dict[str, dict[int, None]] = {}
     whole = set()
     for text in texts:
         topic, numbers = _partitions_of(text, option)
         if not numbers:
             whole.add(topic)
-        of_topic = found.setdefault(topic, [])
-        of_topic += [it for it in dict.fromkeys(numbers) if it not in of_topic]
-    return {topic: [] if topic in whole else numbers for topic, numbers in found.items()}
+        found.setdefault(topic, {}).update(dict.fromkeys(numbers))
+    return {topic: [] if topic in whole else list(numbers) for topic, numbers in found.items()}
 
 
 def _partitions_of(text: str, option: str) -> tuple[str, list[int]]:
