@@ -113,6 +113,7 @@ def prepare(sides):
         becomes(side, InitProducerIdRequest("first", 60_000), 0, 5)
         prepare_share_groups(side)
     sides.settle()
+    sides.settle_groups()
 
 
 def prepare_share_groups(side):

@@ -62,8 +62,9 @@ METADATA_VERSION = 12
 OFFSETS_VERSION = 5
 COMMIT_VERSION = 7
 OFFSETS_TOPIC = "__consumer_offsets"
-COMMITTING_GROUPS = ("a", "b")
-"""One for each of the two partitions of that topic, which is the one that is never deleted."""
+COMMITTING_GROUPS = ("a", "b", "")
+"""One for each of the two partitions of that topic, which is the one that is never deleted, and the group without a
+name: old clients may commit for it, and other requests may not be about it."""
 LATEST = -1
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MILLISECOND = dt.timedelta(milliseconds=1)

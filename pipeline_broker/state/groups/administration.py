@@ -55,9 +55,11 @@ class DeletedOffsets:
 def delete_offsets(
     group: Group | None, offsets: CommittedOffsets, group_id: str, wanted: Collection[DeletedOffset]
 ) -> DeletedOffsets:
-    """Decide which offsets are forgotten."""
+    """Decide which offsets are forgotten: none of the group without a name, which may commit and be deleted."""
+    if not group_id:
+        return DeletedOffsets(ErrorCode.INVALID_GROUP_ID)
     if group is None:
-        return DeletedOffsets(ErrorCode.GROUP_ID_NOT_FOUND if group_id else ErrorCode.INVALID_GROUP_ID)
+        return DeletedOffsets(ErrorCode.GROUP_ID_NOT_FOUND)
     error = group.delete_offsets_error()
     if error is not ErrorCode.NONE:
         return DeletedOffsets(error)

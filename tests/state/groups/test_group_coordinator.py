@@ -38,8 +38,8 @@ def commit(driver, group_id="g", member_id="", generation_id=-1, topic="t"):
     return result.errors[0]
 
 
-def delete_offsets(driver, topic="t"):
-    result = driver.coordinator.delete_offsets("g", [DeletedOffset(topic, 0)])
+def delete_offsets(driver, topic="t", group_id="g"):
+    result = driver.coordinator.delete_offsets(group_id, [DeletedOffset(topic, 0)])
     if result.write is not None:
         driver.pending.append(result.write)
         driver.settle()
@@ -87,6 +87,13 @@ def test_offsets_of_a_classic_group_are_deleted_but_of_topics_that_are_consumed(
     )
     driver.leave(LeavingMember(ids[0]))
     assert delete_offsets(driver) == (ErrorCode.NONE, (ErrorCode.NONE,))
+
+
+def test_offsets_of_the_group_without_a_name_are_committed_and_not_deleted(driver):
+    for _ in range(2):
+        assert delete_offsets(driver, group_id="") == (ErrorCode.INVALID_GROUP_ID, ()), "with a commit and without"
+        assert commit(driver, group_id="") is ErrorCode.NONE
+    assert len(driver.coordinator.fetch("")) == 1
 
 
 def test_offsets_of_members_that_are_no_consumers_are_not_deleted(driver):
