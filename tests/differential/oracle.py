@@ -237,7 +237,7 @@ class Side:
     def users(self) -> list[Any]:
         """All SCRAM users."""
         results = self.ask(DescribeUserScramCredentialsRequest(None), 0)["results"]
-        return sorted((result["user"], repr(result["credential_infos"])) for result in results)
+        return sorted((result["user"], sorted(map(repr, result["credential_infos"]))) for result in results)
 
 
 def checked_body(message: Any, version: int) -> bytes:

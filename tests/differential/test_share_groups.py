@@ -19,10 +19,12 @@ from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsReque
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
 from pipeline_broker.wire.messages.share.alter_share_group_offsets import AlterShareGroupOffsetsRequest
+from pipeline_broker.wire.messages.share.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from pipeline_broker.wire.messages.share.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
 from pipeline_broker.wire.messages.share.read_share_group_state import ReadShareGroupStateRequest
 from pipeline_broker.wire.messages.share.share_acknowledge import ShareAcknowledgeRequest
 from pipeline_broker.wire.messages.share.share_fetch import ShareFetchRequest
+from pipeline_broker.wire.messages.share.share_group_describe import ShareGroupDescribeRequest
 from pipeline_broker.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.registry import ApiKey
@@ -155,9 +157,22 @@ class Life:
         group = DescribeShareGroupOffsetsRequest.Group(self.name, None)
         self.tell(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, ask(1, DescribeShareGroupOffsetsRequest([group])))
 
+    def forget(self) -> None:
+        """An administrator asks to forget where the group is, in its topic and in one that is not there."""
+        topics = [DeleteShareGroupOffsetsRequest.Topic(name) for name in (self.name, "missing")]
+        delete = ask(0, DeleteShareGroupOffsetsRequest(self.name, topics))
+        self.tell(ApiKey.DELETE_SHARE_GROUP_OFFSETS, delete)
+        group = DescribeShareGroupOffsetsRequest.Group(self.name, None)
+        self.tell(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, ask(1, DescribeShareGroupOffsetsRequest([group])))
+        self.tell(ApiKey.SHARE_GROUP_DESCRIBE, ask(1, ShareGroupDescribeRequest([self.name])))
+
     def end(self) -> None:
+        self.forget()
+        self.tell(ApiKey.DELETE_GROUPS, ask(2, DeleteGroupsRequest([self.name])))
         leave = ShareGroupHeartbeatRequest(self.name, MEMBER, -1)
         self.tell(ApiKey.SHARE_GROUP_HEARTBEAT, ask(1, leave))
+        self.forget()
+        self.forget()
         self.tell(ApiKey.LIST_GROUPS, ask(5, ListGroupsRequest(types_filter=["share"])))
         self.tell(ApiKey.DELETE_GROUPS, ask(2, DeleteGroupsRequest([self.name])))
         assert not self.found, "\n".join(self.found)

@@ -18,10 +18,11 @@ from pipeline_broker.wire.primitives import UUID_ZERO
 from stages.request import Result
 
 Topic = DeleteShareGroupOffsetsResponse.Topic
+NOTHING_TEXT = "There is no offset information to delete."
 
 
 def handle(call: Call, request: DeleteShareGroupOffsetsRequest) -> Result:
-    """Forget what may be forgotten."""
+    """Forget what may be forgotten; the answer lists topics in Apache Kafka's order, refused ones around the others."""
     if not may_of_group(call, AclOperation.DELETE, request.group_id):
         return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     groups, coordinator = call.broker.groups, call.broker.share.manager
@@ -32,26 +33,29 @@ def handle(call: Call, request: DeleteShareGroupOffsetsRequest) -> Result:
     except ShareGroupError as error:
         return call.send(DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=str(error)))
     now_ms = groups.time(call.now_ms)
-    responses, gone = [], set()
+    forbidden: list[Topic] = []
+    forgotten: list[Topic] = []
+    unknown: list[Topic] = []
     for wanted in request.topics:
-        code, topic = ErrorCode.NONE, call.broker.topics.get(wanted.topic_name)
-        if not may_of_topic(call, AclOperation.READ, wanted.topic_name):
-            code, topic = ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
+        name, topic = wanted.topic_name, call.broker.topics.get(wanted.topic_name)
+        if not may_of_topic(call, AclOperation.READ, name):
+            forbidden.append(_refusal(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif topic is None:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            unknown.append(_refusal(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TEXT))
+        elif topic.topic_id not in group.initialized:
+            unknown.append(_refusal(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOTHING_TEXT))
         else:
-            gone.add(topic.topic_id)
-        responses.append(_topic(wanted.topic_name, b"" if topic is None else topic.topic_id, code))
+            forgotten.append(Topic(name, topic.topic_id))
+    gone = {topic.topic_id for topic in forgotten}
     appended = Appended()
     keys = [key for key in coordinator.states.keys_of_group(request.group_id) if key.topic_id in gone]
     coordinator.delete(keys, appended, now_ms)
-    answer = call.send(DeleteShareGroupOffsetsResponse(responses=responses))
+    answer = call.send(DeleteShareGroupOffsetsResponse(responses=[*forbidden, *forgotten, *unknown]))
     return commit(call, group, share.forget(group, gone), appended, answer, now_ms)
 
 
-def _topic(name: str, topic_id: bytes, code: ErrorCode) -> Topic:
-    text = UNKNOWN_TEXT if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else REFUSAL_TEXTS.get(code)
-    return Topic(name, topic_id or UUID_ZERO, code, text)
+def _refusal(name: str, code: ErrorCode, text: str | None = None) -> Topic:
+    return Topic(name, UUID_ZERO, code, text or REFUSAL_TEXTS[code])
 
 
 def error_response(

@@ -26,7 +26,9 @@ from pipeline_broker.wire.messages.share.read_share_group_state import ReadShare
 from pipeline_broker.wire.messages.share.read_share_group_state_summary import ReadShareGroupStateSummaryRequest
 from pipeline_broker.wire.messages.share.share_group_describe import ShareGroupDescribeRequest
 from pipeline_broker.wire.messages.share.write_share_group_state import WriteShareGroupStateRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
+from pipeline_broker.wire.primitives import UUID_ZERO
 from stages.request import Parked, Pending
 from tests.apis.desk import Desk
 from tests.apis.share.share_desk import ACCEPT, GROUP, RELEASE, ShareDesk, acquired, errors
@@ -239,6 +241,22 @@ def test_forgotten_offsets_are_gone(desk):
     assert forget(desk, "t", group="none").error_code == ErrorCode.GROUP_ID_NOT_FOUND
     desk.heartbeat()
     assert len(desk.offsets()) == 2
+
+
+def test_offsets_that_are_not_kept_are_not_forgotten(desk):
+    """Of a topic that the group never read, and of one that it was made to forget; these come last in the answer."""
+    other = CreateTopicsRequest.CreatableTopic("other", 1, 1)
+    desk.ask(CreateTopicsRequest([other]), 7)
+    desk.heartbeat()
+    desk.heartbeat(-1)
+    nothing = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UUID_ZERO, "There is no offset information to delete.")
+    first, *others = forget(desk, "other", "t", "t").responses
+    assert (first.topic_name, first.error_code, first.error_message) == ("t", ErrorCode.NONE, None)
+    assert first.topic_id == desk.desk.broker.topics.get("t").topic_id
+    assert [one.topic_name for one in others] == ["t", "other"]
+    (again,) = forget(desk, "t").responses
+    for one in (others[-1], again):
+        assert (one.error_code, one.topic_id, one.error_message) == nothing
 
 
 def test_a_deleted_group_leaves_nothing_behind(desk):
