@@ -6,7 +6,6 @@ from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.share.share_states import StateApi, check_known, check_partition
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.state.share_coordinator.records import ShareKey
-from pipeline_broker.state.share_coordinator.share_states import NO_EPOCH, StateWrite
 from pipeline_broker.wire.messages.share.read_share_group_state import (
     ReadShareGroupStateRequest,
     ReadShareGroupStateResponse,
@@ -22,9 +21,9 @@ def _one(
     check_partition(key)
     state = coordinator.states.read(key, wanted.leader_epoch)
     check_known(call, key)
-    if wanted.leader_epoch > state.leader_epoch:
-        fence = StateWrite(NO_EPOCH, wanted.leader_epoch, state.start_offset, state.delivery_complete_count)
-        coordinator.append([coordinator.states.write(key, fence, call.now_ms)], appended, call.now_ms)
+    if wanted.leader_epoch > state.leader_epoch_min:
+        fence = coordinator.states.lead(key, wanted.leader_epoch, call.now_ms)
+        coordinator.append([fence], appended, call.now_ms)
     return PartitionResult(
         partition=wanted.partition,
         state_epoch=state.state_epoch,

@@ -73,7 +73,8 @@ class ShareState:
     Attributes:
         snapshot_epoch: number of its latest snapshot.
         state_epoch: number of its beginning: it rises when somebody sets the start offset.
-        leader_epoch: the highest that a leader has named.
+        leader_epoch: the highest with which a leader has read it since it began.
+        leader_epoch_min: the same, of all its beginnings: leaders of lower ones are refused.
         start_offset: everything in front of it is done with; UNINITIALIZED before the first fetch.
         delivery_complete_count: how many records behind the start are done with; -1 where nobody has said.
         batches: what is known of the records behind the start.
@@ -86,6 +87,7 @@ class ShareState:
     snapshot_epoch: int
     state_epoch: int
     leader_epoch: int
+    leader_epoch_min: int
     start_offset: int
     delivery_complete_count: int
     batches: tuple[StateBatch, ...]
@@ -180,6 +182,7 @@ class ShareStates:
                 snapshot_epoch=0,
                 state_epoch=state_epoch,
                 leader_epoch=0,
+                leader_epoch_min=0,
                 start_offset=start_offset,
                 delivery_complete_count=complete_count,
                 batches=(),
@@ -189,6 +192,7 @@ class ShareStates:
         else:
             state.snapshot_epoch = next_epoch(state.snapshot_epoch)
             state.state_epoch, state.start_offset, state.batches = state_epoch, start_offset, ()
+            state.leader_epoch = 0
             state.delivery_complete_count = complete_count
         return self._snapshot(key, state, now_ms)
 
@@ -204,8 +208,6 @@ class ShareStates:
                 ErrorCode.INVALID_REQUEST, "Write operation on uninitialized share partition not allowed."
             )
         self._check_epochs(state, wanted.leader_epoch, wanted.state_epoch)
-        if wanted.leader_epoch != NO_EPOCH:
-            state.leader_epoch = wanted.leader_epoch
         if wanted.start_offset != UNINITIALIZED:
             state.start_offset = wanted.start_offset
         state.delivery_complete_count = wanted.delivery_complete_count
@@ -223,6 +225,15 @@ class ShareStates:
             ],
         )
         return self._write(key, state, update_record(key, value))
+
+    def lead(self, key: ShareKey, leader_epoch: int, now_ms: int) -> Write:
+        """A newer leader has read the state: those of before may not write any more.
+
+        What a leader writes changes its epoch not, as in Kafka (ShareCoordinatorShard): it has read before.
+        """
+        state = self._states[key]
+        state.leader_epoch = state.leader_epoch_min = leader_epoch
+        return self.snapshot(key, now_ms)
 
     def snapshot(self, key: ShareKey, now_ms: int) -> Write:
         """Write all that is known once more."""
@@ -267,7 +278,7 @@ class ShareStates:
 
     @staticmethod
     def _check_epochs(state: ShareState, leader_epoch: int, state_epoch: int) -> None:
-        if leader_epoch != NO_EPOCH and leader_epoch < state.leader_epoch:
+        if leader_epoch != NO_EPOCH and leader_epoch < state.leader_epoch_min:
             raise ShareStateError(
                 ErrorCode.FENCED_LEADER_EPOCH, "The leader epoch in the request is older than the epoch on the broker."
             )
@@ -320,10 +331,12 @@ class ShareStates:
     def _replay_snapshot(
         self, key: ShareKey, value: ShareSnapshotValue, batches: Sequence[StateBatch], offset: int
     ) -> None:
+        before = self._states.get(key)
         state = ShareState(
             snapshot_epoch=value.snapshot_epoch,
             state_epoch=value.state_epoch,
             leader_epoch=value.leader_epoch,
+            leader_epoch_min=max(value.leader_epoch, 0 if before is None else before.leader_epoch_min),
             start_offset=value.start_offset,
             delivery_complete_count=value.delivery_complete_count,
             batches=combine((), batches, value.start_offset),
@@ -337,8 +350,6 @@ class ShareStates:
         state = self._states.get(key)
         if state is None or state.snapshot_epoch != value.snapshot_epoch:
             return  # what it updates was deleted with the records in front of it
-        if value.leader_epoch != NO_EPOCH:
-            state.leader_epoch = value.leader_epoch
         if value.start_offset != UNINITIALIZED:
             state.start_offset = value.start_offset
         state.delivery_complete_count = value.delivery_complete_count
