@@ -4,12 +4,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.bad_input.raw_client import SERVED_VERSIONS, each_served_version
 from tests.differential.comparison import EXAMPLES, compare, drawn
 from tests.differential.data_requests import ask
-from tests.differential.masks import BROKER, BY_FIELD, HIDDEN, MASKS, MASKS_MAX, masked
+from tests.differential.masks import (
+    BROKER,
+    BY_FIELD,
+    HIDDEN,
+    MASKS,
+    MASKS_MAX,
+    UNORDERED_APIS,
+    UNORDERED_APIS_MAX,
+    masked,
+)
 from tests.differential.table import REQUESTS
 
 pytestmark = pytest.mark.xdist_group("kafka")
@@ -43,6 +53,8 @@ def test_few_fields_are_not_compared_as_they_are():
     """What is masked must stay a list that a person can check."""
     assert len(MASKS) <= MASKS_MAX
     assert len(BY_FIELD) == sum(len(mask.fields) for mask in MASKS), "no field twice"
+    assert len(UNORDERED_APIS) <= UNORDERED_APIS_MAX
+    assert {api.name for api in SERVED.values()} >= UNORDERED_APIS
 
 
 def test_enough_was_asked(sides):
