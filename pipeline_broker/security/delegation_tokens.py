@@ -119,7 +119,10 @@ class DelegationTokens(ReplayedWrites):
         self._lasts_ms_max = config.delegation_token_max_lifetime_ms
         self._tokens: dict[str, DelegationToken] = {}
         self._coming: Decisions[str, DelegationToken | None] = Decisions()
-        self._credentials: dict[tuple[str, str], ScramCredential] = {}
+        self._ids: dict[bytes, str] = {}
+        """By secret, which is how clients name a token."""
+        self._credentials: dict[str, dict[str, ScramCredential]] = {}
+        """By id and mechanism."""
 
     @property
     def is_enabled(self) -> bool:
@@ -136,13 +139,13 @@ class DelegationTokens(ReplayedWrites):
         token = self._tokens.get(token_id)
         if not self.is_enabled or token is None or token.has_expired(now_ms):
             return None
-        name = (mechanism.name, token_id)
-        credential = self._credentials.get(name)
+        credentials = self._credentials.setdefault(token_id, {})
+        credential = credentials.get(mechanism.name)
         if credential is None:
             secret = self.secret(token_id)
             salt = hashlib.sha256(secret + mechanism.name.encode()).digest()
             password = salted_password(mechanism, base64.b64encode(secret).decode(), salt, ITERATIONS_MIN)
-            credential = self._credentials[name] = ScramCredential.of(mechanism, salt, ITERATIONS_MIN, password)
+            credential = credentials[mechanism.name] = ScramCredential.of(mechanism, salt, ITERATIONS_MIN, password)
         return TokenLogin(credential, token.owner, token.expires_ms)
 
     def visible(
@@ -188,6 +191,7 @@ class DelegationTokens(ReplayedWrites):
         ends_ms = now_ms + longest_ms
         expires_ms = min(ends_ms, now_ms + self._lasts_ms)
         token = DelegationToken(token_id, owner, requester, renewers, now_ms, expires_ms, ends_ms)
+        self._ids[self.secret(token_id)] = token_id
         return token, self._change(token_id, token)
 
     def renew(self, secret: bytes, principal: KafkaPrincipal, period_ms: int, now_ms: int) -> tuple[int, Write]:
@@ -196,9 +200,10 @@ class DelegationTokens(ReplayedWrites):
         Raises:
             TokenError: it cannot be renewed, or not by this principal.
         """
-        token = self._known(secret, principal)
-        if token.has_expired(now_ms):
+        token = self._named(secret)
+        if token.has_expired(now_ms):  # Kafka tells that to everybody, but of `expire` to those who may
             raise TokenError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
+        _check_may_renew(token, principal)
         lasts_ms = self._lasts_ms if period_ms <= 0 else min(self._lasts_ms, period_ms)
         return self._expires(token, min(token.ends_ms, now_ms + lasts_ms))
 
@@ -208,7 +213,8 @@ class DelegationTokens(ReplayedWrites):
         Raises:
             TokenError: see `renew`.
         """
-        token = self._known(secret, principal)
+        token = self._named(secret)
+        _check_may_renew(token, principal)
         if period_ms < 0:
             return now_ms, self._change(token.token_id, None)
         if token.has_expired(now_ms):
@@ -232,14 +238,13 @@ class DelegationTokens(ReplayedWrites):
         """The tokens as they will be when all that is on its way is durable."""
         return [token for token in self._coming.all_latest(self._tokens).values() if token is not None]
 
-    def _known(self, secret: bytes, principal: KafkaPrincipal) -> DelegationToken:
+    def _named(self, secret: bytes) -> DelegationToken:
         self._check_enabled()
-        found = [token for token in self._latest() if hmac.compare_digest(self.secret(token.token_id), secret)]
-        if not found:
+        token_id = self._ids.get(secret, "")
+        token = self._coming.latest(token_id, self._tokens.get(token_id))
+        if token is None:
             raise TokenError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
-        if not found[0].may_be_renewed_by(principal):
-            raise TokenError(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)
-        return found[0]
+        return token
 
     def _expires(self, token: DelegationToken, expires_ms: int) -> tuple[int, Write]:
         return expires_ms, self._change(token.token_id, attrs.evolve(token, expires_ms=expires_ms))
@@ -259,10 +264,17 @@ class DelegationTokens(ReplayedWrites):
         token_id, token = read_token(key, value)
         if token is None:
             self._tokens.pop(token_id, None)
-            self._credentials = {name: each for name, each in self._credentials.items() if name[1] != token_id}
+            self._ids.pop(self.secret(token_id), None)
+            self._credentials.pop(token_id, None)
         else:
             self._tokens[token_id] = token
+            self._ids[self.secret(token_id)] = token_id
         self._coming.settle(token_id)
+
+
+def _check_may_renew(token: DelegationToken, principal: KafkaPrincipal) -> None:
+    if not token.may_be_renewed_by(principal):
+        raise TokenError(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)
 
 
 def _record(token_id: str, token: DelegationToken | None) -> StateRecord:

@@ -108,6 +108,13 @@ def test_owners_and_renewers_may_renew_and_nobody_else(tokens):
     assert code(tokens.renew, b"another", ANN, -1, NOW) is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
 
 
+def test_that_a_token_has_expired_is_told_to_everybody_who_renews_it_and_to_those_who_may_end_it(tokens):
+    created(tokens, lifetime_ms=5)
+    secret = tokens.secret("t")
+    assert code(tokens.renew, secret, EVE, -1, NOW + 6) is ErrorCode.DELEGATION_TOKEN_EXPIRED
+    assert code(tokens.expire, secret, EVE, 10, NOW + 6) is ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+
+
 def test_a_negative_period_ends_a_token_at_once_even_one_that_has_expired(tokens):
     created(tokens, lifetime_ms=5)
     secret = tokens.secret("t")
@@ -133,7 +140,7 @@ def test_nothing_is_kept_of_a_token_that_is_gone(tokens):
         for mechanism in SCRAM_MECHANISMS.values():
             assert tokens.login(mechanism, token_id, NOW)
     tokens.durable(tokens.expire(tokens.secret("gone"), ANN, -1, NOW)[1])
-    assert {token_id for _, token_id in tokens._credentials} == {"kept"}
+    assert (tokens._credentials.keys(), [*tokens._ids.values()]) == ({"kept"}, ["kept"])
     assert tokens._coming.all_latest({}) == {}
 
 

@@ -37,7 +37,7 @@ def handle(call: Call, request: CreateDelegationTokenRequest) -> Result:
     try:
         token, write = tokens.create(token_id, owner, requester, renewers, request.max_lifetime_ms, call.now_ms)
     except TokenError as error:
-        return call.send(error_response(request, call, error.code))
+        return call.send(_response(call, owner, error.code, time_ms=0))  # as Kafka's controller
     response = _response(call, owner, ErrorCode.NONE)
     response.issue_timestamp_ms, response.expiry_timestamp_ms = token.issued_ms, token.expires_ms
     response.max_timestamp_ms = token.ends_ms
@@ -56,14 +56,14 @@ def error_response(request: CreateDelegationTokenRequest, call: Call, code: Erro
     return _response(call, _owner(call, request), code)
 
 
-def _response(call: Call, owner: KafkaPrincipal, code: ErrorCode) -> CreateDelegationTokenResponse:
+def _response(call: Call, owner: KafkaPrincipal, code: ErrorCode, time_ms: int = -1) -> CreateDelegationTokenResponse:
     response = CreateDelegationTokenResponse(
         error_code=code,
         principal_type=owner.type,
         principal_name=owner.name,
-        issue_timestamp_ms=-1,
-        expiry_timestamp_ms=-1,
-        max_timestamp_ms=-1,
+        issue_timestamp_ms=time_ms,
+        expiry_timestamp_ms=time_ms,
+        max_timestamp_ms=time_ms,
     )
     if call.version >= REQUESTER_FROM:
         requester = call.session.principal

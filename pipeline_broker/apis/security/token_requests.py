@@ -31,13 +31,13 @@ def change_expiry(
 
     Args:
         change: gives the time in milliseconds since 1970 and the write; raises TokenError.
-        response: of an error code and a time, -1 where there is none.
+        response: of an error code and a time; with an error -1 where it was not looked for a token, else 0, as Kafka.
     """
     if not may_ask_for_tokens(call):
         return call.send(response(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, -1))
     try:
         expires_ms, write = change()
     except TokenError as error:
-        return call.send(response(error.code, -1))
+        return call.send(response(error.code, 0))
     answer = call.send(response(ErrorCode.NONE, expires_ms))
     return call.broker.commit_metadata([(write, call.broker.delegation_tokens.durable)], call.now_ms, answer)

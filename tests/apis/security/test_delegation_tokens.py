@@ -75,8 +75,9 @@ REFUSED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 def test_who_has_not_proved_who_it_is_or_only_by_a_token_may_not_ask(desk, name, protocol, by_token):
     become(desk, name, protocol, by_token=by_token)
     assert create(desk).error_code == REFUSED
-    assert desk.ask(RenewDelegationTokenRequest(b"x"), 2).error_code == REFUSED
-    assert desk.ask(ExpireDelegationTokenRequest(b"x"), 2).error_code == REFUSED
+    for request in (RenewDelegationTokenRequest(b"x"), ExpireDelegationTokenRequest(b"x")):
+        answer = desk.ask(request, 2)
+        assert (answer.error_code, answer.expiry_timestamp_ms) == (REFUSED, -1)
     assert desk.ask(DescribeDelegationTokenRequest(None), 3).error_code == REFUSED
 
 
@@ -84,10 +85,18 @@ def test_without_a_key_all_are_told_that_there_are_none():
     desk = Desk()
     become(desk, "ann")
     disabled = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
-    assert create(desk).error_code == disabled
-    assert desk.ask(RenewDelegationTokenRequest(b"x"), 2).error_code == disabled
-    assert desk.ask(ExpireDelegationTokenRequest(b"x"), 2).error_code == disabled
+    made = create(desk)
+    assert (made.error_code, made.issue_timestamp_ms, made.max_timestamp_ms) == (disabled, 0, 0)
+    for request in (RenewDelegationTokenRequest(b"x"), ExpireDelegationTokenRequest(b"x")):
+        answer = desk.ask(request, 2)
+        assert (answer.error_code, answer.expiry_timestamp_ms) == (disabled, 0), "the time as Kafka's controller"
     assert desk.ask(DescribeDelegationTokenRequest(None), 3).error_code == disabled
+
+
+def test_a_token_that_there_is_not_has_no_time(desk):
+    for request in (RenewDelegationTokenRequest(b"x"), ExpireDelegationTokenRequest(b"x")):
+        answer = desk.ask(request, 2)
+        assert (answer.error_code, answer.expiry_timestamp_ms) == (ErrorCode.DELEGATION_TOKEN_NOT_FOUND, 0)
 
 
 def test_renewers_are_users(desk):
