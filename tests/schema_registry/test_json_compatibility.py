@@ -16,6 +16,8 @@ FOO = {"properties": {"foo": STRING}}
 CLOSED = {**FOO, "additionalProperties": False}
 PARTIAL = {**FOO, "additionalProperties": STRING}
 LIST = {"type": "array"}
+MODERN = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+UNKNOWN_PATTERN = "a(?!b)"  # not found in "ab", which RE2 cannot tell
 
 
 def found(original, update, **others):
@@ -195,6 +197,93 @@ ROWS = [
         ["TYPE_CHANGED"],
     ),
     ("other condition", {"if": STRING}, {"if": NUMBER}, ["IF_CHANGED"]),
+    (
+        "pattern added over a named property",
+        CLOSED,
+        {**CLOSED, "patternProperties": {"^f": NUMBER}},
+        ["PATTERN_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL"],
+    ),
+    (
+        "property added, covered by a pattern that may not match",
+        {"patternProperties": {UNKNOWN_PATTERN: NUMBER}, "additionalProperties": STRING},
+        {
+            "properties": {"ab": NUMBER},
+            "patternProperties": {UNKNOWN_PATTERN: NUMBER},
+            "additionalProperties": STRING,
+        },
+        ["PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"],
+    ),
+    (
+        "property removed, covered by a pattern that may not match",
+        {"properties": {"ab": NUMBER}, "additionalProperties": False},
+        {"patternProperties": {UNKNOWN_PATTERN: NUMBER}, "additionalProperties": STRING},
+        ["PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"],
+    ),
+    (
+        "other neighbour of a reference that has another neighbour elsewhere",
+        {**MODERN, "$defs": {"s": STRING}, "properties": {
+            "a": {"$ref": "#/$defs/s", "maxLength": 5}, "b": {"$ref": "#/$defs/s", "maxLength": 9}}},
+        {**MODERN, "$defs": {"s": STRING}, "properties": {
+            "a": {"$ref": "#/$defs/s", "maxLength": 5}, "b": {"$ref": "#/$defs/s", "maxLength": 7}}},
+        ["COMBINED_TYPE_SUBSCHEMAS_CHANGED"],
+    ),
+    (
+        "dependency on names beside one on a schema",
+        {**MODERN, "dependentRequired": {"foo": ["bar"]}},
+        {**MODERN, "dependentRequired": {"foo": ["bar"]}, "dependentSchemas": {"foo": FOO}},
+        ["DEPENDENCY_SCHEMA_ADDED"],
+    ),
+    (
+        "the same dependencies on names and on a schema",
+        {**MODERN, "dependentRequired": {"foo": ["bar"]}, "dependentSchemas": {"foo": FOO}},
+        {**MODERN, "dependentRequired": {"foo": ["bar"]}, "dependentSchemas": {"foo": FOO}},
+        [],
+    ),
+    (
+        "one of two dependencies changed",
+        {**MODERN, "dependentRequired": {"foo": ["bar"]}, "dependentSchemas": {"foo": FOO}},
+        {**MODERN, "dependentRequired": {"foo": ["bar"]}, "dependentSchemas": {"foo": {"properties": {"foo": NUMBER}}}},
+        ["TYPE_CHANGED"],
+    ),
+    (
+        "none needed be contained",
+        {**MODERN, "contains": STRING, "minContains": 0},
+        {**MODERN, "contains": STRING},
+        ["MIN_CONTAINS_CHANGED"],
+    ),
+    ("fewer need be contained", {**MODERN, "contains": STRING, "minContains": 1}, {**MODERN, "contains": STRING}, []),
+    (
+        "what the reference of a condition leads to",
+        {"if": {"$ref": "#/definitions/s"}, "then": FOO, "definitions": {"s": STRING}},
+        {"if": {"$ref": "#/definitions/s"}, "then": FOO, "definitions": {"s": {"type": "object"}}},
+        ["IF_CHANGED"],
+    ),
+    (
+        "what references lead to one behind the other",
+        {"propertyNames": {"$ref": "#/definitions/a"},
+         "definitions": {"a": {"not": {"$ref": "#/definitions/b"}}, "b": {"maxLength": 1, "not": {"$ref": "#"}}}},
+        {"propertyNames": {"$ref": "#/definitions/a"},
+         "definitions": {"a": {"not": {"$ref": "#/definitions/b"}}, "b": {"maxLength": 2, "not": {"$ref": "#"}}}},
+        ["PROPERTY_NAMES_CHANGED"],
+    ),
+    (
+        "references of a condition that lead to the same",
+        {"if": {"$ref": "#/definitions/s"}, "then": {"$ref": "#"}, "definitions": {"s": {"enum": [1, "a"]}}},
+        {"if": {"$ref": "#/definitions/s"}, "then": {"$ref": "#"}, "definitions": {"s": {"enum": [1.0, "a"]}}},
+        [],
+    ),
+    (
+        "what the reference of a named value leads to",
+        {"enum": [{"a": 1}], "properties": {"a": {"$ref": "#/definitions/a"}}, "definitions": {"a": INTEGER}},
+        {"properties": {"a": {"$ref": "#/definitions/a"}}, "definitions": {"a": STRING}},
+        ["PRODUCT_TYPE_EXTENDED"],
+    ),
+    (
+        "a reference that depends on where it is reached from",
+        {**MODERN, "items": {}},
+        {**MODERN, "items": {"$dynamicRef": "#s"}, "$defs": {"s": {"$dynamicAnchor": "s", "type": "string"}}},
+        ["$DYNAMIC_REF_CHANGED"],
+    ),
     ("nothing is accepted", STRING, False, ["TYPE_CHANGED"]),
     ("nothing was accepted", False, STRING, []),
 ]  # fmt: skip
