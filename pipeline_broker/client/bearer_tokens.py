@@ -10,6 +10,7 @@ fails.
 """
 
 import base64
+import contextlib
 import json
 import re
 import ssl
@@ -125,7 +126,8 @@ class TokenEndpoint:
             with self._opener().open(request, timeout=PROVIDER_SECONDS_MAX) as response:
                 return _object(response.read(TOKEN_BYTES_MAX + 1), self.url)
         except HTTPError as error:
-            with error:
+            said = ""
+            with error, contextlib.suppress(OSError, HTTPException):  # what it has said of it may be cut off
                 said = _complaint(error.read(TOKEN_BYTES_MAX))
             raise ClientError(f"{self.url} gave no token: {error.code} {error.reason}{said}") from None
         except (OSError, HTTPException) as error:
