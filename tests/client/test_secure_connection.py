@@ -5,6 +5,7 @@ import ssl
 
 import pytest
 import trio
+import trio.testing
 import trustme
 
 from pipeline_broker.client.errors import ClientError
@@ -114,6 +115,21 @@ def test_what_came_before_the_end_is_given_and_the_end_is_told(contexts):
         await connection.shake_hands()
         assert await receive(connection, 10) == b"last words"
         with pytest.raises(ClientError, match="the broker closed the connection"):
+            await connection.receive()
+
+    talk(contexts, serve, drive)
+
+
+def test_what_came_before_tls_broke_is_given_and_the_break_is_told(contexts):
+    async def serve(stream):
+        await stream.send_all(b"last words")
+        await stream.transport_stream.send_all(b"no record of TLS")
+
+    async def drive(connection):
+        await connection.shake_hands()
+        await trio.testing.wait_all_tasks_blocked()  # both have come
+        assert await connection.receive() == b"last words"
+        with pytest.raises(ClientError, match="TLS with the broker broke: WRONG_VERSION_NUMBER"):
             await connection.receive()
 
     talk(contexts, serve, drive)
