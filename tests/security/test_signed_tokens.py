@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import os
 import subprocess
 import sys
 
@@ -198,6 +199,29 @@ def test_a_changed_file_counts_at_once_and_a_missing_one_leaves_no_keys(path, va
     assert validate(token()) == ALICE
 
 
+def test_a_file_of_the_same_size_and_time_is_another_one_that_counts(path):
+    """As a copy with its times kept, which was put in the place of the last by a rename."""
+    validate = validator(write_keys(path, jwk(rsa_key(), "r")))
+    assert validate(token()) == ALICE
+    before, other = path.stat(), write_keys(path.with_suffix(".new"), jwk(rsa_key(1), "r"))
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.replace(path)
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert validate(token(rsa_key(1))) == ALICE
+    refused(validate, token())
+
+
+def test_a_file_that_is_damaged_in_its_place_leaves_no_keys(path, validate, caplog):
+    assert validate(token()) == ALICE
+    path.write_text('{"keys": [')
+    for _ in range(2):
+        assert refused(validate, token()) == "no key has its kid"
+    assert len(caplog.messages) == 1
+    caplog.clear()
+    write_keys(path, jwk(rsa_key(), "r"))
+    assert validate(token()) == ALICE
+
+
 def test_keys_that_are_gone_are_told_once(path, validate, caplog):
     path.unlink()
     for _ in range(2):
@@ -232,6 +256,7 @@ def test_a_file_that_comes_back_unchanged_counts_again(path, validate):
         json.dumps({"keys": [jwk(rsa_key(), "r", use="enc")]}),
         json.dumps({"keys": [jwk(rsa_key(), 7)]}),
         json.dumps({"keys": [jwk(rsa_key(), "r", alg="HS256")]}),
+        json.dumps({"keys": [jwk(ec_key(), "e", alg="ES384")]}),
         json.dumps({"keys": [{"kty": "oct", "k": "c2VjcmV0", "kid": "r"}]}),
         json.dumps({"keys": [jwk(rsa_key(), "r"), jwk(rsa_key(1), "r")]}),
         json.dumps({"keys": [{"kty": "RSA", "n": "!", "e": "AQAB", "kid": "r"}]}),
