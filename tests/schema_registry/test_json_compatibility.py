@@ -154,6 +154,12 @@ ROWS = [
         [],
     ),
     (
+        "item added to partially open, which is closed",
+        {**LIST, "items": [STRING], "additionalItems": STRING},
+        {**LIST, "items": [STRING, STRING], "additionalItems": False},
+        ["ADDITIONAL_ITEMS_REMOVED"],
+    ),
+    (
         "item added, not covered",
         {**LIST, "items": [STRING], "additionalItems": STRING},
         {**LIST, "items": [STRING, NUMBER], "additionalItems": STRING},
