@@ -139,6 +139,10 @@ def test_what_is_archived_amid_reading_is_read_on_from_there_without_what_was_re
     reading = stored.read(options.stored)
     found = [next(reading), next(reading)]
     data.archive_all()
+    data.journal.prepare_ahead()
+    data.fill(12, start=12)  # into the same space
+    data.journal.seal()
+    data.fill(2, start=24)
     found += reading
     assert [(batches.offset, batches.end_offset) for batches in found] == [
         (start, start + 2) for start in range(0, 12, 2)
@@ -159,7 +163,6 @@ def test_a_segment_that_is_taken_back_while_the_journal_is_read_leaves_each_reco
 
     monkeypatch.setattr(journal_reader, "open_segment", late)
     found = rows(tmp_path, subscribe="events")
-    assert len(opened) > len(set(opened)) - 1
     for partition in (0, 1):
         there = offsets(found, partition)
         assert there == list(range(len(there)))
