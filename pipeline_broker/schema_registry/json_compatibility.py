@@ -32,6 +32,7 @@ from pipeline_broker.schema_registry.json_keywords import (
     pattern_narrowed,
     says_the_same,
     types_of,
+    unevaluated_extended,
     unknown_changed,
     values_narrowed,
 )
@@ -100,6 +101,7 @@ class _Comparison:
         elif has_bounds(update):
             found += named_values_refused(original, update, path, self._is_same)
         found += self._combined(original, update, path)
+        found += unevaluated_extended(original, update, path, self._is_same)
         return found + unknown_changed(original, update, path, self._is_same)
 
     def _is_same(self, original: Any, update: Any) -> bool:

@@ -29,6 +29,7 @@ __all__ = [
     "pattern_narrowed",
     "says_the_same",
     "types_of",
+    "unevaluated_extended",
     "unknown_changed",
     "values_narrowed",
 ]
@@ -40,6 +41,8 @@ UNKNOWN = (
     "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef",
 )  # fmt: skip
 """Keywords that narrow, and are only compared as a whole."""
+IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependencies", "dependentSchemas")
+"""Keywords whose schemas are about the same value as the one that they stand in."""
 
 
 def types_of(schema: Mapping[str, Any]) -> Types:
@@ -182,6 +185,34 @@ def unknown_changed(
     if "contains" in update and "minContains" not in update and original.get("minContains", 1) == 0:
         found.append(f"MIN_CONTAINS_CHANGED at {path}/minContains")  # where nothing is said it is 1
     return found
+
+
+def unevaluated_extended(
+    original: Mapping[str, Any], update: Mapping[str, Any], path: str, is_same: Callable[[Any, Any], bool]
+) -> list[str]:
+    """By `unevaluated...`, which is about all that the keywords beside it pass over: that must not become more."""
+    is_kept = all(name in update and is_same(original[name], update[name]) for name in IN_PLACE if name in original)
+    found = []
+    for name, evaluated in (("unevaluatedProperties", _names_evaluated), ("unevaluatedItems", _items_evaluated)):
+        if update.get(name, True) in (True, {}) or name not in original:
+            continue
+        if not (is_kept and evaluated(original) <= evaluated(update)):
+            found.append(f"{_upper_case(name)}_EXTENDED at {path}/{name}")
+    return found
+
+
+def _names_evaluated(schema: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """What `properties` and its kin look at."""
+    found = {(kind, name) for kind in ("properties", "patternProperties") for name in schema.get(kind, {})}
+    return found | ({("additionalProperties", "")} if "additionalProperties" in schema else set())
+
+
+def _items_evaluated(schema: Mapping[str, Any]) -> set[tuple[str, int]]:
+    """What `items` and its kin look at."""
+    named = items_of(schema)[0]
+    rest = "additionalItems" if isinstance(schema.get("items"), list) and "prefixItems" not in schema else "items"
+    found = {("named", position) for position in range(len(named))}
+    return found | {(name, 0) for name in (rest, "contains") if name in schema}
 
 
 def says_the_same(

@@ -64,7 +64,8 @@ class Document:
             target = self._target(reference)
             if self.is_modern and target is not None and not schema.keys() <= ANNOTATIONS:
                 beside = {name: value for name, value in schema.items() if name != "$ref"}
-                return self._both.setdefault(id(schema), {"allOf": [target, beside]})
+                both = {**beside, "allOf": [target, *beside.get("allOf", [])]}
+                return self._both.setdefault(id(schema), both)
             schema = target
         return None
 

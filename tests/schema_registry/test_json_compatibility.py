@@ -231,7 +231,7 @@ ROWS = [
             "a": {"$ref": "#/$defs/s", "maxLength": 5}, "b": {"$ref": "#/$defs/s", "maxLength": 9}}},
         {**MODERN, "$defs": {"s": STRING}, "properties": {
             "a": {"$ref": "#/$defs/s", "maxLength": 5}, "b": {"$ref": "#/$defs/s", "maxLength": 7}}},
-        ["COMBINED_TYPE_SUBSCHEMAS_CHANGED"],
+        ["MAX_LENGTH_DECREASED"],
     ),
     (
         "dependency on names beside one on a schema",
@@ -289,6 +289,43 @@ ROWS = [
         {**MODERN, "items": {}},
         {**MODERN, "items": {"$dynamicRef": "#s"}, "$defs": {"s": {"$dynamicAnchor": "s", "type": "string"}}},
         ["$DYNAMIC_REF_CHANGED"],
+    ),
+    (
+        "property left over to what nothing else has looked at",
+        {**MODERN, "properties": {"foo": STRING, "bar": STRING}, "unevaluatedProperties": False},
+        {**MODERN, "properties": {"foo": STRING}, "unevaluatedProperties": False},
+        ["UNEVALUATED_PROPERTIES_EXTENDED"],
+    ),
+    (
+        "property widened beside what nothing else has looked at",
+        {**MODERN, "properties": {"foo": INTEGER}, "unevaluatedProperties": False},
+        {**MODERN, "properties": {"foo": NUMBER}, "unevaluatedProperties": False},
+        [],
+    ),
+    (
+        "property left over by what a reference leads to",
+        {**MODERN, "$ref": "#/$defs/s", "unevaluatedProperties": False, "$defs": {"s": FOO}},
+        {**MODERN, "$ref": "#/$defs/s", "unevaluatedProperties": False, "$defs": {"s": {}}},
+        ["UNEVALUATED_PROPERTIES_EXTENDED"],
+    ),
+    (
+        "branch that looks at less",
+        {**MODERN, "anyOf": [FOO], "unevaluatedProperties": STRING},
+        {**MODERN, "anyOf": [{}], "unevaluatedProperties": STRING},
+        ["UNEVALUATED_PROPERTIES_EXTENDED"],
+    ),
+    ("anything left over", {**MODERN, **FOO, "unevaluatedProperties": {}}, {**MODERN, "unevaluatedProperties": {}}, []),
+    (
+        "item left over",
+        {**MODERN, **LIST, "prefixItems": [STRING, STRING], "unevaluatedItems": False},
+        {**MODERN, **LIST, "prefixItems": [STRING], "unevaluatedItems": False},
+        ["UNEVALUATED_ITEMS_EXTENDED"],
+    ),
+    (
+        "contained items left over",
+        {**MODERN, **LIST, "contains": STRING, "unevaluatedItems": False},
+        {**MODERN, **LIST, "unevaluatedItems": False},
+        ["UNEVALUATED_ITEMS_EXTENDED"],
     ),
     ("nothing is accepted", STRING, False, ["TYPE_CHANGED"]),
     ("nothing was accepted", False, STRING, []),
