@@ -38,6 +38,10 @@ ANNOTATIONS = frozenset(
     }
 )
 """What may stand beside a reference and accepts everything."""
+VALUES = frozenset({"const", "default", "enum", "examples"})
+"""What holds values, which are no schemas."""
+BY_NAME = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependencies", "dependentSchemas"})
+"""What holds schemas by names of a user's choice, which may be those of keywords."""
 
 
 @attrs.frozen
@@ -138,16 +142,17 @@ def parse(text: str, dependencies: Mapping[str, str]) -> Document:
 
 def _check_references(document: Document) -> None:
     """Refuse a schema whose references lead to nothing."""
-    waiting = [document.root]
+    waiting = [(document.root, False)]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict):
+        each, is_by_name = waiting.pop()
+        if isinstance(each, dict) and is_by_name:
+            waiting += [(inner, False) for inner in each.values()]
+        elif isinstance(each, dict):
             if isinstance(each.get("$ref"), str) and document.resolved(each) is None:
                 raise invalid_schema(f"Invalid schema, details: unresolved reference {each['$ref'][:200]!r}")
-            # examples and values are no schemas
-            waiting += [inner for name, inner in each.items() if name not in ("const", "default", "enum", "examples")]
+            waiting += [(inner, name in BY_NAME) for name, inner in each.items() if name not in VALUES]
         elif isinstance(each, list):
-            waiting += each
+            waiting += [(inner, False) for inner in each]
 
 
 def canonical(text: str, *, is_normalized: bool) -> str:

@@ -4,8 +4,10 @@ import json
 
 import hypothesis.strategies as st
 import jsonschema
+import pytest
 from hypothesis import given, settings
 
+from pipeline_broker.schema_registry.errors import RegistryError
 from pipeline_broker.schema_registry.json_compatibility import incompatibilities
 from pipeline_broker.schema_registry.json_schema import parse
 from tests.tables import each_row
@@ -362,6 +364,33 @@ def test_a_pattern_that_re2_does_not_know_is_taken_for_the_worst_and_not_logged(
 def test_references_to_other_documents_are_followed():
     here = {"properties": {"a": {"$ref": "other.json#/definitions/x"}}}
     assert found(here, here, **{"other.json": {"definitions": {"x": STRING}}}) == []
+
+
+NOWHERE = {"$ref": "#/definitions/none"}
+
+
+@each_row(
+    "schema, is_refused",
+    [
+        ({"items": NOWHERE}, True),
+        ({"allOf": [{}, NOWHERE]}, True),
+        ({"properties": {"default": NOWHERE}}, True),
+        ({"definitions": {"enum": {"not": NOWHERE}}}, True),
+        ({"properties": {"a": {"$ref": "other.json"}}}, True),
+        ({"default": NOWHERE, "const": NOWHERE, "enum": [NOWHERE], "examples": [NOWHERE]}, False),
+        ({"properties": {"$ref": STRING, "a": {"$ref": "#/properties/$ref"}}}, False),
+    ],
+    ids=[
+        "items", "one of several", "property with the name of a keyword", "definition with such a name",
+        "document that is not known", "values", "property with the name of references",
+    ],
+)  # fmt: skip
+def test_a_reference_that_leads_to_nothing_is_refused_wherever_a_schema_stands(schema, is_refused):
+    if is_refused:
+        with pytest.raises(RegistryError, match="unresolved reference"):
+            parse(json.dumps(schema), {})
+    else:
+        assert parse(json.dumps(schema), {}).root == schema
 
 
 names = st.sampled_from(["a", "b", "ab"])
