@@ -5,10 +5,12 @@ import hashlib
 import http.server
 import socket
 import threading
+import time
 
 import pytest
 
 from pipeline_broker.files.file_system import SystemFileSystem
+from pipeline_broker.objects import cloud_store
 from pipeline_broker.objects.check import check_store
 from pipeline_broker.objects.opening import StoreRefused, open_store
 from pipeline_broker.objects.store import Changed, Exists, Missing, Unavailable, Unsure, delete_all
@@ -124,6 +126,29 @@ def test_without_tls_the_signature_is_of_the_body_too(monkeypatch):
                 write("a", [b"on ", b"its way"])
     hashes = {headers["x-amz-content-sha256"] for _, headers in requests}
     assert hashes == {hashlib.sha256(b"on its way").hexdigest()}
+
+
+@pytest.mark.parametrize(("size", "asked"), [(10, "PUT"), (11, "POST")])
+def test_an_object_that_is_larger_than_a_part_is_uploaded_in_parts(monkeypatch, size, asked):
+    monkeypatch.setattr(cloud_store, "UPLOAD_PART_BYTES", 10)
+    with answering(monkeypatch, 500) as (store, requests):
+        with pytest.raises(Unavailable):
+            store.upload("a", [bytes(size - 3), b"end"])
+        assert [command for command, _ in requests] == [asked]
+
+
+def test_a_store_that_says_nothing_is_left_in_time_and_the_writer_is_unsure(monkeypatch):
+    monkeypatch.setattr(cloud_store, "REQUEST_SECONDS_MAX", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        for name, value in environment(f"http://127.0.0.1:{silent.getsockname()[1]}").items():
+            monkeypatch.setenv(name, value)
+        store = open_store("s3://bucket", SystemFileSystem())
+        began = time.monotonic()
+        with pytest.raises(Unsure):
+            store.create("a", [b"x"])
+        with pytest.raises(Unavailable):
+            store.upload("a", [b"x"])
+        assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize("status", [403, 500, 503, None])
