@@ -1,4 +1,7 @@
-"""JSON Schema: what the table of the documentation calls compatible is, and what was accepted still is."""
+"""JSON Schema: what the table of the documentation calls compatible is, and what was accepted still is.
+
+Longer than most files: a row for each rule of that table, and for each keyword that it says nothing of.
+"""
 
 import json
 
