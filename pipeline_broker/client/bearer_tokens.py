@@ -99,7 +99,7 @@ class TokenEndpoint:
     def token(self) -> str:
         """See TokenSource; one token serves all connections until most of its life is over."""
         with self._lock:
-            if not self._token or time.monotonic() >= self._renewed_at:
+            if not (self._token and time.monotonic() < self._renewed_at):  # also where a life is no number (NaN)
                 asked_at = time.monotonic()
                 answer = self._ask()
                 token, life_s = answer.get("access_token"), answer.get("expires_in")

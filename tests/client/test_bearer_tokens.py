@@ -123,7 +123,7 @@ def test_a_provider_is_asked_once_for_all_connections(identity):
     assert asked.form == {"grant_type": ["client_credentials"], "scope": ["a b"]}
 
 
-@pytest.mark.parametrize("life_s", [0, None, "soon"])
+@pytest.mark.parametrize("life_s", [0, None, "soon", float("nan")])
 def test_a_token_that_is_over_is_replaced_and_so_is_one_of_which_nothing_is_known(identity, life_s):
     identity.life_s = life_s
     source = read_bearer(credentials(identity.url)).source
