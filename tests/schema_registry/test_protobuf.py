@@ -73,6 +73,14 @@ ROWS = [
     ("oneof field added", ONEOF, "message M { oneof o { string a = 1; string b = 2; int32 c = 3; } }", []),
     ("oneof field removed", ONEOF, "message M { oneof o { string a = 1; } }", ["ONEOF_FIELD_REMOVED at #/M/o/2"]),
     ("oneof removed", ONEOF, TWO, []),
+    ("oneof renamed", ONEOF, ONEOF.replace("oneof o", "oneof p"), []),
+    ("oneof divided", ONEOF, "message M { oneof o { string a = 1; } oneof p { string b = 2; } }", []),
+    (
+        "oneofs joined",
+        "message M { oneof o { string a = 1; } oneof p { string b = 2; } }",
+        ONEOF,
+        ["FIELD_MOVED_TO_EXISTING_ONEOF at #/M/o"],
+    ),
     ("optional", "message M { string a = 1; }", "message M { optional string a = 1; }", []),
     (
         "map value",
