@@ -17,7 +17,7 @@ import jsonschema
 
 from pipeline_broker.schema_registry.errors import invalid_schema
 
-__all__ = ["Document", "canonical", "parse"]
+__all__ = ["Document", "canonical", "check_new", "parse"]
 
 REFERENCE_DEPTH_MAX = 64
 """Of references that lead to references."""
@@ -140,8 +140,16 @@ def parse(text: str, dependencies: Mapping[str, str]) -> Document:
     return document
 
 
-def _check_references(document: Document) -> None:
-    """Refuse a schema whose references lead to nothing."""
+def check_new(document: Document) -> None:
+    """Refuse a reference that leads to nothing also where its property has the name of what holds values.
+
+    Those that are registered already may have one.
+    """
+    _check_references(document, BY_NAME)
+
+
+def _check_references(document: Document, by_name: frozenset[str] = frozenset()) -> None:
+    """Refuse a schema whose references lead to nothing; `by_name` are keywords below which no name is a keyword."""
     waiting = [(document.root, False)]
     while waiting:
         each, is_by_name = waiting.pop()
@@ -150,7 +158,7 @@ def _check_references(document: Document) -> None:
         elif isinstance(each, dict):
             if isinstance(each.get("$ref"), str) and document.resolved(each) is None:
                 raise invalid_schema(f"Invalid schema, details: unresolved reference {each['$ref'][:200]!r}")
-            waiting += [(inner, name in BY_NAME) for name, inner in each.items() if name not in VALUES]
+            waiting += [(inner, name in by_name) for name, inner in each.items() if name not in VALUES]
         elif isinstance(each, list):
             waiting += [(inner, False) for inner in each]
 

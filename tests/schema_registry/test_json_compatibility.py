@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 from pipeline_broker.schema_registry.errors import RegistryError
 from pipeline_broker.schema_registry.json_compatibility import incompatibilities
-from pipeline_broker.schema_registry.json_schema import parse
+from pipeline_broker.schema_registry.json_schema import check_new, parse
 from tests.tables import each_row
 
 STRING, NUMBER, INTEGER = {"type": "string"}, {"type": "number"}, {"type": "integer"}
@@ -391,9 +391,14 @@ NOWHERE = {"$ref": "#/definitions/none"}
 def test_a_reference_that_leads_to_nothing_is_refused_wherever_a_schema_stands(schema, is_refused):
     if is_refused:
         with pytest.raises(RegistryError, match="unresolved reference"):
-            parse(json.dumps(schema), {})
+            check_new(parse(json.dumps(schema), {}))
     else:
-        assert parse(json.dumps(schema), {}).root == schema
+        check_new(parse(json.dumps(schema), {}))
+
+
+def test_what_is_registered_already_is_compared_although_a_property_refers_to_nothing():
+    before = {"properties": {"default": NOWHERE, "foo": STRING}}
+    assert found(before, with_properties(before, foo=NUMBER)) == ["TYPE_CHANGED"]
 
 
 names = st.sampled_from(["a", "b", "ab"])
