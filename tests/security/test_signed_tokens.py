@@ -222,6 +222,52 @@ def test_a_file_that_is_damaged_in_its_place_leaves_no_keys(path, validate, capl
     assert validate(token()) == ALICE
 
 
+class Watched:
+    """A file whose readings are counted; `meanwhile` is called when it has been opened."""
+
+    def __init__(self, path):
+        self.path, self.opened, self.meanwhile = path, 0, lambda: None
+
+    def stat(self):
+        return self.path.stat()
+
+    def open(self, mode):
+        self.opened += 1
+        file = self.path.open(mode)
+        self.meanwhile()
+        return file
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_read_again_for_the_next_token(path):
+    watched = Watched(path)
+    validate = validator(watched)
+    others = [jwk(rsa_key(1), "r"), jwk(rsa_key(2), "later")]
+
+    def replace():
+        if others:
+            write_keys(path.with_suffix(".new"), others.pop(0)).replace(path)
+
+    write_keys(path, jwk(rsa_key(), "r"), jwk(ec_key(), "e"), jwk(rsa_key(3), "s"))
+    watched.meanwhile = replace
+    assert validate(token()) == ALICE, "by the file that was opened"
+    assert validate(token(rsa_key(1))) == ALICE
+    assert validate(token(rsa_key(2), headers={"kid": "later"})) == ALICE
+    assert watched.opened == 4
+
+
+def test_a_file_is_read_once_for_each_change_also_where_it_is_damaged(path):
+    """Whoever sends tokens, good or bad, has nothing read."""
+    watched = Watched(path)
+    validate = validator(watched)
+    for _ in range(3):
+        assert validate(token()) == ALICE
+    assert watched.opened == 1
+    path.write_text("{")
+    for _ in range(3):
+        refused(validate, token())
+    assert watched.opened == 2
+
+
 def test_keys_that_are_gone_are_told_once(path, validate, caplog):
     path.unlink()
     for _ in range(2):
