@@ -8,6 +8,7 @@ import ssl
 import threading
 import time
 import urllib.parse
+from collections.abc import Callable
 
 import attrs
 
@@ -48,15 +49,17 @@ class Asked:
 class Provider:
     """`answers` are given one after the other, as (status, object or bytes); then tokens, for who knows the secret.
 
-    `life_s` is for how long a token is said to be valid.
+    `life_s` is for how long a token is said to be valid; `meanwhile` is called while a client waits for an answer.
     """
 
     url: str = ""
     life_s: object = 3600
     answers: list = attrs.field(factory=list)
     asked: list[Asked] = attrs.field(factory=list)
+    meanwhile: Callable[[], object] = lambda: None
 
     def answer(self, asked):
+        self.meanwhile()
         self.asked.append(asked)
         if self.answers:
             return self.answers.pop(0)

@@ -10,6 +10,7 @@ fails.
 """
 
 import base64
+import contextlib
 import json
 import re
 import ssl
@@ -98,7 +99,7 @@ class TokenEndpoint:
     def token(self) -> str:
         """See TokenSource; one token serves all connections until most of its life is over."""
         with self._lock:
-            if not self._token or time.monotonic() >= self._renewed_at:
+            if not (self._token and time.monotonic() < self._renewed_at):  # also where a life is no number (NaN)
                 asked_at = time.monotonic()
                 answer = self._ask()
                 token, life_s = answer.get("access_token"), answer.get("expires_in")
@@ -125,7 +126,8 @@ class TokenEndpoint:
             with self._opener().open(request, timeout=PROVIDER_SECONDS_MAX) as response:
                 return _object(response.read(TOKEN_BYTES_MAX + 1), self.url)
         except HTTPError as error:
-            with error:
+            said = ""
+            with error, contextlib.suppress(OSError, HTTPException):  # what it has said of it may be cut off
                 said = _complaint(error.read(TOKEN_BYTES_MAX))
             raise ClientError(f"{self.url} gave no token: {error.code} {error.reason}{said}") from None
         except (OSError, HTTPException) as error:

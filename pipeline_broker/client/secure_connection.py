@@ -30,6 +30,7 @@ class TlsConnection(Connection):
         super().__init__(raw_socket)
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+        self._broken = ""  # by what, once something was no TLS: OpenSSL says it once
 
     async def shake_hands(self) -> None:
         """Agree on keys, and see whether the broker is whom it should be."""
@@ -66,18 +67,15 @@ class TlsConnection(Connection):
     def _decrypted(self) -> bytes:
         parts: list[bytes] = []
         try:
-            while True:
-                part = self._tls.read(DECRYPT_SIZE)
-                if not part:
-                    break
+            while part := self._tls.read(DECRYPT_SIZE):
                 parts.append(part)
         except ssl.SSLWantReadError:
             return b"".join(parts)
         except ssl.SSLError as error:
-            if not parts and not isinstance(error, ssl.SSLZeroReturnError):
-                raise ClientError(f"TLS with the broker broke: {error.reason or error}") from None
+            if not self._broken and not isinstance(error, ssl.SSLZeroReturnError):
+                self._broken = f"TLS with the broker broke: {error.reason or error}"
         if not parts:
-            raise ClientError("the broker closed the connection")
+            raise ClientError(self._broken or "the broker closed the connection")
         return b"".join(parts)
 
 

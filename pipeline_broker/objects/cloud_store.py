@@ -1,17 +1,18 @@
 """Objects in a bucket of Amazon S3, of Azure or of Google, or of a server that speaks S3's protocol, through obstore.
 
-Rules of this file: each method is one request, sent once. obstore would repeat it by itself and then report the answer
-to the copy, so its retries are off. A writing with a condition is one PUT: obstore has no conditions for parts. Errors
-are judged by their class only, because what a store says beside the status code differs from one to the next. A status
-that is no answer to the condition, a timeout or a broken connection leave such a writing unsure, whatever the reason.
+Rules of this file: each method is one request, sent once; a deletion at Google is one for each object. obstore would
+repeat it by itself and then report the answer to the copy, so its retries are off. A writing with a condition is one
+PUT: obstore has no conditions for parts. Errors are judged by their class only, because what a store says beside the
+status code differs from one to the next. A status that is no answer to the condition, a timeout or a broken connection
+leave such a writing unsure, whatever the reason.
 
 To S3 the body is hashed for the signature only where TLS does not protect it: that takes a millisecond for each MiB.
 A tag is what the cloud compares when an object is replaced: the ETag, or with Google the number of its generation.
 """
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -115,8 +116,10 @@ class CloudStore:
             with _asked(names[0]):
                 obstore.delete(self._store, [self._path(name) for name in names])
         except Missing:
-            # A store that has no request for several: the others were asked for as well.
-            return
+            # Google has no request for several: at the first that is not there obstore leaves out the others.
+            for name in names:
+                with _asked(name), contextlib.suppress(FileNotFoundError):
+                    obstore.delete(self._store, self._path(name))
 
     def upload(self, name: str, parts: Sequence[Buffer]) -> None:
         with _asked(name):
@@ -162,7 +165,7 @@ class CloudStore:
         return self._prefix + checked_name(name)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _asked(name: str) -> Iterator[None]:
     """The errors of what may be asked again."""
     try:

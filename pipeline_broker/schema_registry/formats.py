@@ -108,6 +108,9 @@ def check_new(given: Given) -> None:
     if given.schema.type is SchemaType.AVRO:
         with _strange_schemas():
             _room("avro_schema").check_new(given.schema.text, dict(given.dependencies))
+    elif given.schema.type is SchemaType.JSON:
+        with _strange_schemas():
+            _room("json_schema").check_new(parsed(given))
 
 
 def incompatibilities(reader: Given, writer: Given) -> Sequence[str]:

@@ -12,6 +12,7 @@ may be accepted by two branches then.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +30,9 @@ from pipeline_broker.schema_registry.json_keywords import (
     named_values_refused,
     pattern_matches,
     pattern_narrowed,
+    says_the_same,
     types_of,
+    unevaluated_extended,
     unknown_changed,
     values_narrowed,
 )
@@ -96,8 +99,13 @@ class _Comparison:
             if "array" in types:
                 found += self._array(original, update, path)
         elif has_bounds(update):
-            found += named_values_refused(original, update, path)
-        return found + self._combined(original, update, path) + unknown_changed(original, update, path)
+            found += named_values_refused(original, update, path, self._is_same)
+        found += self._combined(original, update, path)
+        found += unevaluated_extended(original, update, path, self._is_same)
+        return found + unknown_changed(original, update, path, self._is_same)
+
+    def _is_same(self, original: Any, update: Any) -> bool:
+        return says_the_same(original, update, self._original.resolved, self._update.resolved)
 
     # Objects
 
@@ -184,19 +192,23 @@ class _Comparison:
         return found
 
     def _dependencies(self, original: dict[str, Any], update: dict[str, Any], path: str) -> list[str]:
-        before, found = dependencies_of(original), []
-        for name, wanted in dependencies_of(update).items():
-            place, had = f"{path}/dependencies/{name}", before.get(name)
+        found, before = [], defaultdict(list)
+        for name, given in dependencies_of(original):
+            before[name].append(given)
+        for name, wanted in dependencies_of(update):
+            place, had = f"{path}/dependencies/{name}", before[name]
+            names = {each for given in had if isinstance(given, list) for each in given}
+            schemas = [each for each in had if not isinstance(each, list)]
             if isinstance(wanted, list):
-                if not isinstance(had, list):
+                if not any(isinstance(each, list) for each in had):
                     found.append(f"DEPENDENCY_ARRAY_ADDED at {place}")
-                elif not set(wanted) <= set(had):
-                    found.append(f"DEPENDENCY_ARRAY_{'EXTENDED' if set(had) < set(wanted) else 'CHANGED'} at {place}")
-            elif had is None or isinstance(had, list):
+                elif not names.issuperset(wanted):
+                    found.append(f"DEPENDENCY_ARRAY_{'EXTENDED' if names < set(wanted) else 'CHANGED'} at {place}")
+            elif not schemas:
                 if self.narrowings(True, wanted, place):
                     found.append(f"DEPENDENCY_SCHEMA_ADDED at {place}")
-            else:
-                found += self.narrowings(had, wanted, place)
+            elif all(narrowed := [self.narrowings(each, wanted, place) for each in schemas]):
+                found += narrowed[0]
         return found
 
     # Arrays

@@ -27,7 +27,9 @@ __all__ = [
     "named_values_refused",
     "pattern_matches",
     "pattern_narrowed",
+    "says_the_same",
     "types_of",
+    "unevaluated_extended",
     "unknown_changed",
     "values_narrowed",
 ]
@@ -36,9 +38,11 @@ Types: TypeAlias = frozenset[str]
 ALL_TYPES: Types = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 UNKNOWN = (
     "contains", "maxContains", "minContains", "propertyNames", "if", "then", "else",
-    "unevaluatedItems", "unevaluatedProperties",
+    "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef",
 )  # fmt: skip
 """Keywords that narrow, and are only compared as a whole."""
+IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependencies", "dependentSchemas")
+"""Keywords whose schemas are about the same value as the one that they stand in."""
 
 
 def types_of(schema: Mapping[str, Any]) -> Types:
@@ -98,9 +102,14 @@ def has_bounds(update: Mapping[str, Any]) -> bool:
     return not VALUE_KEYWORDS.isdisjoint(update)
 
 
-def named_values_refused(original: Mapping[str, Any], update: Mapping[str, Any], path: str) -> list[str]:
+def named_values_refused(
+    original: Mapping[str, Any], update: Mapping[str, Any], path: str, is_same: Callable[[Any, Any], bool]
+) -> list[str]:
     """Bounds on values that were named one by one are compared as a whole."""
-    differs = any(name in update and update[name] != original.get(name) for name in VALUE_KEYWORDS)
+    differs = any(
+        name in update and (name not in original or not is_same(original[name], update[name]))
+        for name in VALUE_KEYWORDS
+    )
     return [f"PRODUCT_TYPE_EXTENDED at {path}"] if differs else []
 
 
@@ -164,13 +173,76 @@ def multiple_narrowed(original: Mapping[str, Any], update: Mapping[str, Any], pa
     return [f"MULTIPLE_OF_{'EXPANDED' if new % old == 0 else 'CHANGED'} at {path}/multipleOf"]
 
 
-def unknown_changed(original: Mapping[str, Any], update: Mapping[str, Any], path: str) -> list[str]:
+def unknown_changed(
+    original: Mapping[str, Any], update: Mapping[str, Any], path: str, is_same: Callable[[Any, Any], bool]
+) -> list[str]:
     """By keywords that are compared as a whole."""
-    return [
+    found = [
         f"{_upper_case(name)}_CHANGED at {path}/{name}"
         for name in UNKNOWN
-        if name in update and (name not in original or _text(update[name]) != _text(original[name]))
+        if name in update and (name not in original or not is_same(original[name], update[name]))
     ]
+    if "contains" in update and "minContains" not in update and original.get("minContains", 1) == 0:
+        found.append(f"MIN_CONTAINS_CHANGED at {path}/minContains")  # where nothing is said it is 1
+    return found
+
+
+def unevaluated_extended(
+    original: Mapping[str, Any], update: Mapping[str, Any], path: str, is_same: Callable[[Any, Any], bool]
+) -> list[str]:
+    """By `unevaluated...`, which is about all that the keywords beside it pass over: that must not become more."""
+    is_kept = all(name in update and is_same(original[name], update[name]) for name in IN_PLACE if name in original)
+    found = []
+    for name, evaluated in (("unevaluatedProperties", _names_evaluated), ("unevaluatedItems", _items_evaluated)):
+        if update.get(name, True) in (True, {}) or name not in original:
+            continue
+        if not (is_kept and evaluated(original) <= evaluated(update)):
+            found.append(f"{_upper_case(name)}_EXTENDED at {path}/{name}")
+    return found
+
+
+def _names_evaluated(schema: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """What `properties` and its kin look at."""
+    found = {(kind, name) for kind in ("properties", "patternProperties") for name in schema.get(kind, {})}
+    return found | ({("additionalProperties", "")} if "additionalProperties" in schema else set())
+
+
+def _items_evaluated(schema: Mapping[str, Any]) -> set[tuple[str, int]]:
+    """What `items` and its kin look at."""
+    named = items_of(schema)[0]
+    rest = "additionalItems" if isinstance(schema.get("items"), list) and "prefixItems" not in schema else "items"
+    found = {("named", position) for position in range(len(named))}
+    return found | {(name, 0) for name in (rest, "contains") if name in schema}
+
+
+def says_the_same(
+    original: Any, update: Any, resolved_before: Callable[[Any], Any], resolved_after: Callable[[Any], Any]
+) -> bool:
+    """Whether two parts of schemas are alike, and what their references lead to is.
+
+    Args:
+        original, update: the parts.
+        resolved_before, resolved_after: what a reference in the one, or in the other, leads to.
+    """
+    waiting, seen = [(original, update)], set()
+    while waiting:
+        before, after = waiting.pop()
+        if (id(before), id(after)) in seen:
+            continue
+        seen.add((id(before), id(after)))
+        if isinstance(before, dict) and isinstance(after, dict):
+            if before.keys() != after.keys():
+                return False
+            waiting += [(before[name], after[name]) for name in before]
+            if isinstance(before.get("$ref"), str):
+                waiting.append((resolved_before(before), resolved_after(after)))
+        elif isinstance(before, list) and isinstance(after, list):
+            if len(before) != len(after):
+                return False
+            waiting += zip(before, after, strict=True)
+        elif _text(before) != _text(after):
+            return False
+    return True
 
 
 def covering_schemas(schema: Mapping[str, Any], name: str) -> list[Any]:
@@ -195,13 +267,10 @@ def pattern_matches(pattern: str, name: str) -> bool | None:
         return None
 
 
-def dependencies_of(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """By name what must be there, or hold, where a property is."""
-    return {
-        **schema.get("dependencies", {}),
-        **schema.get("dependentSchemas", {}),
-        **schema.get("dependentRequired", {}),
-    }
+def dependencies_of(schema: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Names, each with what must be there, or hold, where that property is: one may have several."""
+    keywords = ("dependencies", "dependentSchemas", "dependentRequired")
+    return [pair for keyword in keywords for pair in schema.get(keyword, {}).items()]
 
 
 def items_of(schema: Mapping[str, Any]) -> tuple[list[Any], Any]:

@@ -17,7 +17,7 @@ import jsonschema
 
 from pipeline_broker.schema_registry.errors import invalid_schema
 
-__all__ = ["Document", "canonical", "parse"]
+__all__ = ["Document", "canonical", "check_new", "parse"]
 
 REFERENCE_DEPTH_MAX = 64
 """Of references that lead to references."""
@@ -38,6 +38,10 @@ ANNOTATIONS = frozenset(
     }
 )
 """What may stand beside a reference and accepts everything."""
+VALUES = frozenset({"const", "default", "enum", "examples"})
+"""What holds values, which are no schemas."""
+BY_NAME = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependencies", "dependentSchemas"})
+"""What holds schemas by names of a user's choice, which may be those of keywords."""
 
 
 @attrs.frozen
@@ -64,7 +68,8 @@ class Document:
             target = self._target(reference)
             if self.is_modern and target is not None and not schema.keys() <= ANNOTATIONS:
                 beside = {name: value for name, value in schema.items() if name != "$ref"}
-                return self._both.setdefault(id(schema), {"allOf": [target, beside]})
+                both = {**beside, "allOf": [target, *beside.get("allOf", [])]}
+                return self._both.setdefault(id(schema), both)
             schema = target
         return None
 
@@ -135,18 +140,27 @@ def parse(text: str, dependencies: Mapping[str, str]) -> Document:
     return document
 
 
-def _check_references(document: Document) -> None:
-    """Refuse a schema whose references lead to nothing."""
-    waiting = [document.root]
+def check_new(document: Document) -> None:
+    """Refuse a reference that leads to nothing also where its property has the name of what holds values.
+
+    Those that are registered already may have one.
+    """
+    _check_references(document, BY_NAME)
+
+
+def _check_references(document: Document, by_name: frozenset[str] = frozenset()) -> None:
+    """Refuse a schema whose references lead to nothing; `by_name` are keywords below which no name is a keyword."""
+    waiting = [(document.root, False)]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict):
+        each, is_by_name = waiting.pop()
+        if isinstance(each, dict) and is_by_name:
+            waiting += [(inner, False) for inner in each.values()]
+        elif isinstance(each, dict):
             if isinstance(each.get("$ref"), str) and document.resolved(each) is None:
                 raise invalid_schema(f"Invalid schema, details: unresolved reference {each['$ref'][:200]!r}")
-            # examples and values are no schemas
-            waiting += [inner for name, inner in each.items() if name not in ("const", "default", "enum", "examples")]
+            waiting += [(inner, name in by_name) for name, inner in each.items() if name not in VALUES]
         elif isinstance(each, list):
-            waiting += each
+            waiting += [(inner, False) for inner in each]
 
 
 def canonical(text: str, *, is_normalized: bool) -> str:

@@ -131,7 +131,7 @@ class _Comparison:
             moved = [number for number in members if number not in before]
             if len(moved) > 1:
                 self.found.append(f"MULTIPLE_FIELDS_MOVED_TO_ONEOF at {path}/{name}")
-            elif moved and len(members) > 1:
+            elif len({before.get(number, number) for number in members}) > 1:  # also from another one
                 self.found.append(f"FIELD_MOVED_TO_EXISTING_ONEOF at {path}/{name}")
 
     def _field(self, original: FieldDescriptorProto, update: FieldDescriptorProto, path: str) -> None:

@@ -1,11 +1,14 @@
 """Tokens of OAUTHBEARER: where they come from, when a new one is asked for, what is refused, what is never shown."""
 
+import socket
 import threading
+from types import SimpleNamespace
 
 import attrs
 import pytest
 import trustme
 
+from pipeline_broker.client import bearer_tokens
 from pipeline_broker.client.bearer_tokens import TOKEN_BYTES_MAX, Bearer, TokenFile, read_bearer
 from pipeline_broker.client.errors import ClientError
 from pipeline_broker.client.security import read_security
@@ -120,13 +123,53 @@ def test_a_provider_is_asked_once_for_all_connections(identity):
     assert asked.form == {"grant_type": ["client_credentials"], "scope": ["a b"]}
 
 
-@pytest.mark.parametrize("life_s", [0, None, "soon"])
+@pytest.mark.parametrize("life_s", [0, None, "soon", float("nan")])
 def test_a_token_that_is_over_is_replaced_and_so_is_one_of_which_nothing_is_known(identity, life_s):
     identity.life_s = life_s
     source = read_bearer(credentials(identity.url)).source
     assert source.token()
     assert source.token()
     assert [asked.form for asked in identity.asked] == 2 * [{"grant_type": ["client_credentials"]}]
+
+
+def test_a_token_serves_for_four_fifths_of_its_life_which_began_when_it_was_asked_for(identity, monkeypatch):
+    """However late the answer came: the provider may have made it at once."""
+    now = [1000.0]
+    monkeypatch.setattr(bearer_tokens, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def late():
+        now[0] += 50
+
+    identity.life_s, identity.meanwhile = 100, late
+    source = read_bearer(credentials(identity.url)).source
+    first = source.token()
+    for seconds, asked in ((1079.9, 1), (1080.0, 2)):
+        now[0] = seconds
+        assert bool(source.token()) is bool(first)
+        assert len(identity.asked) == asked
+
+
+@pytest.mark.parametrize("status", [200, 503])
+def test_a_provider_that_stops_within_its_answer_is_one_line(monkeypatch, status):
+    monkeypatch.setattr(bearer_tokens, "PROVIDER_SECONDS_MAX", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/token"
+
+        def answer():
+            connection, _ = listening.accept()
+            with connection:
+                connection.sendall(b'HTTP/1.1 %d No\r\nContent-Length: 99\r\n\r\n{"' % status)
+                connection.recv(1 << 16)
+                is_left.wait(30)
+
+        is_left = threading.Event()
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            assert failure(read_bearer(credentials(url)).source).startswith(f"{url} gave no token: ")
+        finally:
+            is_left.set()
+            thread.join()
 
 
 @pytest.mark.parametrize(

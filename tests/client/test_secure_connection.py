@@ -1,14 +1,20 @@
 """A connection that encrypts gives what the other side sent, however it is cut, and says how it ended."""
 
+import functools
 import socket
 import ssl
+import struct
+import threading
 
 import pytest
 import trio
+import trio.testing
 import trustme
 
+from pipeline_broker.client.bearer_tokens import Bearer
 from pipeline_broker.client.errors import ClientError
-from pipeline_broker.client.secure_connection import TlsConnection
+from pipeline_broker.client.secure_connection import TlsConnection, connect_securely
+from pipeline_broker.client.security import ClientSecurity
 
 HOST = "broker.example"
 LARGE = bytes(range(256)) * 4096  # more than a socket's buffer and than one read
@@ -119,6 +125,21 @@ def test_what_came_before_the_end_is_given_and_the_end_is_told(contexts):
     talk(contexts, serve, drive)
 
 
+def test_what_came_before_tls_broke_is_given_and_the_break_is_told(contexts):
+    async def serve(stream):
+        await stream.send_all(b"last words")
+        await stream.transport_stream.send_all(b"no record of TLS")
+
+    async def drive(connection):
+        await connection.shake_hands()
+        await trio.testing.wait_all_tasks_blocked()  # both have come
+        assert await connection.receive() == b"last words"
+        with pytest.raises(ClientError, match="TLS with the broker broke: WRONG_VERSION_NUMBER"):
+            await connection.receive()
+
+    talk(contexts, serve, drive)
+
+
 def test_a_broker_of_another_name_is_refused(contexts):
     async def serve(stream):
         with pytest.raises(trio.BrokenResourceError):
@@ -141,3 +162,69 @@ def test_a_broker_that_does_not_speak_tls_is_one_line(contexts):
             await connection.shake_hands()
 
     talk(contexts, serve, drive)
+
+
+def offering(drive, error_code, *mechanisms):
+    """Run a client of a broker that answers the first question with these mechanisms, and no other one."""
+
+    async def serve(stream):
+        async with stream:
+            request = await stream.receive_some()
+            offered = b"".join(struct.pack(">h", len(name)) + name for name in mechanisms)
+            answer = request[8:12] + struct.pack(">hi", error_code, len(mechanisms)) + offered
+            await stream.send_all(struct.pack(">i", len(answer)) + answer)
+            asked = await stream.receive_some()
+            assert asked == b"", "the client goes on"
+
+    async def main():
+        with trio.fail_after(30):
+            async with trio.open_nursery() as nursery:
+                serving = functools.partial(trio.serve_tcp, serve, 0, host="127.0.0.1")
+                (listener,) = await nursery.start(serving)
+                await drive(*listener.socket.getsockname()[:2])
+                nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+def test_a_mechanism_that_the_broker_does_not_offer_is_not_tried():
+    """What proves a password would go to whoever has answered."""
+
+    async def drive(host, port):
+        security = ClientSecurity(mechanism="PLAIN", username="ada", password="secret")
+        with pytest.raises(ClientError, match=r"SASL PLAIN \(it offers SCRAM-SHA-256, GSSAPI\)") as caught:
+            async with connect_securely(host, port, security):
+                raise AssertionError("it is let in")
+        assert "secret" not in str(caught.value)
+
+    offering(drive, 33, b"SCRAM-SHA-256", b"GSSAPI")
+
+
+def test_whoever_is_cancelled_does_not_wait_for_a_token():
+    is_wanted, was_given = threading.Event(), threading.Event()
+    is_asked = trio.Event()
+
+    class Late:
+        def token(self):
+            trio.from_thread.run_sync(is_asked.set)
+            is_wanted.wait(5)
+            was_given.set()
+            return "token"
+
+    async def drive(host, port):
+        async with trio.open_nursery() as nursery:
+
+            async def connect():
+                async with connect_securely(host, port, ClientSecurity(mechanism="OAUTHBEARER", bearer=Bearer(Late()))):
+                    raise AssertionError("it is let in")
+
+            nursery.start_soon(connect)
+            await is_asked.wait()
+            nursery.cancel_scope.cancel()
+        assert not was_given.is_set()
+
+    try:
+        offering(drive, 0, b"OAUTHBEARER")
+    finally:
+        is_wanted.set()
+        assert was_given.wait(5)

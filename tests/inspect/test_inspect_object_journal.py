@@ -9,6 +9,8 @@ from pipeline_broker.inspect.findings import Damage, Leftover, Superseded
 from pipeline_broker.inspect.inspection import Inspection
 from pipeline_broker.inspect.object_journal import ObjectJournalBytes
 from pipeline_broker.inspect.selection import Selection
+from pipeline_broker.inspect.stored_logs import read_logs
+from pipeline_broker.inspect.stored_range import stored_ranges
 from pipeline_broker.log.archive.archive_place import ArchivePlace
 from pipeline_broker.objects.boundary import read_boundary
 from pipeline_broker.objects.directory_store import DirectoryStore
@@ -130,6 +132,25 @@ def test_what_an_owner_archives_meanwhile_is_looked_at_anew(data, url):
     seen += inspection
     assert [each for each in seen if isinstance(each, Damage)] == []
     assert findings(url, (Damage, Superseded)) == []
+
+
+def test_a_journal_that_is_read_anew_since_its_front_was_archived_gives_all_records(data, url):
+    data.fill(200, start=24)  # more slots than are read ahead
+    asked = []
+
+    def wants(name):
+        asked.append(name)
+        if len(asked) == 3:
+            data.archive_all()  # and gives the slots back that are about to be read
+        return True
+
+    stored = ArchivePlace(url, 1, "objects")
+    for log, end_offset in zip(read_logs(stored, wants), (224, 222), strict=True):
+        assert (log.log_start_offset, log.high_watermark) == (0, end_offset)
+        ranges = stored_ranges(log, 0, end_offset, committed=False)
+        found = [(batches.offset, batches.end_offset) for each in ranges for batches in each.read(stored)]
+        assert [start for start, _ in found] == [0, *(end for _, end in found[:-1])]
+        assert found[-1][1] == end_offset
 
 
 def test_nothing_to_inspect_is_one_line(tmp_path, url, data):

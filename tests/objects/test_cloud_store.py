@@ -1,13 +1,16 @@
 """What a bucket's answers mean, from a server that gives one and the same to every request."""
 
 import contextlib
+import hashlib
 import http.server
 import socket
 import threading
+import time
 
 import pytest
 
 from pipeline_broker.files.file_system import SystemFileSystem
+from pipeline_broker.objects import cloud_store
 from pipeline_broker.objects.check import check_store
 from pipeline_broker.objects.opening import StoreRefused, open_store
 from pipeline_broker.objects.store import Changed, Exists, Missing, Unavailable, Unsure, delete_all
@@ -24,8 +27,22 @@ def threads_of_obstore():
             open_store("s3://bucket", SystemFileSystem()).list("")
 
 
+def variables(cloud, address):
+    """Of the environment, so that a store's server is this one."""
+    return {
+        "s3": environment(address),
+        "az": {
+            "AZURE_STORAGE_ENDPOINT": address,
+            "AZURE_ALLOW_HTTP": "true",
+            "AZURE_STORAGE_ACCOUNT_NAME": "account",
+            "AZURE_STORAGE_ACCOUNT_KEY": "a2V5",
+        },
+        "gs": {"GOOGLE_BASE_URL": address, "GOOGLE_ALLOW_HTTP": "true", "GOOGLE_BEARER_TOKEN": "token"},
+    }[cloud]
+
+
 @contextlib.contextmanager
-def answering(monkeypatch, status):
+def answering(monkeypatch, status, cloud="s3"):
     """A store whose server answers so, or closes the connection for None, and the requests that came."""
     requests = []
 
@@ -53,10 +70,10 @@ def answering(monkeypatch, status):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        for name, value in environment(f"http://127.0.0.1:{server.server_port}").items():
+        for name, value in variables(cloud, f"http://127.0.0.1:{server.server_port}").items():
             monkeypatch.setenv(name, value)
         try:
-            yield open_store("s3://bucket/prefix", SystemFileSystem()), requests
+            yield open_store(f"{cloud}://bucket/prefix", SystemFileSystem()), requests
         finally:
             server.shutdown()
             thread.join()
@@ -88,6 +105,50 @@ def test_a_writing_is_sent_once_and_reported_as_it_was_answered(monkeypatch, sta
         ("*", None),
         (None, '"tag"'),
     ]
+
+
+@pytest.mark.parametrize("cloud", ["az", "gs"])
+@pytest.mark.parametrize("status", [503, None])
+def test_a_writing_to_azure_or_google_is_sent_once_too(monkeypatch, cloud, status):
+    """A copy would be answered that the object exists, or has changed, and that is told of another's."""
+    with answering(monkeypatch, status, cloud) as (store, requests):
+        with pytest.raises(Unsure):
+            store.create("a", [b"x"])
+        with pytest.raises(Unsure):
+            store.replace("a", [b"x"], "7")
+    assert [command for command, _ in requests] == ["PUT", "PUT"]
+
+
+def test_without_tls_the_signature_is_of_the_body_too(monkeypatch):
+    with answering(monkeypatch, 200) as (store, requests):
+        for write in (store.upload, store.create):
+            with pytest.raises((Unavailable, Unsure)):  # the answer has no tag
+                write("a", [b"on ", b"its way"])
+    hashes = {headers["x-amz-content-sha256"] for _, headers in requests}
+    assert hashes == {hashlib.sha256(b"on its way").hexdigest()}
+
+
+@pytest.mark.parametrize(("size", "asked"), [(10, "PUT"), (11, "POST")])
+def test_an_object_that_is_larger_than_a_part_is_uploaded_in_parts(monkeypatch, size, asked):
+    monkeypatch.setattr(cloud_store, "UPLOAD_PART_BYTES", 10)
+    with answering(monkeypatch, 500) as (store, requests):
+        with pytest.raises(Unavailable):
+            store.upload("a", [bytes(size - 3), b"end"])
+        assert [command for command, _ in requests] == [asked]
+
+
+def test_a_store_that_says_nothing_is_left_in_time_and_the_writer_is_unsure(monkeypatch):
+    monkeypatch.setattr(cloud_store, "REQUEST_SECONDS_MAX", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        for name, value in environment(f"http://127.0.0.1:{silent.getsockname()[1]}").items():
+            monkeypatch.setenv(name, value)
+        store = open_store("s3://bucket", SystemFileSystem())
+        began = time.monotonic()
+        with pytest.raises(Unsure):
+            store.create("a", [b"x"])
+        with pytest.raises(Unavailable):
+            store.upload("a", [b"x"])
+        assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize("status", [403, 500, 503, None])
@@ -145,8 +206,11 @@ def test_a_server_that_accepts_and_says_nothing_is_refused_in_time(monkeypatch):
 
 
 @contextlib.contextmanager
-def comparing(monkeypatch, cloud):
-    """A bucket of Azure or of Google, as far as one object in it goes: its conditions are held, each by its header."""
+def comparing(monkeypatch, cloud, *, is_strict=False):
+    """A bucket of Azure or of Google, as far as one object in it goes: its conditions are held, each by its header.
+
+    A strict one refuses to read more than there is.
+    """
     contents, writes = {}, []
     lock = threading.Lock()
 
@@ -177,7 +241,16 @@ def comparing(monkeypatch, cloud):
                 return
             first, last = self.headers["Range"].removeprefix("bytes=").split("-")
             part = found[0][int(first) : int(last) + 1]
+            if is_strict and int(last) >= len(found[0]):
+                self.answer(416, b"")
+                return
             self.answer(206, part, **{"Content-Range": f"bytes {first}-{int(first) + len(part) - 1}/{len(found[0])}"})
+
+        def do_HEAD(self):
+            self.answer(200 if self.path in contents else 404, contents.get(self.path, (b"",))[0])
+
+        def do_DELETE(self):
+            self.answer(404 if contents.pop(self.path, None) is None else 204, b"")
 
         def answer(self, status, body, **headers):
             self.send_response(status)
@@ -187,7 +260,8 @@ def comparing(monkeypatch, cloud):
             for name, value in {**known, **headers, "Content-Length": str(len(body))}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            if self.command != "HEAD":
+                self.wfile.write(body)
 
         def log_message(self, *_):
             pass
@@ -195,17 +269,7 @@ def comparing(monkeypatch, cloud):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    address = f"http://127.0.0.1:{server.server_port}"
-    variables = {
-        "az": {
-            "AZURE_STORAGE_ENDPOINT": address,
-            "AZURE_ALLOW_HTTP": "true",
-            "AZURE_STORAGE_ACCOUNT_NAME": "account",
-            "AZURE_STORAGE_ACCOUNT_KEY": "a2V5",
-        },
-        "gs": {"GOOGLE_BASE_URL": address, "GOOGLE_ALLOW_HTTP": "true", "GOOGLE_BEARER_TOKEN": "token"},
-    }
-    for name, value in variables[cloud].items():
+    for name, value in variables(cloud, f"http://127.0.0.1:{server.server_port}").items():
         monkeypatch.setenv(name, value)
     try:
         yield open_store(f"{cloud}://bucket/prefix", SystemFileSystem())
@@ -230,6 +294,26 @@ def test_conditions_are_those_of_azure_and_of_google_each_by_its_own_header(monk
         with pytest.raises(Changed):
             store.replace("absent", [b"five"], second)
         assert bytes(store.read("a", 0, 99).data) == b"three"
+
+
+def test_what_a_store_refuses_to_read_beyond_the_end_is_read_up_to_it(monkeypatch):
+    with comparing(monkeypatch, "gs", is_strict=True) as store:
+        tag = store.create("a", [b"abcde"])
+        for start, size, content in ((0, 99, b"abcde"), (3, 3, b"de"), (3, 2, b"de"), (5, 1, b""), (9, 9, b"")):
+            part = store.read("a", start, size)
+            assert (bytes(part.data), part.start, part.size_bytes, part.tag) == (content, min(start, 5), 5, tag)
+
+
+def test_those_that_are_there_are_deleted_with_those_that_are_not(monkeypatch):
+    """Google deletes one by one: of a deletion whose answer was lost some are gone when it is asked for again."""
+    names = [f"{number:03}" for number in range(30)]
+    with comparing(monkeypatch, "gs") as store:
+        for name in names[1::2]:
+            store.create(name, [b"x"])
+        delete_all(store, names)
+        for name in names:
+            with pytest.raises(Missing):
+                store.read(name, 0, 1)
 
 
 @pytest.mark.parametrize(("cloud", "variable"), [("az", "AZURE_STORAGE_ENDPOINT"), ("gs", "GOOGLE_BASE_URL")])

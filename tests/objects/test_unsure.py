@@ -216,6 +216,35 @@ def test_the_waits_double_up_to_a_bound_and_end_when_the_caller_gives_up():
     assert waits == [PAUSE_SECONDS_MIN * 2**n for n in range(6)] + [PAUSE_SECONDS_MAX] * 3
 
 
+def test_a_writing_is_not_sent_again_before_the_wait_whatever_it_has_met():
+    class Lost(MemoryStore):
+        """What is written never comes, and the writer is unsure."""
+
+        sent = 0
+
+        def create(self, name, parts):
+            self.sent += 1
+            assert self.sent < 9, "it is sent without a wait"
+            raise Unsure("no answer in time")
+
+        def replace(self, name, parts, tag):
+            return self.create(name, parts)
+
+    store, sent = Lost(), []
+
+    def pause(seconds, error):
+        sent.append((seconds, store.sent))
+        if len(sent) == 3:
+            raise error
+
+    for is_new in (True, False):
+        store, sent = Lost(), []
+        settled, tag = SettledStore(store, pause), MemoryStore.create(store, "a", [b"before"])
+        with pytest.raises(Unsure):
+            _ = settled.create("b", [b"x"]) if is_new else settled.replace("a", [b"x"], tag)
+        assert sent == [(PAUSE_SECONDS_MIN * 2**n, n + 1) for n in range(3)]
+
+
 def test_a_brief_wait_gives_up_after_a_second_and_a_half(monkeypatch):
     class Down(MemoryStore):
         def read(self, name, start, size_bytes):

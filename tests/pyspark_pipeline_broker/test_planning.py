@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline_broker.inspect import journal_reader, stored_range
 from pipeline_broker.inspect.errors import NoDataDirectoryError, RecordsGoneError, StoredDataError
 from pipeline_broker.log.journal.clean_shutdown import mark_path
 from pipeline_broker.log.journal.segment import HEADER_SPACE
-from pipeline_broker.records.batch import NewRecord
+from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.state.metadata_records import topic_tombstone
 from pyspark_pipeline_broker.bounds import Bounds
+from tests import transactional_batches
 from tests.inspect.data_directory import TOPIC_ID, Data, archived
 from tests.pyspark_pipeline_broker.stored_rows import offsets, planned, rows, rows_of
 
@@ -128,6 +130,55 @@ def test_what_is_archived_between_planning_and_reading_is_read_from_there(tmp_pa
     data.close()
 
 
+def test_what_is_archived_amid_reading_is_read_on_from_there_without_what_was_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(stored_range, "BYTES_PER_READ", 1)  # a batch at a time
+    data = Data(tmp_path)
+    data.fill(12)
+    options, ranges = planned(tmp_path, assign='{"events": [0]}')
+    (stored,) = ranges
+    reading = stored.read(options.stored)
+    found = [next(reading), next(reading)]
+    data.archive_all()
+    data.journal.prepare_ahead()
+    data.fill(12, start=12)  # into the same space
+    data.journal.seal()
+    data.fill(2, start=24)
+    found += reading
+    assert [(batches.offset, batches.end_offset) for batches in found] == [
+        (start, start + 2) for start in range(0, 12, 2)
+    ]
+    data.close()
+
+
+def test_a_segment_that_is_taken_back_while_the_journal_is_read_leaves_each_record_once(tmp_path, monkeypatch):
+    data = archived(tmp_path, segments=3)
+    original, opened = journal_reader.open_segment, []
+
+    def late(directory, number):
+        opened.append(number)
+        if len(opened) == 2:
+            while data.archive_one():
+                pass
+        return original(directory, number)
+
+    monkeypatch.setattr(journal_reader, "open_segment", late)
+    found = rows(tmp_path, subscribe="events")
+    for partition in (0, 1):
+        there = offsets(found, partition)
+        assert there == list(range(len(there)))
+    assert len(found) == 2 * (40 + 8 + 10 + 4 + 3)
+    data.close()
+
+
+def test_a_file_whose_last_records_are_older_is_read_for_those_that_are_not(tmp_path):
+    data = Data(tmp_path)
+    for timestamp in (100, 5, 200, 5):
+        data.write(data.logs[0], [NewRecord(b"value", None, timestamp)])
+    data.close()
+    found = rows(tmp_path, Bounds(since_ms=100), subscribe="events")
+    assert {0, 2} <= set(offsets(found))
+
+
 def test_what_was_deleted_between_planning_and_reading_is_an_error_unless_it_is_not_to_be_one(tmp_path):
     data = Data(tmp_path)
     data.fill(20)
@@ -184,7 +235,8 @@ def test_records_that_a_client_deleted_are_not_there_and_are_missed_where_they_a
     data.note_deleted(0, 4)
     data.close()
 
-    assert offsets(rows(tmp_path, subscribe="events")) == list(range(4, 10))
+    found = rows(tmp_path, subscribe="events")
+    assert (offsets(found, 0), offsets(found, 1)) == (list(range(4, 10)), list(range(10)))
     wanted = {"assign": '{"events": [0]}', "startingOffsets": '{"events": {"0": 1}}'}
     with pytest.raises(RecordsGoneError, match="offset 1 of events-0 is not there, it has 4 to 9"):
         rows(tmp_path, **wanted)
@@ -219,6 +271,23 @@ def test_transactions_are_shown_as_a_reader_of_committed_records_sees_them(tmp_p
     assert offsets(rows(tmp_path, subscribe="events")) == [0, 6]
     every = rows(tmp_path, subscribe="events", kafka__isolation__level="read_uncommitted")
     assert offsets(every) == [0, 2, 4, 6, 8, 9, 10]
+
+
+def test_an_aborted_transaction_counts_for_nothing_in_any_of_the_reads_that_it_reaches_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(stored_range, "BYTES_PER_READ", 1)  # a batch at a time
+    data = Data(tmp_path)
+    producer = {"producer_id": 1, "producer_epoch": 0, "transactional": True}
+    for sequence in range(2):
+        batch = build_batch([NewRecord(b"value", None, 1)], base_sequence=sequence, **producer)
+        entry = transactional_batches.produce(data.logs[0], batch, 0).entry
+        data.journal.sync(data.journal.write([entry]))
+        data.manager.on_durable([entry])
+        data.fill(1, start=2 + 2 * sequence)
+    marker = data.logs[0].append_marker(1, 1, committed=False, coordinator_epoch=3, now_ms=2, version=2).entry
+    data.journal.sync(data.journal.write([marker]))
+    data.manager.on_durable([marker])
+    data.close()
+    assert offsets(rows(tmp_path, subscribe="events")) == [1, 2, 4, 5]
 
 
 def test_another_directory_a_missing_topic_and_a_missing_partition_are_one_line(tmp_path, directory):

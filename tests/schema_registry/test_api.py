@@ -135,6 +135,7 @@ def test_references_of_json_schema_and_protobuf_are_read(desk):
         ("AVRO", "[" * 10_000),
         ("JSON", '{"type":"nothing"}'),
         ("JSON", '{"$ref":"#/definitions/none"}'),
+        ("JSON", '{"properties":{"default":{"$ref":"#/definitions/none"}}}'),
         ("JSON", '{"minimum":"1"}'),
         ("JSON", "[]"),
         ("PROTOBUF", "message {"),
@@ -144,7 +145,8 @@ def test_references_of_json_schema_and_protobuf_are_read(desk):
         ("AVRO", " "),
     ],
     ids=[
-        "half", "unknown name", "no fields", "no symbols", "deep", "no type", "no target", "no number", "list",
+        "half", "unknown name", "no fields", "no symbols", "deep", "no type", "no target",
+        "no target in a property", "no number", "list",
         "half message", "no import", "twice", "no kind", "empty",
     ],
 )  # fmt: skip

@@ -1,13 +1,18 @@
-"""JSON Schema: what the table of the documentation calls compatible is, and what was accepted still is."""
+"""JSON Schema: what the table of the documentation calls compatible is, and what was accepted still is.
+
+Longer than most files: a row for each rule of that table, and for each keyword that it says nothing of.
+"""
 
 import json
 
 import hypothesis.strategies as st
 import jsonschema
+import pytest
 from hypothesis import given, settings
 
+from pipeline_broker.schema_registry.errors import RegistryError
 from pipeline_broker.schema_registry.json_compatibility import incompatibilities
-from pipeline_broker.schema_registry.json_schema import parse
+from pipeline_broker.schema_registry.json_schema import check_new, parse
 from tests.tables import each_row
 
 STRING, NUMBER, INTEGER = {"type": "string"}, {"type": "number"}, {"type": "integer"}
@@ -16,6 +21,8 @@ FOO = {"properties": {"foo": STRING}}
 CLOSED = {**FOO, "additionalProperties": False}
 PARTIAL = {**FOO, "additionalProperties": STRING}
 LIST = {"type": "array"}
+MODERN = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+UNKNOWN_PATTERN = "a(?!b)"  # not found in "ab", which RE2 cannot tell
 
 
 def found(original, update, **others):
@@ -152,6 +159,12 @@ ROWS = [
         [],
     ),
     (
+        "item added to partially open, which is closed",
+        {**LIST, "items": [STRING], "additionalItems": STRING},
+        {**LIST, "items": [STRING, STRING], "additionalItems": False},
+        ["ADDITIONAL_ITEMS_REMOVED"],
+    ),
+    (
         "item added, not covered",
         {**LIST, "items": [STRING], "additionalItems": STRING},
         {**LIST, "items": [STRING, NUMBER], "additionalItems": STRING},
@@ -195,6 +208,130 @@ ROWS = [
         ["TYPE_CHANGED"],
     ),
     ("other condition", {"if": STRING}, {"if": NUMBER}, ["IF_CHANGED"]),
+    (
+        "pattern added over a named property",
+        CLOSED,
+        {**CLOSED, "patternProperties": {"^f": NUMBER}},
+        ["PATTERN_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL"],
+    ),
+    (
+        "property added, covered by a pattern that may not match",
+        {"patternProperties": {UNKNOWN_PATTERN: NUMBER}, "additionalProperties": STRING},
+        {
+            "properties": {"ab": NUMBER},
+            "patternProperties": {UNKNOWN_PATTERN: NUMBER},
+            "additionalProperties": STRING,
+        },
+        ["PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"],
+    ),
+    (
+        "property removed, covered by a pattern that may not match",
+        {"properties": {"ab": NUMBER}, "additionalProperties": False},
+        {"patternProperties": {UNKNOWN_PATTERN: NUMBER}, "additionalProperties": STRING},
+        ["PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"],
+    ),
+    (
+        "other neighbour of a reference that has another neighbour elsewhere",
+        {**MODERN, "$defs": {"s": STRING}, "properties": {
+            "a": {"$ref": "#/$defs/s", "maxLength": 5}, "b": {"$ref": "#/$defs/s", "maxLength": 9}}},
+        {**MODERN, "$defs": {"s": STRING}, "properties": {
+            "a": {"$ref": "#/$defs/s", "maxLength": 5}, "b": {"$ref": "#/$defs/s", "maxLength": 7}}},
+        ["MAX_LENGTH_DECREASED"],
+    ),
+    (
+        "dependency on names beside one on a schema",
+        {**MODERN, "dependentRequired": {"foo": ["bar"]}},
+        {**MODERN, "dependentRequired": {"foo": ["bar"]}, "dependentSchemas": {"foo": FOO}},
+        ["DEPENDENCY_SCHEMA_ADDED"],
+    ),
+    (
+        "the same dependencies on names and on a schema",
+        {**MODERN, "dependentRequired": {"foo": ["bar"]}, "dependentSchemas": {"foo": FOO}},
+        {**MODERN, "dependentRequired": {"foo": ["bar"]}, "dependentSchemas": {"foo": FOO}},
+        [],
+    ),
+    (
+        "one of two dependencies changed",
+        {**MODERN, "dependentRequired": {"foo": ["bar"]}, "dependentSchemas": {"foo": FOO}},
+        {**MODERN, "dependentRequired": {"foo": ["bar"]}, "dependentSchemas": {"foo": {"properties": {"foo": NUMBER}}}},
+        ["TYPE_CHANGED"],
+    ),
+    (
+        "none needed be contained",
+        {**MODERN, "contains": STRING, "minContains": 0},
+        {**MODERN, "contains": STRING},
+        ["MIN_CONTAINS_CHANGED"],
+    ),
+    ("fewer need be contained", {**MODERN, "contains": STRING, "minContains": 1}, {**MODERN, "contains": STRING}, []),
+    (
+        "what the reference of a condition leads to",
+        {"if": {"$ref": "#/definitions/s"}, "then": FOO, "definitions": {"s": STRING}},
+        {"if": {"$ref": "#/definitions/s"}, "then": FOO, "definitions": {"s": {"type": "object"}}},
+        ["IF_CHANGED"],
+    ),
+    (
+        "what references lead to one behind the other",
+        {"propertyNames": {"$ref": "#/definitions/a"},
+         "definitions": {"a": {"not": {"$ref": "#/definitions/b"}}, "b": {"maxLength": 1, "not": {"$ref": "#"}}}},
+        {"propertyNames": {"$ref": "#/definitions/a"},
+         "definitions": {"a": {"not": {"$ref": "#/definitions/b"}}, "b": {"maxLength": 2, "not": {"$ref": "#"}}}},
+        ["PROPERTY_NAMES_CHANGED"],
+    ),
+    (
+        "references of a condition that lead to the same",
+        {"if": {"$ref": "#/definitions/s"}, "then": {"$ref": "#"}, "definitions": {"s": {"enum": [1, "a"]}}},
+        {"if": {"$ref": "#/definitions/s"}, "then": {"$ref": "#"}, "definitions": {"s": {"enum": [1.0, "a"]}}},
+        [],
+    ),
+    (
+        "what the reference of a named value leads to",
+        {"enum": [{"a": 1}], "properties": {"a": {"$ref": "#/definitions/a"}}, "definitions": {"a": INTEGER}},
+        {"properties": {"a": {"$ref": "#/definitions/a"}}, "definitions": {"a": STRING}},
+        ["PRODUCT_TYPE_EXTENDED"],
+    ),
+    (
+        "a reference that depends on where it is reached from",
+        {**MODERN, "items": {}},
+        {**MODERN, "items": {"$dynamicRef": "#s"}, "$defs": {"s": {"$dynamicAnchor": "s", "type": "string"}}},
+        ["$DYNAMIC_REF_CHANGED"],
+    ),
+    (
+        "property left over to what nothing else has looked at",
+        {**MODERN, "properties": {"foo": STRING, "bar": STRING}, "unevaluatedProperties": False},
+        {**MODERN, "properties": {"foo": STRING}, "unevaluatedProperties": False},
+        ["UNEVALUATED_PROPERTIES_EXTENDED"],
+    ),
+    (
+        "property widened beside what nothing else has looked at",
+        {**MODERN, "properties": {"foo": INTEGER}, "unevaluatedProperties": False},
+        {**MODERN, "properties": {"foo": NUMBER}, "unevaluatedProperties": False},
+        [],
+    ),
+    (
+        "property left over by what a reference leads to",
+        {**MODERN, "$ref": "#/$defs/s", "unevaluatedProperties": False, "$defs": {"s": FOO}},
+        {**MODERN, "$ref": "#/$defs/s", "unevaluatedProperties": False, "$defs": {"s": {}}},
+        ["UNEVALUATED_PROPERTIES_EXTENDED"],
+    ),
+    (
+        "branch that looks at less",
+        {**MODERN, "anyOf": [FOO], "unevaluatedProperties": STRING},
+        {**MODERN, "anyOf": [{}], "unevaluatedProperties": STRING},
+        ["UNEVALUATED_PROPERTIES_EXTENDED"],
+    ),
+    ("anything left over", {**MODERN, **FOO, "unevaluatedProperties": {}}, {**MODERN, "unevaluatedProperties": {}}, []),
+    (
+        "item left over",
+        {**MODERN, **LIST, "prefixItems": [STRING, STRING], "unevaluatedItems": False},
+        {**MODERN, **LIST, "prefixItems": [STRING], "unevaluatedItems": False},
+        ["UNEVALUATED_ITEMS_EXTENDED"],
+    ),
+    (
+        "contained items left over",
+        {**MODERN, **LIST, "contains": STRING, "unevaluatedItems": False},
+        {**MODERN, **LIST, "unevaluatedItems": False},
+        ["UNEVALUATED_ITEMS_EXTENDED"],
+    ),
     ("nothing is accepted", STRING, False, ["TYPE_CHANGED"]),
     ("nothing was accepted", False, STRING, []),
 ]  # fmt: skip
@@ -230,6 +367,38 @@ def test_a_pattern_that_re2_does_not_know_is_taken_for_the_worst_and_not_logged(
 def test_references_to_other_documents_are_followed():
     here = {"properties": {"a": {"$ref": "other.json#/definitions/x"}}}
     assert found(here, here, **{"other.json": {"definitions": {"x": STRING}}}) == []
+
+
+NOWHERE = {"$ref": "#/definitions/none"}
+
+
+@each_row(
+    "schema, is_refused",
+    [
+        ({"items": NOWHERE}, True),
+        ({"allOf": [{}, NOWHERE]}, True),
+        ({"properties": {"default": NOWHERE}}, True),
+        ({"definitions": {"enum": {"not": NOWHERE}}}, True),
+        ({"properties": {"a": {"$ref": "other.json"}}}, True),
+        ({"default": NOWHERE, "const": NOWHERE, "enum": [NOWHERE], "examples": [NOWHERE]}, False),
+        ({"properties": {"$ref": STRING, "a": {"$ref": "#/properties/$ref"}}}, False),
+    ],
+    ids=[
+        "items", "one of several", "property with the name of a keyword", "definition with such a name",
+        "document that is not known", "values", "property with the name of references",
+    ],
+)  # fmt: skip
+def test_a_reference_that_leads_to_nothing_is_refused_wherever_a_schema_stands(schema, is_refused):
+    if is_refused:
+        with pytest.raises(RegistryError, match="unresolved reference"):
+            check_new(parse(json.dumps(schema), {}))
+    else:
+        check_new(parse(json.dumps(schema), {}))
+
+
+def test_what_is_registered_already_is_compared_although_a_property_refers_to_nothing():
+    before = {"properties": {"default": NOWHERE, "foo": STRING}}
+    assert found(before, with_properties(before, foo=NUMBER)) == ["TYPE_CHANGED"]
 
 
 names = st.sampled_from(["a", "b", "ab"])

@@ -73,12 +73,32 @@ ROWS = [
     ("oneof field added", ONEOF, "message M { oneof o { string a = 1; string b = 2; int32 c = 3; } }", []),
     ("oneof field removed", ONEOF, "message M { oneof o { string a = 1; } }", ["ONEOF_FIELD_REMOVED at #/M/o/2"]),
     ("oneof removed", ONEOF, TWO, []),
+    ("oneof renamed", ONEOF, ONEOF.replace("oneof o", "oneof p"), []),
+    ("oneof divided", ONEOF, "message M { oneof o { string a = 1; } oneof p { string b = 2; } }", []),
+    (
+        "oneofs joined",
+        "message M { oneof o { string a = 1; } oneof p { string b = 2; } }",
+        ONEOF,
+        ["FIELD_MOVED_TO_EXISTING_ONEOF at #/M/o"],
+    ),
     ("optional", "message M { string a = 1; }", "message M { optional string a = 1; }", []),
     (
         "map value",
         "message M { map<string, int32> a = 1; }",
         "message M { map<string, string> a = 1; }",
         ["FIELD_SCALAR_KIND_CHANGED at #/M/1"],
+    ),
+    (
+        "map key",
+        "message M { map<string, int32> a = 1; }",
+        "message M { map<int32, int32> a = 1; }",
+        ["FIELD_SCALAR_KIND_CHANGED at #/M/1"],
+    ),
+    (
+        "nested message of another message",
+        "message M { A.N a = 1; } message A { message N {} } message B { message N {} }",
+        "message M { B.N a = 1; } message A { message N {} } message B { message N {} }",
+        ["FIELD_NAMED_TYPE_CHANGED at #/M/1"],
     ),
     ("map value wider", "message M { map<string, int32> a = 1; }", "message M { map<string, int64> a = 1; }", []),
     (
@@ -96,6 +116,12 @@ ROWS_2 = [
         "message M { optional string a = 1; }",
         "message M { required string a = 1; }",
         ["REQUIRED_FIELD_ADDED at #/M/1"],
+    ),
+    (
+        "group to message",
+        "message M { optional group G = 1 {} }",
+        "message M { optional G g = 1; message G {} }",
+        ["FIELD_KIND_CHANGED at #/M/1"],
     ),
     ("becomes optional", "message M { required string a = 1; }", "message M { optional string a = 1; }", []),
 ]
@@ -129,6 +155,30 @@ def test_an_imported_message_is_compared_by_its_content():
         "FIELD_SCALAR_KIND_CHANGED at #/Other/1",
         "FIELD_NAMED_TYPE_CHANGED at #/M/1",
     ]
+
+
+def test_a_message_that_was_moved_into_an_import_is_compared_by_its_content():
+    here = PROTO3 + "message M { Other other = 1; } message Other { int32 a = 1; }"
+    uses = PROTO3 + 'import "other.proto"; message M { Other other = 1; }'
+    number, text = (PROTO3 + f"message Other {{ {kind} a = 1; }}" for kind in ("int32", "string"))
+    before, same, other = parse(here, {}), parse(uses, {"other.proto": number}), parse(uses, {"other.proto": text})
+    moved = ["MESSAGE_REMOVED at #/Other"]
+    narrowed = ["FIELD_SCALAR_KIND_CHANGED at #/Other/1", "FIELD_NAMED_TYPE_CHANGED at #/M/1"]
+
+    assert list(incompatibilities(same, before)) == moved
+    assert list(incompatibilities(other, before)) == narrowed + moved
+    assert incompatibilities(before, same) == []
+    assert list(incompatibilities(before, other)) == narrowed
+
+
+def test_a_message_that_comes_with_protobuf_is_not_another_one():
+    imports = 'import "google/protobuf/timestamp.proto"; import "google/protobuf/duration.proto"; '
+    time, span = (
+        parse(f"{PROTO3}{imports}message M {{ google.protobuf.{name} a = 1; }}", {})
+        for name in ("Timestamp", "Duration")
+    )
+    assert incompatibilities(time, time) == []
+    assert list(incompatibilities(span, time)) == ["FIELD_NAMED_TYPE_CHANGED at #/M/1"]
 
 
 @each_row(

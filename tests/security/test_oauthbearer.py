@@ -45,6 +45,16 @@ def test_a_valid_token_proves_who_and_until_when(server, first):
     assert (server.name, server.expires_ms) == ("alice", 5000)
 
 
+@pytest.mark.parametrize(("escaped", "name"), [("a=2Cb=3Dc", "a,b=c"), ("a=3D2Cb", "a=2Cb"), ("=3D3D", "=3D")])
+def test_an_authorization_id_is_the_name_with_its_commas_and_equals_signs_escaped(escaped, name):
+    def validate(_):
+        return BearerToken(name, 5000)
+
+    server = OAuthBearerServer(validate)
+    assert server.receive(initial("good.token", authorization_id=escaped)) == b""
+    assert server.name == name
+
+
 def test_an_invalid_token_is_refused_in_two_steps(server):
     assert server.receive(initial("bad.token")) == REFUSAL
     assert not server.is_complete

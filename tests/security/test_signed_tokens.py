@@ -232,6 +232,7 @@ def test_a_file_that_comes_back_unchanged_counts_again(path, validate):
         json.dumps({"keys": [jwk(rsa_key(), "r", use="enc")]}),
         json.dumps({"keys": [jwk(rsa_key(), 7)]}),
         json.dumps({"keys": [jwk(rsa_key(), "r", alg="HS256")]}),
+        json.dumps({"keys": [jwk(ec_key(), "e", alg="ES384")]}),
         json.dumps({"keys": [{"kty": "oct", "k": "c2VjcmV0", "kid": "r"}]}),
         json.dumps({"keys": [jwk(rsa_key(), "r"), jwk(rsa_key(1), "r")]}),
         json.dumps({"keys": [{"kty": "RSA", "n": "!", "e": "AQAB", "kid": "r"}]}),

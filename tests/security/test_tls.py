@@ -420,6 +420,40 @@ def test_a_reload_that_fails_changes_nothing(settings, tmp_path, damage):
     assert served_chain(contexts) == chain(SERVER)
 
 
+def test_a_change_that_is_refused_leaves_the_settings_too(tmp_path):
+    contexts = TlsContexts(stored(folder(tmp_path, "own"), SERVER))
+    other = AUTHORITY.issue_cert("elsewhere.test", common_name="another")
+    with pytest.raises(ConfigError, match="is for"):
+        contexts.reload(stored(folder(tmp_path, "others"), other))
+    contexts.reload()
+    assert served_chain(contexts) == chain(SERVER)
+
+
+def test_files_are_read_anew_from_where_the_last_settings_say(tmp_path):
+    contexts = TlsContexts(stored(folder(tmp_path, "before"), SERVER))
+    allowed = {"ssl.allow.dn.changes": "true"}  # trustme puts a random text in each name
+    contexts.reload(stored(folder(tmp_path, "now"), SERVER, **allowed))
+    renewed = AUTHORITY.issue_cert("localhost", common_name="broker")
+    stored(tmp_path / "now", renewed)
+    contexts.reload()
+    assert served_chain(contexts) == chain(renewed)
+
+
+def folder(parent, name):
+    (parent / name).mkdir()
+    return parent / name
+
+
+def test_mapping_rules_that_are_changed_count_from_the_next_connection_on(settings):
+    contexts = TlsContexts(with_trust(settings))
+    certificate = handshake(contexts.context(), client_context(CLIENT)).getpeercert(binary_form=True)
+    assert contexts.principal(certificate).name.startswith("CN=duke,")
+    contexts.reload({**with_trust(settings), "ssl.principal.mapping.rules": "RULE:^CN=(.*?),.*$/$1/U"})
+    assert str(contexts.principal(certificate)) == "User:DUKE"
+    contexts.reload({**with_trust(settings), "ssl.principal.mapping.rules": "RULE:^CN=x$/x/"})
+    assert contexts.principal(certificate) is None
+
+
 def test_a_certificate_for_another_name_is_refused_unless_that_is_meant(settings, tmp_path):
     contexts = TlsContexts(settings)
     other = AUTHORITY.issue_cert("elsewhere.test", common_name="another")

@@ -74,13 +74,13 @@ def plant_shards(synthetic, raw):
 
 
 def plant_spans(synthetic, raw):
-    """10 ms of requests; in-flight spans 0-2 and 5-6 ms, a throttle 1-4 ms that overlaps, one that never ended."""
+    """10 ms of requests; in-flight spans 0-2 and 5-6 ms, a throttle 1-4 ms with two within it, one that never ended."""
     run = synthetic.RawRun(raw, RUNS["spans"], traced=True, in_flight=RUNS["spans"])
     for sequence in range(11):
         waits = {**DONE, "ResponseOrderWait": 700, "ResponseQueue": 700} if sequence == 6 else DONE
         synthetic.traced_request(run, 0, sequence, synthetic.START_NS + sequence * 1_000_000, waits)
-    for reason, began, ended in ((0, 0, 2), (0, 5, 6), (1, 1, 4), (1, 9, None)):
-        stamps = [None if ms is None else synthetic.START_NS + ms * 1_000_000 for ms in (began, ended)]
+    for reason, began, ended in ((0, 0, 2), (0, 2.25, 2.75), (0, 3.25, 3.75), (0, 5, 6), (1, 1, 4), (1, 9, None)):
+        stamps = [None if ms is None else synthetic.START_NS + round(ms * 1_000_000) for ms in (began, ended)]
         run.add("mutes", connection=0, reason=reason, began_ns=stamps[0], ended_ns=stamps[1])
     run.write()
 
@@ -181,7 +181,7 @@ def test_commits_stand_beside_the_load(run):
 def test_spans_are_summed_by_reason_and_overlaps_count_once_in_any(run):
     rows = {row["reason"]: row for row in mute_spans(run).collect()}
     found = {reason: (row["spans"], row["unended"], row["total_us"], row["most_us"]) for reason, row in rows.items()}
-    assert found == {"in-flight": (2, 0, 3000, 2000), "throttle": (2, 1, 3000, 3000), "any": (2, 0, 5000, 4000)}
+    assert found == {"in-flight": (4, 0, 4000, 2000), "throttle": (2, 1, 3000, 3000), "any": (2, 0, 5000, 4000)}
     assert rows["any"]["share"] == pytest.approx(0.5)
 
 
@@ -241,6 +241,36 @@ def test_a_round_has_its_rate_and_its_percentiles(run):
     assert (row["requests"], row["p50_us"], row["p99_us"], row["p999_us"]) == (3000, 2000.0, 2000.0, 2000.0)
     last_answered_s = (1_000_000 + 1998 * 500 + 2000) / 1e6  # that of the request before the one without an answer
     assert row["requests_per_s"] == pytest.approx(3000 / last_answered_s, rel=1e-12)
+
+
+@pytest.fixture(scope="module")
+def warmed_up(synthetic, spark, tmp_path_factory):
+    """A replay: five requests of a warm-up, which fail and take 50 ms, and ten that leave 0.3 ms late and take 1 ms."""
+    directory = tmp_path_factory.mktemp("warmed")
+    run = synthetic.RawRun(directory / "raw", 1, client="replay")
+    for sequence in range(15):
+        due = synthetic.START_NS + sequence * 1_000_000
+        is_measured = sequence >= 5
+        took_us, error = (1000, 3 if sequence == 9 else 0) if is_measured else (50_000, 9)
+        sent, answered = due + 300_000, due + took_us * 1000
+        run.answer(sent, answered, sequence, intended_ns=due, measured=is_measured, error=error)
+    run.write()
+    convert(directory, spark)
+    return load_run(directory, spark)
+
+
+def test_a_warm_up_counts_in_the_mean_alone_and_an_open_loop_waits_from_when_a_request_was_due(warmed_up, synthetic):
+    (row,) = client_runs(warmed_up).collect()
+    assert (row["requests"], row["errors"], row["samples"]) == (10, 1, 10)
+    first, last = synthetic.START_NS + 5_300_000, synthetic.START_NS + 15_000_000
+    assert (row["first_sent_ns"], row["last_answered_ns"]) == (first, last)
+    assert (row["p50_us"], row["p999_us"], row["late_us"]) == (1000.0, 1000.0, 300.0)
+    assert row["mean_us"] == pytest.approx((5 * 49_700 + 10 * 700) / 15)
+    assert row["growth"] == pytest.approx(0, abs=1e-9)
+    (row,) = end_to_end_latency(warmed_up).collect()
+    assert (row["requests"], row["p50_us"], row["most_us"]) == (10, 1000.0, 1000)
+    (row,) = latency_by_round(warmed_up).collect()
+    assert row["requests_per_s"] == pytest.approx(10 * 1e9 / (last - first), rel=1e-12)
 
 
 FUNCTIONS = {name: getattr(spark_analysis, name) for name in spark_analysis.__all__ if name.islower()}

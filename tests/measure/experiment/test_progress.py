@@ -32,6 +32,21 @@ def test_a_bar_tells_runs_and_time_left():
     assert "1/4 runs 1 h 58 min left raw 1 x 1, pipelined" in said
 
 
+def test_the_start_of_brokers_is_a_share_of_the_work_and_no_run():
+    told = []
+
+    class Kept:
+        def tell(self, share, runs, left, title):
+            told.append((share, runs))
+
+    progress = ExperimentProgress(Kept(), 2, TimeLeft(100.0))
+    for seconds, is_run in ((20.0, False), (30.0, True), (50.0, True)):
+        progress.show("raw")
+        progress.advance(seconds, is_run=is_run)
+    progress.show("raw")
+    assert told == [(0.0, "0/2 runs"), (0.2, "0/2 runs"), (0.5, "1/2 runs"), (1.0, "2/2 runs")]
+
+
 def test_without_a_terminal_there_is_a_line_every_ten_seconds(capsys):
     now_s = [100.0]
     progress = ExperimentProgress(Lines(lambda: now_s[0]), 9, TimeLeft(60.0))

@@ -1,0 +1,43 @@
+"""What the page shows of a run in time: whole pieces of it, and requests in the order of their release."""
+
+import re
+
+import pytest
+
+from spark_analysis.inside_figures import ClientPoint, Inside, LaneRequest
+from spark_analysis.report import course
+from spark_analysis.tables import REQUEST_STAMPS
+from tests.spark_analysis import made
+
+
+def drawn(rates):
+    """How many points the lines have of a run with these rates in its pieces."""
+    runs = made.pairs(made.load(), [1.0])
+    points = (
+        ClientPoint(runs[0].number, 50.0 * place, 50.0, 9, rate, 100.0, 200.0) for place, rate in enumerate(rates)
+    )
+    page = course.series(made.comparison(runs, inside=Inside(series=tuple(points))))
+    return [path.count("L") + 1 for path in re.findall(r'd="(M[^"]*)"[^>]*class="line', page)]
+
+
+def test_the_last_piece_of_a_run_is_not_drawn_since_it_is_shorter_and_would_look_like_a_collapse():
+    assert drawn([1000.0, 1000.0, 1000.0, 20.0]) == [3, 3], "rate and p99"
+
+
+@pytest.mark.parametrize(
+    ("released", "said"),
+    [((5_000, 5_000, 6_000), "released in order"), ((5_000, 4_000, 6_000), "RELEASED OUT OF ORDER")],
+)
+def test_lanes_say_whether_responses_were_released_in_order(released, said):
+    """Whenever they were completed, or sent."""
+    runs = made.pairs(made.load(), [1.0])
+
+    def request(sequence, released_ns):
+        stamps = {name: 1_000 * place for place, name in enumerate(REQUEST_STAMPS)}
+        stamps |= {"completed_ns": 4_000 - sequence, "released_ns": released_ns, "sent_ns": 9_000 + sequence}
+        of = {"run": runs[0].number, "connection": 0, "sequence": sequence, "queue": 0, "depth": 1, "commit": 0}
+        return LaneRequest(**of, **stamps)
+
+    requests = tuple(request(sequence, at) for sequence, at in enumerate(released))
+    page = course.lanes(made.comparison(runs, inside=Inside(lanes=requests)))
+    assert f"3 consecutive requests on lanes, {said}" in page
