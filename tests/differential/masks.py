@@ -199,7 +199,12 @@ MASKS = (
         ),
         "DescribeQuorum",
     ),
-    Mask("Kafka elects anew where the machine is busy", is_allocated, ("leader_epoch",), "DescribeQuorum"),
+    Mask(
+        "Kafka's controller resigns at an error that it did not expect",
+        is_allocated,
+        ("leader_epoch",),
+        "DescribeQuorum",
+    ),
     Mask("what each notes for itself is worded differently", sizes, ("topics",), "DescribeLogDirs"),
     Mask("ids and the time of markers are each broker's own", producers, ("active_producers",), "DescribeProducers"),
     Mask("the time is each broker's own", is_allocated_time, ("transaction_start_time_ms",), "DescribeTransactions"),

@@ -1,5 +1,6 @@
 """Every API that is compared, one row each: what draws its requests. An API is added here, and nowhere else."""
 
+from pipeline_broker.wire.registry import ApiKey
 from tests.differential.access_requests import ACCESS_REQUESTS
 from tests.differential.admin_requests import ADMIN_REQUESTS
 from tests.differential.cluster_requests import CLUSTER_REQUESTS
@@ -10,7 +11,7 @@ from tests.differential.quota_requests import QUOTA_REQUESTS
 from tests.differential.share_requests import SHARE_REQUESTS
 from tests.differential.transaction_requests import TRANSACTION_REQUESTS
 
-__all__ = ["REQUESTS"]
+__all__ = ["PACED", "REQUESTS"]
 
 REQUESTS = (
     DATA_REQUESTS
@@ -23,3 +24,5 @@ REQUESTS = (
     | TRANSACTION_REQUESTS
     | SHARE_REQUESTS
 )
+PACED = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
+"""What comes too early is refused, and which are too early depends on when each was asked; nobody needs rights."""

@@ -34,11 +34,9 @@ from tests.differential.access_requests import ACCESS_REQUESTS
 from tests.differential.comparison import compare, drawn
 from tests.differential.data_requests import NOW_MS, ask
 from tests.differential.oracle import CLOSED, CONTROL_HOST, GUEST_HOST, Side
-from tests.differential.table import REQUESTS
+from tests.differential.table import PACED, REQUESTS
 from tests.differential.test_sequences import fetched, remember_session
 
-PACED = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
-"""What comes too early is refused, and which are too early depends on when each was asked; nobody needs rights."""
 GIVEN_LATER = (
     "SHARE_GROUP_HEARTBEAT",
     "SHARE_GROUP_DESCRIBE",
