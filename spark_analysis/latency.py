@@ -151,7 +151,7 @@ def client_series(run: TraceRun, *, bucket_ms: int | None = 1000, traced: bool =
 
     Returns:
         run, at_ms (begin of the bucket, milliseconds after the run's first measured request), bucket_ms, requests,
-        requests_per_s, p50_us, p99_us (microseconds).
+        requests_per_s, p50_us, p99_us (microseconds). A run ends amid its last bucket, whose rate is too low by that.
     """
     rows = client_latencies(run, "run", traced=traced)
     ends = rows.groupBy("run").agg(f.min("began_ns").alias("first_ns"), f.max("began_ns").alias("last_ns"))

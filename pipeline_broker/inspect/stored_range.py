@@ -73,7 +73,8 @@ class StoredRange:
             RecordsGoneError: records of it were deleted since it was made.
             StoredDataError: a batch is not what was written.
         """
-        coming, offset, reads = [self], self.first_offset, 0
+        coming, offset = [self], self.first_offset
+        looks, looked_from = 0, -1
         while coming:
             one = coming.pop(0)
             offset = max(offset, one.first_offset)
@@ -83,8 +84,9 @@ class StoredRange:
                     offset = batches.end_offset
                 offset = one.end_offset
             except (DamagedSegment, SegmentGone, FileNotFoundError) as error:
-                reads += 1
-                if reads >= READS_MAX:
+                looks = looks + 1 if offset == looked_from else 1  # a busy broker moves its files all the time
+                looked_from = offset
+                if looks >= READS_MAX:
                     raise StoredDataError(str(error)) from None
                 coming = self._looked_for_anew(stored, offset, skips_gone=skips_gone)
 

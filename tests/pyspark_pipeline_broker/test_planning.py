@@ -10,6 +10,7 @@ from pipeline_broker.inspect import journal_reader, stored_range
 from pipeline_broker.inspect.errors import NoDataDirectoryError, RecordsGoneError, StoredDataError
 from pipeline_broker.log.journal.clean_shutdown import mark_path
 from pipeline_broker.log.journal.segment import HEADER_SPACE
+from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.state.metadata_records import topic_tombstone
 from pyspark_pipeline_broker.bounds import Bounds
@@ -148,6 +149,44 @@ def test_what_is_archived_amid_reading_is_read_on_from_there_without_what_was_re
         (start, start + 2) for start in range(0, 12, 2)
     ]
     data.close()
+
+
+def test_files_that_are_moved_again_and_again_are_looked_for_as_long_as_something_is_read_from_them(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(stored_range, "BYTES_PER_READ", 1)  # a batch at a time
+    data = Data(tmp_path)
+    data.fill(12)
+    options, ranges = planned(tmp_path, assign='{"events": [0]}')
+    data.close()
+    reads, original = [], PartitionLog.read
+
+    def moved(log, offset, size_bytes_max, **more):
+        reads.append(offset)
+        if reads.count(offset) < stored_range.READS_MAX:
+            raise FileNotFoundError("moved")
+        return original(log, offset, size_bytes_max, **more)
+
+    monkeypatch.setattr(PartitionLog, "read", moved)
+    assert offsets(rows_of(options, ranges)) == list(range(12))
+    assert reads == [offset for offset in range(0, 12, 2) for _ in range(stored_range.READS_MAX)]
+
+
+def test_a_file_that_stays_away_is_an_error_after_a_few_looks(tmp_path, monkeypatch):
+    data = Data(tmp_path)
+    data.fill(12)
+    options, ranges = planned(tmp_path, assign='{"events": [0]}')
+    data.close()
+    reads = []
+
+    def gone(_log, offset, _size_bytes_max, **_more):
+        reads.append(offset)
+        raise FileNotFoundError("gone")
+
+    monkeypatch.setattr(PartitionLog, "read", gone)
+    with pytest.raises(StoredDataError, match="gone"):
+        rows_of(options, ranges)
+    assert reads == [0] * stored_range.READS_MAX
 
 
 def test_a_segment_that_is_taken_back_while_the_journal_is_read_leaves_each_record_once(tmp_path, monkeypatch):
