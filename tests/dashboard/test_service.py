@@ -260,16 +260,15 @@ def test_the_second_broker_is_shown_and_its_absence_is_an_event(board, monkeypat
 
 def test_a_second_broker_that_is_not_there_is_tried_again(board, monkeypatch):
     monkeypatch.setattr("pipeline_broker.dashboard.beside.RETRY_SECONDS", 0.02)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    first = Board(desk=board.desk, beside=Beside("127.0.0.1", port))
 
     async def scenario(first):
         async with first.watching("/events/beside") as stream:
             for _ in range(2):
                 assert (await stream.next())[0] == "absent"
 
-    first.run(scenario)
+    with socket.socket() as silent:  # it has the port, so that nobody else gets it, and does not listen
+        silent.bind(("127.0.0.1", 0))
+        Board(desk=board.desk, beside=Beside(*silent.getsockname())).run(scenario)
 
 
 @pytest.mark.parametrize(

@@ -88,8 +88,10 @@ def test_a_silent_port_and_a_closed_port_are_clear_errors():
             port = silent.getsockname()[1]
             with pytest.raises(ClientError, match="did not get topic load ready"):
                 await load_rows(LoadOptions("127.0.0.1", port, timeout_s=0.1))
-        with pytest.raises(ClientError, match="cannot connect"):
-            await load_rows(LoadOptions("127.0.0.1", port))
+        with trio.socket.socket() as closed:  # it has the port, so that nobody else gets it
+            await closed.bind(("127.0.0.1", 0))
+            with pytest.raises(ClientError, match="cannot connect"):
+                await load_rows(LoadOptions("127.0.0.1", closed.getsockname()[1]))
 
     trio.run(main)
 
