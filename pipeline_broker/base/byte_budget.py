@@ -1,0 +1,131 @@
+"""A shared budget of bytes, divided among the holders that keep them.
+
+The edges of a broker (HTTP servers, caches, remembered texts) keep bytes for clients. All of them charge one budget, so
+no combination of them can fill the memory. A holder is a connection or a principal. One holder gets at most an eighth.
+When the budget is spent, the largest holder loses what it kept first; a newcomer is never refused for the bytes of
+another holder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+__all__ = ["ByteBudget", "Kept", "OverBudgetError"]
+
+HOLDER_FRACTION = 8
+"""A holder gets at most one part of this many."""
+
+
+class OverBudgetError(Exception):
+    """The holder has spent its part of the budget."""
+
+
+class _Holder:
+    __slots__ = ("kept", "key", "size_bytes")
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.kept: dict[Kept, None] = {}  # the oldest first
+        self.size_bytes = 0
+
+
+class Kept:
+    """One kept thing and its size in bytes."""
+
+    __slots__ = ("_budget", "_drop", "_holder", "size_bytes")
+
+    def __init__(self, budget: ByteBudget, holder: _Holder, drop: Callable[[], None]) -> None:
+        self._budget, self._holder, self._drop = budget, holder, drop
+        self.size_bytes = 0
+
+    def resize(self, size_bytes: int) -> None:
+        """Charge a new size.
+
+        Raises:
+            OverBudgetError: the holder has no room for it. The old size stays charged.
+        """
+        self._budget._resize(self, self._holder, size_bytes)  # noqa: SLF001 - the two are one concept
+
+    def release(self) -> None:
+        """Give the bytes back. A second call does nothing."""
+        self._budget._release(self, self._holder)  # noqa: SLF001 - the two are one concept
+
+    def drop(self) -> None:
+        """Give the bytes back and tell the owner to let go of them."""
+        self.release()
+        self._drop()
+
+
+class ByteBudget:
+    """See the module.
+
+    Args:
+        bytes_max: of all holders together.
+
+    Attributes:
+        size_bytes: charged at present.
+        dropped: how many kept things were dropped to make room, since the start.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.size_bytes = self.dropped = 0
+        self._holders: dict[Hashable, _Holder] = {}
+        # Holders by the bit length of their size: the largest is found at once, give or take a factor of two.
+        self._by_magnitude: list[dict[_Holder, None]] = [{} for _ in range(bytes_max.bit_length() + 1)]
+
+    @property
+    def holder_bytes_max(self) -> int:
+        """The part of one holder."""
+        return self.bytes_max // HOLDER_FRACTION
+
+    def keep(self, holder: Hashable, size_bytes: int, drop: Callable[[], None]) -> Kept:
+        """Charge `size_bytes` to a holder.
+
+        Args:
+            holder: a connection or a principal.
+            size_bytes: at least 0; a later `Kept.resize` may change it.
+            drop: lets go of the bytes when others need them. It may be called from any later charge.
+
+        Raises:
+            OverBudgetError: the holder has spent its part.
+        """
+        owner = self._holders.get(holder) or _Holder(holder)
+        kept = Kept(self, owner, drop)
+        self._resize(kept, owner, size_bytes)
+        return kept
+
+    def _resize(self, kept: Kept, holder: _Holder, size_bytes: int) -> None:
+        grown = size_bytes - kept.size_bytes
+        if grown > 0:
+            if holder.size_bytes + grown > self.holder_bytes_max:
+                raise OverBudgetError(f"it would keep more than {self.holder_bytes_max} bytes")
+            self._make_room(grown, kept)
+        self._count(holder, grown)
+        kept.size_bytes = size_bytes
+        holder.kept[kept] = None
+        self._holders[holder.key] = holder
+
+    def _make_room(self, grown: int, kept: Kept) -> None:
+        while self.size_bytes + grown > self.bytes_max:
+            largest = next(holders for holders in reversed(self._by_magnitude) if holders)
+            victim = next((each for each in next(iter(largest)).kept if each is not kept), None)
+            if victim is None:  # the largest holder is the one that asks
+                raise OverBudgetError("the budget of the edges is spent")
+            self.dropped += 1
+            victim.drop()
+
+    def _release(self, kept: Kept, holder: _Holder) -> None:
+        if holder.kept.pop(kept, self) is self:
+            return
+        self._count(holder, -kept.size_bytes)
+        kept.size_bytes = 0
+        if not holder.kept:
+            self._by_magnitude[holder.size_bytes.bit_length()].pop(holder, None)
+            del self._holders[holder.key]
+
+    def _count(self, holder: _Holder, grown: int) -> None:
+        self._by_magnitude[holder.size_bytes.bit_length()].pop(holder, None)
+        holder.size_bytes += grown
+        self.size_bytes += grown
+        self._by_magnitude[holder.size_bytes.bit_length()][holder] = None
