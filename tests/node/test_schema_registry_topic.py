@@ -2,12 +2,14 @@
 
 import errno
 import json
+import pickle
 
 import pytest
 import trio
 
 from pipeline_broker.node import schema_registry
 from pipeline_broker.node.schema_registry import SchemaRegistry
+from pipeline_broker.web.messages import StreamedAnswer
 from tests.apis.desk import Desk
 from tests.schema_registry.registry_desk import request_of
 
@@ -42,20 +44,34 @@ class Server:
             self.submit(submission)
 
 
+class WorkerHere:
+    """Does all work at once, as a worker process does it; `meanwhile` is called before each."""
+
+    def __init__(self):
+        self.meanwhile = lambda: None
+
+    async def run(self, work, client):
+        self.meanwhile()
+        await trio.lowlevel.checkpoint()
+        return pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))()))
+
+
 class Topic:
     """A broker with its registry."""
 
     def __init__(self):
+        self.worker = WorkerHere()
         self.desk = Desk()
         self.server = Server(self.desk)
         self.registry = self.another()
 
     def another(self):
         """A registry that has read nothing yet."""
-        return SchemaRegistry(self.desk.broker, self.server)
+        return SchemaRegistry(self.desk.broker, self.server, self.worker)
 
     async def ask(self, *request):
-        return json.loads((await self.registry.answer(request_of(*request))).body)
+        answer = await self.registry.answer(request_of(*request))
+        return json.loads(b"".join(answer.pieces) if isinstance(answer, StreamedAnswer) else answer.body)
 
     async def register(self, subject, *texts):
         await self.ask("PUT", "/config", {"compatibility": "NONE"})
