@@ -4,8 +4,8 @@ Rules: what librdkafka, Trio and the like end on threads of their own ends a mom
 objects with the next search for garbage: only what is still there after both was left behind, in whatever order. Trio's
 idle threads are kept for the next that needs one, and end by themselves. Threads and descriptors count by what they
 are, not by number: a broker that several tests share has others after it was put back. Pipes do not count: librdkafka
-makes them at any time. Parents of forks (`tests/forks.py`) stay, and what they have forked counts in their place. A worker process of a broker
-ends when it is idle, or with its broker (tests/node/test_worker_process.py).
+makes them at any time. Parents of forks (`tests/forks.py`) stay, and what they have forked counts in their place. A
+worker process of a broker ends when it is idle, or with its broker (tests/node/test_worker_process.py).
 """
 
 import gc

@@ -1,8 +1,8 @@
 """JSON of strangers, read so that it can be kept and written again.
 
-Python's own reader takes NaN, Infinity, 1e999 and half a surrogate pair, which are no JSON (RFC 8259): stored, they
-would make the answers to other clients invalid. It takes what is nested so deep that the writer fails, or a reader
-that is called from deeper in a program.
+Python's own reader accepts NaN, Infinity, 1e999 and half a surrogate pair, which RFC 8259 forbids: stored, they would
+make the answers to other clients invalid. It also accepts values nested so deep that the writer fails, or a reader that
+is called from deeper in a program.
 """
 
 from __future__ import annotations
@@ -70,15 +70,10 @@ def nesting_estimate(data: bytes | str) -> int:
 
 
 def _nesting(content: Any) -> int:
-    level, depth = [content], -1
-    while level:
+    level, depth = [content], 0
+    while level := [each for each in level if isinstance(each, list | dict)]:
         depth += 1
-        level = [
-            inner
-            for each in level
-            if isinstance(each, list | dict)
-            for inner in (each.values() if isinstance(each, dict) else each)
-        ]
+        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
     return depth
 
 

@@ -145,11 +145,14 @@ class SchemaRegistry:
             async with self._turn:
                 await self.catch_up()
                 if self._state is not state or state.revision != revision:
-                    if (again := self._decide_on(known, request)) is None:
+                    again = await self._decide_again(request, known)
+                    if again is None:
                         continue
                     decision = again
-                with trio.CancelScope(shield=True):
-                    await self._record_all(decision.changes)
+                with trio.CancelScope(shield=True):  # all changes of a decision, also if the client leaves
+                    for begin in range(0, len(decision.changes), CHANGES_IN_BATCH_MAX):
+                        await self._record(decision.changes[begin : begin + CHANGES_IN_BATCH_MAX])
+                await self.catch_up()
                 return decision
         raise RegistryError(503, "Others change the registry again and again; try again later")
 
@@ -165,21 +168,12 @@ class SchemaRegistry:
                 return wanted
             result = await self._worker.run(wanted, request.segments[:2])
 
-    def _decide_on(self, known: dict[Work, Any], request: HttpRequest) -> Decision | None:
-        """Decide at once on the state as it is now; None where work is missing for that."""
-        steps = self._steps(request, known)
-        try:
-            while next(steps) is None:
-                pass
-        except StopIteration as end:
-            decision: Decision = end.value
-            return decision
-        return None
-
-    async def _record_all(self, changes: Sequence[Change]) -> None:
-        for begin in range(0, len(changes), CHANGES_IN_BATCH_MAX):
-            await self._record(changes[begin : begin + CHANGES_IN_BATCH_MAX])
-        await self.catch_up()
+    async def _decide_again(self, request: HttpRequest, known: dict[Work, Any]) -> Decision | None:
+        """Decide on the present state without further work; None where that is not possible."""
+        state, revision = self._state, self._state.revision
+        decision = await in_turns(_to_work(self._steps(request, known), None))
+        is_current = self._state is state and state.revision == revision
+        return decision if isinstance(decision, Decision) and is_current else None
 
     # Read
 
@@ -210,18 +204,16 @@ class SchemaRegistry:
             self._position = header.last_offset + 1
 
     async def _read_batch(self, header: BatchHeader, batch: bytes, offset: int) -> None:
-        work = Work(read_changes, (batch, offset))
-        try:
-            is_small = len(batch) <= SMALL_BYTES_MAX and header.record_count <= SMALL_RECORDS_MAX
-            if header.compression or not is_small:
-                changes = await self._worker.run(work, SCHEMAS_TOPIC)
-            else:
-                changes = work()
-        except (RecordError, WorkFailedError, TookTooLongError, BusyError) as error:
-            reason = str(error) or type(error).__name__
-            logger.warning("%s: a batch at offset %d is left out: %s", SCHEMAS_TOPIC, header.base_offset, reason)
-            return
-        await in_turns(self._apply(changes))
+        is_small = len(batch) <= SMALL_BYTES_MAX and header.record_count <= SMALL_RECORDS_MAX and not header.compression
+        while offset <= header.last_offset:
+            work = Work(read_changes, (batch, offset))
+            try:
+                changes, offset = work() if is_small else await self._worker.run(work, SCHEMAS_TOPIC)
+            except (RecordError, WorkFailedError, TookTooLongError, BusyError) as error:
+                reason = str(error) or type(error).__name__
+                logger.warning("%s: a batch at offset %d is left out: %s", SCHEMAS_TOPIC, header.base_offset, reason)
+                return
+            await in_turns(self._apply(changes))
 
     def _apply(self, changes: Sequence[tuple[int, Change | str]]) -> TurnSteps[None]:
         for offset, change in changes:

@@ -76,19 +76,27 @@ class _Job:
 
 
 class _Child:
-    """A running process with its pipes, and a directory for the files of libraries."""
+    """A running process with its pipes, and a directory for the files of libraries.
+
+    Raises:
+        OSError: it cannot be started.
+    """
 
     def __init__(self) -> None:
         self._directory = tempfile.mkdtemp(prefix="pipeline-broker-worker-")
-        # Started in the thread of the event loop: the kernel kills a child when the thread ends that started it.
-        self._process = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-P", "-m", PROGRAM, str(os.getpid())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TMPDIR": self._directory},
-            process_group=0,  # a Ctrl-C is for the broker
-        )
+        try:
+            # Started in the thread of the event loop: the kernel kills a child when the thread ends that started it.
+            self._process = subprocess.Popen(  # noqa: S603 - our own program
+                [sys.executable, "-P", "-m", PROGRAM, str(os.getpid())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TMPDIR": self._directory},
+                process_group=0,  # a Ctrl-C is for the broker
+            )
+        except BaseException:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            raise
         assert self._process.stdin is not None, "a pipe"
         assert self._process.stdout is not None, "a pipe"
         with self._process.stdin as stdin, self._process.stdout as stdout:
@@ -97,10 +105,10 @@ class _Child:
 
     async def do(self, work: Work) -> Outcome:
         """Return the outcome of work."""
-        frame = pickle.dumps(work)
-        if len(frame) > WORK_BYTES_MAX:
-            return "failed", f"it is larger than {WORK_BYTES_MAX >> 20} MiB"
         try:
+            frame = pickle.dumps(work)
+            if len(frame) > WORK_BYTES_MAX:
+                return "failed", f"it is larger than {WORK_BYTES_MAX >> 20} MiB"
             await self._work.send_all(len(frame).to_bytes(HEAD_BYTES) + frame)
             size = int.from_bytes(await self._receive(HEAD_BYTES))
             if 0 < size <= OUTCOME_BYTES_MAX:
@@ -108,6 +116,8 @@ class _Child:
                 return outcome
         except (trio.BrokenResourceError, EOFError):
             pass
+        except Exception as error:  # noqa: BLE001 - whatever pickle raises ends this work, and no other
+            return "failed", f"{type(error).__name__}: {error}"
         return "failed", "it ended the process that did it"
 
     async def _receive(self, size: int) -> bytes:
@@ -120,7 +130,7 @@ class _Child:
         return bytes(data)
 
     async def aclose(self) -> None:
-        """Kill the process and remove what it left; return when it has ended."""
+        """Kill the process, wait for its end and remove its files."""
         self._process.kill()
         with trio.CancelScope(shield=True):
             await trio.aclose_forcefully(self._work)
@@ -180,8 +190,11 @@ class WorkerProcess:
             await self._stirred.wait()
 
     async def _do(self, job: _Job) -> None:
-        if self._child is None:
-            self._child = _Child()
+        try:
+            self._child = self._child or _Child()
+        except OSError as error:
+            job.fail(WorkFailedError(f"a worker process cannot be started: {error}"))
+            return
         makes_room = False
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._exchange, self._child, job)

@@ -38,7 +38,9 @@ REMEMBERED_CHARACTERS_MAX = 2 << 20
 """Of the texts of remembered schemas: parsed, they take up to 40 times as much."""
 REMEMBERED_MAX = 64
 SHOWN_CHARACTERS_MAX = 4_000
-"""Of an old schema in an error."""
+"""Of an old schema, or of a difference, in an error."""
+DIFFERENCES_SHOWN_MAX = 100
+"""In an error."""
 PACKAGES = {
     "avro": "avro",
     "jsonschema": "jsonschema",
@@ -147,12 +149,17 @@ def compare(new: Given, others: Sequence[tuple[Version, Given]], level: Level) -
             found += incompatibilities(old, new)
         if found:
             return [
-                *(f"{{errorType: '{each.partition(' at ')[0]}', description: '{each}'}}" for each in found),
+                *(_shown(each) for each in found[:DIFFERENCES_SHOWN_MAX]),
                 f"{{oldSchemaVersion: {version.number}}}",
                 f"{{oldSchema: '{version.schema.text[:SHOWN_CHARACTERS_MAX]}'}}",
                 f"{{compatibility: '{level.value}'}}",
             ]
     return []
+
+
+def _shown(difference: str) -> str:
+    description = difference[:SHOWN_CHARACTERS_MAX]
+    return f"{{errorType: '{description.partition(' at ')[0]}', description: '{description}'}}"
 
 
 def incompatibilities(reader: Given, writer: Given) -> Sequence[str]:

@@ -38,6 +38,11 @@ SCHEMAS_TOPIC = "_schemas"
 SCHEMAS_TOPIC_CONFIGS = {"cleanup.policy": "compact"}
 BATCH_BYTES_MAX = 16 << 20
 """Decompressed. A larger batch is left out."""
+CHANGES_BYTES_MAX = 2 << 20
+"""Of the changes that are read from a batch in one go."""
+REASONS_MAX = 20
+"""Of records of a batch that cannot be read."""
+REASON_CHARACTERS_MAX = 200
 RECORD_BYTES_MAX = 4 << 20
 """Of key and value: a schema of the largest size whose characters are all escaped, with metadata and rules."""
 
@@ -117,8 +122,10 @@ def _json(fields: Mapping[str, Any]) -> bytes:
     return dump_object(fields).encode()
 
 
-def read_changes(batch: bytes, first_offset: int) -> list[tuple[int, Change | str]]:
-    """Return the changes of a record batch by their offsets, with a reason in place of those that cannot be read.
+def read_changes(batch: bytes, first_offset: int) -> tuple[list[tuple[int, Change | str]], int]:
+    """Return changes of a record batch by their offsets, and the offset at which to continue.
+
+    A record that cannot be read has a reason in place of its change; of many such records the first few.
 
     Args:
         batch: one record batch, compressed or not.
@@ -129,17 +136,21 @@ def read_changes(batch: bytes, first_offset: int) -> list[tuple[int, Change | st
     """
     found: list[tuple[int, Change | str]] = []
     header = read_header(batch)
+    size = reasons = 0
     for record in iterate_records(batch, header, size_max=BATCH_BYTES_MAX):
         if record.offset < first_offset:
             continue
+        if size > CHANGES_BYTES_MAX:
+            return found, record.offset
         try:
-            change = read_change(record.key, record.value)
+            change: Change | str | None = read_change(record.key, record.value)
+            size += len(record.key or b"") + len(record.value or b"") if change else 0
         except StrangeRecordError as error:
-            found.append((record.offset, str(error)))
-        else:
-            if change is not None:
-                found.append((record.offset, change))
-    return found
+            reasons += 1
+            change = str(error)[:REASON_CHARACTERS_MAX] if reasons <= REASONS_MAX else None
+        if change is not None:
+            found.append((record.offset, change))
+    return found, header.last_offset + 1
 
 
 def read_change(key: bytes | None, value: bytes | None) -> Change | None:

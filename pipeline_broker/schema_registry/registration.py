@@ -7,7 +7,7 @@ changes of a decision must make sure that the state is the one that it was decid
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, TypeAlias
 
 import attrs
@@ -43,6 +43,8 @@ __all__ = [
 
 DEPENDENCIES_MAX = 200
 """Of one schema, with what they need themselves."""
+FOLLOWED_MAX = 2_000
+"""References of a schema and of those that it needs: 2 ms."""
 COMPARED_MAX = 1_000
 """Versions that a new one is compared with."""
 COMPARED_AT_ONCE_MAX = 50
@@ -72,28 +74,40 @@ sent None. Raises RegistryError."""
 
 
 def given(state: RegistryState, schema: Schema) -> Given:
-    """A schema with what it refers to; raises RegistryError where that is not there."""
-    found: dict[str, str] = {}
-    _collect(state, schema.references, found, ())
-    return Given(schema, tuple(found.items()))
+    """Return a schema with all that it refers to; raises RegistryError where a reference leads to nothing."""
+    collected = _References(state)
+    collected.collect(schema.references)
+    return Given(schema, tuple(collected.found.items()))
 
 
-def _collect(
-    state: RegistryState, references: Sequence[Reference], found: dict[str, str], path: tuple[Reference, ...]
-) -> None:
-    for reference in references:
-        if reference in path:
-            raise invalid_schema(f"The reference {reference.name!r} leads to itself")
-        if reference.name in found:
-            continue
-        try:
-            schema = state.resolved(reference).schema
-        except RegistryError as error:
-            raise invalid_schema(f"The reference {reference.name!r} leads to nothing: {error.message}") from None
-        _collect(state, schema.references, found, (*path, reference))
-        found[reference.name] = schema.text
-        if len(found) > DEPENDENCIES_MAX:
-            raise invalid_schema(f"A schema needs at most {DEPENDENCIES_MAX} others")
+class _References:
+    """The schemas that one refers to, by the names that it has for them, each after those that it needs itself."""
+
+    def __init__(self, state: RegistryState) -> None:
+        self._state = state
+        self._path: set[Reference] = set()
+        self._followed = 0
+        self.found: dict[str, str] = {}
+
+    def collect(self, references: Sequence[Reference]) -> None:
+        for reference in references:
+            if reference in self._path:
+                raise invalid_schema(f"The reference {reference.name!r} leads to itself")
+            self._followed += 1
+            if len(self._path) + len(self.found) >= DEPENDENCIES_MAX or self._followed > FOLLOWED_MAX:
+                raise invalid_schema(
+                    f"A schema needs at most {DEPENDENCIES_MAX} others, by {FOLLOWED_MAX} references of all of them"
+                )
+            if reference.name in self.found:
+                continue
+            try:
+                schema = self._state.resolved(reference).schema
+            except RegistryError as error:
+                raise invalid_schema(f"The reference {reference.name!r} leads to nothing: {error.message}") from None
+            self._path.add(reference)
+            self.collect(schema.references)
+            self._path.remove(reference)
+            self.found[reference.name] = schema.text
 
 
 def remembering(steps: Steps, known: dict[Work, Any]) -> Steps:
@@ -227,26 +241,18 @@ def _compared(
         return []
     compared = list(reversed(versions if level.is_transitive else versions[-1:]))[:COMPARED_MAX]
     new = given(state, schema)
-    for some in _some_at_once(state, compared):
-        found: list[str] = yield Work(compare, (new, some, level))
-        if found:
-            return found
-    return []
-
-
-def _some_at_once(state: RegistryState, versions: Sequence[Version]) -> Iterator[tuple[tuple[Version, Given], ...]]:
-    """Yield parts of some versions that are small enough to be sent to the worker process."""
-    part: list[tuple[Version, Given]] = []
+    some: list[tuple[Version, Given]] = []
     characters = 0
-    for version in versions:
-        each = given(state, version.schema)
-        if part and (len(part) >= COMPARED_AT_ONCE_MAX or characters + each.text_characters > TEXT_CHARACTERS_MAX):
-            yield tuple(part)
-            part, characters = [], 0
-        part.append((version, each))
-        characters += each.text_characters
-    if part:
-        yield tuple(part)
+    for version in compared:
+        yield None
+        old = given(state, version.schema)
+        if some and (len(some) >= COMPARED_AT_ONCE_MAX or characters + old.text_characters > TEXT_CHARACTERS_MAX):
+            if found := (yield Work(compare, (new, tuple(some), level))):
+                return list(found)
+            some, characters = [], 0
+        some.append((version, old))
+        characters += old.text_characters
+    return list((yield Work(compare, (new, tuple(some), level)))) if some else []
 
 
 def lookup(

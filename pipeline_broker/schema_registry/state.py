@@ -73,7 +73,7 @@ class RegistryState:
     # What the records say
 
     def apply(self, change: Change) -> bool:
-        """Apply a record; returns False where there is no room for what it adds."""
+        """Apply a record. Return False, and leave the state as it is, if the bounds leave no room for it."""
         if not self.has_room(change):
             return False
         self.revision += 1

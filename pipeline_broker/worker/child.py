@@ -23,7 +23,7 @@ __all__ = ["HEAD_BYTES", "MEMORY_BYTES_MAX", "Outcome", "main"]
 
 HEAD_BYTES = 4
 """Before each work and each outcome: its size."""
-MEMORY_BYTES_MAX = 384 << 20
+MEMORY_BYTES_MAX = 192 << 20
 """Beyond it an allocation fails."""
 FILE_BYTES_MAX = 32 << 20
 """A file that the Protobuf compiler writes, its errors included."""

@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 WORK_BYTES_MAX = 24 << 20
-"""Pickled work: a batch of records of the largest size that a topic takes, or schemas with what they refer to."""
+"""Pickled work, such as a record batch of the largest size that a topic takes."""
 OUTCOME_BYTES_MAX = 8 << 20
 """A pickled result."""
 

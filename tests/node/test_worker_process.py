@@ -80,7 +80,7 @@ def test_work_that_takes_too_long_is_ended_also_in_c_code():
 
 def test_work_that_takes_too_much_memory_fails_and_so_does_too_large_a_result():
     async def main(workers):
-        with pytest.raises(WorkFailedError, match="384 MiB of memory"):
+        with pytest.raises(WorkFailedError, match="192 MiB of memory"):
             await workers.run(Work(bytes, (child.MEMORY_BYTES_MAX,)), "a")
         with pytest.raises(WorkFailedError, match="result is larger"):
             await workers.run(Work(bytes, (work.OUTCOME_BYTES_MAX,)), "a")
@@ -120,7 +120,7 @@ def test_short_work_does_not_wait_for_long_work(monkeypatch):
             await trio.sleep(0.1)
             for _ in range(3):
                 assert await workers.run(Work(math.sqrt, (4.0,)), "honest") == 2
-            assert ended == [], "the long work goes on, in a process of its own"
+            assert ended == [], "the long work continues, in a process of its own"
             assert len(children()) == 2
         assert sorted(ended) == [0, 1, 2]
 
