@@ -62,7 +62,7 @@ SMALL_RECORDS_MAX = 64
 """Of a batch that is read on the event loop."""
 ATTEMPTS_MAX = 16
 """To record a change, while other registries that write to the topic change the state again and again."""
-CHANGES_IN_BATCH_MAX = 1_000
+CHANGES_IN_BATCH_MAX = 200
 """Of one batch: a subject may have thousands of versions to delete."""
 PACKAGES = {
     "h11": "h11",
@@ -220,7 +220,7 @@ class SchemaRegistry:
             yield None
             if isinstance(change, str):
                 logger.warning("%s: the record at offset %d is left out: %s", SCHEMAS_TOPIC, offset, change)
-            elif not self._state.apply(change):
+            elif not (yield from self._state.apply_in_steps(change)):
                 logger.warning("%s: the record at offset %d is left out: the registry is full", SCHEMAS_TOPIC, offset)
 
     async def decode(self, contents: Sequence[bytes]) -> Sequence[Decoded | None]:

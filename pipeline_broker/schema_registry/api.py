@@ -25,6 +25,7 @@ from pipeline_broker.schema_registry.errors import (
     version_state,
 )
 from pipeline_broker.schema_registry.records import (
+    Change,
     Config,
     ConfigChange,
     ModeChange,
@@ -60,8 +61,10 @@ CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 SUBJECT_CHARACTERS_MAX = 1024
 LISTED_MAX = 10_000
 """Of one answer, unless `limit` asks for less."""
-PIECE_CHARACTERS = 64 << 10
-"""Of a list, as it is sent."""
+PIECE_CHARACTERS, PIECE_ELEMENTS = 64 << 10, 500
+"""Of a list, as it is sent: a piece is made within 1 ms, unless a single element is larger."""
+AT_ONCE_MAX = 500
+"""Versions of a subject that are deleted in one step."""
 CONFIG_FIELDS = frozenset({
     "alias", "compatibilityGroup", "defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet",
     "normalize", "validateFields", "validateRules",
@@ -179,6 +182,7 @@ def _get_schema_versions(call: Call) -> Decision:
 def _list_schemas(call: Call) -> Steps:
     prefix, with_deleted = call.request.query.get("subjectPrefix", ""), call.flag("deleted")
     found: list[Version] = []
+    yield None
     for subject in call.state.subjects(with_deleted=with_deleted):
         if subject.startswith(prefix.removeprefix(":*:")):
             versions = call.state.versions(subject, with_deleted=with_deleted)
@@ -264,21 +268,20 @@ def _delete_version(call: Call) -> Decision:
     return Decision(version.number, [VersionChange(subject, version.number, after)])
 
 
-def _delete_subject(call: Call) -> Decision:
+def _delete_subject(call: Call) -> Steps:
     _check_writable(call)
     state, subject = call.state, call.subject
     every, live = state.existing_versions(subject, with_deleted=True), state.versions(subject)
     if call.flag("permanent"):
         if live:
             raise subject_state(subject, is_deleted=False)
-        return Decision(
-            [version.number for version in every],
-            [
-                *(VersionChange(subject, version.number, None) for version in every),
-                *([ModeChange(subject, None)] if state.mode(subject) is not None else []),
-                *([ConfigChange(subject, None)] if state.config(subject) is not None else []),
-            ],
-        )
+        changes: list[Change] = []
+        for first in range(0, len(every), AT_ONCE_MAX):
+            changes += (VersionChange(subject, it.number, None) for it in every[first : first + AT_ONCE_MAX])
+            yield None
+        changes += [ModeChange(subject, None)] if state.mode(subject) is not None else []
+        changes += [ConfigChange(subject, None)] if state.config(subject) is not None else []
+        return Decision([version.number for version in every], changes)
     if not live:
         raise subject_state(subject, is_deleted=True)
     _check_unreferenced(state, live)
@@ -479,7 +482,7 @@ def _list_pieces(elements: Iterable[Any]) -> Iterator[bytes]:
         text = before + _element(element)
         parts.append(text)
         size, before = size + len(text), ","
-        if size >= PIECE_CHARACTERS:
+        if size >= PIECE_CHARACTERS or len(parts) >= PIECE_ELEMENTS:
             yield "".join(parts).encode()
             parts, size = [], 0
     parts.append("]")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import attrs
@@ -58,6 +58,7 @@ class RegistryState:
 
     def __init__(self) -> None:
         self._subjects: dict[str, dict[int, Version]] = {}
+        self._live: Counter[str] = Counter()  # versions that are not deleted, by subjects that have some
         self._schemas: dict[int, Schema] = {}
         self._ids: dict[Schema, int] = {}
         self._uses: Counter[int] = Counter()  # versions of each schema, by its id
@@ -74,6 +75,15 @@ class RegistryState:
 
     def apply(self, change: Change) -> bool:
         """Apply a record. Return False, and leave the state as it is, if the bounds leave no room for it."""
+        steps = self.apply_in_steps(change)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return bool(end.value)
+
+    def apply_in_steps(self, change: Change) -> Generator[None, None, bool]:
+        """Do the same in steps, because the deletion of a subject concerns all its versions."""
         if not self.has_room(change):
             return False
         self.revision += 1
@@ -81,18 +91,23 @@ class RegistryState:
             case VersionChange():
                 self._set_version(change)
             case SubjectDeleted():
-                for version in self.versions(change.subject):
-                    if version.number <= change.number:
-                        self._count(version, -1)
-                        deleted = Version(version.subject, version.number, version.schema_id, version.schema, True)
-                        self._subjects[change.subject][version.number] = deleted
-                        self._count(deleted, 1)
+                yield from self._delete_softly(change)
             case ConfigChange():
                 self.text_bytes += _config_bytes(change.config) - _config_bytes(self._configs.get(change.subject))
                 _set(self._configs, change.subject, change.config)
             case ModeChange():
                 _set(self._modes, change.subject, change.mode)
         return True
+
+    def _delete_softly(self, change: SubjectDeleted) -> Generator[None, None, None]:
+        for version in self.versions(change.subject):
+            if version.number <= change.number:
+                self._count(version, -1)
+                deleted = Version(version.subject, version.number, version.schema_id, version.schema, is_deleted=True)
+                self._subjects[change.subject][version.number] = deleted
+                self._count(deleted, 1)
+                yield
+        self.revision += 1  # a decision between two steps was made on a part of the change
 
     def has_room(self, change: Change) -> bool:
         """Return whether the bounds leave room for what a record adds."""
@@ -143,8 +158,11 @@ class RegistryState:
         self.text_bytes += sign * _version_bytes(version)
         self.references_count += sign * len(version.schema.references)
         self._uses[version.schema_id] += sign
-        if version.is_deleted or not version.schema.references:
+        if version.is_deleted:
             return
+        self._live[version.subject] += sign
+        if not self._live[version.subject]:
+            del self._live[version.subject]
         for reference in set(version.schema.references):
             referrers = self._referrers.setdefault((reference.subject, reference.version), Counter())
             referrers[version.schema_id] += sign
@@ -169,11 +187,7 @@ class RegistryState:
 
     def subjects(self, *, with_deleted: bool = False) -> list[str]:
         """Their names in order."""
-        return sorted(
-            subject
-            for subject, versions in self._subjects.items()
-            if with_deleted or any(not version.is_deleted for version in versions.values())
-        )
+        return sorted(self._subjects if with_deleted else self._live)
 
     def versions(self, subject: str, *, with_deleted: bool = False) -> list[Version]:
         """Of a subject, in order; empty where there is no such subject."""
