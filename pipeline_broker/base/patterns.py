@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import attrs
 import re2
 
-__all__ = ["LENGTH_MAX", "MEMORY_BYTES_MAX", "PROGRAM_SIZE_MAX", "InvalidPatternError", "Pattern", "compiled"]
+__all__ = ["LENGTH_MAX", "MATCH_WORK_MAX", "MEMORY_BYTES_MAX", "InvalidPatternError", "Pattern", "compiled"]
 
 MEMORY_BYTES_MAX = 1 << 18
 """Of one expression and what matching it remembers."""
@@ -29,8 +29,8 @@ REPEAT_COST = 60
 READING_COST_MAX = 4_000
 """Of one expression, about microseconds: 1,300 times `\\pL` held a broker for 0.2 s."""
 PROGRAM_SIZE_MAX = 2_000
-"""Instructions; `\\pL` has 1,200. RE2 may look at each of them for each character, 11 nanoseconds: `(?:a?){1000}` written
-eight times took 43 ms for the name of one topic."""
+"""Instructions; `\\pL` has 1,200. RE2 may look at each of them for each character, 11 nanoseconds: eight times
+`(?:a?){1000}` took 43 ms for the name of one topic."""
 MATCH_WORK_MAX = 500_000
 """Instructions times characters of one match, 5 ms at worst: the longest name of a topic has 249 characters."""
 MATCHING_SECONDS = 0.02
