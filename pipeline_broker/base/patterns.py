@@ -75,6 +75,10 @@ class Pattern:
                 raise InvalidPatternError("it takes too long to match")
         return found
 
+    def work(self, text: str) -> int:
+        """Return what matching a text may take, as MATCH_WORK_MAX counts it."""
+        return self.size * len(text.encode(errors="replace"))
+
     @property
     def group_count(self) -> int:
         """The number of its capturing groups."""

@@ -5,8 +5,9 @@ r"""`ssl.principal.mapping.rules`: from the distinguished name of a certificate 
 
 Rules of this file: the first rule whose pattern matches the whole name decides; DEFAULT takes the name as it is; no
 match is no user. A name comes from a client, so RE2 matches the patterns. Its syntax is Java's without references back
-(`\1`), lookahead and lookbehind; classes are ASCII, groups may be `(?<name>...)`, and the replacement has `$1`. A `/` in
-either part is written `\/`. What RE2 cannot read is refused at the start. All rules together have a budget for one name.
+(`\1`), lookahead and lookbehind; classes are ASCII, groups may be `(?<name>...)`, and the replacement has `$1`. A `/`
+in either part is written `\/`. A pattern that RE2 cannot read is refused at startup. One name has one budget of work
+for all rules.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class PrincipalMapping:
         work_left = MATCH_WORK_MAX
         for rule in self._rules:
             if rule.pattern is not None:
-                work_left -= rule.pattern.size * len(distinguished_name.encode())
+                work_left -= rule.pattern.work(distinguished_name)
                 if work_left < 0:
                     return None
             name = rule.apply(distinguished_name)

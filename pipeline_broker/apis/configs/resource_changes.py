@@ -17,8 +17,9 @@ from pipeline_broker.apis.authorization import may_of_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.configs.alteration import Alteration, SettingChange
 from pipeline_broker.apis.configs.broker_loggers import alter_loggers, loggers_to_change
-from pipeline_broker.apis.configs.described_resources import BROKER, BROKER_LOGGER, NODE_ID, TOPIC, check_allowed
+from pipeline_broker.apis.configs.described_resources import BROKER, BROKER_LOGGER, TOPIC, check_allowed
 from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, commit_changes, submitted
+from pipeline_broker.base.numbers import INT32, whole_number
 from pipeline_broker.config.changes import (
     NotAListError,
     Operation,
@@ -28,7 +29,7 @@ from pipeline_broker.config.changes import (
 )
 from pipeline_broker.config.properties import ConfigError, topic_properties
 from pipeline_broker.config.reconfiguration import check_acts
-from pipeline_broker.config.resources import RESOURCE_KINDS, ResourceError
+from pipeline_broker.config.resources import CLIENT_METRICS, RESOURCE_KINDS, ResourceError
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.topic_rules import TopicError, check_name
@@ -203,6 +204,8 @@ def _alter_other(call: Call, alteration: Alteration, *, validate_only: bool) -> 
     own = cluster.latest_settings(key)
     operations = alteration.operations(own, ErrorCode.UNKNOWN_SERVER_ERROR)
     altered = kind.alter(alteration.name, own, operations, call.broker.settings)
+    if kind.number == CLIENT_METRICS:
+        call.broker.client_metrics.check_room(alteration.name, altered)
     if validate_only or not operations:
         return None
     return cluster.alter(key, altered), cluster.durable
@@ -210,7 +213,8 @@ def _alter_other(call: Call, alteration: Alteration, *, validate_only: bool) -> 
 
 def _check_node_id(call: Call, alteration: Alteration, unexpected: str) -> None:
     name = alteration.name
-    if not NODE_ID.fullmatch(name):
+    number = whole_number(name, *INT32)
+    if number is None:
         raise TopicError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-    if int(name) != call.broker.config.node_id:
+    if number != call.broker.config.node_id:
         raise TopicError(ErrorCode.INVALID_REQUEST, unexpected + name)
