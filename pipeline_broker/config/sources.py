@@ -12,7 +12,7 @@ from pipeline_broker.config.properties import ConfigError, property_text
 from pipeline_broker.files.bounded_file import read_bounded
 
 ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-SEPARATOR = re.compile(r"(?<!\\)(?:\s*[=:]\s*|\s+)")
+SEPARATOR = re.compile(r"(?<!\\)(?:\s+(?:[=:]\s*)?|[=:]\s*)")
 FILE_BYTES_MAX = 1 << 20
 """A hundred times the properties file that comes with Kafka."""
 CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
