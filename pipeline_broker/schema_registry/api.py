@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
+from pipeline_broker.base.numbers import whole_number
 from pipeline_broker.base.strict_json import dump, dump_object
 from pipeline_broker.schema_registry.errors import (
     RegistryError,
@@ -48,6 +49,7 @@ from pipeline_broker.schema_registry.state import (
     LATEST,
     SUBJECTS_WITH_SETTINGS_MAX,
     TEXT_BYTES_MAX,
+    VERSION_MAX,
     RegistryState,
     read_version,
 )
@@ -120,8 +122,8 @@ class Call:
     def part_of(self, found: Sequence[Item]) -> Sequence[Item]:
         """A part of a list, by `offset` and `limit`."""
         offset, limit = self.request.integer("offset", 0), self.request.query.get("limit", "")
-        count = int(limit) if limit.isascii() and limit.isdigit() and len(limit) < 10 else LISTED_MAX
-        return found[offset : offset + min(count, LISTED_MAX)]
+        count = whole_number(limit, 0, LISTED_MAX)
+        return found[offset : offset + (LISTED_MAX if count is None else count)]
 
     def page(self, found: Sequence[Any]) -> Decision:
         """The answer of a part of a list."""
@@ -137,9 +139,10 @@ Operation: TypeAlias = Callable[[RegistryState, HttpRequest], "Decision | Steps"
 
 def _schema_id(call: Call) -> int:
     text = call.arguments[0]
-    if not (text.isascii() and text.isdigit() and len(text) < 11) or call.state.schema(int(text)) is None:
-        raise schema_not_found(int(text)) if text.isdigit() and len(text) < 11 else schema_not_found()
-    return int(text)
+    number = whole_number(text, 0, VERSION_MAX)
+    if number is None or call.state.schema(number) is None:
+        raise schema_not_found(number)
+    return number
 
 
 def _versions_of(call: Call) -> list[Version]:

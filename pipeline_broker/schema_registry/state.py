@@ -14,6 +14,7 @@ from typing import Any
 
 import attrs
 
+from pipeline_broker.base.numbers import whole_number
 from pipeline_broker.schema_registry.errors import RegistryError, subject_not_found, version_not_found
 from pipeline_broker.schema_registry.records import (
     Change,
@@ -30,6 +31,7 @@ __all__ = [
     "REFERENCES_OF_ALL_MAX",
     "SUBJECTS_WITH_SETTINGS_MAX",
     "TEXT_BYTES_MAX",
+    "VERSION_MAX",
     "VERSIONS_MAX",
     "RegistryState",
     "read_version",
@@ -286,8 +288,9 @@ def read_version(text: str) -> int:
     """The number of a version in an address, or LATEST; raises RegistryError."""
     if text in ("latest", "-1"):
         return LATEST
-    if text.isascii() and text.isdigit() and 0 < int(text) <= VERSION_MAX:
-        return int(text)
+    number = whole_number(text, 1, VERSION_MAX)
+    if number is not None:
+        return number
     raise RegistryError(
         42202,
         f"The specified version '{text[:100]}' is not a valid version id. Allowed values are between [1, 2^31-1] and"
