@@ -139,6 +139,8 @@ class BrokerConfig:
     """What was set, by Kafka's name, in Kafka's form: the static settings that DescribeConfigs shows."""
     changed: Mapping[str, str] = attrs.field(factory=dict)
     """What was set while the broker runs and counts for this one."""
+    secrets: frozenset[str] = frozenset()
+    """Names of settings whose texts came from a config provider, and are never shown."""
     listener_of_options: str | None = None
     """The listener that --host or --port moved, whatever `listeners` said."""
 

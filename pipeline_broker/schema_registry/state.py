@@ -31,8 +31,8 @@ __all__ = [
     "REFERENCES_OF_ALL_MAX",
     "SUBJECTS_WITH_SETTINGS_MAX",
     "TEXT_BYTES_MAX",
-    "VERSION_MAX",
     "VERSIONS_MAX",
+    "VERSION_MAX",
     "RegistryState",
     "read_version",
 ]
