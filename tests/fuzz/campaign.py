@@ -25,17 +25,19 @@ def edges():
 def fuzz(edge, seconds):
     """Return how many rounds passed; raises what a finding raises."""
     function = importlib.import_module(f"tests.fuzz.{edge}").fuzz
+    settings.register_profile(
+        "fuzz",
+        max_examples=EXAMPLES_PER_ROUND,
+        deadline=None,
+        database=None,
+        derandomize=False,
+        phases=(Phase.explicit, Phase.generate, Phase.target, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    settings.load_profile("fuzz")
     rounds, end = 0, time.monotonic() + seconds
     while time.monotonic() < end:
-        # The seed is new in each round; without a database a finding of earlier runs is not found again at once.
-        settings(
-            max_examples=EXAMPLES_PER_ROUND,
-            deadline=None,
-            database=None,
-            derandomize=False,
-            phases=(Phase.explicit, Phase.generate, Phase.target, Phase.shrink),
-            suppress_health_check=list(HealthCheck),
-        )(function)()
+        function()  # with a new seed each time
         rounds += 1
     return rounds
 
