@@ -35,6 +35,7 @@ THREAD_SECONDS_MAX = 0.4
 THREAD_MEMORY_PER_BYTE_MAX = 256
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 CODES = {0, 3, 17, 24, 40, 42, 56, 69}
+TEXT_BYTES_MAX = 32_767
 KEY = base64.b64decode(
     "MIHtMFgGCSqGSIb3DQEFDTBLMCoGCSqGSIb3DQEFDDAdBAgo3J0CHX3FsQIDAQAAMAwGCCqGSIb3DQIJBQAwHQYJYIZIAWUDBAEq"
     "BBCyjRx4oKJFZA6jxGGW5colBIGQlmuuvBO7dQdR+H3uWUUj6ZcyDsML9gyglQC1vrtBUzmX9J3PjpSj2SPFH+ctWTfRjfqNmv0N"
@@ -321,9 +322,9 @@ inputs = st.one_of(
 @given(inputs)
 def fuzz(data):
     settings, resource = data
-    if settings.get(SECURED + "ssl.keystore.certificate.chain") == "own":
-        settings = {**settings, SECURED + "ssl.keystore.certificate.chain": scene().store.read_text()}
-    run_one((settings, resource))
+    own = {"own": scene().store.read_text()}
+    texts = {name: own.get(text, text).encode(errors="replace")[:TEXT_BYTES_MAX] for name, text in settings.items()}
+    run_one(({name: text.decode(errors="ignore") for name, text in texts.items()}, resource))
 
 
 INLINE = {SECURED + "ssl.keystore.location": "", SECURED + "ssl.key.password": "wrong"}
