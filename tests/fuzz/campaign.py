@@ -24,7 +24,6 @@ def edges():
 
 def fuzz(edge, seconds):
     """Return how many rounds passed; raises what a finding raises."""
-    function = importlib.import_module(f"tests.fuzz.{edge}").fuzz
     settings.register_profile(
         "fuzz",
         max_examples=EXAMPLES_PER_ROUND,
@@ -34,7 +33,8 @@ def fuzz(edge, seconds):
         phases=(Phase.explicit, Phase.generate, Phase.target, Phase.shrink),
         suppress_health_check=list(HealthCheck),
     )
-    settings.load_profile("fuzz")
+    settings.load_profile("fuzz")  # counts for tests that are imported after it
+    function = importlib.import_module(f"tests.fuzz.{edge}").fuzz
     rounds, end = 0, time.monotonic() + seconds
     while time.monotonic() < end:
         function()  # with a new seed each time

@@ -10,12 +10,13 @@ STEP_SECONDS_MAX = 0.05
 MEMORY_BYTES_MIN = 1 << 20
 MEMORY_PER_BYTE_MAX = 64
 
-_opened = None
+_opened = []
+"""Lists of the files that watched bodies open, the innermost last."""
 
 
 def _note_open(event, arguments):
-    if _opened is not None and event == "open" and isinstance(arguments[0], str | bytes):
-        _opened.append(arguments[0])
+    if event == "open" and _opened and isinstance(arguments[0], str | bytes):
+        _opened[-1].append(arguments[0])
 
 
 sys.addaudithook(_note_open)
@@ -36,20 +37,19 @@ def watched(
         input_bytes: that a stranger sent for it.
         may_open: returns whether a file may be opened.
     """
-    global _opened
-    is_tracing, outer = tracemalloc.is_tracing(), _opened
+    is_tracing = tracemalloc.is_tracing()
     gc.disable()
     if not is_tracing:
         tracemalloc.start()
     tracemalloc.reset_peak()
     before = tracemalloc.get_traced_memory()[0]
-    _opened = []
+    _opened.append([])
     began = time.thread_time()
     try:
         yield
     finally:
         took = time.thread_time() - began
-        opened, _opened = _opened, outer
+        opened = _opened.pop()
         grown = tracemalloc.get_traced_memory()[1] - before
         if not is_tracing:
             tracemalloc.stop()
