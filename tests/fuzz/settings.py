@@ -7,6 +7,7 @@ certificate meets its mapping rules, a client its patterns, and a share group it
 
 import base64
 import contextlib
+import signal
 import tempfile
 from pathlib import Path
 
@@ -28,11 +29,12 @@ from pipeline_broker.wire.messages.configs.incremental_alter_configs import Incr
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from stages.request import Close, Parked, Unfinished, go_on
 from tests.apis.desk import Desk
-from tests.fuzz.watchdog import watched
+from tests.fuzz.watchdog import StepError, watched
 
 THREAD_SECONDS_MAX = 0.4
 """Of processor time in a thread: a key that is let through takes 0.6 s at most, and none here takes so many rounds."""
 THREAD_MEMORY_PER_BYTE_MAX = 256
+END_SECONDS = 20
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 CODES = {0, 3, 17, 24, 40, 42, 56, 69}
 TEXT_BYTES_MAX = 32_767
@@ -119,11 +121,8 @@ class Scene:
 
         result = on_loop(self.desk.decide, message, version)
         while isinstance(result, Unfinished):
-            value, problem = None, None
             try:
-                value = self.wait(result.first, size_bytes)
-            except ConfigError as error:
-                problem = error
+                value, problem = self.wait(result.first, size_bytes)
             except BaseException:
                 result.steps.close()  # the next change waits for this one
                 raise
@@ -132,7 +131,7 @@ class Scene:
         return self.desk.finish(message, version, result)
 
     def wait(self, first, size_bytes):
-        """What a step waits for: the work of a thread, or a commit."""
+        """What a step waits for, the work of a thread or a commit: what that returned, and what it raised."""
         if isinstance(first, Parked):
             with watched(
                 "the work of a thread",
@@ -141,12 +140,15 @@ class Scene:
                 per_byte_max=THREAD_MEMORY_PER_BYTE_MAX,
                 may_open=self.may_open,
             ):
-                return first.work()
+                try:
+                    return first.work(), None
+                except ConfigError as error:  # caught here, so that the watch has its say
+                    return None, error
         if first is not None:
             self.desk.commit(list(first.entries))
             if first.on_durable is not None:
                 first.on_durable()
-        return None
+        return None, None
 
     def alter(self, settings, resource, operation=0):
         """The code of the answer to a change that is only tried."""
@@ -191,6 +193,22 @@ def scene():
     return SCENES[0]
 
 
+@contextlib.contextmanager
+def ending():
+    """Fail where something takes END_SECONDS: an engine that backtracks would not come back to be watched."""
+
+    def failed(*_):
+        raise StepError(f"it did not end within {END_SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, failed)
+    signal.alarm(END_SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def run_one(data):
     """Try settings of one resource, then use what was accepted.
 
@@ -203,10 +221,11 @@ def run_one(data):
     texts = {name: own.get(text, text).encode(errors="replace") for name, text in given_settings.items()}
     settings = {name: text[:TEXT_BYTES_MAX].decode(errors="ignore") for name, text in texts.items()}
     usual = TEXTS.get(next(iter(settings)), (BROKER, "1")) if resource is None else resource
-    if scene().alter(settings, usual) == 0:
-        scene().use(settings)
-    if resource is not None:
-        scene().describe(resource)
+    with ending():
+        if scene().alter(settings, usual) == 0:
+            scene().use(settings)
+        if resource is not None:
+            scene().describe(resource)
 
 
 numbers = st.sampled_from(
