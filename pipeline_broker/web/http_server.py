@@ -11,7 +11,7 @@ from __future__ import annotations
 import http
 import importlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
@@ -23,9 +23,11 @@ from pipeline_broker.web.messages import (
     BadRequestError,
     EventStream,
     HttpRequest,
+    StreamedAnswer,
     refusal,
 )
 from pipeline_broker.web.slots import Slots, Stage
+from pipeline_broker.web.turns import Steps, in_turns
 
 if TYPE_CHECKING:
     import h11
@@ -47,7 +49,7 @@ LINGER_SECONDS = 1.0
 LINGER_BYTES_MAX = 64 * 1024
 """What a client that was refused half-way may still send: closing earlier would reset the answer on its way."""
 
-Handler: TypeAlias = Callable[[HttpRequest], Awaitable[Answer | EventStream]]
+Handler: TypeAlias = Callable[[HttpRequest], Awaitable[Answer | StreamedAnswer | EventStream]]
 
 logger = logging.getLogger(__name__)
 
@@ -165,6 +167,14 @@ async def serve_connection(
                 await _send_events(stream, connection, answer)
                 return
             has_body = not (isinstance(request, HttpRequest) and request.method == "HEAD")
+            if isinstance(answer, StreamedAnswer):
+                try:
+                    await _send_pieces(stream, connection, answer, limits.response_seconds, has_body=has_body)
+                except (trio.BrokenResourceError, trio.ClosedResourceError):
+                    raise
+                except Exception:
+                    logger.exception("an answer ended within")
+                return
             with trio.move_on_after(limits.response_seconds):
                 await stream.send_all(_encode(connection, answer, has_body=has_body))
                 await stream.send_eof()
@@ -174,7 +184,7 @@ async def serve_connection(
             return  # the client is gone
 
 
-async def _answer(request: HttpRequest, handler: Handler) -> Answer | EventStream:
+async def _answer(request: HttpRequest, handler: Handler) -> Answer | StreamedAnswer | EventStream:
     try:
         return await handler(request)
     except BadRequestError as error:
@@ -240,6 +250,34 @@ def _encode(connection: h11.Connection, answer: Answer, *, has_body: bool) -> by
     response = h11.Response(status_code=answer.status, headers=headers, reason=answer.status.phrase)
     events = [response, h11.Data(data=answer.body), h11.EndOfMessage()] if has_body else [response]
     return b"".join(connection.send(event) for event in events)
+
+
+async def _send_pieces(
+    stream: trio.abc.HalfCloseableStream,
+    connection: h11.Connection,
+    answer: StreamedAnswer,
+    piece_seconds: float,
+    *,
+    has_body: bool,
+) -> None:
+    """Send a response in pieces; a client that takes longer than `piece_seconds` for one is dropped."""
+    h11 = _h11()
+    headers = [("Content-Type", answer.content_type), ("Connection", "close"), *SECURITY_HEADERS]
+    head = h11.Response(status_code=http.HTTPStatus.OK, headers=headers, reason="OK")
+    pieces = answer.pieces if has_body else iter(())
+    with trio.move_on_after(piece_seconds) as patience:
+        await stream.send_all(connection.send(head))
+        while (piece := await in_turns(_next_piece(pieces))) is not None:
+            patience.deadline = trio.current_time() + piece_seconds
+            await stream.send_all(connection.send(h11.Data(data=piece)))
+        if has_body:
+            await stream.send_all(connection.send(h11.EndOfMessage()) or b"")
+        await stream.send_eof()
+
+
+def _next_piece(pieces: Iterator[bytes]) -> Steps[bytes | None]:
+    yield None  # the making of a piece is a turn
+    return next(pieces, None)
 
 
 async def _send_events(stream: trio.abc.HalfCloseableStream, connection: h11.Connection, events: EventStream) -> None:
