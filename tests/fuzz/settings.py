@@ -321,7 +321,8 @@ durations = st.builds(
 matches = st.builds(
     lambda name, pattern: f"{name}={pattern}", st.sampled_from(["client_id", "client_software_name", "x"]), patterns
 )
-values = st.one_of(numbers, stores, paths, rules, lines, durations, matches, st.text(max_size=50))
+limits = numbers.map("127.0.0.1:{}".format)
+values = st.one_of(numbers, limits, stores, paths, rules, lines, durations, matches, st.text(max_size=50))
 fitting = st.one_of(
     st.tuples(st.just(SECURED + "ssl.keystore.location"), paths),
     st.tuples(st.just(SECURED + "ssl.principal.mapping.rules"), rules),
@@ -375,6 +376,7 @@ CORPUS = {
     "a logger of 5,000 digits": ({"root": "INFO"}, (LOGGER, "9" * 5_000)),
     "a duration beyond numbers": ({"share.auto.offset.reset": "by_duration:P" + "9" * 6_000 + "D"}, None),
     "seconds beyond numbers": ({"share.auto.offset.reset": "by_duration:PT" + "9" * 400 + "S"}, None),
+    "an address with a limit of 5,000 digits": ({"max.connections.per.ip.overrides": "a:" + "9" * 5_000}, None),
     "an expression that takes long to read": ({"match": "client_id=" + r"\pL" * 1_300}, None),
     "a line of many users": (
         {
