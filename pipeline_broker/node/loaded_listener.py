@@ -22,7 +22,7 @@ __all__ = ["Loaded", "is_secured", "load"]
 
 
 class Loaded(NamedTuple):
-    """What a listener proves itself by and offers, made of these properties and users."""
+    """The certificate and the mechanisms of a listener, made of these properties and users."""
 
     properties: Mapping[str, str]
     users: ScramUsers | None
@@ -45,7 +45,7 @@ def load(listener: ListenerConfig, users: ScramUsers | None, current: Loaded | N
     Args:
         listener: as it would be.
         users: those that have records; None for a listener without SASL.
-        current: what it has now, with whose certificate the new one must agree.
+        current: its present ones; the new certificate must agree with theirs.
 
     Raises:
         ConfigError: keys, certificates, mechanisms or users cannot be used.

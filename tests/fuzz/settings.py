@@ -32,7 +32,7 @@ from tests.apis.desk import Desk
 from tests.fuzz.watchdog import StepError, watched
 
 THREAD_SECONDS_MAX = 0.4
-"""Of processor time in a thread: a key that is let through takes 0.6 s at most, and none here takes so many rounds."""
+"""Of processor time in a thread. A key within the bound takes 0.6 s at most, and the keys here take a tenth of it."""
 THREAD_MEMORY_PER_BYTE_MAX = 256
 END_SECONDS = 5
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
@@ -104,7 +104,7 @@ class Scene:
         self.desk.ask(CreateTopicsRequest([topic], 1000), 5)
         config: BrokerConfig = parse_settings([tuple(text.split("=", 1)) for text in texts])[0]
         self.listeners = BrokerListeners(config)
-        self.listeners.close()  # nobody connects
+        self.listeners.close()  # no client connects
         self.desk.broker.ports = attrs.evolve(self.desk.broker.ports, check_config=self.listeners.check)
 
     def may_open(self, path):
@@ -131,7 +131,7 @@ class Scene:
         return self.desk.finish(message, version, result)
 
     def wait(self, first, size_bytes):
-        """What a step waits for, the work of a thread or a commit: what that returned, and what it raised."""
+        """Do the work of a thread, or commit; return the result and the error for the next step."""
         if isinstance(first, Parked):
             with watched(
                 "the work of a thread",
@@ -166,7 +166,7 @@ class Scene:
         assert result.error_code in CODES, ErrorCode(result.error_code).name
 
     def use(self, settings):
-        """Meet what was accepted with what clients send."""
+        """Use accepted settings as clients do."""
         for name, text in settings.items():
             with watched(f"using {name}", len(text)):
                 if name.endswith("mapping.rules"):
@@ -210,7 +210,7 @@ def ending():
 
 
 def run_one(data):
-    """Try settings of one resource, then use what was accepted.
+    """Try settings of one resource, then use the accepted ones.
 
     Args:
         data: settings by their names, "own" for the text of a key store; and the resource, (type, name) or None for

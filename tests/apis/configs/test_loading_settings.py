@@ -1,4 +1,4 @@
-"""What settings of a broker name is opened in a thread, for one change at a time, while other requests are served."""
+"""Files that settings of a broker name are opened in a thread, for one change at a time; other requests are served."""
 
 import sys
 
@@ -48,7 +48,6 @@ def altering(name, value, broker="1"):
 
 
 def steps_of(result):
-    """What the steps wait for, and the result of the next ones."""
     assert isinstance(result, Unfinished)
     return result.first
 
