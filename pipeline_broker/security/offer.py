@@ -38,7 +38,7 @@ MODULES = {
     **dict.fromkeys(SCRAM_MECHANISMS, "org.apache.kafka.common.security.scram.ScramLoginModule"),
 }
 LINE_USERS_MAX = 250
-"""Users of SCRAM in one JAAS line: each takes 4,096 to 16,384 hashes, up to 15 ms, and a broker that ends waits for the thread."""
+"""Users of SCRAM in one JAAS line: each takes up to 16,384 hashes, 15 ms, and a broker that ends waits for them."""
 KERBEROS = "GSSAPI"
 """What Kafka offers where nothing is set, and this broker does not."""
 CALLBACK_HANDLERS = {
@@ -99,8 +99,8 @@ def read_offer(
             users = {} if entry is None else users_of(entry)
             if len(users) > LINE_USERS_MAX:
                 raise ConfigError(
-                    f"{prefix}{_own(mechanism, 'sasl.jaas.config')}: it has {len(users)} users, and {LINE_USERS_MAX} are"
-                    " allowed: give the others their passwords by kafka-configs.sh --entity-type users"
+                    f"{prefix}{_own(mechanism, 'sasl.jaas.config')}: it has {len(users)} users, and {LINE_USERS_MAX}"
+                    " are allowed: give the others their passwords by kafka-configs.sh --entity-type users"
                 )
             servers[mechanism] = _ScramServers(SCRAM_MECHANISMS[mechanism], scram_users, users, clock_ms)
     if not servers:
