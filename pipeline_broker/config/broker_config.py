@@ -14,6 +14,7 @@ from pathlib import Path
 
 import attrs
 
+from pipeline_broker.base.numbers import INT32, whole_number
 from pipeline_broker.config.listeners import (
     ADVERTISED_FOR_WILDCARD,
     WILDCARDS,
@@ -183,9 +184,10 @@ class BrokerConfig:
         limits = {}
         for item in filter(None, map(str.strip, self.max_connections_per_ip_overrides.split(","))):
             host, _, limit = item.rpartition(":")
-            if not host or not limit.isascii() or not limit.isdigit():
+            number = whole_number(limit, 0, INT32[1])
+            if not host or number is None:
                 raise ConfigError(f"max.connections.per.ip.overrides: {item!r} is not of the form host:limit")
-            limits[host] = int(limit)
+            limits[host] = number
         return limits
 
 
