@@ -18,7 +18,8 @@ from collections.abc import Generator
 from pathlib import Path
 from urllib.parse import quote
 
-from hypothesis import given
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from pipeline_broker.records.batch import NewRecord, build_batch
@@ -363,8 +364,13 @@ def _worked(work):
     return result
 
 
+@examples(max_examples=25, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(steps_of(), min_size=1, max_size=8))
 def fuzz(steps):
+    run_one(steps)
+
+
+def run_one(steps):
     registry = Registry()
     for kind, first, second in steps:
         if kind == "dense":
@@ -398,14 +404,18 @@ def fuzz(steps):
         assert len(_worked(Work(decode_all, (tuple(found),)))) == len(contents)
 
 
-CORPUS = [
-    [("POST", "/compatibility/subjects/a/versions/" + "9" * 5_000, b'{"schema":"\\"int\\""}')],
-    [("GET", "/schemas/ids/\u0661".encode().decode("latin-1"), b"")],
-    [("POST", "/subjects/a/versions", b'{"schema":"{\\"type\\":\\"error\\",\\"name\\":\\"E\\",\\"fields\\":[]}"}')],
-    [("POST", "/subjects/a/versions", b'{"schema":"\\"int\\"","metadata":{"a":Infinity}}')],
-    [("PUT", "/config", b'{"compatibility":"BACKWARD","defaultMetadata":NaN}')],
-    [("PUT", "/config", b'{"defaultMetadata":"\\ud800"}')],
-    [
+CORPUS = {
+    "version of 5,000 digits": [
+        ("POST", "/compatibility/subjects/a/versions/" + "9" * 5_000, b'{"schema":"\\"int\\""}')
+    ],
+    "arabic digits": [("GET", "/schemas/ids/\u0661".encode().decode("latin-1"), b"")],
+    "avro error": [
+        ("POST", "/subjects/a/versions", b'{"schema":"{\\"type\\":\\"error\\",\\"name\\":\\"E\\",\\"fields\\":[]}"}')
+    ],
+    "infinity in metadata": [("POST", "/subjects/a/versions", b'{"schema":"\\"int\\"","metadata":{"a":Infinity}}')],
+    "nan in settings": [("PUT", "/config", b'{"compatibility":"BACKWARD","defaultMetadata":NaN}')],
+    "half a character": [("PUT", "/config", b'{"defaultMetadata":"\\ud800"}')],
+    "names in each other's way": [
         ("POST", "/subjects/x/versions", json.dumps({"schemaType": "PROTOBUF", "schema": PROTOBUF[0]}).encode()),
         (
             "POST",
@@ -421,8 +431,10 @@ CORPUS = [
             ).encode(),
         ),
     ],
-    [("POST", "/subjects/a/versions", json.dumps({"schemaType": "PROTOBUF", "schema": PROTOBUF[3]}).encode())],
-    [("dense", None, None)],
-    [("chain", 1_500, 1), ("chain", 150, 100)],
-]
-"""Findings of earlier runs, and faults that were known before: each is run by itself."""
+    "long errors": [
+        ("POST", "/subjects/a/versions", json.dumps({"schemaType": "PROTOBUF", "schema": PROTOBUF[3]}).encode())
+    ],
+    "dense record": [("dense", None, None)],
+    "chains of references": [("chain", 1_500, 1), ("chain", 150, 100)],
+}
+"""Faults that were known before, and findings of earlier runs."""
