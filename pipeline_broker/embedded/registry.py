@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import trio
 
+from pipeline_broker.base.byte_budget import ByteBudget
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.node.schema_registry import SchemaRegistry, check_installed, serving
@@ -20,6 +21,9 @@ from pipeline_broker.web.http_server import HttpUnavailableError
 from pipeline_broker.web.messages import Answer, HttpRequest
 
 __all__ = ["EmbeddedRegistry"]
+
+EDGE_BYTES = 256 << 20
+"""As `pipeline.edge.bytes`: the port outlives the brokers, whose budgets end with them."""
 
 
 class EmbeddedRegistry:
@@ -51,7 +55,7 @@ class EmbeddedRegistry:
             EmbeddedBrokerError: the port cannot be had.
         """
         try:
-            async with serving(self, LOOPBACK, self._port) as self.url:
+            async with serving(self, ByteBudget(EDGE_BYTES), LOOPBACK, self._port) as self.url:
                 self._port = int(self.url.rpartition(":")[2])
                 task_status.started()
                 await trio.sleep_forever()

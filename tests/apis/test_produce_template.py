@@ -18,6 +18,7 @@ from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsReque
 from pipeline_broker.wire.registry import ApiKey
 from stages.request import Pending, Request, Send, Unfinished
 from tests.apis.desk import Connection, Desk
+from tests.apis.remembered import remembered
 from tests.apis.transactions.transaction_desk import TRANSACTION, Producer
 
 VERSIONS = range(3, 14)
@@ -128,7 +129,7 @@ def test_a_frame_that_is_cut_or_longer_is_not_taken_for_one_like_the_last(desk, 
 )
 def test_a_request_of_one_batch_that_is_answered_is_remembered(desk, acks, partitions, is_remembered):
     result_of(desk, frame_of(request_of(desk, batch_of(1), *partitions, acks=acks), 9))
-    assert desk.broker.produce_templates == is_remembered
+    assert remembered(desk) == is_remembered
     if is_remembered:
         assert [log.partition for log in desk.connection.session.produce_templates.logs(9)] == [*partitions]
 
@@ -136,9 +137,9 @@ def test_a_request_of_one_batch_that_is_answered_is_remembered(desk, acks, parti
 def test_what_was_remembered_of_a_connection_goes_with_it(desk):
     """The broker counts for all connections, and remembers so many at most."""
     result_of(desk, frame_of(request_of(desk, batch_of(1), 0, acks=-1), 9))
-    assert desk.broker.produce_templates == 1
+    assert remembered(desk) == 1
     desk.dispatcher.connection_closed(desk.connection.session)
-    assert desk.broker.produce_templates == 0
+    assert remembered(desk) == 0
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -147,7 +148,7 @@ def test_a_request_that_names_a_topic_without_partitions_beside_is_not_remembere
     message = request_of(desk, batch_of(1))
     message.topic_data.insert(place, ProduceRequest.TopicProduceData("u"))
     assert len(desk.ask(message, 9).responses) == 2
-    assert desk.broker.produce_templates == 0
+    assert remembered(desk) == 0
 
 
 def test_requests_whose_records_begin_elsewhere_take_the_place_of_those_before(desk):
@@ -160,7 +161,7 @@ def test_requests_whose_records_begin_elsewhere_take_the_place_of_those_before(d
         for _ in range(2):
             assert not desk.ask(message, 9).responses[0].partition_responses[0].error_code
         assert [log.topic for log in desk.connection.session.produce_templates.logs(9)] == [name]
-        assert desk.broker.produce_templates == 1
+        assert remembered(desk) == 1
 
 
 def test_a_request_of_a_transaction_is_not_remembered(desk):
@@ -169,17 +170,17 @@ def test_a_request_of_a_transaction_is_not_remembered(desk):
     producer = Producer(desk)
     for _ in range(2):  # the first is committed together with a record about the transaction
         assert not desk.ask(producer.produce(0), 12).responses[0].partition_responses[0].error_code
-    assert desk.broker.produce_templates == 0
+    assert remembered(desk) == 0
 
 
 def test_a_topic_that_changes_drops_all_templates(desk, ways):
     frame = frame_of(request_of(desk, batch_of(1)), 9)
     for _ in range(3):
         result_of(desk, frame)
-    assert (ways["short"], desk.broker.produce_templates) == (2, 1)
+    assert (ways["short"], remembered(desk)) == (2, 1)
     desk.create_topic("u")
     assert result_of(desk, frame)
-    assert (ways["short"], desk.broker.produce_templates) == (2, 1)
+    assert (ways["short"], remembered(desk)) == (2, 1)
     assert result_of(desk, frame)
     assert ways["short"] == 3
 

@@ -3,6 +3,7 @@
 import attrs
 from prometheus_client.parser import text_string_to_metric_families
 
+from pipeline_broker.base.steps import finished
 from pipeline_broker.broker.group_views import GroupOffsets, OffsetView
 from pipeline_broker.telemetry.exposition import render
 from pipeline_broker.telemetry.group_metrics import PARTITIONS_MAX, group_families
@@ -12,7 +13,7 @@ def scraped(groups):
     """Samples by name and labels, as Prometheus reads them."""
     return {
         (sample.name, *sample.labels.values()): sample.value
-        for family in text_string_to_metric_families(render(group_families(groups)))
+        for family in text_string_to_metric_families(finished(render(group_families(groups))).decode())
         for sample in family.samples
     }
 
@@ -22,7 +23,11 @@ def offset(topic, partition, committed, end):
 
 
 def group_of(name, members, offsets):
-    return GroupOffsets(name, members, len(offsets), lambda: offsets)
+    def read():
+        yield
+        return offsets
+
+    return GroupOffsets(name, members, len(offsets), read)
 
 
 def test_offsets_and_lag_have_the_names_of_kafka_exporter():
