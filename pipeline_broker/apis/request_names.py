@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["names_of"]
 
-READ_BYTES_MAX = 64 * 1024
+READ_BYTES_MAX = 16 * 1024
 """Of a request that is read at once."""
 KEPT_BYTES_MAX = 2048
 """Of one request: 8 MiB of the 4,096 that are remembered."""

@@ -96,7 +96,8 @@ class PipelineView:
     def add(self, interval: Interval) -> Steps[dict[str, Any]]:
         """Take an interval in, and show what there is now, in steps."""
         samples = yield from _samples_of(interval)
-        self._intervals.append(interval)
+        counted = [attrs.evolve(api, rows=()) for api in interval.apis]  # what requests name is not kept for long
+        self._intervals.append(attrs.evolve(interval, apis=counted, lanes={}, mutes=()))
         self._samples.append(samples)
         seconds = max(interval.seconds, 1e-9)
         counts: Counter[int] = Counter()

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 import attrs
 
-from pipeline_broker.web.turns import Steps
+from pipeline_broker.base.steps import Steps
 
 __all__ = [
     "Answer",
