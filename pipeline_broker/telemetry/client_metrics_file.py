@@ -1,7 +1,7 @@
 """The file that keeps the last metrics that each client has pushed.
 
 Rules of this file: it is written in a thread, whole and at once, so that a reader never sees half of it; of the clients
-the last `CLIENTS_MAX` are kept, of the metrics of each the first `POINTS_MAX`, in at most `CLIENT_BYTES_MAX` of the file.
+the last `CLIENTS_MAX` are kept, of the metrics of each the first `POINTS_MAX` that `CLIENT_BYTES_MAX` have room for.
 What a client pushes is unpacked no further than `UNPACKED_FACTOR` times the largest push, whatever it claims to be
 (CVE-2026-111073).
 
@@ -77,9 +77,7 @@ class ClientMetricsFile:
         if self._path is None:
             return
         metrics = read_metrics(unpacked, POINTS_MAX, Pace(check))
-        told = {
-            name: value[:TEXT_CHARACTERS_MAX] if isinstance(value, str) else value for name, value in client.items()
-        }
+        told = {name: _cut(value) for name, value in client.items()}
         shown = f'{json.dumps(told)[:-1]}, "metrics": [\n{",".join(_first(metrics))}]}}'
         with self._lock:
             self._clients[instance_id] = shown
@@ -97,6 +95,10 @@ class ClientMetricsFile:
                 separator = ",\n"
             file.write("}}\n")
         coming.replace(path)
+
+
+def _cut(value: Any) -> Any:
+    return value[:TEXT_CHARACTERS_MAX] if isinstance(value, str) else value
 
 
 def _first(metrics: list[dict[str, Any]]) -> Iterator[str]:
