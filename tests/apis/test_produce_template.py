@@ -272,3 +272,36 @@ def test_a_frame_that_ends_within_the_length_of_its_records_is_what_it_is_the_ge
     outcomes = [outcome_of(desk, frame[:end]) for end in ends]
     result_of(desk, frame)
     assert [outcome_of(desk, frame[:end]) for end in ends] == outcomes
+
+
+def test_templates_of_long_client_ids_are_bounded_in_bytes_and_others_find_room(desk):
+    """A client may name itself in 32 KB, another way each time."""
+    edges = desk.broker.edges
+    edges.bytes_max = 8 * 200_000
+    message = request_of(desk, batch_of(1))
+    body = b"".join(map(bytes, encode(message, 9)))
+
+    def produce(client_id):
+        header = encode_request_header(RequestHeader(ApiKey.PRODUCE, 9, CORRELATION, client_id))
+        assert type(result_of(desk, header + body)) is bytes
+
+    for number in range(20):
+        produce(f"{number:030000d}")
+    kept = remembered(desk)
+    assert 1 <= kept <= 200_000 // 60_000
+    assert edges.size_bytes <= edges.holder_bytes_max
+    desk.connection = Connection()
+    produce("short")
+    assert remembered(desk) == kept + 1
+    assert desk.broker.logs.partitions("t")[0].log_end_offset == 21
+
+
+def test_templates_that_the_budget_drops_are_forgotten_and_seen_again(desk, ways):
+    for _ in range(2):
+        result_of(desk, frame_of(request_of(desk, batch_of(1)), 9))
+    (kept,) = next(iter(desk.broker.edges._holders.values())).kept
+    kept.drop()
+    for _ in range(2):
+        result_of(desk, frame_of(request_of(desk, batch_of(1)), 9))
+    assert remembered(desk) == 1
+    assert ways["short"] == 2

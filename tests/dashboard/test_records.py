@@ -387,7 +387,7 @@ def test_a_filter_of_json_is_read_as_its_grammar_says(text):
     except BadFilterError as error:
         is_number_wanted = "compares numbers" in str(error)
         event("refused for its field" if not is_number_wanted else "refused for its number")
-        assert is_number_wanted or not is_field  # noqa: PT017 - one of the ways in which it may end
+        assert is_number_wanted or not is_field
         return
     assert (field is None) == (text == "")
     if field is not None:
