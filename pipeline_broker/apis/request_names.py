@@ -48,7 +48,7 @@ def names_of(broker: Broker, request: Any) -> Callable[[], RequestNames]:
 
 
 def _is_short(request: Any) -> bool:
-    """Whether a request is large for its records only."""
+    """Return whether only the records of a request make it large."""
     if request.api != ApiKey.PRODUCE or type(request.result) is not Send:
         return False
     return request.answer is None or len(request.answer.responses) == 1  # the former: see `apis/produce_template.py`

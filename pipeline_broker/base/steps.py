@@ -38,7 +38,7 @@ def first_few(things: Iterable[Thing], count_max: int, key: Callable[[Thing], An
     Args:
         things: a container that does not change meanwhile, such as a copy, or what makes them one by one.
         count_max: of those that are returned.
-        key: what they are ordered by.
+        key: returns the sort key.
     """
     found: list[Thing] = []
     for place, thing in enumerate(things):

@@ -132,7 +132,7 @@ def list_groups(broker: Broker) -> list[GroupView]:
 
 
 def count_groups(broker: Broker) -> int:
-    """How many groups there are."""
+    """Count the groups."""
     return len(_shown(broker))
 
 
@@ -152,7 +152,7 @@ def _name(group: Group) -> str:
 
 
 def find_group(broker: Broker, group_id: str) -> tuple[GroupView, Iterator[MemberView]] | None:
-    """One group with its members, each read when it is wanted; None if there is none of this name."""
+    """Return a group and an iterator of its members; None if the group is unknown."""
     coordinator = coordinator_of(broker)
     found = None if coordinator is None else coordinator.registry.shown(group_id)
     if coordinator is None or found is None:
@@ -172,16 +172,16 @@ def count_members(broker: Broker, group_id: str) -> int:
 
 
 def count_offsets(broker: Broker, group_id: str) -> int:
-    """In how many partitions a group has committed."""
+    """Count the committed offsets of a group."""
     coordinator = coordinator_of(broker)
     return 0 if coordinator is None else coordinator.count_offsets(group_id)
 
 
 def committed_offsets(broker: Broker, group_id: str, topic: str | None = None) -> Iterator[OffsetView]:
-    """What a group has committed, topic by topic, each read when it is wanted; nothing for a group that is not there.
+    """Iterate over the committed offsets of a group, topic by topic; none if the group is unknown.
 
     Args:
-        topic: of this one only; None for all.
+        topic: the only topic; None for all.
     """
     coordinator = coordinator_of(broker)
     committed = {} if coordinator is None else coordinator.committed_partitions(group_id, topic)
@@ -211,10 +211,10 @@ def lag_of_group(broker: Broker, group_id: str) -> Steps[int | None]:
 
 
 def offsets_of_groups(broker: Broker, in_order_max: int) -> Generator[GroupOffsets | None, None, None]:
-    """What every group has committed, each read when it is wanted; share groups commit nothing.
+    """Iterate over all groups that can commit offsets; share groups are left out.
 
     Args:
-        in_order_max: so many groups come first, by name; the others in any order.
+        in_order_max: number of groups that come first, by name; the others follow in any order.
 
     Yields:
         a group, or None between two steps.
@@ -232,7 +232,7 @@ def offsets_of_groups(broker: Broker, in_order_max: int) -> Generator[GroupOffse
 
 
 def _sorted_offsets(broker: Broker, group_id: str) -> Steps[list[OffsetView]]:
-    """What a group with few offsets has committed, by topic and partition."""
+    """Return the committed offsets of a group that has few, by topic and partition."""
     found = []
     for place, view in enumerate(committed_offsets(broker, group_id)):
         if place % THINGS_PER_STEP == THINGS_PER_STEP - 1:
@@ -247,7 +247,7 @@ def group_offsets(broker: Broker, group_id: str, members: Iterable[MemberView] |
     An assigned partition that is not there is left out: a leader of a classic group can name any.
 
     Args:
-        members: of the group; None to look for them.
+        members: of the group; None to find them.
     """
     coordinator = coordinator_of(broker)
     if coordinator is None:
@@ -279,7 +279,7 @@ def _view(group: Group) -> GroupView:
 
 
 def place_of(view: OffsetView) -> tuple[str, int]:
-    """What offsets are sorted by."""
+    """Return the sort key of an offset."""
     return view.topic, view.partition
 
 

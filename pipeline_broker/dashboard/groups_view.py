@@ -98,7 +98,7 @@ def _group_row(found: GroupView) -> dict[str, Any]:
 
 
 def group(broker: Broker, group_id: str) -> Steps[dict[str, Any] | None]:
-    """One group with its members and its lag in each partition, in steps; None where there is none of this name."""
+    """Show a group with its members and its lag in each partition, in steps; None if the group is unknown."""
     found = find_group(broker, group_id)
     if found is None:
         return None
@@ -117,7 +117,7 @@ def group(broker: Broker, group_id: str) -> Steps[dict[str, Any] | None]:
 
 
 class _Seen:
-    """What is noted of a group while its offsets are looked at: a group may have a hundred thousand."""
+    """Sums and rows of a group, noted while its offsets pass: a group may have a hundred thousand."""
 
     def __init__(self) -> None:
         self.lag: int | None = None

@@ -3,7 +3,7 @@
 Rules of this file: no Trio; a step is taken in two halves: what the log has in memory is found on the event loop, where
 the log lives, and whatever costs time (the disk, decompression, filters) is work for a thread, in small steps. What
 one page may look at is bounded in records and in bytes, compressed and not; the page then says how far it came, and the
-next one goes on there.
+next one continues there.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PAGE_UNPACKED_BYTES_MAX = 32 << 20
 BATCH_BYTES_MAX = 16 << 20
 """A batch that is larger once it is decompressed is passed over, and counted."""
 BATCH_RECORDS_MAX = 100_000
-"""So is one with more records: 1 MB may hold 10 million, and each page in it would walk over all in front of it."""
+"""A batch with more records is passed over, too: 1 MB may hold 10 million, and each page would walk over all of them."""
 PAGE_RECORDS_WALKED_MAX = 200_000
 """Records that one page walks over to those that it examines: 2 microseconds each."""
 SHOWN_BYTES_MAX = 512 * 1024
@@ -167,7 +167,7 @@ class Reader:
 
 
 class PageReader(Reader):
-    """Reads one page; call `next_work` on the event loop, run what it gives in a thread, and `take` the result.
+    """Reads one page; call `next_work` on the event loop, run its steps in a thread, and `take` the result.
 
     Args:
         logs, wanted, limit, show: see Reader.

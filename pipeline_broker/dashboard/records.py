@@ -94,7 +94,7 @@ class Records:
         return self._limited(run)
 
     def _logs_of(self, name: str, partition: str) -> Mapping[int, PartitionLog]:
-        """The first logs of a topic, or one of them; none where there is no such topic or partition."""
+        """Find the first logs of a topic, or one of them; none if the topic or partition is unknown."""
         if self._broker.topics.get(name) is None:
             return {}
         if not partition:

@@ -58,8 +58,8 @@ TOKEN_BYTES = 32
 WHAT = "the dashboard"
 FILES = frozenset({"page", "static"})
 SHARED = frozenset({"configuration", "connections", "group", "groups", "groups_of_topic", "topic", "topics"})
-"""Views of which clients decide how large they are. What they show depends on their route and the `group` of the query
-only: all who ask within a second get the same answer."""
+"""Views whose size clients decide. They depend only on the route and the `group` of the query, so all viewers of one
+second get the same answer."""
 
 View: TypeAlias = Callable[[HttpRequest, str], object]
 """What stands at this moment, by the request and the part of its address that varies; None where there is no such.

@@ -70,7 +70,7 @@ def _topic_row(broker: Broker, found: Topic, rates_of: RatesOf) -> Steps[dict[st
 
 
 def topic(broker: Broker, name: str, rates_of: RatesOf) -> Steps[dict[str, Any] | None]:
-    """One topic with its partitions and settings, in steps; None where there is none of this name."""
+    """Show a topic with its partitions and settings, in steps; None if it is unknown."""
     found = broker.topics.get(name)
     if found is None:
         return None

@@ -44,7 +44,7 @@ class Viewers:
     Args:
         begin: called when the first viewer comes.
         end: called when the last one has left.
-        render: the events of a beat by kind, made once for all, in steps; given the kinds that somebody watches.
+        render: the events of a beat by kind, made once for all, in steps; given the kinds that have viewers.
         rest: called after `watching_seconds` of a beat, if that is less than a beat, until whose end nobody looks.
         beat: called at every beat, before viewers are told, whether or not there are any.
     """

@@ -178,7 +178,7 @@ class LogManager:
         return gone
 
     def totals(self, left_out: tuple[str, bytes] | None = None) -> Steps[dict[tuple[str, bytes], LogTotals]]:
-        """What the logs of each topic hold, by its name and id, in steps; deleted topics together have no name.
+        """Sum the logs of each topic, by its name and id, in steps; deleted topics together have no name.
 
         Topics are those of the first step.
 

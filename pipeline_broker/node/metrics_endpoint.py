@@ -1,7 +1,7 @@
 """GET /metrics for Prometheus.
 
-Rules of this file: it serves text that somebody else renders, and nothing else; what is rendered once is shared by all
-who ask within a second. Its Host is an address, a name of this machine, or one that the operator has named; port
+Rules of this file: it serves the text that its caller renders, and nothing else; all scrapers of one second share one
+text. Its Host is an address, a name of this machine, or one that the operator has named; port
 forwarding may change its port. A request without a Host is answered: browsers always send one (`web/strangers.py`).
 """
 

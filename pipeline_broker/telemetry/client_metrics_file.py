@@ -66,7 +66,7 @@ class ClientMetricsFile:
             client: what is known of it.
             codec: how the data are compressed.
             data: metrics in OpenTelemetry's protocol buffers.
-            check: called now and then; what it raises ends the work.
+            check: called now and then; it may raise to end the work.
 
         Raises:
             RecordError: they cannot be decompressed, or are too large then.
@@ -102,7 +102,7 @@ def _cut(value: Any) -> Any:
 
 
 def _first(metrics: list[dict[str, Any]]) -> Iterator[str]:
-    """The metrics as JSON, as many as there is room for; a value that is no number in JSON is null."""
+    """Encode the first metrics that fit, each as JSON; NaN and infinity become null."""
     left = CLIENT_BYTES_MAX
     for metric in metrics:
         line = json.dumps(_in_json(metric))

@@ -52,7 +52,7 @@ def group_families(groups: Iterable[GroupOffsets | None]) -> Families:
     """As they stand.
 
     Args:
-        groups: by name, each with what it has committed by topic and partition; None between two steps.
+        groups: by name, each with its offsets by topic and partition; None between two steps.
     """
     members: list[Sample] = []
     offsets: list[Sample] = []
@@ -64,7 +64,7 @@ def group_families(groups: Iterable[GroupOffsets | None]) -> Families:
         if group is None:
             continue
         shown += group.partitions
-        if shown > PARTITIONS_MAX or len(members) >= GROUPS_MAX:  # what is left out is counted and not read
+        if shown > PARTITIONS_MAX or len(members) >= GROUPS_MAX:  # counted and not read
             left_out += group.partitions
             continue
         of_group = (("consumergroup", group.group_id),)

@@ -7,7 +7,7 @@
     Gauge, Sum       1 data_points                          NumberDataPoint  4 double, 6 integer, 7 attributes
 
 Rules of this file: it reads what clients send, which is sums and gauges, and reads past everything else. Whatever is no
-such message is one error; lengths are checked against what is there. What a push comes to is bounded: the attributes
+such message is one error; lengths are checked against what is there. The size of the result is bounded: the attributes
 of a resource belong to each of its points, so a small push could mean a large file.
 """
 
@@ -63,7 +63,7 @@ def read_metrics(data: bytes, points_max: int, pace: Callable[[], None] = lambda
     Args:
         data: the message, decompressed.
         points_max: how many are read; the rest is left out.
-        pace: called for each field; what it raises ends the reading.
+        pace: called for each field; it may raise to end the reading.
 
     Raises:
         MalformedMetricsError: it is none.

@@ -364,7 +364,7 @@ async def _send_until_broken(
     except Exception:
         logger.exception("a stream of events ended")
         with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            await send(event({"reason": "the broker could not go on; its log says why"}, "end"))
+            await send(event({"reason": "the broker could not continue; its log says why"}, "end"))
 
 
 async def _watch_for_end(stream: trio.abc.ReceiveStream, scope: trio.CancelScope) -> None:

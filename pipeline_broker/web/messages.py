@@ -177,7 +177,7 @@ def json_steps(content: Any) -> Steps[bytes]:
 
 
 def json_or_absent(content: Any, what: str) -> Steps[Answer]:
-    """An answer of JSON in steps, or where there is nothing the refusal that says so."""
+    """Make an answer of JSON in steps, or a refusal for None."""
     if content is None:
         return refusal(http.HTTPStatus.NOT_FOUND, f"there is no such {what}")
     body = yield from json_steps(content)

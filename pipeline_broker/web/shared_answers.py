@@ -1,7 +1,7 @@
 """Answers that many clients may ask for at once: made once for all of them.
 
 Rules of this file: the first client that asks has the answer made, in turns; those that ask meanwhile, or within
-SHARED_SECONDS, get the same object. So many clients cost as much as one, in time and in memory.
+SHARED_SECONDS, get the same object. All together cost as much as one, in time and in memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SharedAnswers:
 
         Args:
             key: everything that the answer depends on.
-            make: steps to the answer; what they raise is raised, and the next client has it made again.
+            make: returns the steps to the answer. If they raise, so does this, and the next client makes it anew.
         """
         lock = self._making.setdefault(key, trio.Lock())
         try:
@@ -52,7 +52,7 @@ class SharedAnswers:
                     self._keep(key, answer)
                 return answer
         finally:
-            if not lock.locked():  # nobody waits
+            if not lock.locked():  # no client waits
                 self._making.pop(key, None)
 
     def forget(self) -> None:

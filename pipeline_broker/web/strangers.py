@@ -1,4 +1,4 @@
-"""Which requests a stranger's page had a browser send: one rule for every HTTP port of the broker.
+"""The check for requests that a stranger's page makes a browser send: one rule for every HTTP port of the broker.
 
 Rules of this file: sans-IO. A page that a browser has open can send requests to this machine and to its network, also
 where the port is bound to loopback:
@@ -6,7 +6,7 @@ where the port is bound to loopback:
     Host      names the server by an address or an own name. DNS rebinding, a stranger's name that leads here, does not
     Origin    is the server's own, where there is one; `null` is foreign
     Sec-Fetch-Site
-              where a browser sends it, is that of our own pages, or of nobody's. A page may be opened from anywhere
+              where a browser sends it, is that of our own pages or `none`. A page may be opened from any site
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OWN_SITES = frozenset({"same-origin", "none"})
 
 @attrs.frozen(kw_only=True)
 class OwnPlace:
-    """Where a server is found.
+    """The place of a server, as browsers name it.
 
     Attributes:
         host: that is bound.
@@ -41,7 +41,7 @@ class OwnPlace:
     needs_host: bool = True
 
     def refusal(self, headers: Mapping[str, str], *, is_page: bool = False) -> str | None:
-        """Why a request is refused, as one line; None where it may pass."""
+        """Return why a request is refused, as one line; None if it may pass."""
         authority = headers.get("host")
         if authority is None and self.needs_host:
             return "the request has no Host"

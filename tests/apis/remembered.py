@@ -1,4 +1,4 @@
-"""How many forms of produce requests a broker remembers."""
+"""The number of forms of produce requests that a broker remembers."""
 
 from pipeline_broker.apis.produce_template import ProduceTemplates
 

@@ -1,4 +1,4 @@
-"""What a request names is read when somebody asks, unless that would take the event loop for long."""
+"""The names in a request are read on demand, unless that would block the event loop for long."""
 
 import pytest
 

@@ -309,7 +309,7 @@ def test_a_batch_of_very_many_records_is_passed_over_and_others_are_shown(monkey
 
 
 def test_a_page_stops_at_the_bound_of_records_that_it_walks_over(monkeypatch):
-    """Those in front of its beginning cost as much as others, and a batch can only be read from its start."""
+    """Skipped records cost as much as shown ones: a batch can only be read from its start."""
     monkeypatch.setattr(record_reader, "PAGE_RECORDS_WALKED_MAX", 250)
     monkeypatch.setattr(record_reader, "READ_BYTES_MAX", 1)  # a batch in each step
     log = FakeLog([build_batch([NewRecord(b"x", None, 1_000) for _ in range(100)]) for _ in range(9)])

@@ -1,4 +1,4 @@
-"""What viewers sent that once stopped a broker, and new cases, take milliseconds and little memory."""
+"""Cases of viewers that once stopped a broker, and new ones, take milliseconds and little memory."""
 
 import pytest
 

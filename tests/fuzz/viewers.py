@@ -1,7 +1,6 @@
-"""What viewers, scrapers and clients that push metrics send: filters, requests over HTTP, pushes, and batches.
+"""Fuzz the input of viewers, scrapers and clients that push metrics: filters, requests over HTTP, pushes, batches.
 
-A case is a kind and its bytes. What it makes the event loop or a thread do is watched: its processor time, its memory
-and the files that it opens.
+A case is a kind and its bytes. The work on it is watched: processor time, memory and opened files.
 """
 
 import contextlib
@@ -160,7 +159,7 @@ def _try_push(data):
 
 
 def _refuse(constant):
-    raise AssertionError(f"{constant} is no JSON")
+    raise AssertionError(f"{constant} is not JSON")
 
 
 def _try_batch(data):

@@ -32,8 +32,8 @@ SERVING_HTTP = {
 
 
 def documented():
-    """What can be asked, by door."""
-    table = DOCUMENT.split("| door | what can be asked |")[1].split("\n\n")[0].splitlines()[2:]
+    """Read the requests of each door."""
+    table = DOCUMENT.split("| door | requests |")[1].split("\n\n")[0].splitlines()[2:]
     doors = {}
     for row in table:
         _, door, what, who, size, time, _ = (cell.strip() for cell in row.split("|"))

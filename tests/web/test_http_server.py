@@ -54,7 +54,7 @@ HEAD = b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n"
 
 
 def kept():
-    """What a connection is charged."""
+    """Charge a connection to a budget of its own."""
     return ByteBudget(EDGE_BYTES).keep("connection", 0, lambda: None)
 
 
@@ -576,5 +576,5 @@ def test_an_event_stream_that_raises_says_so_to_its_viewer(caplog):
         del request
         return EventStream(broken)
 
-    assert b'event: end\ndata: {"reason":"the broker could not go on' in ask(HEAD, handler=handler)[2]
+    assert b'event: end\ndata: {"reason":"the broker could not continue' in ask(HEAD, handler=handler)[2]
     assert caplog.text.count("Traceback") == 1

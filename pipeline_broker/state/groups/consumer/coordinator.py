@@ -200,7 +200,7 @@ class ConsumerGroups:
         return describe_group(self._step(group, 0))
 
     def assignments(self, group: ConsumerGroup) -> Iterator[tuple[Member, tuple[NamedPartitions, ...]]]:
-        """Show the members of a group one by one, each with what it has."""
+        """Show the members of a group one by one, each with its assignment."""
         step = self._step(group, 0)
         for member in list(group.members.values()):
             yield member, assignment_of(step, member)
