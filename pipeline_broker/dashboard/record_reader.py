@@ -50,9 +50,9 @@ PAGE_UNPACKED_BYTES_MAX = 32 << 20
 """The same of their records, decompressed: a batch of 1 KB may hold 16 MiB."""
 BATCH_BYTES_MAX = 16 << 20
 """A batch that is larger once it is decompressed is passed over, and counted."""
-BATCH_RECORDS_MAX = 100_000
-"""A batch with more records is passed over, too: 1 MB may hold 10 million, and each page would walk over all of them."""
-PAGE_RECORDS_WALKED_MAX = 200_000
+BATCH_RECORDS_MAX = 50_000
+"""A batch with more is passed over, too: 1 MB may hold 10 million records, and each page would walk over all."""
+PAGE_RECORDS_WALKED_MAX = 100_000
 """Records that one page walks over to those that it examines: 2 microseconds each."""
 SHOWN_BYTES_MAX = 512 * 1024
 """Of the JSON of one page's records."""
