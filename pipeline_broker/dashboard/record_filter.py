@@ -126,6 +126,10 @@ class RecordFilter:
             return False
         return self.field is None or self._has_field(record, *self.field)
 
+    def is_too_large(self, record: Record) -> bool:
+        """Return whether the value of a record is too large to look for the field."""
+        return self.field is not None and record.value is not None and len(record.value) > JSON_BYTES_MAX
+
     @staticmethod
     def _has_header(record: Record, name: str, wanted: str | None) -> bool:
         return any(

@@ -66,7 +66,7 @@ class Page:
         records: as `record_view` has them, in the order of offsets within each partition.
         positions: by partition, the offset that comes next.
         examined: records that were looked at.
-        passed_over: batches that could not be shown.
+        passed_over: batches that could not be shown, and records with values that are too large for the filter.
         is_at_end: whether all partitions were read to their ends.
     """
 
@@ -264,6 +264,7 @@ def chunk_of(
                 if len(found.records) >= count_max or found.examined >= examined_max or shown_bytes >= shown_max:
                     return found
                 found.examined += 1
+                found.passed_over += wanted.is_too_large(record)
                 found.next_offset = record.offset + 1
                 if wanted.matches(record):
                     shown = show(partition, record)

@@ -2,7 +2,7 @@
 
 Rules of this file: on the event loop a request is counted and, if it is its turn, its stamps are kept (see
 `request_series`); histograms are filled from those in batches, by `drain`, which is called regularly and before each
-scrape. Numbers of requests and errors are always exact.
+scrape. Numbers of requests are always exact, those of errors too, up to `answer_errors.ELEMENTS_MAX` in a response.
 
 Each time of a stage of `traces.stage_durations`, as RequestQueueTimeMs in `requestqueuetimems`, is clamped at 0 and
 rounded to whole milliseconds, as Kafka's are; CommitWait is that of requests that were committed. Beside them:

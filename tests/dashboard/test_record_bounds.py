@@ -131,3 +131,12 @@ def test_what_a_filter_looks_for_is_found_across_the_pieces_that_are_searched(co
 
 def batch_of(value):
     return build_batch([NewRecord(value, None, 1_000)])
+
+
+def test_values_that_are_too_large_for_a_filter_of_json_are_passed_over_and_counted(monkeypatch):
+    monkeypatch.setattr(record_filter, "JSON_BYTES_MAX", 10)
+    log = FakeLog([batch_of(b'{"a": 1}'), batch_of(b'{"a": "longer"}')])
+    (page,) = read_all({0: log}, RecordFilter.from_query({"json": "a"}), 10)
+    assert ([shown["offset"] for shown in page.records], page.passed_over) == ([0], 1)
+    (page,) = read_all({0: log}, RecordFilter.from_query({"value": "a"}), 10)
+    assert (len(page.records), page.passed_over) == (2, 0)
