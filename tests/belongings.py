@@ -4,7 +4,8 @@ Rules: what librdkafka, Trio and the like end on threads of their own ends a mom
 objects with the next search for garbage: only what is still there after both was left behind, in whatever order. Trio's
 idle threads are kept for the next that needs one, and end by themselves. Threads and descriptors count by what they
 are, not by number: a broker that several tests share has others after it was put back. Pipes do not count: librdkafka
-makes them at any time. Parents of forks (`tests/forks.py`) stay, and what they have forked counts in their place.
+makes them at any time. Parents of forks (`tests/forks.py`) stay, and what they have forked counts in their place. A
+worker process of a broker ends when it is idle, or with its broker (tests/node/test_worker_process.py).
 """
 
 import gc
@@ -21,6 +22,7 @@ import attrs
 from tests.forks import PARENTS
 
 IDLE_THREAD = "Trio thread "
+WORKER = "pipeline_broker.worker.child"
 PROC = "/proc/self"
 INODE = re.compile(r"\[\d+\]$")
 
@@ -56,6 +58,7 @@ def belongings():
         if parent.pid in children:
             children.remove(parent.pid)
             children += children_of(parent.pid)
+    children = [child for child in children if WORKER not in command_of(child)]
     threads = Counter(thread.name for thread in threading.enumerate() if not thread.name.startswith(IDLE_THREAD))
     targets = map(target_of, os.listdir(f"{PROC}/fd"))
     descriptors = Counter(target for target in targets if target and not target.startswith("pipe:"))

@@ -2,8 +2,8 @@
 
 The edges of a broker (HTTP servers, caches, remembered texts) keep bytes for clients. All of them charge one budget, so
 no combination of them can fill the memory. A holder is a connection or a principal. One holder gets at most an eighth.
-When the budget is spent, the largest holder loses what it kept first; a newcomer is never refused for the bytes of
-another holder.
+When the budget is spent, the largest holder loses its oldest bytes. No newcomer is refused for the bytes of another
+holder.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from pipeline_broker.base.byte_budget import ByteBudget
 from pipeline_broker.broker.coordinators import Coordinators
 from pipeline_broker.broker.groups import Groups
 from pipeline_broker.broker.metadata_log import METADATA_TOPIC, Change, MetadataLog
-from pipeline_broker.broker.ports import Ports
+from pipeline_broker.broker.ports import Load, Ports
 from pipeline_broker.broker.replay import StateReplay
 from pipeline_broker.broker.settings_layers import SettingsLayers
 from pipeline_broker.broker.share import Share
@@ -95,6 +95,7 @@ class Broker:
         loggers: whose levels clients may see and change.
         settings_warnings: of settings that have no effect.
         set_aside: the records that the start could not take over.
+        altering: the request that alters settings of brokers, and those that wait for it.
         large_requests: who has a request that takes many turns, and who waits for that.
         long_batches: who has batches checked in steps or searched by time, and who waits for that.
         topic_metrics: given by `observe_topics`.
@@ -138,6 +139,7 @@ class Broker:
         self._check_producers_ms = 0
         self._sweep_tokens_ms: int | None = None
         self._metadata = MetadataLog(logs)
+        self.altering = WaitingLine(1)
         self.large_requests = WaitingLine(LARGE_REQUESTS_MAX)
         self.long_batches = WaitingLine(LONG_BATCHES_MAX)
         self._faults: Faults | None = None
@@ -329,8 +331,14 @@ class Broker:
         for log in self.logs.forget_some(FORGOTTEN_AT_ONCE_MAX):
             self.fetches.wake(log)
 
-    def settings_durable(self, write: Write) -> None:
-        """The record of altered settings is durable; what topics inherit may have changed."""
+    def settings_durable(self, write: Write, adopt: Callable[[], None] | None = None) -> None:
+        """The record of altered settings is durable; what topics inherit may have changed.
+
+        Args:
+            adopt: what the `Load` of the change returned.
+        """
+        if adopt is not None:
+            adopt()
         self.cluster.durable(write)
         self._apply_settings()
         self.ports.config_changed(self.config)
@@ -349,13 +357,16 @@ class Broker:
                 known[own] = self._rules_and_policies(topic)
             self.logs.set_rules(topic.name, *known[own])
 
-    def check_settings(self, key: tuple[str, str], settings: Mapping[str, str], named: Collection[str]) -> None:
+    def check_settings(self, key: tuple[str, str], settings: Mapping[str, str], named: Collection[str]) -> Load | None:
         """Refuse settings that do not go together with the others; `named` are those that a client sets or resets.
+
+        Returns:
+            what must be done in a thread before they are known to be usable.
 
         Raises:
             ConfigError: they do not.
         """
-        self.ports.check_config(self.layers.check(key, settings), named)
+        return self.ports.check_config(self.layers.check(key, settings), named)
 
     def _rules_and_policies(self, topic: Topic) -> tuple[Rules, LogPolicies]:
         settings = self.settings

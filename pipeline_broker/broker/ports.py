@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from pipeline_broker.log.entry import JournalEntry
     from pipeline_broker.objects.store_figures import StoreFigures
 
-__all__ = ["Ports", "Submit", "wall_clock_ms"]
+__all__ = ["Load", "Ports", "Submit", "wall_clock_ms"]
 
 Submit: TypeAlias = Callable[[Sequence["JournalEntry"], Callable[[], None]], None]
 """Commits entries, then calls back."""
+Load: TypeAlias = Callable[[], Callable[[], None]]
+"""Opens, in a thread, what a configuration names, and raises ConfigError where that cannot be used. It returns what is
+called on the event loop just before the configuration counts."""
 
 
 def wall_clock_ms() -> int:
@@ -45,7 +48,7 @@ class Ports:
         submit: commits entries that no request waits for.
         advertised: host and port of the broker for the clients of a listener; None where it is not advertised.
         check_config: raises ConfigError for a configuration that the surroundings cannot follow; its second argument
-            are the properties that a client sets or resets.
+            are the properties that a client sets or resets. It returns a `Load` where files or keys must be opened.
         config_changed: called with the configuration when it has become another.
         ip_rates_changed: called when the quotas on new connections of addresses are others.
         fetch_parked: called when a fetch has begun to wait.
@@ -61,7 +64,7 @@ class Ports:
     wake_timer: Callable[[], None] = _nothing
     submit: Submit = _not_serving
     advertised: Callable[[str], tuple[str, int] | None] = _nothing
-    check_config: Callable[[BrokerConfig, Collection[str]], None] = _nothing
+    check_config: Callable[[BrokerConfig, Collection[str]], Load | None] = _nothing
     config_changed: Callable[[BrokerConfig], None] = _nothing
     ip_rates_changed: Callable[[], None] = _nothing
     fetch_parked: Callable[[], None] = _nothing

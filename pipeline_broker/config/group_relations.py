@@ -1,8 +1,8 @@
 """What settings of a group must be like beside each other and beside the broker's; the texts are Kafka's."""
 
-import re
 from collections.abc import Callable, Mapping
 
+from pipeline_broker.config.duration import BY_DURATION, iso_milliseconds
 from pipeline_broker.config.properties import ConfigError
 
 __all__ = ["check_group_settings"]
@@ -25,10 +25,6 @@ BOUNDED = (
 KINDS = ("consumer", "share", "streams")
 STANDBY_REPLICAS = "streams.num.standby.replicas"
 OFFSET_RESET = "share.auto.offset.reset"
-DURATION = re.compile(
-    r"by_duration:P(?=\d|T\d)(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d{1,9})?S)?)?", re.IGNORECASE
-)
-"""A duration in days and smaller units (ISO 8601), as Java reads it; none that is negative."""
 
 
 def check_group_settings(own: Mapping[str, str], value_of: Callable[[str], int], broker: Callable[[str], int]) -> None:
@@ -43,7 +39,7 @@ def check_group_settings(own: Mapping[str, str], value_of: Callable[[str], int],
         ConfigError: they do not go together.
     """
     reset = own.get(OFFSET_RESET, "latest")
-    if reset not in {"earliest", "latest"} and not DURATION.fullmatch(reset):
+    if reset not in {"earliest", "latest"} and _duration_ms(reset) is None:
         said = (
             f"Invalid value `{reset}` for configuration {OFFSET_RESET}. The value must be either 'earliest', 'latest'"
             " or of the format 'by_duration:<PnDTnHnMn.nS>'."
@@ -63,3 +59,7 @@ def check_group_settings(own: Mapping[str, str], value_of: Callable[[str], int],
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
         if value_of(session) <= value_of(heartbeat):
             raise ConfigError(f"{session} must be greater than {heartbeat}")
+
+
+def _duration_ms(reset: str) -> int | None:
+    return iso_milliseconds(reset.removeprefix(BY_DURATION)) if reset.startswith(BY_DURATION) else None

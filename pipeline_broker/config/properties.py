@@ -11,12 +11,9 @@ from pathlib import Path
 
 import attrs
 
-TYPE_RANGES: Mapping[str, tuple[int, int]] = {
-    "short": (-(2**15), 2**15 - 1),
-    "int": (-(2**31), 2**31 - 1),
-    "long": (-(2**63), 2**63 - 1),
-}
-INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
+from pipeline_broker.base.numbers import INT32, INT64, decimal_number, whole_number
+
+TYPE_RANGES: Mapping[str, tuple[int, int]] = {"short": (-(2**15), 2**15 - 1), "int": INT32, "long": INT64}
 PREFIXED = re.compile(r"listener\.name\.[A-Za-z0-9_-]+\.(?:[A-Za-z0-9-]+\.(?=sasl\.|connections\.max\.reauth\.))?(.+)")
 """A property of one listener, or of one SASL mechanism of it."""
 FOLDER = Path(__file__).parent
@@ -110,16 +107,16 @@ class Property:
         return ConfigError(f"{self.name}: {text!r} is not allowed: an item is empty", said)
 
     def _integer(self, text: str) -> int:
-        low, high = TYPE_RANGES[self.type]
-        if not INTEGER.fullmatch(text) or not low <= int(text) <= high:
+        number = whole_number(text, *TYPE_RANGES[self.type])
+        if number is None:
             raise self._not_a_number(text)
-        return int(text)
+        return number
 
     def _double(self, text: str) -> float:
-        try:
-            return float(text)
-        except ValueError:
-            raise self._not_a_number(text) from None
+        number = decimal_number(text)
+        if number is None:
+            raise self._not_a_number(text)
+        return number
 
     def _not_a_number(self, text: str) -> ConfigError:
         return self._refusal(text, f"not a number of type {self.type}", f"Not a number of type {self.type.upper()}")

@@ -5,11 +5,11 @@ as those of brokers are. Whoever acts on them asks the cluster for what is set a
 """
 
 import functools
-import re
 from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
+from pipeline_broker.base.patterns import InvalidPatternError, Pattern, compiled
 from pipeline_broker.config.changes import Operation, alter_known, check_list_operations
 from pipeline_broker.config.group_relations import check_group_settings
 from pipeline_broker.config.properties import FOLDER, ConfigError, Property, Settings, Value, of_broker, read_table
@@ -113,7 +113,7 @@ class ResourceKind:
         return definition.parse(text)
 
 
-def matches_of(text: str) -> dict[str, re.Pattern[str]]:
+def matches_of(text: str) -> dict[str, Pattern]:
     """What a subscription says of the clients that it is about: patterns by what they look at.
 
     Raises:
@@ -125,14 +125,15 @@ def matches_of(text: str) -> dict[str, re.Pattern[str]]:
         if not equals or name not in MATCHED_BY or not pattern:
             raise ConfigError(f"Illegal client matching pattern: {item}")
         try:
-            found[name] = re.compile(pattern)
-        except re.error:
+            found[name] = compiled(pattern)
+        except InvalidPatternError:
             raise ConfigError(f"Illegal client matching pattern: {item}") from None
     return found
 
 
 def _check_client_metrics(_kind: ResourceKind, settings: Settings, _of_broker: BrokerSettings) -> None:
-    interval_ms = int(settings.get("interval.ms", INTERVAL_MS_MIN))
+    interval_ms = _kind.value_of("interval.ms", settings, BrokerSettings())
+    assert isinstance(interval_ms, int)
     if not INTERVAL_MS_MIN <= interval_ms <= INTERVAL_MS_MAX:
         limits = f"interval must be between {INTERVAL_MS_MIN} and {INTERVAL_MS_MAX} (1 hour)"
         raise ResourceError(f"Invalid value {interval_ms} for interval.ms, {limits}")

@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline_broker.config.properties import ConfigError, property_text
+from pipeline_broker.files.bounded_file import read_bounded
 
 ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-SEPARATOR = re.compile(r"(?<!\\)(?:\s*[=:]\s*|\s+)")
+SEPARATOR = re.compile(r"(?<!\\)(?:\s+(?:[=:]\s*)?|[=:]\s*)")
+FILE_BYTES_MAX = 1 << 20
+"""A hundred times the properties file that comes with Kafka."""
 CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -26,7 +29,7 @@ def read_argument(argument: str) -> tuple[str, str]:
 def read_settings_file(path: Path) -> list[tuple[str, str]]:
     """The pairs of a file: TOML by its suffix, otherwise Java properties."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bounded(path, FILE_BYTES_MAX)[0].decode("utf-8")
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -7,13 +7,13 @@ the direction of what stands around it.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from pipeline_broker.records.record import Record
 
-__all__ = ["BYTES_SHOWN_MAX", "HEADERS_SHOWN_MAX", "Decoder", "Show", "content_view", "record_view", "show_of"]
+__all__ = ["BYTES_SHOWN_MAX", "HEADERS_SHOWN_MAX", "Coded", "Decoder", "Show", "content_view", "record_view"]
 
 BYTES_SHOWN_MAX = 2048
 """Of one key, value or header."""
@@ -23,38 +23,54 @@ HEADER_NAME_CHARACTERS_MAX = 256
 
 
 class Decoder(Protocol):
-    """Reads what a serializer wrote with a schema that the broker keeps."""
+    """Reads keys and values that a serializer wrote with a schema that the broker keeps."""
 
-    async def catch_up(self) -> None:
-        """Learn the schemas that there are by now."""
+    async def decode(self, contents: Sequence[bytes]) -> Sequence[tuple[int, str, int] | None]:
+        """For each content the id of its schema, the beginning of its JSON and all characters of that; or None."""
 
-    def decode(self, content: bytes) -> tuple[int, str] | None:
-        """The id of the schema, and what is said, as JSON; None where that is none; from any thread."""
+
+CODED_BYTES_MAX = 4 << 20
+"""Of the contents of a page that are kept until they are decoded; beyond it those that were noted first are dropped."""
+
+
+class Coded:
+    """Contents of a page that a serializer may have written, by the views that show them."""
+
+    def __init__(self) -> None:
+        self._noted: OrderedDict[int, tuple[dict[str, Any], bytes]] = OrderedDict()
+        self._size_bytes = 0
+
+    def note(self, view: dict[str, Any] | None, content: bytes | None) -> None:
+        """Remember a content that begins like those of serializers."""
+        if view is None or not content or content[0] != 0:
+            return
+        self._noted[id(view)] = view, bytes(content)
+        self._size_bytes += len(content)
+        while self._size_bytes > CODED_BYTES_MAX:
+            _, (_, dropped) = self._noted.popitem(last=False)
+            self._size_bytes -= len(dropped)
+
+    async def decode(self, records: Sequence[dict[str, Any]], decoder: Decoder) -> None:
+        """Let records of the page show the JSON that their contents mean, with the id of its schema as `schema`."""
+        views = [view for record in records for view in (record["key"], record["value"])]
+        noted = [self._noted[id(view)] for view in views if id(view) in self._noted]
+        decoded = await decoder.decode([content for _, content in noted])
+        for (view, _), found in zip(noted, decoded, strict=True):
+            if found is not None:
+                schema_id, text, characters = found
+                beginning = text[:BYTES_SHOWN_MAX]
+                view.pop("hex", None)
+                view.update(text=beginning, cut=len(beginning) < characters, schema=schema_id)
 
 
 Show: TypeAlias = Callable[[int, Record], dict[str, Any]]
-"""`record_view`, with what it decodes by."""
+"""`record_view`, with the contents that it notes."""
 
 
-def show_of(decoder: Decoder | None) -> Show:
-    """How records are shown where there are schemas, or none."""
-    return record_view if decoder is None else functools.partial(record_view, decode=decoder.decode)
-
-
-def content_view(
-    content: bytes | None, decode: Callable[[bytes], tuple[int, str] | None] = lambda _: None
-) -> dict[str, Any] | None:
-    """The beginning of some bytes: `text` or `hex`, the size of the whole in bytes, and whether it was cut.
-
-    What a serializer wrote is shown as the JSON that it means, with the id of its schema as `schema`.
-    """
+def content_view(content: bytes | None) -> dict[str, Any] | None:
+    """The beginning of some bytes: `text` or `hex`, the size of the whole in bytes, and whether it was cut."""
     if content is None:
         return None
-    decoded = decode(content)
-    if decoded is not None:
-        schema_id, said = decoded
-        shown_text = said[:BYTES_SHOWN_MAX]
-        return {"text": shown_text, "bytes": len(content), "cut": len(shown_text) < len(said), "schema": schema_id}
     beginning = content[:BYTES_SHOWN_MAX]
     is_cut = len(content) > BYTES_SHOWN_MAX
     try:
@@ -67,16 +83,18 @@ def content_view(
     return {"text": text, "bytes": len(content), "cut": is_cut}
 
 
-def record_view(
-    partition: int, record: Record, decode: Callable[[bytes], tuple[int, str] | None] = lambda _: None
-) -> dict[str, Any]:
-    """A record of a partition."""
+def record_view(partition: int, record: Record, coded: Coded | None = None) -> dict[str, Any]:
+    """A record of a partition; its key and value are noted in `coded`."""
+    key, value = content_view(record.key), content_view(record.value)
+    if coded is not None:
+        coded.note(key, record.key)
+        coded.note(value, record.value)
     return {
         "partition": partition,
         "offset": record.offset,
         "timestamp_ms": record.timestamp,
-        "key": content_view(record.key, decode),
-        "value": content_view(record.value, decode),
+        "key": key,
+        "value": value,
         "headers": [
             {"name": name[:HEADER_NAME_CHARACTERS_MAX], "content": content_view(content)}
             for name, content in record.headers[:HEADERS_SHOWN_MAX]

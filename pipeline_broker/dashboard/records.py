@@ -17,7 +17,7 @@ from pipeline_broker.dashboard.log_threads import find_offsets, read_page
 from pipeline_broker.dashboard.newest_first import NewestFirstReader
 from pipeline_broker.dashboard.record_filter import BadFilterError, RecordFilter
 from pipeline_broker.dashboard.record_reader import RECORDS_PER_PAGE_MAX, PageReader
-from pipeline_broker.dashboard.record_view import Decoder, show_of
+from pipeline_broker.dashboard.record_view import Coded, Decoder, record_view
 from pipeline_broker.dashboard.seeking import ends_of, positions_of
 from pipeline_broker.dashboard.tail import tail
 from pipeline_broker.dashboard.viewers import limited_stream
@@ -56,7 +56,6 @@ class Records:
 
     def __init__(self, broker: Broker, threads: trio.CapacityLimiter, decoder: Decoder | None = None) -> None:
         self._broker, self._threads, self._decoder = broker, threads, decoder
-        self._show = show_of(decoder)
         self._limited = limited_stream(TAILS_MAX, f"{TAILS_MAX} viewers follow topics already")
 
     async def page(self, request: HttpRequest, topic: str) -> Answer:
@@ -67,15 +66,17 @@ class Records:
         wanted = _filter(request)
         limit = request.integer("limit", RECORDS_PER_PAGE_MAX // 2)
         ends = ends_of(request)
-        if self._decoder is not None:
-            await self._decoder.catch_up()
+        coded = Coded()
+        show = functools.partial(record_view, coded=coded)
         reader: PageReader | NewestFirstReader
         if ends is None:
             positions = await find_offsets(positions_of(logs, request), self._threads)
-            reader = PageReader(logs, positions, wanted, limit, self._show)
+            reader = PageReader(logs, positions, wanted, limit, show)
         else:
-            reader = NewestFirstReader(logs, ends, wanted, limit, self._show)
+            reader = NewestFirstReader(logs, ends, wanted, limit, show)
         found = await read_page(reader, self._threads)
+        if self._decoder is not None:
+            await coded.decode(found.records, self._decoder)
         return await in_turns(json_or_absent(found.as_json(), WHAT))
 
     async def follow(self, request: HttpRequest, topic: str) -> Answer | EventStream:

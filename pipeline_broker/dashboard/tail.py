@@ -6,6 +6,7 @@ that takes longer than records come is told how many were passed over, and goes 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable, Mapping
 
 import trio
@@ -13,7 +14,7 @@ import trio
 from pipeline_broker.dashboard.log_threads import read_page
 from pipeline_broker.dashboard.record_filter import RecordFilter
 from pipeline_broker.dashboard.record_reader import RECORDS_PER_PAGE_MAX, PageReader
-from pipeline_broker.dashboard.record_view import Decoder, show_of
+from pipeline_broker.dashboard.record_view import Coded, Decoder, record_view
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.web.messages import event
 
@@ -50,10 +51,11 @@ async def tail(
     quiet = 0
     while logs := find_logs():
         passed_over = _catch_up(logs, positions)
+        coded = Coded()
+        show = functools.partial(record_view, coded=coded)
+        page = await read_page(PageReader(logs, positions, wanted, RECORDS_PER_PAGE_MAX, show), threads)
         if decoder is not None:
-            await decoder.catch_up()
-        reader = PageReader(logs, positions, wanted, RECORDS_PER_PAGE_MAX, show_of(decoder))
-        page = await read_page(reader, threads)
+            await coded.decode(page.records, decoder)
         positions = page.positions
         if page.records or passed_over or quiet >= QUIET_LOOKS_MAX:
             await send(event({**page.as_json(), "missed": passed_over}, "records"))

@@ -14,11 +14,12 @@ from pipeline_broker.base.byte_budget import ByteBudget
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.node.schema_registry import SchemaRegistry, check_installed, serving
+from pipeline_broker.node.worker_process import Workers
 from pipeline_broker.schema_registry.api import error_answer
 from pipeline_broker.schema_registry.errors import RegistryError
 from pipeline_broker.web.hosts import LOOPBACK
 from pipeline_broker.web.http_server import HttpUnavailableError
-from pipeline_broker.web.messages import Answer, HttpRequest
+from pipeline_broker.web.messages import Answer, HttpRequest, StreamedAnswer
 
 __all__ = ["EmbeddedRegistry"]
 
@@ -43,6 +44,7 @@ class EmbeddedRegistry:
         except HttpUnavailableError as error:
             raise EmbeddedBrokerError(str(error)) from None
         self._turn, self._find_running = turn, find_running
+        self._workers = Workers()
         self._running: Running | None = None
         self._registry: SchemaRegistry | None = None
         self._port = 0
@@ -55,14 +57,15 @@ class EmbeddedRegistry:
             EmbeddedBrokerError: the port cannot be had.
         """
         try:
-            async with serving(self, ByteBudget(EDGE_BYTES), LOOPBACK, self._port) as self.url:
+            serve = serving(self, ByteBudget(EDGE_BYTES), LOOPBACK, self._port)
+            async with self._workers.serving(), serve as self.url:
                 self._port = int(self.url.rpartition(":")[2])
                 task_status.started()
                 await trio.sleep_forever()
         except HttpUnavailableError as error:
             raise EmbeddedBrokerError(str(error)) from None
 
-    async def answer(self, request: HttpRequest) -> Answer:
+    async def answer(self, request: HttpRequest) -> Answer | StreamedAnswer:
         """The answer to a request, of the life that there is now."""
         async with self._turn:
             try:
@@ -70,6 +73,6 @@ class EmbeddedRegistry:
             except EmbeddedBrokerError as error:
                 return error_answer(RegistryError(50001, str(error)))
             if self._registry is None or running is not self._running:
-                self._running, self._registry = running, SchemaRegistry(running.broker, running.server)
+                self._running, self._registry = running, SchemaRegistry(running.broker, running.server, self._workers)
             registry = self._registry
         return await registry.answer(request)

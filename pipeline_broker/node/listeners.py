@@ -2,6 +2,8 @@
 
 Rules of this room: one owner of what is bound; a listener that stays keeps its socket, whatever address a change gives
 it. A session begins here, with all that the connection itself proves. What a listener does not need is not imported.
+Keys, certificates and users are loaded apart from the listener that adopts them: once a broker serves, loading happens
+in a thread, since a file may be slow and a password takes as long to try as its owner wanted.
 """
 
 from __future__ import annotations
@@ -9,10 +11,11 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import errno
+import functools
 import logging
 import socket
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import attrs
 
@@ -32,6 +35,9 @@ from stages.listener import Listener, open_listener
 from stages.transport_layer import HandshakeError
 
 if TYPE_CHECKING:
+    import ssl
+
+    from pipeline_broker.broker.ports import Load
     from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.security.offer import SaslOffer
     from pipeline_broker.security.refusals import Kind, Refusals
@@ -56,10 +62,24 @@ LoginFailed: TypeAlias = "Callable[[Kind, tuple[str, ...], str, str], None]"
 """Takes note of a failed login, as `Refusals.add`."""
 
 
+@functools.cache
 def _nobody() -> ScramUsers:
     from pipeline_broker.security.scram_users import ScramUsers  # noqa: PLC0415 - for SASL only
 
     return ScramUsers()
+
+
+class _Loaded(NamedTuple):
+    """What a listener proves itself by and offers, made of these properties and users."""
+
+    properties: Mapping[str, str]
+    users: ScramUsers | None
+    tls: TlsContexts | None
+    offer: SaslOffer | None
+
+    def is_for(self, config: ListenerConfig, users: ScramUsers | None) -> bool:
+        """Return whether it was made of just these."""
+        return self.properties == config.properties and self.users is users
 
 
 class _Served:
@@ -67,21 +87,18 @@ class _Served:
 
     Raises:
         StartError: its address cannot be had.
-        ConfigError: its keys, certificates, mechanisms or users cannot be used.
     """
 
     def __init__(
-        self, config: ListenerConfig, all_of: BrokerConfig, users: Users, bind: Bind, login_failed: LoginFailed
+        self, config: ListenerConfig, all_of: BrokerConfig, loaded: _Loaded, bind: Bind, login_failed: LoginFailed
     ) -> None:
         self.config = config
         self._login_failed = login_failed
-        self._users = users
-        self._tls = _tls_of(config)
+        self.loaded = loaded
         self._warn_of_certificate()
-        self.offer = _offer_of(config, users)
         self.listener = attrs.evolve(
             bind(config, all_of),
-            tls=None if self._tls is None else self._tls.context,
+            tls=None if loaded.tls is None else self._context,
             open_session=self._open_session,
             handshake_failed=self._handshake_failed,
             processors=config.limit("num.network.threads"),
@@ -97,15 +114,15 @@ class _Served:
             security_protocol=config.security_protocol,
             is_privileged=config.is_privileged,
         )
-        if self.offer is not None:
+        if self.loaded.offer is not None:
             from pipeline_broker.apis.security.authentication import SaslAuthenticator  # noqa: PLC0415 - for SASL only
 
             def failed(name: str, mechanism: str, reason: str) -> None:
                 self._login_failed((config.name, mechanism), (session.host,), name, reason)
 
             return SaslAuthenticator(session, self._current_offer, failed=failed)
-        if self._tls is not None:
-            principal = self._tls.principal(transport.peer_certificate)
+        if self.loaded.tls is not None:
+            principal = self.loaded.tls.principal(transport.peer_certificate)
             if principal is None:
                 raise HandshakeError("no mapping rule applies to the client's certificate")
             session.principal = principal
@@ -115,12 +132,16 @@ class _Served:
         self._login_failed((self.config.name, TLS), (peer,), "", reason)
 
     def _current_offer(self) -> SaslOffer:
-        assert self.offer is not None, "a listener keeps its protocol"
-        return self.offer
+        assert self.loaded.offer is not None, "a listener keeps its protocol"
+        return self.loaded.offer
+
+    def _context(self) -> ssl.SSLContext:
+        assert self.loaded.tls is not None, "a listener keeps its protocol"
+        return self.loaded.tls.context()
 
     def _warn_of_certificate(self) -> None:
-        if self._tls is not None:
-            warning = self._tls.warning(dt.datetime.now(dt.UTC))
+        if self.loaded.tls is not None:
+            warning = self.loaded.tls.warning(dt.datetime.now(dt.UTC))
             if warning is not None:
                 logger.warning("listener %s: %s", self.config.name, warning)
 
@@ -128,26 +149,13 @@ class _Served:
         """Whether nothing else is asked for that only a listener that is made anew can follow."""
         return _made_of(self.config) == _made_of(config)
 
-    def check(self, config: ListenerConfig, users: Users) -> None:
-        """Raise ConfigError where it could not follow."""
-        if self._tls is not None:
-            copy.copy(self._tls).reload(config.properties)
-        _offer_of(config, users)
-
-    def follow(self, config: ListenerConfig, users: Users) -> None:
-        """Take over other properties, and files that are others now; what it cannot follow is logged and left."""
-        try:
-            offer = self.offer
-            if (config.properties, users) != (self.config.properties, self._users):  # an offer costs 2 ms a user
-                offer = _offer_of(config, users)
-            if self._tls is not None:
-                self._tls.reload(config.properties)
-                self._warn_of_certificate()
-        except ConfigError as error:
-            logger.error("the listener %s goes on as it was: %s", config.name, error)  # noqa: TRY400 - one line says it
-            return
-        self.offer, self._users = offer, users
+    def adopt(self, config: ListenerConfig, loaded: _Loaded) -> None:
+        """Take over other properties, and what was loaded for them."""
+        is_renewed = loaded.tls is not self.loaded.tls
+        self.loaded = loaded
         self.config = attrs.evolve(config, host=self.config.host, port=self.config.port)
+        if is_renewed:
+            self._warn_of_certificate()
 
     def close(self) -> None:
         """Close the socket; what a server was given is closed already."""
@@ -174,6 +182,7 @@ class BrokerListeners:
     def __init__(self, config: BrokerConfig, bind: Bind | None = None) -> None:
         self._bind = bind_listener if bind is None else bind
         self._served: dict[str, _Served] = {}
+        self._loaded: dict[str, _Loaded] = {}  # by listener, until it is adopted
         self._users: Users = _nobody  # until the broker's records are read
         self._failed_logins: Refusals | None = None  # until there is a broker
         try:
@@ -222,32 +231,94 @@ class BrokerListeners:
         return told
 
     def update(self, config: BrokerConfig) -> None:
-        """Take over what has changed for the listeners that stay."""
+        """Let the listeners that stay follow a configuration, as far as what they need is loaded."""
         for listener in config.listener_configs:
-            served = self._served.get(listener.name)
-            if served is not None:
-                served.follow(listener, self._users)
+            served, loaded = self._served.get(listener.name), self._loaded.get(listener.name)
+            if served is None:
+                continue
+            users = self._users_of(listener)
+            if not _is_secured(listener):
+                served.adopt(listener, _Loaded(listener.properties, None, None, None))
+            elif loaded is not None and loaded.is_for(listener, users):
+                served.adopt(listener, self._loaded.pop(listener.name))
+            elif served.loaded.is_for(listener, users):
+                served.adopt(listener, served.loaded)
 
-    def check(self, config: BrokerConfig, named: Collection[str]) -> None:
-        """Refuse what a listener could not follow.
+    def check(self, config: BrokerConfig, named: Collection[str]) -> Load | None:
+        """Return the work that loads what listeners would need, if they need anything.
 
         Args:
             config: as it would be.
-            named: the properties that a client sets or resets.
+            named: the properties that a client sets or resets; files that they name are read again.
+        """
+        concerned = [
+            listener
+            for listener in config.listener_configs
+            if _is_secured(listener)
+            and (
+                listener.name not in self._served
+                or any(name.startswith(prefix_of(listener.name)) or is_of_listener(name) for name in named)
+            )
+        ]
+        if not concerned:
+            return None
+        users = {listener.name: self._users_of(listener) for listener in concerned}  # made here, on the event loop
+
+        def load() -> Callable[[], None]:
+            loaded: dict[str, _Loaded] = {}
+            for listener in concerned:
+                try:
+                    loaded[listener.name] = self._load(listener, users[listener.name])
+                except ConfigError as error:
+                    raise refusal(f"listener {listener.name}: {error}", str(error)) from None
+            return functools.partial(self._loaded.update, loaded)
+
+        return load
+
+    def unloaded(self, config: BrokerConfig) -> list[ListenerConfig]:
+        """Return the listeners whose keys or users must be loaded before they can follow a configuration."""
+        wanted = []
+        for listener in filter(_is_secured, config.listener_configs):
+            served, users = self._served.get(listener.name), self._users_of(listener)
+            known = [self._loaded.get(listener.name), None if served is None else served.loaded]
+            if not any(each is not None and each.is_for(listener, users) for each in known):
+                wanted.append(listener)
+        return wanted
+
+    def load(self, listeners: Iterable[ListenerConfig]) -> set[str]:
+        """Load what listeners need, for the next `update` or `bind`.
+
+        Returns:
+            the names of those that cannot use it, which is logged.
+        """
+        failed = set()
+        for listener in listeners:
+            try:
+                self._loaded[listener.name] = self._load(listener, self._users_of(listener))
+            except ConfigError as error:
+                failed.add(listener.name)
+                state = "goes on as it was" if listener.name in self._served else "is not served"
+                logger.error("the listener %s %s: %s", listener.name, state, error)  # noqa: TRY400 - one line says it
+        return failed
+
+    def _load(self, listener: ListenerConfig, users: ScramUsers | None) -> _Loaded:
+        """Load what a listener needs: in a thread, once the broker serves.
 
         Raises:
             ConfigError: keys, certificates, mechanisms or users cannot be used.
         """
-        for listener in config.listener_configs:
-            served = self._served.get(listener.name)
-            try:
-                if served is None:
-                    _tls_of(listener)
-                    _offer_of(listener, self._users)
-                elif any(name.startswith(prefix_of(listener.name)) or is_of_listener(name) for name in named):
-                    served.check(listener, self._users)
-            except ConfigError as error:
-                raise refusal(f"listener {listener.name}: {error}", str(error)) from None
+        served = self._served.get(listener.name)
+        current = None if served is None else served.loaded
+        if current is not None and current.tls is not None:
+            tls: TlsContexts | None = copy.copy(current.tls)
+            assert tls is not None
+            tls.reload(listener.properties)
+        else:
+            tls = _tls_of(listener)
+        return _Loaded(listener.properties, users, tls, None if users is None else _offer_of(listener, users))
+
+    def _users_of(self, listener: ListenerConfig) -> ScramUsers | None:
+        return self._users() if listener.is_sasl else None
 
     def surplus(self, config: BrokerConfig) -> list[str]:
         """The names of listeners that the configuration has no longer."""
@@ -276,6 +347,7 @@ class BrokerListeners:
             bound = self._served.get(listener.name)
             if bound is not None and not bound.is_bound_as(listener):
                 self.forget(listener.name)
+        self.load([listener for listener in self.unloaded(config) if listener.name in self._served])
         self.update(config)
         for listener in self.missing(config):
             try:
@@ -291,12 +363,13 @@ class BrokerListeners:
         Raises:
             StartError: its address cannot be had, or what is set for it cannot be used.
         """
+        users, loaded = self._users_of(listener), self._loaded.pop(listener.name, None)
         try:
-            served = self._served[listener.name] = _Served(
-                listener, config, self._users, self._bind, self._login_failed
-            )
+            if loaded is None or not loaded.is_for(listener, users):
+                loaded = self._load(listener, users)
         except ConfigError as error:
             raise StartError(f"listener {listener.name}: {error}") from None
+        served = self._served[listener.name] = _Served(listener, config, loaded, self._bind, self._login_failed)
         return served.listener
 
     def _login_failed(self, kind: Kind, source: tuple[str, ...], name: str, reason: str) -> None:
@@ -322,6 +395,10 @@ def _shown(address: tuple[str, int]) -> str:
     return f"{format_host(host or '0.0.0.0')}:{port}"  # noqa: S104 - what an empty host means
 
 
+def _is_secured(listener: ListenerConfig) -> bool:
+    return listener.is_tls or listener.is_sasl
+
+
 def _tls_of(listener: ListenerConfig) -> TlsContexts | None:
     if not listener.is_tls:
         return None
@@ -330,12 +407,10 @@ def _tls_of(listener: ListenerConfig) -> TlsContexts | None:
     return TlsContexts(listener.properties)
 
 
-def _offer_of(listener: ListenerConfig, users: Users) -> SaslOffer | None:
-    if not listener.is_sasl:
-        return None
+def _offer_of(listener: ListenerConfig, users: ScramUsers) -> SaslOffer:
     from pipeline_broker.security.offer import read_offer  # noqa: PLC0415 - for SASL only
 
-    return read_offer(listener.properties, users(), wall_clock_ms, prefix_of(listener.name))
+    return read_offer(listener.properties, users, wall_clock_ms, prefix_of(listener.name))
 
 
 def bind_listener(listener: ListenerConfig, config: BrokerConfig) -> Listener:

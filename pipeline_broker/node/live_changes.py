@@ -2,7 +2,8 @@
 
 Rules of this room: what can be changed at once is changed before the client is answered; what takes time (processors
 and listeners end by draining) is done by the one task, and of changes that come meanwhile only the last counts. What
-cannot be done, such as binding a port that is taken, is logged and leaves the broker as it is.
+cannot be done, such as binding a port that is taken, is logged and leaves the broker as it is. Files and keys are
+opened in threads.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import attrs
 import trio
 
 from pipeline_broker.broker.broker import Broker
+from pipeline_broker.broker.ports import Load
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.node.listeners import BrokerListeners
@@ -71,7 +73,7 @@ class LiveChanges:
     def advertised(self, listener: str) -> tuple[str, int] | None:
         return self._advertised.get(listener)
 
-    def check(self, config: BrokerConfig, named: Collection[str]) -> None:
+    def check(self, config: BrokerConfig, named: Collection[str]) -> Load | None:
         """Refuse what the server cannot become: handlers keep the one queue that they share, or those of their own."""
         queues = config.changed.get(QUEUES)
         if QUEUES in named and queues is not None and (int(queues) == 0) != self._mode.is_shared_queue:
@@ -79,8 +81,7 @@ class LiveChanges:
                 f"{QUEUES}: one queue that all handlers share (0) and queues of their own cannot replace each other"
                 " while the broker runs"
             )
-        if self._listeners is not None:
-            self._listeners.check(config, named)
+        return None if self._listeners is None else self._listeners.check(config, named)
 
     def follow(self, config: BrokerConfig) -> None:
         """The configuration has become another one."""
@@ -128,12 +129,18 @@ class LiveChanges:
         for name in self._listeners.surplus(config):
             await server.remove_listener(name)
             self._listeners.forget(name)
+        failed: set[str] = set()
+        if unloaded := self._listeners.unloaded(config):
+            failed = await trio.to_thread.run_sync(self._listeners.load, unloaded)
+            self._listeners.update(config)
         await server.resize_processors(config.num_network_threads)
         for listener in config.listener_configs:
             if listener.name in self._listeners.addresses and not listener.is_control_plane:
                 count = listener.limit("num.network.threads") or config.num_network_threads
                 await server.resize_processors(count, listener.name)
         for listener in self._listeners.missing(config):
+            if listener.name in failed:
+                continue
             try:
                 await server.add_listener(self._listeners.bind(listener, config))
             except StartError as error:

@@ -253,10 +253,13 @@ async def _serving_schema_registry(
         yield None
         return
     from pipeline_broker.node.schema_registry import SchemaRegistry, serving  # noqa: PLC0415 - for those who asked
+    from pipeline_broker.node.worker_process import Workers  # noqa: PLC0415 - see above
     from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
 
-    registry = SchemaRegistry(broker, server)
+    workers = Workers()
+    registry = SchemaRegistry(broker, server, workers)
     async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(workers.serving())
         try:
             served = serving(registry, broker.edges, *options.schema_registry, "--schema-registry")
             url = await stack.enter_async_context(served)

@@ -1,9 +1,9 @@
-"""The schema registry of a broker: its topic in the log, and the port that it is served on.
+"""The schema registry of a broker: its topic in the log, and its port.
 
-Rules of this file: on Trio; `pipeline_broker.schema_registry` decides. The topic is all that the registry has: what is
-changed is appended as entries that no client's request waits for, in the name of the broker itself, and counts when it
-is read from the log again. So a registry of somebody else's may write there too. A change takes its turn until it is
-durable; work that takes time is done in few threads, and is ended when it takes too long.
+On Trio; `pipeline_broker.schema_registry` decides. The registry has no state but the topic: it appends changes in the
+name of the broker, and applies them when it reads them from the log. So another registry may write to the topic too.
+Whatever a library does with a schema is done in a worker process. Changes are recorded one at a time, and only if the
+state is still the one that they were decided on.
 """
 
 from __future__ import annotations
@@ -11,33 +11,34 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import logging
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 
 from pipeline_broker.log.errors import LogError
-from pipeline_broker.node.bounded_work import TookTooLongError, run_bounded
-from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
+from pipeline_broker.node.worker_process import WORK_SECONDS_MAX
+from pipeline_broker.records.batch import BatchHeader, NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.errors import RecordError
-from pipeline_broker.records.record import iterate_records
-from pipeline_broker.schema_registry.api import answer_of, error_answer, find_operation, is_change
-from pipeline_broker.schema_registry.decoding import Decoded, decode
-from pipeline_broker.schema_registry.errors import RegistryError
+from pipeline_broker.schema_registry.api import answer_of, error_answer, find_operation
+from pipeline_broker.schema_registry.decoding import Decoded, coded, decode_all, has_schema
+from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
 from pipeline_broker.schema_registry.records import (
     SCHEMAS_TOPIC,
     SCHEMAS_TOPIC_CONFIGS,
     Change,
-    StrangeRecordError,
-    read_change,
+    read_changes,
 )
-from pipeline_broker.schema_registry.registration import Decision
+from pipeline_broker.schema_registry.registration import SMALL_BYTES_MAX, Decision, Steps, remembering
 from pipeline_broker.schema_registry.state import RegistryState
 from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.state.topics import NewTopic
 from pipeline_broker.web.http_server import HttpLimits, HttpUnavailableError, open_listeners, serve_http
-from pipeline_broker.web.messages import Answer, BadRequestError, HttpRequest
+from pipeline_broker.web.messages import Answer, BadRequestError, HttpRequest, StreamedAnswer
 from pipeline_broker.web.strangers import OwnPlace
+from pipeline_broker.web.turns import Steps as TurnSteps
+from pipeline_broker.web.turns import in_turns
+from pipeline_broker.worker.work import BusyError, TookTooLongError, Work, WorkFailedError
 from stages.durable import wait_durable
 
 if TYPE_CHECKING:
@@ -47,20 +48,22 @@ if TYPE_CHECKING:
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from stages.socket_server import SocketServer
 
-__all__ = ["BODY_BYTES_MAX", "LIMITS", "WORK_SECONDS_MAX", "SchemaRegistry", "check_installed", "refused", "serving"]
+__all__ = ["BODY_BYTES_MAX", "LIMITS", "SchemaRegistry", "Worker", "check_installed", "refused", "serving"]
 
 logger = logging.getLogger(__name__)
 
 WHAT = "the schema registry"
 BODY_BYTES_MAX = 1 << 20
 LIMITS = HttpLimits(connections_max=64, response_seconds=10.0, body_bytes_max=BODY_BYTES_MAX)
-WORK_SECONDS_MAX = 10.0
-"""Of one piece of work, such as a schema that is read, or compared with others."""
-THREADS_MAX = 2
+REQUEST_SECONDS_MAX = 60.0
+"""Of one request, the time included in which its work waits for that of others."""
 READ_BYTES_MAX = 1 << 20
-"""Of one look at the topic, unless a single batch is larger: others are served between two."""
-BATCH_BYTES_MAX = 16 << 20
-CHANGES_IN_BATCH_MAX = 1_000
+"""Of one read of the topic, unless a single batch is larger."""
+SMALL_RECORDS_MAX = 64
+"""Of a batch that is read on the event loop."""
+ATTEMPTS_MAX = 16
+"""To record a change, while other registries that write to the topic change the state again and again."""
+CHANGES_IN_BATCH_MAX = 200
 """Of one batch: a subject may have thousands of versions to delete."""
 PACKAGES = {
     "h11": "h11",
@@ -89,66 +92,93 @@ def check_installed() -> None:
             )
 
 
+class Worker(Protocol):
+    """Does work in a process of its own, as `node.worker_process.Workers`."""
+
+    async def run(self, work: Work, client: Hashable) -> Any:
+        """Return the result of the work."""
+
+
 class SchemaRegistry:
-    """See the rules of the file.
+    """See the module.
 
     Args:
-        broker: whose topic it is.
-        server: commits what is changed.
+        broker: has the topic.
+        server: commits the changes.
+        worker: does the work of schemas.
     """
 
-    def __init__(self, broker: Broker, server: SocketServer) -> None:
-        self._broker, self._server = broker, server
+    def __init__(self, broker: Broker, server: SocketServer, worker: Worker) -> None:
+        self._broker, self._server, self._worker = broker, server, worker
         self._state = RegistryState()
         self._topic_id: bytes | None = None
         self._position = 0
         self._reading, self._turn = trio.Lock(), trio.Lock()
-        self._threads = trio.CapacityLimiter(THREADS_MAX)
 
-    async def answer(self, request: HttpRequest) -> Answer:
+    async def answer(self, request: HttpRequest) -> Answer | StreamedAnswer:
+        """Answer a request."""
         try:
-            if is_change(request):
-                async with self._turn:
-                    return answer_of(await self._changed(request))
-            await self.catch_up()
-            return answer_of(await self._decide(request))
+            with trio.fail_after(REQUEST_SECONDS_MAX):
+                return answer_of(await self._answered(request))
         except (RegistryError, BadRequestError) as error:
             return error_answer(error)
         except TookTooLongError:
             text = f"This took longer than {WORK_SECONDS_MAX:g} s, which is all that a schema may take"
             return error_answer(RegistryError(50002, text))
+        except (BusyError, trio.TooSlowError):
+            return error_answer(RegistryError(503, "The registry is busy with other schemas; try again later"))
         except (OSError, LogError) as error:
             return error_answer(RegistryError(50001, f"The topic {SCHEMAS_TOPIC} cannot be read: {error}"))
+        except Exception as error:  # noqa: BLE001 - of a library, at whatever a stranger has sent
+            logger.warning("%s %.200s: %s: %.500s", request.method, request.path, type(error).__name__, error)
+            return error_answer(invalid_schema("Invalid schema, details: it cannot be processed"))
 
-    async def _decide(self, request: HttpRequest) -> Decision:
-        found = find_operation(request)(self._state, request)
-        return await self._worked_out(found) if isinstance(found, Generator) else found
-
-    async def _worked_out(self, steps: Generator[Callable[[], Any], Any, Decision]) -> Decision:
-        value = None
-        while True:
-            try:
-                work = steps.send(value)
-            except StopIteration as end:
-                decision: Decision = end.value
+    async def _answered(self, request: HttpRequest) -> Decision:
+        """Decide, and record the changes if the state is still the one that was decided on."""
+        known: dict[Work, Any] = {}
+        for _ in range(ATTEMPTS_MAX):
+            await self.catch_up()
+            state, revision = self._state, self._state.revision
+            decision = await self._decide(request, known)
+            if not decision.changes:
                 return decision
-            value = await run_bounded(work, WORK_SECONDS_MAX, self._threads)
-
-    async def _changed(self, request: HttpRequest) -> Decision:
-        """Decide on what the topic says now, and record it: once it is appended, its end is waited for."""
-        await self.catch_up()
-        decision = await self._decide(request)
-        if decision.changes:
-            with trio.CancelScope(shield=True):
-                for begin in range(0, len(decision.changes), CHANGES_IN_BATCH_MAX):
-                    await self._record(decision.changes[begin : begin + CHANGES_IN_BATCH_MAX])
+            async with self._turn:
                 await self.catch_up()
-        return decision
+                if self._state is not state or state.revision != revision:
+                    again = await self._decide_again(request, known)
+                    if again is None:
+                        continue
+                    decision = again
+                with trio.CancelScope(shield=True):  # all changes of a decision, also if the client leaves
+                    for begin in range(0, len(decision.changes), CHANGES_IN_BATCH_MAX):
+                        await self._record(decision.changes[begin : begin + CHANGES_IN_BATCH_MAX])
+                await self.catch_up()
+                return decision
+        raise RegistryError(503, "Others change the registry again and again; try again later")
+
+    def _steps(self, request: HttpRequest, known: dict[Work, Any]) -> Steps:
+        found = find_operation(request)(self._state, request)
+        return remembering(found, known) if isinstance(found, Generator) else _decided(found)
+
+    async def _decide(self, request: HttpRequest, known: dict[Work, Any]) -> Decision:
+        steps, result = self._steps(request, known), None
+        while True:
+            wanted = await in_turns(_to_work(steps, result))
+            if isinstance(wanted, Decision):
+                return wanted
+            result = await self._worker.run(wanted, request.segments[:2])
+
+    async def _decide_again(self, request: HttpRequest, known: dict[Work, Any]) -> Decision | None:
+        """Decide on the present state without further work; None where that is not possible."""
+        state, revision = self._state, self._state.revision
+        decision = await in_turns(_to_work(self._steps(request, known), None))
+        is_current = self._state is state and state.revision == revision
+        return decision if isinstance(decision, Decision) and is_current else None
 
     # Read
 
     async def catch_up(self) -> None:
-        """Take over what the topic says and was not read yet; a topic that was made anew is read from its start.
+        """Apply the records of the topic that were not read yet; a topic that was made anew is read from its start.
 
         Raises:
             OSError, LogError: it cannot be read.
@@ -170,27 +200,41 @@ class SchemaRegistry:
         self._position = offset if len(whole) else log.high_watermark  # nothing is left of what stood here
         for header, batch in iterate_batches(whole):
             if not header.is_control:
-                try:
-                    for record in iterate_records(batch, header, size_max=BATCH_BYTES_MAX):
-                        if record.offset >= offset:
-                            self._apply(record.offset, record.key, record.value)
-                except RecordError as error:
-                    logger.warning("%s: a batch at offset %d is left out: %s", SCHEMAS_TOPIC, header.base_offset, error)
+                await self._read_batch(header, bytes(batch), offset)
             self._position = header.last_offset + 1
-        await trio.lowlevel.checkpoint()
 
-    def _apply(self, offset: int, key: bytes | None, value: bytes | None) -> None:
+    async def _read_batch(self, header: BatchHeader, batch: bytes, offset: int) -> None:
+        is_small = len(batch) <= SMALL_BYTES_MAX and header.record_count <= SMALL_RECORDS_MAX and not header.compression
+        while offset <= header.last_offset:
+            work = Work(read_changes, (batch, offset))
+            try:
+                changes, offset = work() if is_small else await self._worker.run(work, SCHEMAS_TOPIC)
+            except (RecordError, WorkFailedError, TookTooLongError, BusyError) as error:
+                reason = str(error) or type(error).__name__
+                logger.warning("%s: a batch at offset %d is left out: %s", SCHEMAS_TOPIC, header.base_offset, reason)
+                return
+            await in_turns(self._apply(changes))
+
+    def _apply(self, changes: Sequence[tuple[int, Change | str]]) -> TurnSteps[None]:
+        for offset, change in changes:
+            yield None
+            if isinstance(change, str):
+                logger.warning("%s: the record at offset %d is left out: %s", SCHEMAS_TOPIC, offset, change)
+            elif not (yield from self._state.apply_in_steps(change)):
+                logger.warning("%s: the record at offset %d is left out: the registry is full", SCHEMAS_TOPIC, offset)
+
+    async def decode(self, contents: Sequence[bytes]) -> Sequence[Decoded | None]:
+        """Return keys and values that a serializer wrote with schemas of the registry, as JSON; None for others."""
+        if not any(map(has_schema, contents)):
+            return [None] * len(contents)
+        await self.catch_up()
+        found = coded(self._state, contents)
         try:
-            change = read_change(key, value)
-        except StrangeRecordError as error:
-            logger.warning("%s: the record at offset %d is left out: %s", SCHEMAS_TOPIC, offset, error)
-            return
-        if change is not None:
-            self._state.apply(change)
-
-    def decode(self, content: bytes) -> Decoded | None:
-        """What a key or value says that was written with a schema of the registry; from any thread."""
-        return decode(self._state, content)
+            decoded: Sequence[Decoded | None] = await self._worker.run(Work(decode_all, (tuple(found),)), "records")
+        except (WorkFailedError, TookTooLongError, BusyError) as error:
+            logger.warning("records are shown as they are: %s", str(error) or type(error).__name__)
+            return [None] * len(found)
+        return decoded
 
     # Write
 
@@ -231,11 +275,29 @@ class SchemaRegistry:
             raise RegistryError(50001, f"The change could not be written: {error}")
 
 
-class Answering(Protocol):
-    """What answers requests."""
+def _decided(decision: Decision) -> Steps:
+    yield None
+    return decision
 
-    async def answer(self, request: HttpRequest) -> Answer:
-        """The answer to one."""
+
+def _to_work(steps: Steps, result: Any) -> TurnSteps[Work | Decision]:
+    """Run an operation up to its next work, or to its end."""
+    try:
+        wanted = steps.send(result)
+        while wanted is None:
+            yield None
+            wanted = next(steps)
+    except StopIteration as end:
+        decision: Decision = end.value
+        return decision
+    return wanted
+
+
+class Answering(Protocol):
+    """Answers requests."""
+
+    async def answer(self, request: HttpRequest) -> Answer | StreamedAnswer:
+        """Answer a request."""
 
 
 def refused(request: HttpRequest, host: str) -> Answer | None:
@@ -266,7 +328,7 @@ async def serving(
     """
     listeners = await open_listeners(WHAT, host, port, LIMITS, option)
 
-    async def answer(request: HttpRequest) -> Answer:
+    async def answer(request: HttpRequest) -> Answer | StreamedAnswer:
         return refused(request, host) or await registry.answer(request)
 
     async with trio.open_nursery() as nursery:

@@ -1,7 +1,6 @@
-"""The REST API of Confluent's schema registry: which address is answered by which decision.
+"""The REST API of Confluent's schema registry: a table of addresses and their operations.
 
-Rules of this file: no I/O, and a table. Addresses, parameters and answers are those of the API reference
-(docs.confluent.io, "Schema Registry API Reference"). A change is decided by one request at a time.
+Addresses, parameters and answers follow the API reference (docs.confluent.io, "Schema Registry API Reference").
 Longer than most files: an operation is a few lines, and the table has all of them.
 """
 
@@ -9,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import http
-import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
+from pipeline_broker.base.numbers import whole_number
+from pipeline_broker.base.strict_json import dump, dump_object
 from pipeline_broker.schema_registry.errors import (
     RegistryError,
     not_permitted,
@@ -25,27 +25,48 @@ from pipeline_broker.schema_registry.errors import (
     subject_state,
     version_state,
 )
-from pipeline_broker.schema_registry.records import ConfigChange, ModeChange, SubjectDeleted, VersionChange
+from pipeline_broker.schema_registry.records import (
+    Change,
+    Config,
+    ConfigChange,
+    ModeChange,
+    SubjectDeleted,
+    VersionChange,
+    kept_setting,
+)
 from pipeline_broker.schema_registry.registration import (
+    SMALL_BYTES_MAX,
     Decision,
     Steps,
     compatibility,
     in_form,
     lookup,
+    read_json,
     register,
     shown,
 )
-from pipeline_broker.schema_registry.state import LATEST, RegistryState, read_version
+from pipeline_broker.schema_registry.state import (
+    LATEST,
+    SUBJECTS_WITH_SETTINGS_MAX,
+    TEXT_BYTES_MAX,
+    VERSION_MAX,
+    RegistryState,
+    read_version,
+)
 from pipeline_broker.schema_registry.values import Level, Mode, SchemaType, Version
-from pipeline_broker.web.messages import Answer, BadRequestError, HttpRequest
+from pipeline_broker.web.messages import Answer, BadRequestError, HttpRequest, StreamedAnswer
+from pipeline_broker.worker.work import Work
 
-__all__ = ["CONTENT_TYPE", "Operation", "answer_of", "error_answer", "find_operation", "is_change"]
+__all__ = ["CONTENT_TYPE", "TABLE", "Operation", "answer_of", "error_answer", "find_operation", "is_change"]
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 SUBJECT_CHARACTERS_MAX = 1024
-SUBJECTS_WITH_SETTINGS_MAX = 10_000
 LISTED_MAX = 10_000
 """Of one answer, unless `limit` asks for less."""
+PIECE_CHARACTERS, PIECE_ELEMENTS = 64 << 10, 500
+"""Of a list, as it is sent: a piece is made within 1 ms, unless a single element is larger."""
+AT_ONCE_MAX = 500
+"""Versions of a subject that are deleted in one step."""
 CONFIG_FIELDS = frozenset({
     "alias", "compatibilityGroup", "defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet",
     "normalize", "validateFields", "validateRules",
@@ -89,26 +110,27 @@ class Call:
         """Whether a schema is normalized first, by the request or by the configuration."""
         return self.flag("normalize") or self.state.config_in_scope(self.subject).get("normalize") is True
 
-    def body(self) -> Any:
-        """The body; raises RegistryError."""
-        try:
-            content = json.loads(self.request.body)
-            json.dumps(content, ensure_ascii=False).encode()  # half a character is in no record
-        except (ValueError, RecursionError) as error:
-            raise RegistryError(400, f"The body is not JSON: {str(error)[:200]}") from None
-        return content
+    @property
+    def body(self) -> bytes:
+        """The body."""
+        return self.request.body
 
     def version(self, *, with_deleted: bool = False) -> Version:
         """The version that the first two arguments name; raises RegistryError."""
         return self.state.version(self.subject, read_version(self.arguments[1]), with_deleted=with_deleted)
 
-    def page(self, found: Sequence[Any]) -> Decision:
+    def part_of(self, found: Sequence[Item]) -> Sequence[Item]:
         """A part of a list, by `offset` and `limit`."""
         offset, limit = self.request.integer("offset", 0), self.request.query.get("limit", "")
-        count = int(limit) if limit.isascii() and limit.isdigit() and len(limit) < 10 else LISTED_MAX
-        return Decision(list(found[offset : offset + min(count, LISTED_MAX)]))
+        count = whole_number(limit, 0, LISTED_MAX)
+        return found[offset : offset + (LISTED_MAX if count is None else count)]
+
+    def page(self, found: Sequence[Any]) -> Decision:
+        """The answer of a part of a list."""
+        return Decision(self.part_of(found))
 
 
+Item = TypeVar("Item")
 Operation: TypeAlias = Callable[[RegistryState, HttpRequest], "Decision | Steps"]
 
 
@@ -117,9 +139,10 @@ Operation: TypeAlias = Callable[[RegistryState, HttpRequest], "Decision | Steps"
 
 def _schema_id(call: Call) -> int:
     text = call.arguments[0]
-    if not (text.isascii() and text.isdigit() and len(text) < 11) or call.state.schema(int(text)) is None:
-        raise schema_not_found(int(text)) if text.isdigit() and len(text) < 11 else schema_not_found()
-    return int(text)
+    number = whole_number(text, 0, VERSION_MAX)
+    if number is None or call.state.schema(number) is None:
+        raise schema_not_found(number)
+    return number
 
 
 def _versions_of(call: Call) -> list[Version]:
@@ -159,14 +182,16 @@ def _get_schema_versions(call: Call) -> Decision:
     return call.page([{"subject": version.subject, "version": version.number} for version in _versions_of(call)])
 
 
-def _list_schemas(call: Call) -> Decision:
+def _list_schemas(call: Call) -> Steps:
     prefix, with_deleted = call.request.query.get("subjectPrefix", ""), call.flag("deleted")
-    found: list[Any] = []
+    found: list[Version] = []
+    yield None
     for subject in call.state.subjects(with_deleted=with_deleted):
         if subject.startswith(prefix.removeprefix(":*:")):
             versions = call.state.versions(subject, with_deleted=with_deleted)
-            found += [version.as_json() for version in (versions[-1:] if call.flag("latestOnly") else versions)]
-    return call.page(found)
+            found += versions[-1:] if call.flag("latestOnly") else versions
+        yield None
+    return Decision(version.as_json() for version in call.part_of(found))  # each as it is sent: the texts are large
 
 
 def _list_types(call: Call) -> Decision:  # noqa: ARG001 - as all operations
@@ -191,14 +216,14 @@ def _list_versions(call: Call) -> Decision:
 
 
 def _register(call: Call) -> Steps:
-    return register(call.state, call.subject, call.body(), is_normalized=call.is_normalized)
+    return register(call.state, call.subject, call.body, is_normalized=call.is_normalized)
 
 
 def _lookup(call: Call) -> Steps:
     return lookup(
         call.state,
         call.subject,
-        call.body(),
+        call.body,
         is_normalized=call.is_normalized,
         with_deleted=call.flag("deleted"),
         form=call.form,
@@ -223,11 +248,10 @@ def _check_writable(call: Call) -> None:
         raise not_permitted(f"Subject {call.subject} is in read-only mode")
 
 
-def _check_unreferenced(state: RegistryState, subject: str, versions: Sequence[Version]) -> None:
-    referenced = state.referenced_numbers(subject)
+def _check_unreferenced(state: RegistryState, versions: Sequence[Version]) -> None:
     for version in versions:
-        if version.number in referenced:
-            raise reference_exists(subject, version.number)
+        if state.is_referenced(version):
+            raise reference_exists(version.subject, version.number)
 
 
 def _delete_version(call: Call) -> Decision:
@@ -242,29 +266,28 @@ def _delete_version(call: Call) -> Decision:
     if not is_permanent and version.is_deleted:
         raise version_state(subject, version.number, is_deleted=True)
     if not is_permanent:
-        _check_unreferenced(state, subject, [version])
+        _check_unreferenced(state, [version])
     after = None if is_permanent else attrs.evolve(version, is_deleted=True)
     return Decision(version.number, [VersionChange(subject, version.number, after)])
 
 
-def _delete_subject(call: Call) -> Decision:
+def _delete_subject(call: Call) -> Steps:
     _check_writable(call)
     state, subject = call.state, call.subject
     every, live = state.existing_versions(subject, with_deleted=True), state.versions(subject)
     if call.flag("permanent"):
         if live:
             raise subject_state(subject, is_deleted=False)
-        return Decision(
-            [version.number for version in every],
-            [
-                *(VersionChange(subject, version.number, None) for version in every),
-                *([ModeChange(subject, None)] if state.mode(subject) is not None else []),
-                *([ConfigChange(subject, None)] if state.config(subject) is not None else []),
-            ],
-        )
+        changes: list[Change] = []
+        for first in range(0, len(every), AT_ONCE_MAX):
+            changes += (VersionChange(subject, it.number, None) for it in every[first : first + AT_ONCE_MAX])
+            yield None
+        changes += [ModeChange(subject, None)] if state.mode(subject) is not None else []
+        changes += [ConfigChange(subject, None)] if state.config(subject) is not None else []
+        return Decision([version.number for version in every], changes)
     if not live:
         raise subject_state(subject, is_deleted=True)
-    _check_unreferenced(state, subject, live)
+    _check_unreferenced(state, live)
     return Decision([version.number for version in live], [SubjectDeleted(subject, live[-1].number)])
 
 
@@ -281,7 +304,7 @@ def _check_compatibility(call: Call) -> Steps:
         call.state,
         call.subject,
         versions,
-        call.body(),
+        call.body,
         is_normalized=call.is_normalized,
         is_verbose=call.flag("verbose"),
     )
@@ -304,22 +327,34 @@ def _get_config(call: Call) -> Decision:
     return Decision(config)
 
 
-def _put_config(call: Call) -> Decision:
-    subject, body = _own(call), call.body()
-    if not isinstance(body, dict):
+def _read_fields(body: bytes) -> Config:
+    """Read an object whose values are kept; raises RegistryError."""
+    content = read_json(body)
+    if not isinstance(content, dict):
         raise RegistryError(422, "The body is not an object of JSON")
-    _check_room(call, subject)
-    level = body.get("compatibility", body.get("compatibilityLevel"))
+    return {name: kept_setting(value) for name, value in content.items()}
+
+
+def _fields(call: Call) -> Generator[Work | None, Any, Config]:
+    if len(call.body) <= SMALL_BYTES_MAX:
+        return _read_fields(call.body)
+    fields: Config = yield Work(_read_fields, (call.body,))
+    return fields
+
+
+def _put_config(call: Call) -> Steps:
+    subject, fields = _own(call), (yield from _fields(call))
+    level = fields.get("compatibility", fields.get("compatibilityLevel"))
     if level is not None and (not isinstance(level, str) or level.upper() not in Level.__members__):
         raise RegistryError(
             42203, f"Invalid compatibility level. Valid values are {', '.join(sorted(Level.__members__)).lower()}"
         )
-    kept = {name: value for name, value in body.items() if name in CONFIG_FIELDS}
+    kept = {name: value for name, value in fields.items() if name in CONFIG_FIELDS}
     changed = {**kept, **({} if level is None else {"compatibilityLevel": level.upper()})}
     config = {
         name: value for name, value in {**(call.state.config(subject) or {}), **changed}.items() if value is not None
     }
-    return Decision(body, [ConfigChange(subject, config)])
+    return _settings(call, fields, ConfigChange(subject, config))
 
 
 def _delete_config(call: Call) -> Decision:
@@ -340,18 +375,17 @@ def _get_mode(call: Call) -> Decision:
     return Decision({"mode": mode.value})
 
 
-def _put_mode(call: Call) -> Decision:
-    subject, body = _own(call), call.body()
-    wanted = body.get("mode") if isinstance(body, dict) else None
+def _put_mode(call: Call) -> Steps:
+    subject, fields = _own(call), (yield from _fields(call))
+    wanted = fields.get("mode")
     if not isinstance(wanted, str) or wanted.upper() not in Mode.__members__:
         raise RegistryError(42204, f"Invalid mode. Valid values are {', '.join(Mode.__members__)}")
-    _check_room(call, subject)
     mode = Mode(wanted.upper())
     state = call.state
     has_versions = bool(state.versions(subject) if subject is not None else state.subjects())
     if mode is Mode.IMPORT and state.mode_in_scope(subject) is not mode and has_versions and not call.flag("force"):
         raise not_permitted("Cannot import since found existing subjects")
-    return Decision({"mode": mode.value}, [ModeChange(subject, mode)])
+    return _settings(call, {"mode": mode.value}, ModeChange(subject, mode))
 
 
 def _delete_mode(call: Call) -> Decision:
@@ -362,11 +396,13 @@ def _delete_mode(call: Call) -> Decision:
     return Decision({"mode": (mode or Mode.READWRITE).value}, [ModeChange(subject, None)])
 
 
-def _check_room(call: Call, subject: str | None) -> None:
-    state = call.state
-    is_new = state.config(subject) is None and state.mode(subject) is None
-    if is_new and state.subjects_with_settings >= SUBJECTS_WITH_SETTINGS_MAX:
-        raise not_permitted(f"This registry keeps the settings of at most {SUBJECTS_WITH_SETTINGS_MAX} subjects")
+def _settings(call: Call, answer: Config, change: ConfigChange | ModeChange) -> Decision:
+    if not call.state.has_room(change):
+        raise not_permitted(
+            f"This registry keeps the settings of at most {SUBJECTS_WITH_SETTINGS_MAX} subjects, and"
+            f" {TEXT_BYTES_MAX >> 20} MiB of texts; delete some"
+        )
+    return Decision(answer, [change])
 
 
 # The table
@@ -434,15 +470,35 @@ def is_change(request: HttpRequest) -> bool:
     )
 
 
-def answer_of(decision: Decision) -> Answer:
-    """The answer that a decision makes."""
-    text = decision.body if decision.is_text else json.dumps(decision.body, separators=(",", ":"), ensure_ascii=False)
+def answer_of(decision: Decision) -> Answer | StreamedAnswer:
+    """Return the answer that a decision makes."""
+    body = decision.body
+    if not decision.is_text and not isinstance(body, str | bytes | Mapping) and isinstance(body, Iterable):
+        return StreamedAnswer(pieces=_list_pieces(body), content_type=CONTENT_TYPE)
+    text = body if decision.is_text else _element(body)
     return Answer(status=http.HTTPStatus.OK, body=text.encode(), content_type=CONTENT_TYPE)
+
+
+def _list_pieces(elements: Iterable[Any]) -> Iterator[bytes]:
+    parts, size, before = ["["], 0, ""
+    for element in elements:
+        text = before + _element(element)
+        parts.append(text)
+        size, before = size + len(text), ","
+        if size >= PIECE_CHARACTERS or len(parts) >= PIECE_ELEMENTS:
+            yield "".join(parts).encode()
+            parts, size = [], 0
+    parts.append("]")
+    yield "".join(parts).encode()
+
+
+def _element(content: Any) -> str:
+    return dump_object(content) if isinstance(content, Mapping) else dump(content)
 
 
 def error_answer(error: RegistryError | BadRequestError) -> Answer:
     """The answer to a request that is refused."""
     code, message = (error.code, error.message) if isinstance(error, RegistryError) else (400, str(error))
-    body = json.dumps({"error_code": code, "message": message}).encode()
+    body = dump({"error_code": code, "message": message}).encode(errors="replace")
     status = http.HTTPStatus(error.status if isinstance(error, RegistryError) else 400)
     return Answer(status=status, body=body, content_type=CONTENT_TYPE)

@@ -1,8 +1,7 @@
 """Keys and values that a serializer wrote with a schema of the registry, as JSON for a person.
 
-Rules of this file: no I/O. The bytes are a stranger's, so what is made of them is bounded in values and in bytes, and
-what cannot be read is nothing. A serializer writes a zero byte, the id of the schema in four bytes, and the content
-(Confluent, "Wire format").
+A serializer writes a zero byte, the id of the schema in four bytes, and the content (Confluent, "Wire format"). The
+bytes are a stranger's, so the worker process reads them; texts, contents, values and time have bounds.
 """
 
 from __future__ import annotations
@@ -10,55 +9,107 @@ from __future__ import annotations
 import base64
 import io
 import json
-from typing import Any
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from pipeline_broker.schema_registry.errors import RegistryError
-from pipeline_broker.schema_registry.formats import Given, parsed
+from pipeline_broker.schema_registry.formats import TEXT_CHARACTERS_MAX, Given, parsed
 from pipeline_broker.schema_registry.registration import given
 from pipeline_broker.schema_registry.state import RegistryState
 from pipeline_broker.schema_registry.values import SchemaType
 
-__all__ = ["Decoded", "decode", "schema_id_of"]
+__all__ = ["CONTENTS_BYTES_MAX", "CONTENT_BYTES_MAX", "Coded", "Decoded", "coded", "decode_all", "has_schema"]
 
 MAGIC = 0
 HEAD_BYTES = 5
 VALUES_MAX = 10_000
 """Of one content."""
-CONTENT_BYTES_MAX = 1 << 20
+CONTENT_BYTES_MAX = 256 << 10
+CONTENTS_BYTES_MAX = 4 << 20
+"""Of all contents that are read together."""
+SCHEMAS_CHARACTERS_MAX = 2 * TEXT_CHARACTERS_MAX
+"""Of all their schemas."""
+DECODING_SECONDS_MAX = 2.0
+"""Of all contents that are read together; the contents after that are shown as they are."""
+SHOWN_CHARACTERS_MAX = 4096
+"""Of the JSON of one content: a page shows less."""
 INDEXES_MAX = 32
 
-Decoded = tuple[int, str]
-"""The id of a schema, and JSON."""
+Decoded = tuple[int, str, int]
+"""The id of a schema, the beginning of the JSON, and the characters of all of it."""
+
+
+class Coded(NamedTuple):
+    """A content and its schema."""
+
+    schema_id: int
+    given: Given
+    content: bytes
 
 
 class _TooManyValuesError(Exception):
     pass
 
 
-def schema_id_of(content: bytes) -> int | None:
-    """The id in front of a content; None where it has none."""
-    if len(content) < HEAD_BYTES or content[0] != MAGIC:
-        return None
-    return int.from_bytes(content[1:HEAD_BYTES])
+def has_schema(content: bytes | None) -> bool:
+    """Return whether a content begins with the id of a schema and is small enough to be read."""
+    return content is not None and HEAD_BYTES <= len(content) <= CONTENT_BYTES_MAX and content[0] == MAGIC
 
 
-def decode(state: RegistryState, content: bytes) -> Decoded | None:
-    """What a key or value says; None where no schema of the registry says that."""
-    schema_id = schema_id_of(content)
-    schema = None if schema_id is None or len(content) > CONTENT_BYTES_MAX else state.schema(schema_id)
-    if schema is None or schema_id is None:
-        return None
-    read = {SchemaType.AVRO: _avro, SchemaType.JSON: _json, SchemaType.PROTOBUF: _protobuf}[schema.type]
+def coded(state: RegistryState, contents: Sequence[bytes]) -> list[Coded | None]:
+    """Return contents with their schemas; None for those that have none, or are beyond the bounds."""
+    schemas: dict[int, Given | None] = {}
+    found: list[Coded | None] = []
+    size = characters = 0
+    for content in contents:
+        schema_id = int.from_bytes(content[1:HEAD_BYTES]) if has_schema(content) else -1
+        if schema_id not in schemas:
+            its = schemas[schema_id] = _given(state, schema_id)
+            characters += 0 if its is None else its.text_characters
+        its = schemas[schema_id] if characters <= SCHEMAS_CHARACTERS_MAX else None
+        size += len(content)
+        has_room = its is not None and size <= CONTENTS_BYTES_MAX
+        found.append(Coded(schema_id, its, content[HEAD_BYTES:]) if its is not None and has_room else None)
+    return found
+
+
+def _given(state: RegistryState, schema_id: int) -> Given | None:
+    schema = state.schema(schema_id)
     try:
-        return schema_id, json.dumps(
-            read(given(state, schema), content[HEAD_BYTES:]), ensure_ascii=False, default=_text
-        )
-    except (RegistryError, _TooManyValuesError, ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
+        return None if schema is None else given(state, schema)
+    except RegistryError:
         return None
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] in ("avro", "google"):
-            return None
+
+
+def decode_all(contents: Sequence[Coded | None]) -> list[Decoded | None]:
+    """Return contents as JSON; None for those that cannot be read."""
+    end = time.monotonic() + DECODING_SECONDS_MAX
+    unreadable: set[int] = set()  # schemas: each costs its time once
+    found: list[Decoded | None] = []
+    for each in contents:
+        if each is None or each.schema_id in unreadable or time.monotonic() > end:
+            found.append(None)
+            continue
+        try:
+            parsed(each.given)
+        except RegistryError:
+            unreadable.add(each.schema_id)
+            found.append(None)
+        else:
+            found.append(_decoded(each))
+    return found
+
+
+def _decoded(coded: Coded) -> Decoded | None:
+    read = {SchemaType.AVRO: _avro, SchemaType.JSON: _json, SchemaType.PROTOBUF: _protobuf}[coded.given.schema.type]
+    try:
+        text = json.dumps(read(coded.given, coded.content), ensure_ascii=False, default=_text)
+    except MemoryError:
         raise
+    except Exception:  # noqa: BLE001 - libraries raise anything; a content that cannot be read is shown as it is
+        return None
+    return coded.schema_id, text[:SHOWN_CHARACTERS_MAX], len(text)
 
 
 def _text(value: Any) -> str:

@@ -6,6 +6,8 @@ clients act on them, so a new kind of refusal takes one of them or none.
 
 from __future__ import annotations
 
+from pipeline_broker.worker.work import Refusal
+
 __all__ = [
     "RegistryError",
     "incompatible",
@@ -21,7 +23,7 @@ __all__ = [
 ]
 
 
-class RegistryError(Exception):
+class RegistryError(Refusal):
     """A request is refused.
 
     Args:
@@ -30,8 +32,11 @@ class RegistryError(Exception):
     """
 
     def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
+        super().__init__(code, message)  # all of them: it is pickled
         self.code, self.message = code, message
+
+    def __str__(self) -> str:
+        return self.message
 
     @property
     def status(self) -> int:

@@ -1,30 +1,46 @@
-"""The three languages of schemas behind one face: read, put into the form that is kept, compared.
+"""Schemas of three languages: reading, the form that is kept, comparison.
 
-Rules of this file: what is here takes time, so it is work for a thread: it depends on its arguments alone. The rooms
-behind it and their libraries are imported with the first schema of their type. What was read last is kept, because a
+All of it is work for the worker process, and depends on its arguments alone. The modules of a language and their
+libraries are imported with the first schema of their type. The schemas that were read last are remembered, because a
 schema is compared with the same ones again and again.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any, TypeAlias
 
 import attrs
 
+from pipeline_broker.base.strict_json import NESTING_MAX, nesting_estimate
 from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
-from pipeline_broker.schema_registry.values import Schema, SchemaType
+from pipeline_broker.schema_registry.values import Level, Schema, SchemaType, Version
 
-__all__ = ["Dependencies", "Given", "canonical", "check_new", "incompatibilities", "parsed", "serialized"]
+__all__ = [
+    "TEXT_CHARACTERS_MAX",
+    "Dependencies",
+    "Given",
+    "canonical",
+    "check_new",
+    "compare",
+    "incompatibilities",
+    "parsed",
+    "serialized",
+]
 
-PARSED_KEPT_MAX = 64
 TEXT_CHARACTERS_MAX = 1 << 20
 """Of a schema with all that it refers to."""
-NESTING_MAX = 200
+REMEMBERED_CHARACTERS_MAX = 2 << 20
+"""Of the texts of remembered schemas: parsed, they take up to 40 times as much."""
+REMEMBERED_MAX = 64
+SHOWN_CHARACTERS_MAX = 4_000
+"""Of an old schema, or of a difference, in an error."""
+DIFFERENCES_SHOWN_MAX = 100
+"""In an error."""
 PACKAGES = {
     "avro": "avro",
     "jsonschema": "jsonschema",
@@ -44,6 +60,11 @@ class Given:
     schema: Schema
     dependencies: Dependencies
 
+    @property
+    def text_characters(self) -> int:
+        """Of the schema and its dependencies."""
+        return len(self.schema.text) + sum(len(name) + len(text) for name, text in self.dependencies)
+
 
 def _room(name: str) -> ModuleType:
     try:
@@ -57,60 +78,88 @@ def _room(name: str) -> ModuleType:
         ) from None
 
 
+_remembered: OrderedDict[tuple[SchemaType, str, Dependencies], Any] = OrderedDict()  # the oldest use first
+
+
 def parsed(given: Given) -> Any:
-    """What its language has for a schema; raises RegistryError."""
-    return _parsed(given.schema.type, given.schema.text, given.dependencies)
-
-
-@functools.lru_cache(PARSED_KEPT_MAX)
-def _parsed(kind: SchemaType, text: str, dependencies: Dependencies) -> Any:
-    if len(text) + sum(len(each) for _, each in dependencies) > TEXT_CHARACTERS_MAX:
+    """Return the object that the library of a language has for a schema; raises RegistryError."""
+    key = given.schema.type, given.schema.text, given.dependencies
+    if key in _remembered:
+        _remembered.move_to_end(key)
+        return _remembered[key]
+    if given.text_characters > TEXT_CHARACTERS_MAX:
         raise RegistryError(42209, f"A schema with all that it refers to has at most {TEXT_CHARACTERS_MAX} characters")
-    if kind is not SchemaType.PROTOBUF and _nesting(text) > NESTING_MAX:
+    if given.schema.type is not SchemaType.PROTOBUF and nesting_estimate(given.schema.text) > NESTING_MAX:
         raise invalid_schema(f"Invalid schema, details: it is nested deeper than {NESTING_MAX}")
     with _strange_schemas():
-        return _room(f"{kind.value.lower()}_schema").parse(text, dict(dependencies))
+        found = _room(f"{given.schema.type.value.lower()}_schema").parse(given.schema.text, dict(given.dependencies))
+    _remember(key, found)
+    return found
+
+
+def _remember(key: tuple[SchemaType, str, Dependencies], found: Any) -> None:
+    _remembered[key] = found
+    while len(_remembered) > REMEMBERED_MAX or sum(map(_characters, _remembered)) > REMEMBERED_CHARACTERS_MAX:
+        _remembered.popitem(last=False)
+
+
+def _characters(key: tuple[SchemaType, str, Dependencies]) -> int:
+    return len(key[1]) + sum(len(text) for _, text in key[2])
 
 
 @contextlib.contextmanager
 def _strange_schemas() -> Iterator[None]:
-    """Refuse what trips those who read it: a reference may lead to what is no schema, a number be too large."""
+    """Refuse a schema at which a library fails, in whatever way: it cannot be served to other clients."""
     try:
         yield
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        raise invalid_schema(f"Invalid schema, details: {type(error).__name__}: {str(error)[:200]}") from None
+    except (RegistryError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001 - libraries raise anything
+        reason = error.strerror if isinstance(error, OSError) else str(error)  # never the path of a file of ours
+        raise invalid_schema(f"Invalid schema, details: {type(error).__name__}: {str(reason)[:200]}") from None
 
 
-def _nesting(text: str) -> int:
-    """How deep brackets are nested at most; those in texts count too, which only makes it more."""
-    depth = deepest = 0
-    for letter in text:
-        if letter in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif letter in "]}":
-            depth -= 1
-    return deepest
-
-
-def canonical(given: Given, *, is_normalized: bool) -> Schema:
-    """The form that a schema is kept in; raises RegistryError where it is none."""
+def canonical(given: Given, is_normalized: bool) -> Schema:
+    """Return a schema in the form that is kept; raises RegistryError where it is invalid."""
     found = parsed(given)
     schema = given.schema
     room = _room(f"{schema.type.value.lower()}_schema")
-    if schema.type is SchemaType.PROTOBUF:
-        return attrs.evolve(schema, text=room.canonical(schema.text, found, is_normalized=is_normalized))
-    return attrs.evolve(schema, text=room.canonical(schema.text, is_normalized=is_normalized))
+    with _strange_schemas():
+        if schema.type is SchemaType.PROTOBUF:
+            return attrs.evolve(schema, text=room.canonical(schema.text, found, is_normalized=is_normalized))
+        return attrs.evolve(schema, text=room.canonical(schema.text, is_normalized=is_normalized))
 
 
 def check_new(given: Given) -> None:
-    """Check what is asked of a schema that is new, beyond what makes it one; raises RegistryError."""
-    if given.schema.type is SchemaType.AVRO:
-        with _strange_schemas():
+    """Check the further rules for a schema that is new; raises RegistryError."""
+    with _strange_schemas():
+        if given.schema.type is SchemaType.AVRO:
             _room("avro_schema").check_new(given.schema.text, dict(given.dependencies))
-    elif given.schema.type is SchemaType.JSON:
-        with _strange_schemas():
+        elif given.schema.type is SchemaType.JSON:
             _room("json_schema").check_new(parsed(given))
+
+
+def compare(new: Given, others: Sequence[tuple[Version, Given]], level: Level) -> list[str]:
+    """Return why a schema is incompatible with the first of some versions with which it is; empty if with none."""
+    for version, old in others:
+        found: list[str] = []
+        if level.is_backward:
+            found += incompatibilities(new, old)
+        if level.is_forward:
+            found += incompatibilities(old, new)
+        if found:
+            return [
+                *(_shown(each) for each in found[:DIFFERENCES_SHOWN_MAX]),
+                f"{{oldSchemaVersion: {version.number}}}",
+                f"{{oldSchema: '{version.schema.text[:SHOWN_CHARACTERS_MAX]}'}}",
+                f"{{compatibility: '{level.value}'}}",
+            ]
+    return []
+
+
+def _shown(difference: str) -> str:
+    description = difference[:SHOWN_CHARACTERS_MAX]
+    return f"{{errorType: '{description.partition(' at ')[0]}', description: '{description}'}}"
 
 
 def incompatibilities(reader: Given, writer: Given) -> Sequence[str]:
@@ -126,5 +175,6 @@ def incompatibilities(reader: Given, writer: Given) -> Sequence[str]:
 
 def serialized(given: Given) -> str:
     """A schema of Protobuf as its descriptor in base64; raises RegistryError."""
-    text: str = _room("protobuf_schema").serialized(parsed(given))
+    with _strange_schemas():
+        text: str = _room("protobuf_schema").serialized(parsed(given))
     return text

@@ -1,21 +1,20 @@
-"""Protobuf: what is a schema, what form it is kept in, and what it is to a client.
+"""Schemas in Protobuf: reading, the form that is kept, and the form for clients.
 
-Rules of this file: Google's own compiler reads texts (`protoc`, from grpcio-tools), in a process of its own that is
-ended when it takes too long; Google's own library checks descriptors. Clients may give a descriptor instead of a text,
-as base64 (confluent-kafka's serializer does); it is kept as text all the same. What a schema imports is in the
-registry, or known without it (`protobuf_known.py`). It is imported when it is used, in a thread, and comes with the
-extra `schema-registry`.
+Google's compiler (`protoc`, from grpcio-tools) reads texts, and Google's library checks descriptors. Clients may send a
+descriptor in base64 in place of a text, as confluent-kafka's serializer does; the registry keeps its text. Imports come
+from the registry or are known without it (`protobuf_known.py`). Imported in the worker process only; the packages come
+with the extra `schema-registry`.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
+import os
 import re
-import subprocess
-import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import attrs
@@ -23,13 +22,14 @@ from google.protobuf import descriptor_pool
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import DecodeError
 
-from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
+from pipeline_broker.schema_registry.errors import invalid_schema
 from pipeline_broker.schema_registry.protobuf_known import KNOWN
 from pipeline_broker.schema_registry.protobuf_text import text_of
 
 __all__ = ["ProtobufFile", "canonical", "parse", "serialized"]
 
-COMPILE_SECONDS_MAX = 10.0
+ERROR_BYTES_MAX = 1_000
+"""Shown of what the compiler says: a line a mistake, each as long as the names in it."""
 MAIN = "schema.proto"
 COMPILER_HAS = "google/protobuf/"
 """Files that come with the compiler."""
@@ -135,24 +135,38 @@ def _compiled(
 
 
 def _run_protoc(folder: str, main: str) -> FileDescriptorSet:
-    out = Path(folder, ".out")
-    # -P: what is in the folder is a stranger's, and nothing that Python should import
-    command = [sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{folder}", f"--descriptor_set_out={out}"]
-    try:
-        done = subprocess.run(  # noqa: S603 - our own compiler, on files with names that were checked
-            [*command, "--include_imports", str(Path(folder, main))],
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=COMPILE_SECONDS_MAX,
-            check=False,
+    from grpc_tools import protoc  # noqa: PLC0415 - descriptors, which many clients send, do without it
+
+    out, errors = Path(folder, ".out"), Path(folder, ".errors")
+    with _standard_error_in(errors):
+        status = protoc.main(
+            [
+                "protoc",
+                f"-I{folder}",
+                f"-I{Path(protoc.__file__).with_name('_proto')}",  # google/protobuf
+                f"--descriptor_set_out={out}",
+                "--include_imports",
+                str(Path(folder, main)),
+            ]
         )
-    except subprocess.TimeoutExpired:
-        raise RegistryError(50002, f"The schema took longer than {COMPILE_SECONDS_MAX:g} s to compile") from None
-    if done.returncode or not out.exists():
-        said = done.stderr.decode(errors="replace").replace(f"{folder}/", "").strip()
-        raise invalid_schema(f"Invalid schema, details: {said[:1000] or 'it cannot be compiled'}")
+    if status or not out.exists():
+        with errors.open("rb") as file:
+            said = file.read(ERROR_BYTES_MAX).decode(errors="replace").replace(f"{folder}/", "").strip()
+        raise invalid_schema(f"Invalid schema, details: {said or 'it cannot be compiled'}")
     return FileDescriptorSet.FromString(out.read_bytes())
+
+
+@contextlib.contextmanager
+def _standard_error_in(path: Path) -> Iterator[None]:
+    """Write what the compiler says to a file: it knows descriptor 2 alone."""
+    before, file = os.dup(2), os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    os.dup2(file, 2)
+    os.close(file)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
 
 
 def canonical(text: str, parsed: ProtobufFile, *, is_normalized: bool) -> str:

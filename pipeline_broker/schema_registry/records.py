@@ -1,18 +1,20 @@
 """Records of the topic `_schemas`, as Confluent's registry writes and reads them.
 
-Rules of this file: no I/O. What is written here that registry reads, and the other way round: keys and values are
-JSON with its names, in its order, because compaction compares the bytes of keys (`SchemaKey`, `ConfigKey`, `ModeKey`,
-`DeleteSubjectKey` and their values in its source). What cannot be read is told as StrangeRecordError.
+Either registry can continue with the records of the other: keys and values are JSON with Confluent's names in its
+order, because compaction compares the bytes of keys (`SchemaKey`, `ConfigKey`, `ModeKey`, `DeleteSubjectKey` and their
+values in its source).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
+from pipeline_broker.base.strict_json import RawJson, dump, dump_object, load
+from pipeline_broker.records.batch import read_header
+from pipeline_broker.records.record import iterate_records
 from pipeline_broker.schema_registry.errors import RegistryError
 from pipeline_broker.schema_registry.values import Level, Mode, Schema, Version
 
@@ -20,18 +22,32 @@ __all__ = [
     "SCHEMAS_TOPIC",
     "SCHEMAS_TOPIC_CONFIGS",
     "Change",
+    "Config",
     "ConfigChange",
     "ModeChange",
     "Record",
     "StrangeRecordError",
     "SubjectDeleted",
     "VersionChange",
+    "kept_setting",
     "read_change",
+    "read_changes",
 ]
 
 SCHEMAS_TOPIC = "_schemas"
 SCHEMAS_TOPIC_CONFIGS = {"cleanup.policy": "compact"}
+BATCH_BYTES_MAX = 16 << 20
+"""Decompressed. A larger batch is left out."""
+CHANGES_BYTES_MAX = 2 << 20
+"""Of the changes that are read from a batch in one go."""
+REASONS_MAX = 20
+"""Of records of a batch that cannot be read."""
+REASON_CHARACTERS_MAX = 200
+RECORD_BYTES_MAX = 4 << 20
+"""Of key and value: a schema of the largest size whose characters are all escaped, with metadata and rules."""
 
+Config: TypeAlias = Mapping[str, str | bool | RawJson | None]
+"""By the names of the API, with `compatibilityLevel`; values that serializers act on are RawJson."""
 Record = tuple[bytes, bytes | None]
 """Key and value."""
 
@@ -74,16 +90,16 @@ class ConfigChange:
     """The configuration of a subject, or of all where it is None, from now on.
 
     Attributes:
-        config: as the API has it, with `compatibilityLevel`; None for none.
+        config: None for no configuration.
     """
 
     subject: str | None
-    config: Mapping[str, Any] | None
+    config: Config | None
 
     def record(self) -> Record:
         """For the topic."""
         key = _json({"keytype": "CONFIG", "subject": self.subject, "magic": 0})
-        return key, None if self.config is None else _json(dict(self.config))
+        return key, None if self.config is None else _json(self.config)
 
 
 @attrs.frozen
@@ -102,8 +118,39 @@ class ModeChange:
 Change = VersionChange | SubjectDeleted | ConfigChange | ModeChange
 
 
-def _json(content: object) -> bytes:
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+def _json(fields: Mapping[str, Any]) -> bytes:
+    return dump_object(fields).encode()
+
+
+def read_changes(batch: bytes, first_offset: int) -> tuple[list[tuple[int, Change | str]], int]:
+    """Return changes of a record batch by their offsets, and the offset at which to continue.
+
+    A record that cannot be read has a reason in place of its change; of many such records the first few.
+
+    Args:
+        batch: one record batch, compressed or not.
+        first_offset: records before it are left out.
+
+    Raises:
+        RecordError: the batch cannot be read.
+    """
+    found: list[tuple[int, Change | str]] = []
+    header = read_header(batch)
+    size = reasons = 0
+    for record in iterate_records(batch, header, size_max=BATCH_BYTES_MAX):
+        if record.offset < first_offset:
+            continue
+        if size > CHANGES_BYTES_MAX:
+            return found, record.offset
+        try:
+            change: Change | str | None = read_change(record.key, record.value)
+            size += len(record.key or b"") + len(record.value or b"") if change else 0
+        except StrangeRecordError as error:
+            reasons += 1
+            change = str(error)[:REASON_CHARACTERS_MAX] if reasons <= REASONS_MAX else None
+        if change is not None:
+            found.append((record.offset, change))
+    return found, header.last_offset + 1
 
 
 def read_change(key: bytes | None, value: bytes | None) -> Change | None:
@@ -112,9 +159,11 @@ def read_change(key: bytes | None, value: bytes | None) -> Change | None:
     Raises:
         StrangeRecordError: it cannot be read.
     """
+    if len(key or b"") + len(value or b"") > RECORD_BYTES_MAX:
+        raise StrangeRecordError(f"it is larger than {RECORD_BYTES_MAX >> 20} MiB")
     try:
-        fields = json.loads(key or b"")
-        content = None if value is None else json.loads(value)
+        fields = load(key or b"")
+        content = None if value is None else load(value)
         return _change(fields, content)
     except (ArithmeticError, AttributeError, KeyError, RecursionError, RegistryError, TypeError, ValueError) as error:
         raise StrangeRecordError(f"{type(error).__name__}: {error}") from None
@@ -147,7 +196,12 @@ def _number(value: Any) -> int:
     return number
 
 
-def _config(value: Mapping[str, Any]) -> Mapping[str, Any]:
+def _config(value: Mapping[str, Any]) -> Config:
     if "compatibilityLevel" in value:
         Level(value["compatibilityLevel"])
-    return {name: content for name, content in value.items() if name != "subject"}
+    return {name: kept_setting(content) for name, content in value.items() if name != "subject"}
+
+
+def kept_setting(content: Any) -> str | bool | RawJson | None:
+    """Return a value of a configuration in the form that is kept: all that no decision needs is JSON."""
+    return content if isinstance(content, str | bool | None) else RawJson(dump(content))

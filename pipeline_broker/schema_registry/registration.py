@@ -1,45 +1,66 @@
-"""Schemas are registered, looked up and compared: what is decided, and what must be worked out for it.
+"""Registration, lookup and comparison of schemas.
 
-Rules of this file: no I/O. What takes time is yielded as work, for a thread, and what it finds comes back; a decision
-is made at once when all is known, on the state as it is then, and returns what must be recorded.
+An operation decides on the state of the registry. Whatever takes time is yielded as work for the worker process, and
+its result is sent back. While an operation waits, other operations may change the state; so a caller who records the
+changes of a decision must make sure that the state is the one that it was decided on.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, TypeAlias
 
 import attrs
 
+from pipeline_broker.base.strict_json import InvalidJsonError, load
 from pipeline_broker.schema_registry.errors import RegistryError, incompatible, invalid_schema, not_permitted
-from pipeline_broker.schema_registry.formats import Given, canonical, check_new, incompatibilities, serialized
+from pipeline_broker.schema_registry.formats import (
+    TEXT_CHARACTERS_MAX,
+    Given,
+    canonical,
+    check_new,
+    compare,
+    serialized,
+)
 from pipeline_broker.schema_registry.records import Change, VersionChange
-from pipeline_broker.schema_registry.state import LATEST, RegistryState
+from pipeline_broker.schema_registry.state import LATEST, TEXT_BYTES_MAX, VERSIONS_MAX, RegistryState
 from pipeline_broker.schema_registry.values import Level, Mode, Reference, Schema, SchemaType, Version
+from pipeline_broker.worker.work import Work
 
-__all__ = ["Decision", "Steps", "compatibility", "given", "lookup", "register", "shown"]
+__all__ = [
+    "SMALL_BYTES_MAX",
+    "Decision",
+    "Steps",
+    "compatibility",
+    "given",
+    "in_form",
+    "lookup",
+    "read_json",
+    "register",
+    "remembering",
+    "shown",
+]
 
-VERSIONS_MAX = 10_000
-"""Of all subjects, those that are deleted softly too."""
-TEXT_CHARACTERS_MAX = 64 << 20
-"""Of all versions."""
 DEPENDENCIES_MAX = 200
 """Of one schema, with what they need themselves."""
+FOLLOWED_MAX = 2_000
+"""References of a schema and of those that it needs: 2 ms."""
 COMPARED_MAX = 1_000
 """Versions that a new one is compared with."""
-SHOWN_CHARACTERS_MAX = 4_000
-"""Of an old schema in an error."""
+COMPARED_AT_ONCE_MAX = 50
+SMALL_BYTES_MAX = 16 << 10
+"""JSON of this size is read within 2 ms, whatever it says, so it needs no worker."""
 
 
 @attrs.frozen
 class Decision:
-    """The answer, once the changes are recorded.
+    """The answer to a request and the changes that come before it.
 
     Attributes:
-        body: of the answer, as JSON has it.
-        changes: what must be recorded first.
-        is_text: whether the body is a text that is no JSON.
+        body: of the answer: a value for JSON, an object that may have values of RawJson, or an iterable of such
+            elements of a list.
+        changes: to be recorded before the answer is sent.
+        is_text: whether the body is a text instead.
     """
 
     body: Any
@@ -47,74 +68,134 @@ class Decision:
     is_text: bool = False
 
 
-Steps: TypeAlias = Generator[Callable[[], Any], Any, Decision]
-"""Yields work and is sent what it found; raises RegistryError."""
+Steps: TypeAlias = Generator[Work | None, Any, Decision]
+"""An operation that yields work and is sent its result. None is yielded where other operations may have a turn; it is
+sent None. Raises RegistryError."""
 
 
 def given(state: RegistryState, schema: Schema) -> Given:
-    """A schema with what it refers to; raises RegistryError where that is not there."""
-    found: dict[str, str] = {}
-    _collect(state, schema.references, found, ())
-    return Given(schema, tuple(found.items()))
+    """Return a schema with all that it refers to; raises RegistryError where a reference leads to nothing."""
+    collected = _References(state)
+    collected.collect(schema.references)
+    return Given(schema, tuple(collected.found.items()))
 
 
-def _collect(
-    state: RegistryState, references: Sequence[Reference], found: dict[str, str], path: tuple[Reference, ...]
-) -> None:
-    for reference in references:
-        if reference in path:
-            raise invalid_schema(f"The reference {reference.name!r} leads to itself")
-        if reference.name in found:
-            continue
+class _References:
+    """The schemas that one refers to, by the names that it has for them, each after those that it needs itself."""
+
+    def __init__(self, state: RegistryState) -> None:
+        self._state = state
+        self._path: set[Reference] = set()
+        self._followed = 0
+        self.found: dict[str, str] = {}
+
+    def collect(self, references: Sequence[Reference]) -> None:
+        for reference in references:
+            if reference in self._path:
+                raise invalid_schema(f"The reference {reference.name!r} leads to itself")
+            self._followed += 1
+            if len(self._path) + len(self.found) >= DEPENDENCIES_MAX or self._followed > FOLLOWED_MAX:
+                raise invalid_schema(
+                    f"A schema needs at most {DEPENDENCIES_MAX} others, by {FOLLOWED_MAX} references of all of them"
+                )
+            if reference.name in self.found:
+                continue
+            try:
+                schema = self._state.resolved(reference).schema
+            except RegistryError as error:
+                raise invalid_schema(f"The reference {reference.name!r} leads to nothing: {error.message}") from None
+            self._path.add(reference)
+            self.collect(schema.references)
+            self._path.remove(reference)
+            self.found[reference.name] = schema.text
+
+
+def remembering(steps: Steps, known: dict[Work, Any]) -> Steps:
+    """Run an operation; work whose result is known is not yielded again, and other results become known."""
+    result: Any = None
+    while True:
         try:
-            schema = state.resolved(reference).schema
-        except RegistryError as error:
-            raise invalid_schema(f"The reference {reference.name!r} leads to nothing: {error.message}") from None
-        _collect(state, schema.references, found, (*path, reference))
-        found[reference.name] = schema.text
-        if len(found) > DEPENDENCIES_MAX:
-            raise invalid_schema(f"A schema needs at most {DEPENDENCIES_MAX} others")
+            wanted = steps.send(result)
+        except StopIteration as end:
+            decision: Decision = end.value
+            return decision
+        if wanted is None:
+            result = yield None
+            continue
+        if wanted not in known:
+            known[wanted] = yield wanted
+        result = known[wanted]
 
 
 def shown(state: RegistryState, version: Version, form: str) -> Steps:
-    """A version, in the form that the client asked for."""
+    """Return a version in the form that the client asked for."""
     schema = yield from in_form(state, version.schema, form)
     return Decision({**version.as_json(), **schema})
 
 
-def in_form(state: RegistryState, schema: Schema, form: str) -> Generator[Callable[[], Any], Any, dict[str, Any]]:
-    """A schema for an answer; `serialized` of Protobuf is its descriptor, other forms are as it is kept."""
+def in_form(state: RegistryState, schema: Schema, form: str) -> Generator[Work | None, Any, dict[str, Any]]:
+    """Return the fields of a schema; the form `serialized` of Protobuf is its descriptor, others are as it is kept."""
     fields = schema.as_json()
     if form == "serialized" and schema.type is SchemaType.PROTOBUF:
-        fields["schema"] = yield functools.partial(serialized, given(state, schema))
+        fields["schema"] = yield Work(serialized, (given(state, schema),))
     return fields
 
 
-def register(state: RegistryState, subject: str, body: Any, *, is_normalized: bool) -> Steps:
-    """A schema becomes a version of a subject, unless it is one already; the answer is its id."""
-    mode, wanted_id, wanted_number = state.mode_in_scope(subject), _number(body, "id"), _number(body, "version")
+@attrs.frozen
+class Wanted:
+    """The body of a request that has a schema."""
+
+    schema: Schema
+    schema_id: int | None
+    number: int | None
+
+    @classmethod
+    def read(cls, body: bytes) -> Wanted:
+        """Read a body; raises RegistryError."""
+        content = read_json(body)
+        return cls(Schema.read(content), _number(content, "id"), _number(content, "version"))
+
+
+def read_json(body: bytes) -> Any:
+    """Read a body; raises RegistryError."""
+    try:
+        return load(body)
+    except InvalidJsonError as error:
+        raise RegistryError(400, f"The body is not JSON: {error}") from None
+
+
+def _wanted(body: bytes) -> Generator[Work | None, Any, Wanted]:
+    if len(body) <= SMALL_BYTES_MAX:
+        return Wanted.read(body)
+    wanted: Wanted = yield Work(Wanted.read, (body,))
+    return wanted
+
+
+def register(state: RegistryState, subject: str, body: bytes, *, is_normalized: bool) -> Steps:
+    """Make a schema a version of a subject, unless it is one already; the answer is its id."""
+    mode = state.mode_in_scope(subject)
     if mode.is_read_only:
         raise not_permitted(f"Subject {subject} is in read-only mode")
-    schema = yield functools.partial(canonical, given(state, Schema.read(body)), is_normalized=is_normalized)
-    if (registered := _registered(state, subject, schema)) is not None and wanted_id in (None, registered.schema_id):
+    wanted = yield from _wanted(body)
+    schema = yield Work(canonical, (given(state, wanted.schema), is_normalized))
+    registered = _registered(state, subject, schema)
+    if registered is not None and wanted.schema_id in (None, registered.schema_id):
         return Decision(registered.as_json() if is_normalized else {"id": registered.schema_id})
     if mode is Mode.IMPORT:
-        return _imported(state, subject, schema, wanted_id, wanted_number)
-    if wanted_id is not None:
+        return _imported(state, subject, schema, wanted.schema_id, wanted.number)
+    if wanted.schema_id is not None:
         raise not_permitted(f"Subject {subject} is not in import mode")
-    yield functools.partial(check_new, given(state, schema))
-    found = yield _comparison(state, state.versions(subject), schema, state.level(subject))
+    yield Work(check_new, (given(state, schema),))
+    found = yield from _compared(state, state.versions(subject), schema, state.level(subject))
     if found:
         raise incompatible(
             f'Schema being registered is incompatible with an earlier schema for subject "{subject}",'
             f" details: [{', '.join(found)}]"
         )
-    if (registered := _registered(state, subject, schema)) is not None:
-        return Decision({"id": registered.schema_id})
     schema_id = state.id_of(schema) or state.next_id
     number = state.next_number(subject)
-    if wanted_number not in (None, number, LATEST):
-        raise invalid_schema(f"Version is not one more than previous version: {wanted_number} instead of {number}")
+    if wanted.number not in (None, number, LATEST):
+        raise invalid_schema(f"Version is not one more than previous version: {wanted.number} instead of {number}")
     return _new_version(state, Version(subject, number, schema_id, schema))
 
 
@@ -130,12 +211,13 @@ def _imported(
 
 
 def _new_version(state: RegistryState, version: Version) -> Decision:
-    if state.versions_count >= VERSIONS_MAX or state.text_bytes + len(version.schema.text) > TEXT_CHARACTERS_MAX:
+    change = VersionChange(version.subject, version.number, version)
+    if not state.has_room(change):
         raise not_permitted(
-            f"This registry keeps at most {VERSIONS_MAX} versions with {TEXT_CHARACTERS_MAX} characters;"
+            f"This registry keeps at most {VERSIONS_MAX} versions and {TEXT_BYTES_MAX >> 20} MiB of their texts;"
             " delete some for good"
         )
-    return Decision({"id": version.schema_id}, [VersionChange(version.subject, version.number, version)])
+    return Decision({"id": version.schema_id}, [change])
 
 
 def _number(body: Any, name: str) -> int | None:
@@ -151,39 +233,35 @@ def _registered(state: RegistryState, subject: str, schema: Schema, *, with_dele
     return next((version for version in reversed(versions) if version.schema == schema), None)
 
 
-def _comparison(
+def _compared(
     state: RegistryState, versions: Sequence[Version], schema: Schema, level: Level
-) -> Callable[[], list[str]]:
-    """The work that finds out why a schema does not go together with versions, the latest first."""
+) -> Generator[Work | None, Any, list[str]]:
+    """Return why a schema is incompatible with versions, compared from the latest on; empty if it is compatible."""
+    if level is Level.NONE:
+        return []
     compared = list(reversed(versions if level.is_transitive else versions[-1:]))[:COMPARED_MAX]
     new = given(state, schema)
-    others = [] if level is Level.NONE else [(version, given(state, version.schema)) for version in compared]
-
-    def compare() -> list[str]:
-        for version, old in others:
-            found: list[str] = []
-            if level.is_backward:
-                found += incompatibilities(new, old)
-            if level.is_forward:
-                found += incompatibilities(old, new)
-            if found:
-                return [
-                    *(f"{{errorType: '{each.partition(' at ')[0]}', description: '{each}'}}" for each in found),
-                    f"{{oldSchemaVersion: {version.number}}}",
-                    f"{{oldSchema: '{version.schema.text[:SHOWN_CHARACTERS_MAX]}'}}",
-                    f"{{compatibility: '{level.value}'}}",
-                ]
-        return []
-
-    return compare
+    some: list[tuple[Version, Given]] = []
+    characters = 0
+    for version in compared:
+        yield None
+        old = given(state, version.schema)
+        if some and (len(some) >= COMPARED_AT_ONCE_MAX or characters + old.text_characters > TEXT_CHARACTERS_MAX):
+            if found := (yield Work(compare, (new, tuple(some), level))):
+                return list(found)
+            some, characters = [], 0
+        some.append((version, old))
+        characters += old.text_characters
+    return list((yield Work(compare, (new, tuple(some), level)))) if some else []
 
 
 def lookup(
-    state: RegistryState, subject: str, body: Any, *, is_normalized: bool, with_deleted: bool, form: str
+    state: RegistryState, subject: str, body: bytes, *, is_normalized: bool, with_deleted: bool, form: str
 ) -> Steps:
-    """The version of a subject that is this schema."""
+    """Return the version of a subject that is this schema."""
     state.existing_versions(subject, with_deleted=with_deleted)
-    schema = yield functools.partial(canonical, given(state, Schema.read(body)), is_normalized=is_normalized)
+    wanted = yield from _wanted(body)
+    schema = yield Work(canonical, (given(state, wanted.schema), is_normalized))
     version = _registered(state, subject, schema, with_deleted=with_deleted)
     if version is None:
         raise RegistryError(40403, "Schema not found")
@@ -191,14 +269,21 @@ def lookup(
 
 
 def compatibility(
-    state: RegistryState, subject: str, versions: Sequence[Version], body: Any, *, is_normalized: bool, is_verbose: bool
+    state: RegistryState,
+    subject: str,
+    versions: Sequence[Version],
+    body: bytes,
+    *,
+    is_normalized: bool,
+    is_verbose: bool,
 ) -> Steps:
-    """Whether a schema would go together with versions of a subject, all of them."""
-    schema = yield functools.partial(canonical, given(state, Schema.read(body)), is_normalized=is_normalized)
+    """Return whether a schema is compatible with all of some versions of a subject."""
+    wanted = yield from _wanted(body)
+    schema = yield Work(canonical, (given(state, wanted.schema), is_normalized))
     if not any(version.schema == schema for version in versions):
-        yield functools.partial(check_new, given(state, schema))
+        yield Work(check_new, (given(state, schema),))
     level = state.level(subject)
     every = level if level is Level.NONE or level.is_transitive or len(versions) < 2 else Level(f"{level}_TRANSITIVE")
-    found = yield _comparison(state, versions, schema, every)
+    found = yield from _compared(state, versions, schema, every)
     answer: dict[str, Any] = {"is_compatible": not found}
     return Decision({**answer, "messages": found} if is_verbose else answer)

@@ -1,18 +1,24 @@
-"""What is registered: subjects with their versions, schemas by their ids, configurations and modes.
+"""The registered subjects with their versions, schemas by their ids, configurations and modes.
 
-Rules of this file: it is what the records of the topic say, in their order, and nothing else changes it. Ids count up
-over all subjects; a schema that has one already has the same in every subject.
+The records of the topic, in their order, are all that changes it. Ids count up over all subjects; a schema has the same
+id in every subject. Any client that may write to the topic decides what the records say, so the number of entries and
+their bytes have bounds, and a record beyond them is left out.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator
 from typing import Any
 
+import attrs
+
+from pipeline_broker.base.numbers import whole_number
 from pipeline_broker.schema_registry.errors import RegistryError, subject_not_found, version_not_found
 from pipeline_broker.schema_registry.records import (
     Change,
+    Config,
     ConfigChange,
     ModeChange,
     SubjectDeleted,
@@ -20,62 +26,126 @@ from pipeline_broker.schema_registry.records import (
 )
 from pipeline_broker.schema_registry.values import Level, Mode, Reference, Schema, Version
 
-__all__ = ["LATEST", "RegistryState", "read_version"]
+__all__ = [
+    "LATEST",
+    "REFERENCES_OF_ALL_MAX",
+    "SUBJECTS_WITH_SETTINGS_MAX",
+    "TEXT_BYTES_MAX",
+    "VERSIONS_MAX",
+    "VERSION_MAX",
+    "RegistryState",
+    "read_version",
+]
 
 LATEST = -1
 VERSION_MAX = 2**31 - 1
+VERSIONS_MAX = 10_000
+"""Of all subjects, softly deleted ones included."""
+TEXT_BYTES_MAX = 64 << 20
+"""Of all versions and configurations, in memory."""
+SUBJECTS_WITH_SETTINGS_MAX = 10_000
+REFERENCES_OF_ALL_MAX = 100_000
+"""Of the schemas of all versions."""
 
 
 class RegistryState:
-    """See the rules of the file.
+    """See the module.
 
     Attributes:
-        text_bytes: of all versions together, in characters.
+        revision: counts the records that were applied.
+        text_bytes: of all versions and configurations.
+        versions_count: of all subjects.
+        references_count: of the schemas of all versions.
     """
 
     def __init__(self) -> None:
         self._subjects: dict[str, dict[int, Version]] = {}
+        self._live: Counter[str] = Counter()  # versions that are not deleted, by subjects that have some
         self._schemas: dict[int, Schema] = {}
         self._ids: dict[Schema, int] = {}
         self._uses: Counter[int] = Counter()  # versions of each schema, by its id
-        self._configs: dict[str | None, Mapping[str, Any]] = {}
+        self._configs: dict[str | None, Config] = {}
         self._modes: dict[str | None, Mode] = {}
+        self._referrers: dict[tuple[str, int], Counter[int]] = {}  # ids of schemas, by the version that they need
         self._id_max = 0
+        self.revision = 0
         self.text_bytes = 0
         self.versions_count = 0
+        self.references_count = 0
 
     # What the records say
 
-    def apply(self, change: Change) -> None:
-        """Take over a record."""
+    def apply(self, change: Change) -> bool:
+        """Apply a record. Return False, and leave the state as it is, if the bounds leave no room for it."""
+        steps = self.apply_in_steps(change)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return bool(end.value)
+
+    def apply_in_steps(self, change: Change) -> Generator[None, None, bool]:
+        """Do the same in steps, because the deletion of a subject concerns all its versions."""
+        if not self.has_room(change):
+            return False
+        self.revision += 1
         match change:
             case VersionChange():
                 self._set_version(change)
             case SubjectDeleted():
-                versions = self._subjects.get(change.subject, {})
-                for number, version in versions.items():
-                    if number <= change.number and not version.is_deleted:
-                        versions[number] = Version(
-                            version.subject, number, version.schema_id, version.schema, is_deleted=True
-                        )
+                yield from self._delete_softly(change)
             case ConfigChange():
+                self.text_bytes += _config_bytes(change.config) - _config_bytes(self._configs.get(change.subject))
                 _set(self._configs, change.subject, change.config)
             case ModeChange():
                 _set(self._modes, change.subject, change.mode)
+        return True
+
+    def _delete_softly(self, change: SubjectDeleted) -> Generator[None, None, None]:
+        for version in self.versions(change.subject):
+            if version.number <= change.number:
+                self._count(version, -1)
+                deleted = Version(version.subject, version.number, version.schema_id, version.schema, is_deleted=True)
+                self._subjects[change.subject][version.number] = deleted
+                self._count(deleted, 1)
+                yield
+        self.revision += 1  # a decision between two steps was made on a part of the change
+
+    def has_room(self, change: Change) -> bool:
+        """Return whether the bounds leave room for what a record adds."""
+        match change:
+            case VersionChange(version=Version() as version):
+                before = self._subjects.get(change.subject, {}).get(change.number)
+                if before is not None and before.schema == version.schema:
+                    return True
+                return (
+                    self.versions_count < VERSIONS_MAX
+                    and self.text_bytes + _version_bytes(version) <= TEXT_BYTES_MAX
+                    and self.references_count + len(version.schema.references) <= REFERENCES_OF_ALL_MAX
+                )
+            case ConfigChange(config=config) if config is not None:
+                fits = self.text_bytes + _config_bytes(config) <= TEXT_BYTES_MAX
+                return fits and self._has_room_for_settings(change.subject)
+            case ModeChange(mode=Mode()):
+                return self._has_room_for_settings(change.subject)
+            case _:
+                return True
+
+    def _has_room_for_settings(self, subject: str | None) -> bool:
+        is_known = subject in self._configs or subject in self._modes
+        return is_known or len(self._configs) + len(self._modes) < SUBJECTS_WITH_SETTINGS_MAX
 
     def _set_version(self, change: VersionChange) -> None:
         versions = self._subjects.setdefault(change.subject, {})
-        before = versions.pop(change.number, None)
+        before, after = versions.pop(change.number, None), change.version
         if before is not None:
-            self.versions_count -= 1
-            self.text_bytes -= len(before.schema.text)
-            self._uses[before.schema_id] -= 1
-        if change.version is not None:
-            after = change.version
+            self._count(before, -1)
+        if after is not None:
+            shared = self._schemas.get(after.schema_id)
+            if shared == after.schema:
+                after = attrs.evolve(after, schema=shared)  # one text in memory for all versions that have it
             versions[change.number] = after
-            self.versions_count += 1
-            self.text_bytes += len(after.schema.text)
-            self._uses[after.schema_id] += 1
+            self._count(after, 1)
             self._id_max = max(self._id_max, after.schema_id)
             self._schemas[after.schema_id] = after.schema
             self._ids[after.schema] = after.schema_id
@@ -84,8 +154,27 @@ class RegistryState:
         if before is not None and not self._uses[before.schema_id]:
             self._forget(before.schema_id)
 
+    def _count(self, version: Version, sign: int) -> None:
+        """Count a version, or with -1 count it no longer."""
+        self.versions_count += sign
+        self.text_bytes += sign * _version_bytes(version)
+        self.references_count += sign * len(version.schema.references)
+        self._uses[version.schema_id] += sign
+        if version.is_deleted:
+            return
+        self._live[version.subject] += sign
+        if not self._live[version.subject]:
+            del self._live[version.subject]
+        for reference in set(version.schema.references):
+            referrers = self._referrers.setdefault((reference.subject, reference.version), Counter())
+            referrers[version.schema_id] += sign
+            if not referrers[version.schema_id]:
+                del referrers[version.schema_id]
+            if not referrers:
+                del self._referrers[reference.subject, reference.version]
+
     def _forget(self, schema_id: int) -> None:
-        """Drop a schema that no version has any more."""
+        """Drop a schema that no version has."""
         del self._uses[schema_id]
         schema = self._schemas.pop(schema_id)
         if self._ids.get(schema) == schema_id:
@@ -100,11 +189,7 @@ class RegistryState:
 
     def subjects(self, *, with_deleted: bool = False) -> list[str]:
         """Their names in order."""
-        return sorted(
-            subject
-            for subject, versions in self._subjects.items()
-            if with_deleted or any(not version.is_deleted for version in versions.values())
-        )
+        return sorted(self._subjects if with_deleted else self._live)
 
     def versions(self, subject: str, *, with_deleted: bool = False) -> list[Version]:
         """Of a subject, in order; empty where there is no such subject."""
@@ -147,33 +232,20 @@ class RegistryState:
         """What a reference names; raises RegistryError."""
         return self.version(reference.subject, reference.version, with_deleted=True)
 
-    def referenced_by(self, version: Version) -> list[int]:
-        """The ids of the schemas that need a version."""
-        return sorted(
-            {
-                other.schema_id
-                for other in self.all_versions()
-                if not other.is_deleted
-                and any((it.subject, it.version) == (version.subject, version.number) for it in other.schema.references)
-            }
-        )
+    def is_referenced(self, version: Version) -> bool:
+        """Return whether a schema needs a version."""
+        return (version.subject, version.number) in self._referrers
 
-    def referenced_numbers(self, subject: str) -> frozenset[int]:
-        """The versions of a subject that schemas need, all of them found in one look."""
-        return frozenset(
-            reference.version
-            for other in self.all_versions()
-            if not other.is_deleted
-            for reference in other.schema.references
-            if reference.subject == subject
-        )
+    def referenced_by(self, version: Version) -> list[int]:
+        """Return the ids of the schemas that need a version."""
+        return sorted(self._referrers.get((version.subject, version.number), ()))
 
     # Configurations and modes
 
-    def config(self, subject: str | None) -> Mapping[str, Any] | None:
+    def config(self, subject: str | None) -> Config | None:
         return self._configs.get(subject)
 
-    def config_in_scope(self, subject: str | None) -> Mapping[str, Any]:
+    def config_in_scope(self, subject: str | None) -> Config:
         """What counts for a subject: its own, what it leaves out that of all."""
         return {
             "compatibilityLevel": Level.BACKWARD.value,
@@ -183,7 +255,7 @@ class RegistryState:
 
     def level(self, subject: str) -> Level:
         """That counts for a subject."""
-        return Level(self.config_in_scope(subject)["compatibilityLevel"])
+        return Level(str(self.config_in_scope(subject)["compatibilityLevel"]))
 
     def mode(self, subject: str | None) -> Mode | None:
         return self._modes.get(subject)
@@ -193,10 +265,16 @@ class RegistryState:
         of_all = self._modes.get(None, Mode.READWRITE)
         return of_all if of_all is Mode.READONLY_OVERRIDE else self._modes.get(subject, of_all)
 
-    @property
-    def subjects_with_settings(self) -> int:
-        """How many subjects have a configuration or a mode of their own."""
-        return len(self._configs) + len(self._modes)
+
+def _version_bytes(version: Version) -> int:
+    schema = version.schema
+    texts = (version.subject, schema.text, schema.metadata, schema.rule_set)
+    names = sum(len(reference.name) + len(reference.subject) for reference in schema.references)
+    return names + sum(sys.getsizeof(text) for text in texts if text is not None)
+
+
+def _config_bytes(config: Config | None) -> int:
+    return 0 if config is None else sum(sys.getsizeof(name) + sys.getsizeof(value) for name, value in config.items())
 
 
 def _set(settings: dict[str | None, Any], subject: str | None, value: Any) -> None:
@@ -210,8 +288,9 @@ def read_version(text: str) -> int:
     """The number of a version in an address, or LATEST; raises RegistryError."""
     if text in ("latest", "-1"):
         return LATEST
-    if text.isascii() and text.isdigit() and 0 < int(text) <= VERSION_MAX:
-        return int(text)
+    number = whole_number(text, 1, VERSION_MAX)
+    if number is not None:
+        return number
     raise RegistryError(
         42202,
         f"The specified version '{text[:100]}' is not a valid version id. Allowed values are between [1, 2^31-1] and"

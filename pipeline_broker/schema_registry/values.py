@@ -6,12 +6,12 @@ Rules of this file: values only. Two schemas are the same, and share an id, when
 from __future__ import annotations
 
 import enum
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
+from pipeline_broker.base.strict_json import RawJson, dump
 from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
 
 __all__ = ["REFERENCES_MAX", "Level", "Mode", "Reference", "Schema", "SchemaType", "Version"]
@@ -102,14 +102,14 @@ class Schema:
 
     Attributes:
         text: in the one form that is kept.
-        metadata, rule_set: JSON, which serializers act on and the registry keeps; None for none.
+        metadata, rule_set: kept for serializers, which act on them.
     """
 
     type: SchemaType
     text: str
     references: tuple[Reference, ...] = ()
-    metadata: str | None = None
-    rule_set: str | None = None
+    metadata: RawJson | None = None
+    rule_set: RawJson | None = None
 
     @classmethod
     def read(cls, given: object) -> Schema:
@@ -134,21 +134,21 @@ class Schema:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """As answers and stored values have it; what is usual is left out."""
+        """Return the fields of answers and stored values, without those that have their defaults; some are RawJson."""
         fields: dict[str, Any] = {}
         if self.type is not SchemaType.AVRO:
             fields["schemaType"] = self.type.value
         if self.references:
             fields["references"] = [reference.as_json() for reference in self.references]
         if self.metadata is not None:
-            fields["metadata"] = json.loads(self.metadata)
+            fields["metadata"] = self.metadata
         if self.rule_set is not None:
-            fields["ruleSet"] = json.loads(self.rule_set)
+            fields["ruleSet"] = self.rule_set
         return {**fields, "schema": self.text}
 
 
-def _kept(content: object) -> str | None:
-    return None if not content else json.dumps(content, sort_keys=True, separators=(",", ":"))
+def _kept(content: object) -> RawJson | None:
+    return RawJson(dump(content, is_sorted=True)) if content else None  # equal content is an equal text
 
 
 @attrs.frozen
@@ -166,5 +166,5 @@ class Version:
     is_deleted: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """As answers have it."""
+        """Return the fields of answers, of which some are RawJson."""
         return {"subject": self.subject, "version": self.number, "id": self.schema_id, **self.schema.as_json()}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
+from pipeline_broker.base.numbers import whole_number
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.security.jaas import JaasEntry, parse_jaas, users_of
 from pipeline_broker.security.oauthbearer import OAUTHBEARER, OAuthBearerServer
@@ -181,10 +182,11 @@ def _lifetime_ms_max(mechanism: str, settings: Mapping[str, str]) -> int:
 
 
 def _integer(settings: Mapping[str, str], name: str, default: int) -> int:
-    try:
-        return int(settings.get(name, default))
-    except ValueError:
-        raise ConfigError(f"{name}: a whole number is expected") from None
+    text = settings.get(name)
+    number = default if text is None else whole_number(text.strip())
+    if number is None:
+        raise ConfigError(f"{name}: a whole number is expected")
+    return number
 
 
 class _ScramServers:

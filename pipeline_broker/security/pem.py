@@ -2,7 +2,8 @@
 
 Rules of this file: a text is taken apart into its blocks and put together again, so that one whose line ends were lost
 in a settings file is read too. A refusal is one line and never shows what a setting holds, unless it is a path. JKS and
-PKCS12 cannot be read; the refusal says how to convert them.
+PKCS12 cannot be read; the refusal says how to convert them. Each character is looked at a fixed number of times, and an
+encrypted key is refused whose password takes long to try: whoever sets it chooses that cost. Call it in a thread.
 """
 
 from __future__ import annotations
@@ -10,22 +11,28 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import attrs
 
 from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.files.bounded_file import read_bounded
+from pipeline_broker.security.encrypted_keys import check_cost
 
 __all__ = ["KeyStore", "read_key_store", "read_trust_store"]
 
-BLOCK = re.compile(r"-+BEGIN (?P<label>[A-Z0-9 ]+?)-+(?P<body>[A-Za-z0-9+/=\s]+)-+END (?P=label)-+")
+BEGIN = "BEGIN "
+LABEL_CHARS_MAX = 32
+DASHES = re.compile("-*")
+BODY = re.compile(r"[A-Za-z0-9+/=\s]+", re.ASCII)
+LINE_CHARS = 64
 CERTIFICATES = frozenset({"CERTIFICATE", "X509 CERTIFICATE"})
 KEYS = frozenset({"PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"})
 PEM_NAMES = (".pem", ".crt", ".cer", ".key")
-FILE_BYTES_MAX = 16 << 20
-"""Far above any key store; a bundle of all public authorities has a quarter of a megabyte."""
+ENCRYPTED_KEY = "ENCRYPTED PRIVATE KEY"
+FILE_BYTES_MAX = 1 << 20
+"""A bundle of all public authorities has a quarter of it."""
 
 
 @attrs.frozen(repr=False)
@@ -116,25 +123,55 @@ def _check_store(settings: Mapping[str, str], prefix: str, *, has_inline: bool) 
 
 def _read(path: Path, name: str) -> str:
     try:
-        with path.open("rb") as file:
-            data = file.read(FILE_BYTES_MAX + 1)
+        data, _ = read_bounded(path, FILE_BYTES_MAX)
     except OSError as error:
         raise ConfigError(f"{name}: cannot read {path}: {error.strerror}") from None
-    if len(data) > FILE_BYTES_MAX:
-        raise ConfigError(f"{name}: {path} is larger than {FILE_BYTES_MAX} bytes")
     return data.decode("latin-1")  # PEM is ASCII, and comments around it may be anything
 
 
 def _blocks(text: str, name: str, labels: frozenset[str]) -> list[str]:
-    """The blocks of these kinds, each in its usual form."""
+    """Return the blocks of these kinds, each in its usual form."""
     blocks = []
-    for match in BLOCK.finditer(text):
-        if match["label"] in labels:
-            body = "".join(match["body"].split())
+    for label, content in _all_blocks(text):
+        if label not in labels:
+            continue
+        body = "".join(content.split())
+        try:
+            data = base64.b64decode(body, validate=True)
+        except binascii.Error:
+            raise ConfigError(f"{name}: a {label.lower()} in it is damaged") from None
+        if label == ENCRYPTED_KEY:
             try:
-                base64.b64decode(body, validate=True)
-            except binascii.Error:
-                raise ConfigError(f"{name}: a {match['label'].lower()} in it is damaged") from None
-            lines = "\n".join(textwrap.wrap(body, 64))
-            blocks.append(f"-----BEGIN {match['label']}-----\n{lines}\n-----END {match['label']}-----\n")
+                check_cost(data)
+            except ValueError as error:
+                advice = "encrypt it again by openssl pkcs8 -topk8 -v2 aes-256-cbc"
+                raise ConfigError(f"{name}: the private key is refused: {error}; {advice}") from None
+        lines = "\n".join(body[start : start + LINE_CHARS] for start in range(0, len(body), LINE_CHARS))
+        blocks.append(f"-----BEGIN {label}-----\n{lines}\n-----END {label}-----\n")
     return blocks
+
+
+def _all_blocks(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the label and the body of each block, from dash to dash: no character is searched more than twice."""
+    position = 0
+    while (begin := text.find(BEGIN, position)) >= 0:
+        position = begin + len(BEGIN)
+        label_end = text.find("-", position, position + LABEL_CHARS_MAX)
+        if label_end < 0 or not text.startswith("-", begin - 1):
+            continue
+        label = text[position:label_end]
+        body_start = _after_dashes(text, label_end)
+        body_end = text.find("-", body_start)
+        if body_end < 0:
+            return
+        position = _after_dashes(text, body_end)
+        end = f"END {label}-"
+        if text.startswith(end, position) and BODY.fullmatch(text, body_start, body_end):
+            position += len(end)
+            yield label, text[body_start:body_end]
+
+
+def _after_dashes(text: str, start: int) -> int:
+    dashes = DASHES.match(text, start)
+    assert dashes is not None
+    return dashes.end()

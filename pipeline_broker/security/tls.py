@@ -1,10 +1,11 @@
 """TLS contexts from Kafka's properties.
 
-Rules of this file: what cannot be used is one line at the start, or refuses the change of a running broker, which then
-goes on with what it had. Nothing below TLS 1.2 is spoken. A context is never altered after it was handed out; a reload
-makes another one. A certificate that replaces another must be for the same names, unless the settings allow otherwise,
-as in Kafka: a mistake in a file name cannot make the broker somebody else. Keys reach OpenSSL through memory; only
-where a system has no files in memory through one that nobody else may read, which is gone at once.
+Rules of this file: it is called in a thread once the broker serves. What cannot be used is one line at the start, or
+refuses the change of a running broker, which then goes on with what it had. Nothing below TLS 1.2 is spoken. A context
+is never altered after it was handed out; a reload makes another one. A certificate that replaces another must be for
+the same names, unless the settings allow otherwise, as in Kafka: a mistake in a file name cannot make the broker
+somebody else. Keys reach OpenSSL through memory; only where a system has no files in memory through one that nobody
+else may read, which is gone at once.
 """
 
 from __future__ import annotations
@@ -174,8 +175,9 @@ def _set_client_auth(context: ssl.SSLContext, settings: Mapping[str, str], trust
             raise ConfigError(f"ssl.client.auth={wanted} needs ssl.truststore.location or ssl.truststore.certificates")
         return
     try:
-        context.load_verify_locations(cadata=trusted)
-    except ssl.SSLError:
+        with _short_lived_file(trusted.encode()) as path:  # of a text the ssl module would hold Python's lock meanwhile
+            context.load_verify_locations(path)
+    except (ssl.SSLError, OSError):
         raise ConfigError("the trust store cannot be used: a certificate in it is damaged") from None
     context.verify_mode = CLIENT_AUTH[wanted]
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # what is in the trust store is trusted, as in Java

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 
 import attrs
 
+from pipeline_broker.base.patterns import MATCH_WORK_MAX, Pattern
+from pipeline_broker.config.properties import ConfigError, Settings
 from pipeline_broker.config.resolution import BrokerSettings
 from pipeline_broker.config.resources import CLIENT_METRICS, RESOURCE_KINDS, matches_of
 from pipeline_broker.state.cluster import ClusterState
@@ -23,6 +25,12 @@ __all__ = ["CLIENTS_MAX", "ClientMetrics", "Subscription", "TelemetryError"]
 
 CLIENTS_MAX = 16_384
 """As many as Kafka remembers."""
+CLIENTS_BYTES_MAX = 32 << 20
+"""What all of them are told: names of metrics, which a subscription may have 32 KB of, times clients."""
+CLIENT_BYTES, NAME_BYTES = 500, 60
+"""Of a client, and of each name beside its characters."""
+PATTERNS_MAX = 100
+"""Of all subscriptions together. They are kept read, with MEMORY_BYTES_MAX each, and all of them meet each client."""
 EVERYTHING = "*"
 _KIND = RESOURCE_KINDS[CLIENT_METRICS]
 _NO_SETTINGS = BrokerSettings()
@@ -58,6 +66,10 @@ class _Client:
     has_ended: bool = False
     may_ask: bool = False  # what it did is best mended by asking again
 
+    @property
+    def size_bytes(self) -> int:
+        return CLIENT_BYTES + sum(NAME_BYTES + len(name) for name in self.subscription.metrics)
+
 
 class ClientMetrics:
     """The clients that have asked.
@@ -69,6 +81,9 @@ class ClientMetrics:
     def __init__(self, cluster: ClusterState) -> None:
         self._cluster = cluster
         self._clients: OrderedDict[bytes, _Client] = OrderedDict()
+        self._clients_bytes = 0
+        self._matches: dict[str, dict[str, Pattern]] = {}  # by subscription
+        self._matches_generation = -1
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -145,20 +160,50 @@ class ClientMetrics:
         """A client; as in Apache Kafka a new one where it is unknown or any subscription has changed."""
         known, generation = self._clients.get(instance_id), self._cluster.generations[_KIND.key]
         if known is None or known.generation != generation:
+            self._forget(self._clients.pop(instance_id, None))
             known = self._clients[instance_id] = _Client(self._wanted(instance_id, client), generation)
-            if len(self._clients) > CLIENTS_MAX:
-                self._clients.popitem(last=False)
+            self._clients_bytes += known.size_bytes
+            while len(self._clients) > CLIENTS_MAX or (
+                self._clients_bytes > CLIENTS_BYTES_MAX and len(self._clients) > 1
+            ):
+                self._forget(self._clients.popitem(last=False)[1])
         self._clients.move_to_end(instance_id)
         return known
+
+    def _forget(self, client: _Client | None) -> None:
+        if client is not None:
+            self._clients_bytes -= client.size_bytes
+
+    def check_room(self, name: str, settings: Settings) -> None:
+        """Refuse settings of a subscription with which all subscriptions would have too many patterns.
+
+        Raises:
+            ConfigError: they would.
+        """
+        others = sum(len(each) for other, each in self._patterns().items() if other != name)
+        if others + len(matches_of(settings.get("match", ""))) > PATTERNS_MAX:
+            raise ConfigError(
+                f"match: all subscriptions together may have {PATTERNS_MAX} patterns; delete others first"
+            )
+
+    def _patterns(self) -> Mapping[str, Mapping[str, Pattern]]:
+        """Return the patterns of each subscription; they are read once for all clients."""
+        generation = self._cluster.generations[_KIND.key]
+        if generation != self._matches_generation:
+            texts = {name: self._cluster.settings((_KIND.key, name)) for name in self._cluster.names(_KIND.key)}
+            self._matches = {name: matches_of(settings.get("match", "")) for name, settings in texts.items()}
+            self._matches_generation = generation
+        return self._matches
 
     def _wanted(self, instance_id: bytes, client: Mapping[str, str]) -> Subscription:
         metrics: dict[str, None] = {}
         interval_ms = _KIND.value_of("interval.ms", {}, _NO_SETTINGS)
         assert isinstance(interval_ms, int)
-        for name in self._cluster.names(_KIND.key):
+        work_left = MATCH_WORK_MAX
+        for name, patterns in self._patterns().items():
             settings = self._cluster.settings((_KIND.key, name))
-            patterns = matches_of(settings.get("match", ""))
-            if all(pattern.fullmatch(client.get(field, "")) for field, pattern in patterns.items()):
+            work_left -= sum(pattern.work(client.get(field, "")) for field, pattern in patterns.items())
+            if work_left >= 0 and all(pattern.matches(client.get(field, "")) for field, pattern in patterns.items()):
                 wanted = _KIND.value_of("metrics", settings, _NO_SETTINGS)
                 own_ms = _KIND.value_of("interval.ms", settings, _NO_SETTINGS)
                 assert isinstance(wanted, tuple)

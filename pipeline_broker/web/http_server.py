@@ -14,7 +14,7 @@ import contextlib
 import http
 import importlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
@@ -28,6 +28,7 @@ from pipeline_broker.web.messages import (
     BadRequestError,
     EventStream,
     HttpRequest,
+    StreamedAnswer,
     event,
     refusal,
 )
@@ -63,7 +64,7 @@ LINGER_SECONDS = 1.0
 LINGER_BYTES_MAX = 64 * 1024
 """What a client that was refused half-way may still send: closing earlier would reset the answer on its way."""
 
-Handler: TypeAlias = Callable[[HttpRequest], Awaitable[Answer | EventStream]]
+Handler: TypeAlias = Callable[[HttpRequest], Awaitable[Answer | StreamedAnswer | EventStream]]
 
 logger = logging.getLogger(__name__)
 
@@ -201,6 +202,9 @@ async def serve_connection(
                 return
             has_body = not (isinstance(request, HttpRequest) and request.method == "HEAD")
             del request  # its body is not kept while the answer is sent
+            if isinstance(answer, StreamedAnswer):
+                await _send_pieces(stream, connection, answer, limits.response_seconds, has_body=has_body)
+                return
             with trio.move_on_after(limits.response_seconds):
                 await _send(stream, connection, answer, kept, has_body=has_body)
                 await stream.send_eof()
@@ -208,9 +212,11 @@ async def serve_connection(
                 await _linger(stream)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return  # the client is gone
+        except Exception:  # whatever happens to one client ends its connection, and not the broker
+            logger.exception("a connection over HTTP ended")
 
 
-async def _answer(request: HttpRequest, handler: Handler) -> Answer | EventStream:
+async def _answer(request: HttpRequest, handler: Handler) -> Answer | StreamedAnswer | EventStream:
     try:
         return await handler(request)
     except BadRequestError as error:
@@ -327,6 +333,34 @@ async def _send(
     await stream.send_all(connection.send(response) + body[:SEND_BYTES])
     for begin in range(SEND_BYTES, len(body), SEND_BYTES):
         await stream.send_all(body[begin : begin + SEND_BYTES])
+
+
+async def _send_pieces(
+    stream: trio.abc.HalfCloseableStream,
+    connection: h11.Connection,
+    answer: StreamedAnswer,
+    piece_seconds: float,
+    *,
+    has_body: bool,
+) -> None:
+    """Send a response in pieces; a client that takes longer than `piece_seconds` for one is dropped."""
+    h11 = _h11()
+    headers = [("Content-Type", answer.content_type), ("Connection", "close"), *SECURITY_HEADERS]
+    head = h11.Response(status_code=http.HTTPStatus.OK, headers=headers, reason="OK")
+    pieces = answer.pieces if has_body else iter(())
+    with trio.move_on_after(piece_seconds) as patience:
+        await stream.send_all(connection.send(head))
+        while (piece := await in_turns(_next_piece(pieces))) is not None:
+            patience.deadline = trio.current_time() + piece_seconds
+            await stream.send_all(connection.send(h11.Data(data=piece)))
+        if has_body:
+            await stream.send_all(connection.send(h11.EndOfMessage()) or b"")
+        await stream.send_eof()
+
+
+def _next_piece(pieces: Iterator[bytes]) -> Steps[bytes | None]:
+    yield None  # the making of a piece is a turn
+    return next(pieces, None)
 
 
 async def _send_events(stream: trio.abc.HalfCloseableStream, connection: h11.Connection, events: EventStream) -> None:

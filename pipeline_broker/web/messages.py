@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import http
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -24,6 +24,7 @@ __all__ = [
     "HttpRequest",
     "RunEvents",
     "SendEvent",
+    "StreamedAnswer",
     "event",
     "event_steps",
     "json_answer",
@@ -126,6 +127,14 @@ class Answer:
     body: bytes
     content_type: str
     headers: tuple[tuple[str, str], ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class StreamedAnswer:
+    """A complete response in pieces, each of which is made when the client has taken the one before."""
+
+    pieces: Iterator[bytes]
+    content_type: str
 
 
 SendEvent: TypeAlias = Callable[[bytes], Awaitable[None]]

@@ -51,6 +51,14 @@ def two_listeners(protocol, **settings):
     )
 
 
+def follow(listeners, config, *named):
+    """What a client sets comes into force: what must be loaded is, though not in a thread."""
+    load = listeners.check(config, named)
+    if load is not None:
+        load()()
+    listeners.update(config)
+
+
 def with_certificate(path, **fields):
     """Properties of a listener with TLS, whose keys are there."""
     path.write_bytes(trustme.CA().issue_cert("127.0.0.1", **fields).private_key_and_cert_chain_pem.bytes())
@@ -95,22 +103,21 @@ def test_an_offer_is_made_anew_only_when_what_it_is_made_of_has_changed(opened):
     listeners = opened(first)
     listeners.follow_at_start(first, users)
     served = listeners._served["MORE"]
-    offer = served.offer
-    listeners.update(two_listeners("SASL_PLAINTEXT", **fields, num_io_threads="9"))
-    assert served.offer is offer
-    listeners.update(two_listeners("SASL_PLAINTEXT", **{**fields, line: SCRAM.format("other")}))
-    assert served.offer is not offer
+    offer = served.loaded.offer
+    follow(listeners, two_listeners("SASL_PLAINTEXT", **fields, num_io_threads="9"), "num.io.threads")
+    assert served.loaded.offer is offer
+    follow(listeners, two_listeners("SASL_PLAINTEXT", **{**fields, line: SCRAM.format("other")}), line)
+    assert served.loaded.offer is not offer
 
 
 def test_an_offer_is_made_anew_when_the_users_of_the_records_are_known(opened):
     """Until then there are none, and what is set for the listener may stay as it is."""
     config = two_listeners("SASL_PLAINTEXT", sasl_enabled_mechanisms="SCRAM-SHA-256")
     listeners = opened(config)
-    offer = listeners._served["MORE"].offer
-    asked = []
-    listeners.follow_at_start(config, lambda: asked.append(True) or USERS)
-    assert asked == [True]
-    assert listeners._served["MORE"].offer is not offer
+    offer = listeners._served["MORE"].loaded.offer
+    listeners.follow_at_start(config, users)
+    assert listeners._served["MORE"].loaded.offer is not offer
+    assert listeners._served["MORE"].loaded.users is USERS
 
 
 def test_a_listener_whose_certificate_cannot_be_read_any_more_goes_on_with_the_users_it_had_too(opened, tmp_path):
@@ -121,10 +128,13 @@ def test_a_listener_whose_certificate_cannot_be_read_any_more_goes_on_with_the_u
     fields |= {"sasl_enabled_mechanisms": "SCRAM-SHA-256", line: SCRAM.format("secret")}
     listeners = opened(two_listeners("SASL_SSL", **fields))
     served = listeners._served["MORE"]
-    offer, config = served.offer, served.config
+    loaded, config = served.loaded, served.config
     path.write_bytes(b"no certificate")
-    listeners.update(two_listeners("SASL_SSL", **{**fields, line: SCRAM.format("other")}))
-    assert served.offer is offer
+    other = two_listeners("SASL_SSL", **{**fields, line: SCRAM.format("other")})
+    assert [each.name for each in listeners.unloaded(other)] == ["MORE"]
+    assert listeners.load(listeners.unloaded(other)) == {"MORE"}
+    listeners.update(other)
+    assert served.loaded is loaded
     assert served.config is config
 
 
@@ -146,7 +156,7 @@ def test_a_client_proves_itself_again_by_the_users_that_there_are_then(opened):
     listeners.follow_at_start(config("old"), users)
     authenticator = named(listeners, "MORE").open_session(Handle(), None)
     assert login(b"old") is Conversation.SUCCEEDED
-    listeners.update(config("new"))
+    follow(listeners, config("new"), "listener.name.more.plain.sasl.jaas.config")
     assert login(b"new") is Conversation.SUCCEEDED
     assert login(b"old") is Conversation.FAILED
 
@@ -167,9 +177,10 @@ def test_users_that_a_listener_could_not_offer_are_refused_beforehand(opened):
     line = "listener.name.more.scram-sha-256.sasl.jaas.config"
     fields = {"sasl_enabled_mechanisms": "SCRAM-SHA-256", line: SCRAM.format("secret")}
     listeners = opened(two_listeners("SASL_PLAINTEXT", **fields))
-    listeners.check(two_listeners("SASL_PLAINTEXT", **fields), {line})
+    listeners.check(two_listeners("SASL_PLAINTEXT", **fields), {line})()
+    load = listeners.check(two_listeners("SASL_PLAINTEXT", **{**fields, line: "no login module"}), {line})
     with pytest.raises(ConfigError, match="listener MORE: "):
-        listeners.check(two_listeners("SASL_PLAINTEXT", **{**fields, line: "no login module"}), {line})
+        load()
 
 
 def test_keys_are_not_shown_before_the_change_that_names_them_is_made(opened, tmp_path):
@@ -177,10 +188,22 @@ def test_keys_are_not_shown_before_the_change_that_names_them_is_made(opened, tm
     config = two_listeners("SSL", **with_certificate(tmp_path / "store.pem"))
     listeners = opened(config)
     shown = named(listeners, "MORE").tls()
-    listeners.check(config, {"listener.name.more.ssl.keystore.location"})
+    adopt = listeners.check(config, {"listener.name.more.ssl.keystore.location"})()
+    listeners.update(config)
     assert named(listeners, "MORE").tls() is shown
+    adopt()
     listeners.update(config)
     assert named(listeners, "MORE").tls() is not shown
+
+
+def test_what_names_no_listener_opens_no_file(opened, tmp_path):
+    path = tmp_path / "store.pem"
+    config = two_listeners("SSL", **with_certificate(path))
+    listeners = opened(config)
+    path.unlink()
+    assert listeners.check(config, {"log.retention.ms"}) is None
+    listeners.update(config)
+    assert listeners.unloaded(config) == []
 
 
 def test_a_listener_that_the_records_have_no_longer_leaves_its_address_to_one_that_they_have(opened):
@@ -204,7 +227,7 @@ def test_a_certificate_that_expires_soon_is_told_of_also_when_it_is_read_again(o
     listeners = opened(config)
     assert caplog.messages == []
     with_certificate(path, not_after=dt.datetime.now(dt.UTC) + dt.timedelta(days=1))
-    listeners.update(config)
+    follow(listeners, config, "listener.name.more.ssl.keystore.location")
     (message,) = caplog.messages
     assert message.startswith("listener MORE: the certificate expires soon")
 

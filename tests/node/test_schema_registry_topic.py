@@ -2,12 +2,19 @@
 
 import errno
 import json
+import pickle
 
 import pytest
 import trio
+import trio.testing
 
 from pipeline_broker.node import schema_registry
 from pipeline_broker.node.schema_registry import SchemaRegistry
+from pipeline_broker.records.batch import NewRecord, build_batch, read_header
+from pipeline_broker.schema_registry import api
+from pipeline_broker.schema_registry.records import VersionChange
+from pipeline_broker.schema_registry.values import Schema, SchemaType, Version
+from pipeline_broker.web.messages import StreamedAnswer
 from tests.apis.desk import Desk
 from tests.schema_registry.registry_desk import request_of
 
@@ -42,20 +49,34 @@ class Server:
             self.submit(submission)
 
 
+class WorkerHere:
+    """Does all work at once, as a worker process does it; `meanwhile` is called before each."""
+
+    def __init__(self):
+        self.meanwhile = lambda: None
+
+    async def run(self, work, client):
+        self.meanwhile()
+        await trio.lowlevel.checkpoint()
+        return pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))()))
+
+
 class Topic:
     """A broker with its registry."""
 
     def __init__(self):
+        self.worker = WorkerHere()
         self.desk = Desk()
         self.server = Server(self.desk)
         self.registry = self.another()
 
     def another(self):
         """A registry that has read nothing yet."""
-        return SchemaRegistry(self.desk.broker, self.server)
+        return SchemaRegistry(self.desk.broker, self.server, self.worker)
 
     async def ask(self, *request):
-        return json.loads((await self.registry.answer(request_of(*request))).body)
+        answer = await self.registry.answer(request_of(*request))
+        return json.loads(b"".join(answer.pieces) if isinstance(answer, StreamedAnswer) else answer.body)
 
     async def register(self, subject, *texts):
         await self.ask("PUT", "/config", {"compatibility": "NONE"})
@@ -136,5 +157,100 @@ def test_two_registries_of_one_topic_take_turns_and_give_no_id_or_version_twice(
         assert ids == [1, 2, 3, 4, 5, 6]
         for topic.registry in registries:
             assert await topic.ask("GET", "/subjects/a/versions") == [1, 2, 3, 4, 5, 6]
+
+    trio.run(main)
+
+
+def test_whatever_an_operation_raises_is_an_answer_and_one_line_of_the_log(caplog):
+    """An exception is injected at each operation of the API, and where its work is done."""
+
+    async def main():
+        topic = Topic()
+        await topic.register("a", '"int"')
+        tried = 0
+        for pattern, methods in api.TABLE.items():
+            for method in methods:
+                path = "/" + "/".join("1" if part == "*" else part for part in pattern)
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setitem(methods, method, _strange)
+                    caplog.clear()
+                    answer = await topic.ask(method, path, {"schema": '"int"'})
+                assert answer["error_code"] == 42201, (method, path)
+                assert len(caplog.records) == 1
+                assert "KeyError: 'of a library" in caplog.text
+                assert "Traceback" not in caplog.text
+                assert len(caplog.text) < 1_000, "its text is cut"
+                tried += 1
+        assert tried == sum(map(len, api.TABLE.values())) > 20
+        topic.worker.meanwhile = lambda: _strange(None)
+        assert (await topic.ask("POST", "/subjects/b/versions", {"schema": '"int"'}))["error_code"] == 42201
+
+    trio.run(main)
+
+
+def _strange(_):
+    raise KeyError("of a library" + "x" * 100_000)
+
+
+def test_a_change_is_decided_again_where_another_registry_has_written_meanwhile():
+    """Both register the same subject at once; the second is compared with the first."""
+
+    async def main():
+        topic = Topic()
+        await topic.register("before", '"int"')
+        await topic.ask("PUT", "/config", {"compatibility": "BACKWARD"})
+        others = topic.another()
+        first = {"schema": '{"type":"record","name":"R","fields":[]}'}
+        second = {"schema": '{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}'}
+        done = []
+
+        async def other():
+            done.append((await others.answer(request_of("POST", "/subjects/a/versions", first))).status)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(other)
+            await trio.testing.wait_all_tasks_blocked()
+            answer = await topic.ask("POST", "/subjects/a/versions", second)
+        assert done == [200]
+        assert answer["error_code"] == 40901
+        both = [topic.registry, others]
+        async with trio.open_nursery() as nursery:
+            for registry in both:
+                nursery.start_soon(registry.answer, request_of("POST", "/subjects/new/versions", {"schema": '"long"'}))
+        assert await topic.ask("GET", "/subjects/new/versions") == [1]
+
+    trio.run(main)
+
+
+def test_a_state_that_changes_at_each_attempt_ends_the_request(monkeypatch):
+    monkeypatch.setattr(schema_registry, "ATTEMPTS_MAX", 3)
+
+    async def main():
+        topic = Topic()
+        written = []
+
+        def write():
+            """Another schema, before each piece of work."""
+            written.append(1)
+            change = VersionChange("x", len(written), Version("x", len(written), len(written), schema(len(written))))
+            key, value = change.record()
+            log = topic.desk.broker.logs.find("_schemas", 0)
+            batch = build_batch([NewRecord(value, key, 0)])
+            topic.desk.commit([log.append(read_header(batch), batch, 0).entry])
+
+        def schema(number):
+            return Schema(SchemaType.AVRO, with_field(number))
+
+        def with_field(name):
+            field = {"name": f"f{name}", "type": "int", "default": 0}
+            return json.dumps({"type": "record", "name": "R", "fields": [field]})
+
+        await topic.register("x", with_field("a"))
+        await topic.ask("PUT", "/config", {"compatibility": "FULL"})
+        topic.worker.meanwhile = write
+        answer = await topic.ask("POST", "/subjects/x/versions", {"schema": with_field("b")})
+        assert answer["error_code"] == 503
+        topic.worker.meanwhile = lambda: None
+        assert "id" in await topic.ask("POST", "/subjects/x/versions", {"schema": with_field("b")})
 
     trio.run(main)

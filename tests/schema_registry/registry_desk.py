@@ -1,14 +1,16 @@
 """A registry without a broker: requests as values, work done at once, changes applied as their records say."""
 
 import json
+import pickle
 from collections.abc import Generator
 from urllib.parse import quote
 
 from pipeline_broker.schema_registry.api import answer_of, error_answer, find_operation
 from pipeline_broker.schema_registry.errors import RegistryError
 from pipeline_broker.schema_registry.records import read_change
+from pipeline_broker.schema_registry.registration import remembering
 from pipeline_broker.schema_registry.state import RegistryState
-from pipeline_broker.web.messages import HttpRequest
+from pipeline_broker.web.messages import HttpRequest, StreamedAnswer
 
 USER = (
     '{"type":"record","name":"test","fields":'
@@ -56,31 +58,42 @@ class RegistryDesk:
 
     def ask_text(self, method, target, body=None):
         answer = self._answer(request_of(method, target, body))
-        return int(answer.status), answer.body.decode()
+        body = b"".join(answer.pieces) if isinstance(answer, StreamedAnswer) else answer.body
+        return int(getattr(answer, "status", 200)), body.decode()
 
     def _answer(self, request):
+        known = {}
         try:
-            found = find_operation(request)(self.state, request)
-            decision = self._worked_out(found) if isinstance(found, Generator) else found
+            while True:
+                revision = self.state.revision
+                decision = self._decide(request, known)
+                if self.state.revision == revision:
+                    break
         except RegistryError as error:
             return error_answer(error)
         for change in decision.changes:
             self.records.append(change.record())
-            self.state.apply(read_change(*self.records[-1]))
+            assert self.state.apply(read_change(*self.records[-1]))
         return answer_of(decision)
+
+    def _decide(self, request, known):
+        found = find_operation(request)(self.state, request)
+        if not isinstance(found, Generator):
+            return found
+        steps, result = remembering(found, known), None
+        while True:
+            try:
+                work = steps.send(result)
+            except StopIteration as end:
+                return end.value
+            if work is None:
+                result = None
+                continue
+            result = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))()))  # as the worker process does it
+            self.meanwhile()
 
     def register(self, subject, text, kind="AVRO", **more):
         """The id of a schema that is registered, or the error."""
         body = {"schema": text, "schemaType": kind, **more}
         status, answer = self.ask("POST", f"/subjects/{quote(subject, safe='')}/versions", body)
         return answer["id"] if status == 200 else answer
-
-    def _worked_out(self, steps):
-        value = None
-        while True:
-            try:
-                work = steps.send(value)
-            except StopIteration as end:
-                return end.value
-            value = work()
-            self.meanwhile()

@@ -38,24 +38,29 @@ def test_a_file_that_is_damaged_in_its_place_leaves_no_keys(path, caplog):
 
 
 class Watched:
-    """A file whose readings are counted; `meanwhile` is called when it has been opened."""
+    """Counts how often a file is opened; `meanwhile` is called each time, when it has been."""
 
     def __init__(self, path):
         self.path, self.opened, self.meanwhile = path, 0, lambda: None
+        self._open = os.open
 
-    def stat(self):
-        return self.path.stat()
-
-    def open(self, mode):
-        self.opened += 1
-        file = self.path.open(mode)
-        self.meanwhile()
-        return file
+    def open(self, path, *args, **kwargs):
+        descriptor = self._open(path, *args, **kwargs)
+        if path == self.path:
+            self.opened += 1
+            self.meanwhile()
+        return descriptor
 
 
-def test_a_file_that_is_replaced_while_it_is_read_is_read_again_for_the_next_token(path):
+@pytest.fixture
+def watched(path, monkeypatch):
     watched = Watched(path)
-    validate = validator(watched)
+    monkeypatch.setattr(os, "open", watched.open)
+    return watched
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_read_again_for_the_next_token(path, watched):
+    validate = validator(path)
     others = [jwk(rsa_key(1), "r"), jwk(rsa_key(2), "later")]
 
     def replace():
@@ -70,10 +75,9 @@ def test_a_file_that_is_replaced_while_it_is_read_is_read_again_for_the_next_tok
     assert watched.opened == 4
 
 
-def test_a_file_is_read_once_for_each_change_also_where_it_is_damaged(path):
+def test_a_file_is_read_once_for_each_change_also_where_it_is_damaged(path, watched):
     """Whoever sends tokens, good or bad, has nothing read."""
-    watched = Watched(path)
-    validate = validator(watched)
+    validate = validator(path)
     for _ in range(3):
         assert validate(token()) == ALICE
     assert watched.opened == 1

@@ -5,6 +5,7 @@ import hmac
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import jwt
 import pytest
@@ -12,7 +13,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.security.oauthbearer import BearerToken, InvalidTokenError
-from pipeline_broker.security.signed_tokens import KeyFile, TokenRules, TokenValidator, key_file_path
+from pipeline_broker.security.signed_tokens import (
+    FILE_BYTES_MAX,
+    KEYS_MAX,
+    KeyFile,
+    TokenRules,
+    TokenValidator,
+    key_file_path,
+)
 from tests.security.tokens import NOW_SECONDS, claims, ec_key, forged, jwk, part, rsa_key, token, write_keys
 
 ALICE = BearerToken("alice", (NOW_SECONDS + 3600) * 1000)
@@ -250,19 +258,26 @@ def test_a_file_without_a_key_of_use_is_refused_at_the_start(tmp_path, content):
 
 
 def test_a_file_is_read_up_to_its_bounds(tmp_path):
-    """A mebibyte and a thousand keys, the last of which counts as the first one does."""
-    keys = [jwk(rsa_key(), str(number)) for number in range(1000)]
+    """A quarter of a mebibyte and a hundred keys, the last of which counts as the first one does."""
+    keys = [jwk(rsa_key(), str(number)) for number in range(KEYS_MAX)]
     path = tmp_path / "jwks.json"
     text = json.dumps({"keys": keys})
-    path.write_text(text + " " * ((1 << 20) - len(text)))
-    assert path.stat().st_size == 1 << 20
+    path.write_text(text + " " * (FILE_BYTES_MAX - len(text)))
+    assert path.stat().st_size == FILE_BYTES_MAX
     validate = validator(path)
-    for key_id in ("0", "999"):
+    for key_id in ("0", str(KEYS_MAX - 1)):
         assert validate(token(headers={"kid": key_id})) == ALICE
     with path.open("a") as file:
         file.write(" ")
-    with pytest.raises(ConfigError, match="larger than"):
+    with pytest.raises(ConfigError, match="262145 bytes, and 262144 are allowed"):
         KeyFile(path)
+
+
+@pytest.mark.parametrize("path", ["/dev/ptmx", "/dev/zero", "/dev/stdin", "/proc/self/mem", "/proc", "/no/such\0file"])
+def test_what_is_no_regular_file_is_not_read(path):
+    with pytest.raises(ConfigError, match=r"jwks\.endpoint\.url: cannot use") as caught:
+        KeyFile(Path(path))
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("content", "said"), [('{"keys": {"a": 1}}', "is not a list"), ("{}", "is not a JSON object")])

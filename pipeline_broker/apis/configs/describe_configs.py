@@ -12,12 +12,12 @@ from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.configs.broker_loggers import describe_loggers
 from pipeline_broker.apis.configs.described_resources import (
     BROKER_LOGGER,
-    NODE_ID,
     RESOURCE_TYPES,
     TOPIC,
     check_allowed,
 )
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise
+from pipeline_broker.base.numbers import INT32, whole_number
 from pipeline_broker.config.resolution import (
     Entry,
     broker_entries,
@@ -113,11 +113,12 @@ def _entries(call: Call, resource: Resource) -> Iterable[Entry]:
 
 
 def _check_node_id(name: str, node_id: int, *, is_logger: bool) -> None:
+    number = whole_number(name, *INT32)
     if not name:
         message = "Broker id must not be empty"
-    elif not NODE_ID.fullmatch(name):
+    elif number is None:
         message = f"Broker id must be an integer, but it is: {name}"
-    elif int(name) != node_id:
+    elif number != node_id:
         allowed = f"{node_id}" if is_logger else f"{node_id} or empty string,"
         message = f"Unexpected broker id, expected {allowed} but received {name}"
     else:

@@ -6,8 +6,6 @@ no topic belongs to the cluster.
 
 from __future__ import annotations
 
-import re
-
 from pipeline_broker.apis.authorization import may_of_cluster, may_of_group, may_of_topic
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
@@ -16,13 +14,12 @@ from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.wire.error import ErrorCode
 
-__all__ = ["BROKER", "BROKER_LOGGER", "CLIENT_METRICS", "GROUP", "NODE_ID", "RESOURCE_TYPES", "TOPIC", "check_allowed"]
+__all__ = ["BROKER", "BROKER_LOGGER", "CLIENT_METRICS", "GROUP", "RESOURCE_TYPES", "TOPIC", "check_allowed"]
 
 TOPIC = 2
 BROKER = 4
 BROKER_LOGGER = 8
 RESOURCE_TYPES = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
-NODE_ID = re.compile(r"[+-]?[0-9]+")
 
 
 def check_allowed(call: Call, operation: AclOperation, resource_type: int, name: str) -> None:

@@ -2,11 +2,14 @@
 
 Rules of this file: a resource is changed as a whole or refused as a whole, and resources do not depend on each other. A
 change acts when it is durable, which is before it is answered. Codes are Kafka's: what is wrong with a topic's settings
-is INVALID_CONFIG, with a broker's INVALID_REQUEST.
+is INVALID_CONFIG, with a broker's INVALID_REQUEST. Rights come before work: an `Alteration` is made only for a client
+that may alter the resource, and only an `Alteration` has values. Files and keys that settings of a broker name are
+opened in a thread, for one change at a time.
 """
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -17,8 +20,9 @@ from pipeline_broker.apis.authorization import may_of_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.configs.alteration import Alteration, SettingChange
 from pipeline_broker.apis.configs.broker_loggers import alter_loggers, loggers_to_change
-from pipeline_broker.apis.configs.described_resources import BROKER, BROKER_LOGGER, NODE_ID, TOPIC, check_allowed
-from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, commit_changes, submitted
+from pipeline_broker.apis.configs.described_resources import BROKER, BROKER_LOGGER, TOPIC, check_allowed
+from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, commit_changes, submitted, wait_for_place
+from pipeline_broker.base.numbers import INT32, whole_number
 from pipeline_broker.config.changes import (
     NotAListError,
     Operation,
@@ -28,12 +32,12 @@ from pipeline_broker.config.changes import (
 )
 from pipeline_broker.config.properties import ConfigError, topic_properties
 from pipeline_broker.config.reconfiguration import check_acts
-from pipeline_broker.config.resources import RESOURCE_KINDS, ResourceError
+from pipeline_broker.config.resources import CLIENT_METRICS, RESOURCE_KINDS, ResourceError
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.topic_rules import TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
-from stages.request import Result
+from stages.request import Parked, Result
 
 __all__ = ["AlteringApi", "Change"]
 
@@ -58,20 +62,47 @@ class AlteringApi:
 
     def handle(self, call: Call, request: Any) -> Stepwise[Result]:
         """Alter what may be altered."""
-        alterations = [
-            Alteration(
-                resource.resource_type,
-                resource.resource_name,
-                [
-                    SettingChange(each.name, Operation.SET if self._replaces else each.config_operation, each.value)
-                    for each in resource.configs
-                ],
-                self._replaces,
-            )
-            for resource in request.resources
-        ]
-        told, changes = yield from _alter_resources(call, alterations, validate_only=request.validate_only)
+        told, changes = yield from self._alter_resources(call, request)
         return (yield from commit_changes(call, changes, self._answer(request, told)))
+
+    def _alter_resources(self, call: Call, request: Any) -> Stepwise[tuple[list[Told], list[Change]]]:
+        """Decide about each resource; what is told of each, in order, and the last changes that make it true."""
+        counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
+        changes: list[Change] = []
+        told: list[Told] = []
+        for resource in request.resources:
+            kind, name = resource.resource_type, resource.resource_name
+            code, message = ErrorCode.NONE, None
+            try:
+                alteration = self._alteration(call, resource)
+                _check_names(alteration, counts[kind, name])
+                change = yield from _alter(call, alteration, changes, validate_only=request.validate_only)
+                if change is not None:
+                    changes.append(change)
+            except TopicError as error:
+                code, message = error.code, error.message
+            except ConfigError as error:
+                code, message = _code_of(kind, error), error.client_message
+            told.append((code, message))
+            if call.is_turn_over(CHANGE_COST):
+                yield submitted(call, changes)
+        return told, changes
+
+    def _alteration(self, call: Call, resource: Any) -> Alteration:
+        """Return what shall become of a resource, for a client that may alter it.
+
+        Raises:
+            TopicError: it may not; the refusal is the same whatever the values are.
+        """
+        kind, name = resource.resource_type, resource.resource_name
+        if kind == BROKER_LOGGER and not may_of_cluster(call, AclOperation.ALTER_CONFIGS):
+            raise TopicError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)  # without a text, as Kafka's
+        check_allowed(call, AclOperation.ALTER_CONFIGS, kind, name)
+        changes = [
+            SettingChange(each.name, Operation.SET if self._replaces else each.config_operation, each.value)
+            for each in resource.configs
+        ]
+        return Alteration(kind, name, changes, self._replaces)
 
     def error_response(self, request: Any, _call: Call, code: ErrorCode) -> Any:
         """Every resource with the same error."""
@@ -85,32 +116,8 @@ class AlteringApi:
         return self._response(responses=results)
 
 
-def _alter_resources(
-    call: Call, alterations: Sequence[Alteration], *, validate_only: bool
-) -> Stepwise[tuple[list[Told], list[Change]]]:
-    """Decide about each resource; what is told of each, in order, and the last changes that make it true."""
-    counts = Counter((each.resource_type, each.name) for each in alterations)
-    changes: list[Change] = []
-    told: list[Told] = []
-    for alteration in alterations:
-        code, message = ErrorCode.NONE, None
-        try:
-            _check_names(alteration, counts[alteration.resource_type, alteration.name])
-            change = _alter(call, alteration, validate_only=validate_only)
-            if change is not None:
-                changes.append(change)
-        except TopicError as error:
-            code, message = error.code, error.message
-        except ConfigError as error:
-            code, message = _code_of(alteration, error), error.client_message
-        told.append((code, message))
-        if call.is_turn_over(CHANGE_COST):
-            yield submitted(call, changes)
-    return told, changes
-
-
-def _code_of(alteration: Alteration, error: ConfigError) -> ErrorCode:
-    of_broker = alteration.resource_type == BROKER and not isinstance(error, NotAListError)
+def _code_of(resource_type: int, error: ConfigError) -> ErrorCode:
+    of_broker = resource_type == BROKER and not isinstance(error, NotAListError)
     of_request = of_broker or isinstance(error, ResourceError)
     return ErrorCode.INVALID_REQUEST if of_request else ErrorCode.INVALID_CONFIG
 
@@ -132,26 +139,21 @@ def _check_names(alteration: Alteration, count: int) -> None:
         raise TopicError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {alteration.resource_type}")
 
 
-def _alter(call: Call, alteration: Alteration, *, validate_only: bool) -> Change | None:
+def _alter(
+    call: Call, alteration: Alteration, changes: list[Change], *, validate_only: bool
+) -> Stepwise[Change | None]:
     kind = alteration.resource_type
-    if kind == BROKER:  # Kafka's broker looks at its own settings before its controller asks who may change them
-        return _alter_broker(call, alteration, validate_only=validate_only)
+    if kind == BROKER:
+        return (yield from _alter_broker(call, alteration, changes, validate_only=validate_only))
     if kind == BROKER_LOGGER:
         _alter_loggers(call, alteration, validate_only=validate_only)
         return None
-    _check_allowed(call, alteration)
     if kind == TOPIC:
         return _alter_topic(call, alteration, validate_only=validate_only)
     return _alter_other(call, alteration, validate_only=validate_only)
 
 
-def _check_allowed(call: Call, alteration: Alteration) -> None:
-    check_allowed(call, AclOperation.ALTER_CONFIGS, alteration.resource_type, alteration.name)
-
-
 def _alter_loggers(call: Call, alteration: Alteration, *, validate_only: bool) -> None:
-    if not may_of_cluster(call, AclOperation.ALTER_CONFIGS):
-        raise TopicError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)  # without a text, as Kafka's
     node_id = call.broker.config.node_id
     _check_node_id(call, alteration, f"Unexpected node id. Expected {node_id}, but received ")
     levels = loggers_to_change(call.broker.loggers, alteration.changes)
@@ -178,22 +180,32 @@ def _alter_topic(call: Call, alteration: Alteration, *, validate_only: bool) -> 
     return catalogue.alter_configs(name, {**altered, **gone}), call.broker.topic_durable
 
 
-def _alter_broker(call: Call, alteration: Alteration, *, validate_only: bool) -> Change | None:
+def _alter_broker(
+    call: Call, alteration: Alteration, changes: list[Change], *, validate_only: bool
+) -> Stepwise[Change | None]:
+    """Change the settings of a broker; `changes` are decided and not submitted yet."""
     broker, for_all = call.broker, not alteration.name
-    node_id = broker.config.node_id
     if not for_all:
-        _check_node_id(call, alteration, f"Unexpected broker id, expected {node_id}, but received ")
-    key = broker.layers.key(for_all=for_all)
-    own = broker.cluster.latest_settings(key)
-    operations = alteration.operations(own, ErrorCode.INVALID_REQUEST)
-    altered = alter_broker_settings(own, operations, for_all=for_all)
-    check_acts(altered, alteration.sets)
-    broker.check_settings(key, altered, [name for name, _, _ in operations])
-    _check_allowed(call, alteration)
-    if validate_only or not operations:
-        return None
-    broker.settings_warnings.tell(alteration.sets)
-    return broker.cluster.alter(key, altered), broker.settings_durable
+        _check_node_id(call, alteration, f"Unexpected broker id, expected {broker.config.node_id}, but received ")
+    try:
+        yield from wait_for_place(call, broker.altering)  # nothing else alters these settings until this has
+        key = broker.layers.key(for_all=for_all)
+        own = broker.cluster.latest_settings(key)
+        operations = alteration.operations(own, ErrorCode.INVALID_REQUEST)
+        altered = alter_broker_settings(own, operations, for_all=for_all)
+        check_acts(altered, alteration.sets)
+        load = broker.check_settings(key, altered, [name for name, _, _ in operations])
+        adopt = None
+        if load is not None:
+            if changes:
+                yield submitted(call, changes)
+            adopt = yield Parked(load)
+        if validate_only or not operations:
+            return None
+        broker.settings_warnings.tell(alteration.sets)
+        return broker.cluster.alter(key, altered), functools.partial(broker.settings_durable, adopt=adopt)
+    finally:
+        broker.altering.leave(call)
 
 
 def _alter_other(call: Call, alteration: Alteration, *, validate_only: bool) -> Change | None:
@@ -203,6 +215,8 @@ def _alter_other(call: Call, alteration: Alteration, *, validate_only: bool) -> 
     own = cluster.latest_settings(key)
     operations = alteration.operations(own, ErrorCode.UNKNOWN_SERVER_ERROR)
     altered = kind.alter(alteration.name, own, operations, call.broker.settings)
+    if kind.number == CLIENT_METRICS:
+        call.broker.client_metrics.check_room(alteration.name, altered)
     if validate_only or not operations:
         return None
     return cluster.alter(key, altered), cluster.durable
@@ -210,7 +224,8 @@ def _alter_other(call: Call, alteration: Alteration, *, validate_only: bool) -> 
 
 def _check_node_id(call: Call, alteration: Alteration, unexpected: str) -> None:
     name = alteration.name
-    if not NODE_ID.fullmatch(name):
+    number = whole_number(name, *INT32)
+    if number is None:
         raise TopicError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-    if int(name) != call.broker.config.node_id:
+    if number != call.broker.config.node_id:
         raise TopicError(ErrorCode.INVALID_REQUEST, unexpected + name)

@@ -6,13 +6,13 @@ slices of what was read; nothing is copied.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
 from pipeline_broker.apis.storage_error import storage_error
+from pipeline_broker.config.duration import BY_DURATION, iso_milliseconds
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.partition.committed_reads import end_of
 from pipeline_broker.log.partition.reading import ColdRead
@@ -30,9 +30,6 @@ __all__ = ["ReadBatches", "Reading", "bytes_wanted", "read_partition", "start_of
 
 READ_BYTES_MAX = 1 << 20
 """Of one partition from the archive, where it is not known how many records that is."""
-DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE)
-BY_DURATION = "by_duration:"
-SECONDS = (86_400, 3_600, 60, 1)
 
 
 class Located(NamedTuple):
@@ -180,7 +177,7 @@ def start_offset(log: PartitionLog, reset: str, now_ms: int) -> int | ColdRead[i
     if not reset.startswith(BY_DURATION):
         return log.high_watermark
     end = log.high_watermark
-    found = log.offset_for_timestamp(now_ms - duration_ms(reset.removeprefix(BY_DURATION)))
+    found = log.offset_for_timestamp(now_ms - (iso_milliseconds(reset.removeprefix(BY_DURATION)) or 0))
     if isinstance(found, ColdRead):
         search = found
 
@@ -190,11 +187,3 @@ def start_offset(log: PartitionLog, reset: str, now_ms: int) -> int | ColdRead[i
 
         return ColdRead(work, found.size_bytes)
     return end if found is None else found.offset
-
-
-def duration_ms(text: str) -> int:
-    """A duration of ISO 8601 in milliseconds; 0 for what is none."""
-    match = DURATION.fullmatch(text)
-    if match is None:
-        return 0
-    return int(sum(float(part or 0) * seconds for part, seconds in zip(match.groups(), SECONDS, strict=True)) * 1000)

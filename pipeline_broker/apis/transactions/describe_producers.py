@@ -51,13 +51,13 @@ class _Description:
         return TopicResponse(topic.name, partitions)
 
     def _refused(self, name: str) -> tuple[ErrorCode, str | None] | None:
+        if not self._is_allowed(name):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return code, REFUSAL_TEXTS[code]
         try:
             check_name(name)
         except TopicError as error:
             return error.code, error.message
-        if not self._is_allowed(name):
-            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            return code, REFUSAL_TEXTS[code]
         return None
 
     def _of_partition(self, name: str, index: int) -> PartitionResponse:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pipeline_broker.apis.authorization import may
+from pipeline_broker.apis.authorization import may, may_somewhere
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.steps import Stepwise, in_steps
+from pipeline_broker.apis.steps import Stepwise
+from pipeline_broker.base.patterns import InvalidPatternError, Pattern, compiled
 from pipeline_broker.security.acl import AclOperation, ResourceType
-from pipeline_broker.state.patterns import InvalidPatternError, compiled
 from pipeline_broker.state.transactions.states import TransactionState
 from pipeline_broker.state.transactions.transaction import Transaction
 from pipeline_broker.wire.error import ErrorCode
@@ -21,7 +21,9 @@ from stages.request import Result
 ID_COST = 3
 """Of looking at one and telling it, about microseconds."""
 PATTERN_COST = 10
-"""Of matching one with a regular expression."""
+"""Of matching one with a regular expression, at least."""
+WORK_PER_COST = 100
+"""Instructions times characters that a match takes a microsecond for, at worst."""
 STATES = {state.title: state for state in TransactionState}
 
 State = ListTransactionsResponse.TransactionState
@@ -30,17 +32,26 @@ State = ListTransactionsResponse.TransactionState
 def handle(call: Call, request: ListTransactionsRequest) -> Stepwise[Result]:
     """Show what is durable: the answer waits for what is on its way."""
     transactions = call.broker.transactions
-    try:
-        is_wanted = _filter(request, transactions.time(call.now_ms))
-    except InvalidPatternError:
-        return call.refuse(ErrorCode.INVALID_REGULAR_EXPRESSION)
-    cost = ID_COST + (PATTERN_COST if request.transactional_id_pattern else 0)
-    shown = yield from in_steps(
-        call, list(transactions.coordinator), lambda known: _state(call, known) if is_wanted(known) else None, cost
-    )
+    known_ids: list[Transaction] = []
+    if may_somewhere(call, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID):
+        known_ids = list(transactions.coordinator)
+        try:
+            pattern = compiled(request.transactional_id_pattern) if request.transactional_id_pattern else None
+        except InvalidPatternError:
+            return call.refuse(ErrorCode.INVALID_REGULAR_EXPRESSION)
+        is_wanted = _filter(request, pattern, transactions.time(call.now_ms))
+        size = 0 if pattern is None else pattern.size
+    shown = []
+    for known in known_ids:
+        state = _state(call, known)
+        if state is not None and is_wanted(known):
+            shown.append(state)
+        cost = 0 if state is None or not size else PATTERN_COST + size * len(known.transactional_id) // WORK_PER_COST
+        if call.spend(ID_COST + cost):
+            yield None
     response = ListTransactionsResponse(
         unknown_state_filters=[name for name in request.state_filters if name not in STATES],
-        transaction_states=[state for state in shown if state is not None],
+        transaction_states=shown,
     )
     return transactions.answer_settled(None, (yield from call.send_in_steps(response)))
 
@@ -53,10 +64,9 @@ def _state(call: Call, known: Transaction) -> State | None:
     return State(name, known.producer_id, known.state.title)
 
 
-def _filter(request: ListTransactionsRequest, now_ms: int) -> Callable[[Transaction], bool]:
+def _filter(request: ListTransactionsRequest, pattern: Pattern | None, now_ms: int) -> Callable[[Transaction], bool]:
     states = {STATES[name] for name in request.state_filters if name in STATES}
     producer_ids = set(request.producer_id_filters)
-    pattern = compiled(request.transactional_id_pattern) if request.transactional_id_pattern else None
 
     def is_wanted(known: Transaction) -> bool:
         return (

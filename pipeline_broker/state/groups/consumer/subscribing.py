@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
+from pipeline_broker.base.patterns import InvalidPatternError, compiled
 from pipeline_broker.state.groups.consumer.messages import GroupError
 from pipeline_broker.state.groups.consumer.step import Step
 from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject
-from pipeline_broker.state.patterns import InvalidPatternError, compiled
 from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["change_regex", "check_regex", "refresh_regexes"]
@@ -95,12 +95,11 @@ def _resolve(step: Step, regexes: Iterable[str], names: Collection[str], may_des
 
 
 def _matching(regex: str, names: Iterable[str]) -> list[str]:
-    """The names that an expression of the group matches: none where it is no expression, as a record may hold one.
+    """Return the names that an expression of the group matches: none if it is invalid, as in a record, or too slow.
 
-    Who subscribes by such a one is refused by `check_regex`; the others of the group go on.
+    `check_regex` refuses the member that subscribes by an invalid one; the other members go on.
     """
     try:
-        pattern = compiled(regex)
+        return compiled(regex).matching(names)
     except InvalidPatternError:
         return []
-    return [name for name in names if pattern.matches(name)]

@@ -1,0 +1,96 @@
+"""JSON of strangers, read so that it can be kept and written again.
+
+Python's own reader accepts NaN, Infinity, 1e999 and half a surrogate pair, which RFC 8259 forbids: stored, they would
+make the answers to other clients invalid. It also accepts values nested so deep that the writer fails, or a reader that
+is called from deeper in a program.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+__all__ = ["NESTING_MAX", "InvalidJsonError", "RawJson", "dump", "dump_object", "load", "nesting_estimate"]
+
+NESTING_MAX = 200
+REASON_CHARACTERS_MAX = 200
+_OTHERS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
+class InvalidJsonError(ValueError):
+    """A text is not JSON, or is nested too deep."""
+
+
+class RawJson(str):
+    """A text that is JSON already."""
+
+    __slots__ = ()
+
+
+def load(data: bytes | str) -> Any:
+    """Read JSON.
+
+    Raises:
+        InvalidJsonError: it is not JSON, or `dump` could not write it.
+    """
+    try:
+        content = json.loads(data, parse_constant=_refuse, parse_float=_finite)
+        dump(content).encode()  # half of a surrogate pair cannot be encoded
+    except ValueError as error:
+        raise InvalidJsonError(str(error)[:REASON_CHARACTERS_MAX]) from None
+    except RecursionError:
+        raise _too_deep() from None
+    if nesting_estimate(data) > NESTING_MAX < _nesting(content):
+        raise _too_deep()
+    return content
+
+
+def dump(content: Any, *, is_sorted: bool = False) -> str:
+    """Write JSON without spaces; `is_sorted` puts the names of objects in order."""
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False, sort_keys=is_sorted)
+
+
+def dump_object(fields: Mapping[str, Any]) -> str:
+    """Write an object, of which some values may be RawJson."""
+    return "{" + ",".join(f"{dump(name)}:{_value(value)}" for name, value in fields.items()) + "}"
+
+
+def nesting_estimate(data: bytes | str) -> int:
+    """Return how deep brackets are nested at most; brackets in texts count too, so it may be less deep."""
+    depth = deepest = 0
+    for byte in (data.encode(errors="replace") if isinstance(data, str) else data).translate(None, _OTHERS):
+        if byte in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        else:
+            depth -= 1
+    return deepest
+
+
+def _nesting(content: Any) -> int:
+    level, depth = [content], 0
+    while level := [each for each in level if isinstance(each, list | dict)]:
+        depth += 1
+        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
+    return depth
+
+
+def _too_deep() -> InvalidJsonError:
+    return InvalidJsonError(f"it is nested deeper than {NESTING_MAX}")
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise InvalidJsonError(f"{constant} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise InvalidJsonError("a number is too large")
+    return number
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, RawJson) else dump(value)

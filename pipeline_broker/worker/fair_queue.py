@@ -1,0 +1,45 @@
+"""A queue in which clients have their turns one after the other, however many entries each of them has."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+__all__ = ["FairQueue"]
+
+Entry = TypeVar("Entry")
+
+
+class FairQueue(Generic[Entry]):
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[Hashable, deque[Entry]] = OrderedDict()  # the client first whose turn is next
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, client: Hashable, entry: Entry) -> None:
+        """Add an entry after the others of its client."""
+        self._waiting.setdefault(client, deque()).append(entry)
+        self._count += 1
+
+    def take(self) -> Entry:
+        """Remove and return the next entry; there must be one."""
+        client, entries = self._waiting.popitem(last=False)
+        entry = entries.popleft()
+        if entries:
+            self._waiting[client] = entries  # its next turn comes after those of the others
+        self._count -= 1
+        return entry
+
+    def discard(self, client: Hashable, entry: Entry) -> None:
+        """Remove an entry, if it is there."""
+        entries = self._waiting.get(client, ())
+        if entry in entries:
+            self._waiting[client].remove(entry)
+            self._count -= 1
+            if not entries:
+                del self._waiting[client]
