@@ -14,6 +14,7 @@ from pathlib import Path
 
 import attrs
 
+from pipeline_broker.base.numbers import INT32, whole_number
 from pipeline_broker.config.listeners import (
     ADVERTISED_FOR_WILDCARD,
     WILDCARDS,
@@ -140,6 +141,8 @@ class BrokerConfig:
     """What was set, by Kafka's name, in Kafka's form: the static settings that DescribeConfigs shows."""
     changed: Mapping[str, str] = attrs.field(factory=dict)
     """What was set while the broker runs and counts for this one."""
+    secrets: frozenset[str] = frozenset()
+    """Names of settings whose texts came from a config provider, and are never shown."""
     listener_of_options: str | None = None
     """The listener that --host or --port moved, whatever `listeners` said."""
 
@@ -182,9 +185,10 @@ class BrokerConfig:
         limits = {}
         for item in filter(None, map(str.strip, self.max_connections_per_ip_overrides.split(","))):
             host, _, limit = item.rpartition(":")
-            if not host or not limit.isascii() or not limit.isdigit():
+            number = whole_number(limit, 0, INT32[1])
+            if not host or number is None:
                 raise ConfigError(f"max.connections.per.ip.overrides: {item!r} is not of the form host:limit")
-            limits[host] = int(limit)
+            limits[host] = number
         return limits
 
 

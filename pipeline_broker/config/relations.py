@@ -44,8 +44,8 @@ def check_relations(config: BrokerConfig) -> None:
     _check_consumer_groups(config)
     if config.properties.keys() & SHARE_PROPERTIES:  # their defaults go together
         _check_share_groups(config)
-    if config.log_dirs is not None and len(config.log_dirs) != 1:
-        raise ConfigError(f"log.dirs: exactly one data directory is expected, not {len(config.log_dirs)}")
+    if config.log_dirs is not None and not config.log_dirs:
+        raise ConfigError("log.dirs: a data directory is expected")
     if 0 <= config.connections_max_idle_ms <= config.connection_failed_authentication_delay_ms:
         raise ConfigError(
             f"connection.failed.authentication.delay.ms is {config.connection_failed_authentication_delay_ms}: it must"

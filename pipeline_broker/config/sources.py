@@ -26,15 +26,16 @@ def read_argument(argument: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def read_settings_file(path: Path) -> list[tuple[str, str]]:
-    """The pairs of a file: TOML by its suffix, otherwise Java properties."""
+def read_settings_file(path: Path, *, is_properties: bool = False) -> list[tuple[str, str]]:
+    """Return the pairs of a file: TOML by its suffix unless it `is_properties`, otherwise Java properties."""
     try:
         text = read_bounded(path, FILE_BYTES_MAX)[0].decode("utf-8")
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"cannot read {path}: it is not UTF-8 text") from None
-    return _read_toml(path, text) if path.suffix.lower() == ".toml" else list(_read_properties(text))
+    is_toml = path.suffix.lower() == ".toml" and not is_properties
+    return _read_toml(path, text) if is_toml else list(_read_properties(text))
 
 
 def _read_properties(text: str) -> Iterator[tuple[str, str]]:

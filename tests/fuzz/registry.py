@@ -2,6 +2,7 @@
 
 What the registry does on the event loop is watched; the work of schemas is done by a worker process as a broker has it,
 with less time. Every answer is JSON below 500, and what was recorded is served again by a registry that reads it.
+Longer than most files: the input of all operations, and one registry that they all go to.
 """
 
 import atexit

@@ -1,10 +1,12 @@
 """Mapping rules do what Kafka's do: the first that matches the whole name decides."""
 
+import time
+
 import pytest
 
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.security.principal import KafkaPrincipal
-from pipeline_broker.security.principal_mapping import PrincipalMapping
+from pipeline_broker.security.principal_mapping import NAME_CHARS_MAX, PrincipalMapping
 
 KAFKAS_EXAMPLE = (
     "RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/,"
@@ -63,3 +65,36 @@ def test_rules_that_cannot_be_read_are_refused_at_the_start(rules):
     with pytest.raises(ConfigError, match=r"ssl\.principal\.mapping\.rules") as caught:
         PrincipalMapping(rules)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "rules", ["RULE:(a)\\1/x/", "RULE:(?=a)a/x/", "RULE:(?<!a)b/x/", "DEFAULT," * 101, "RULE:a/" + "$0" * 101 + "/"]
+)
+def test_what_would_take_long_is_refused_at_the_start(rules):
+    with pytest.raises(ConfigError, match=r"ssl\.principal\.mapping\.rules") as caught:
+        PrincipalMapping(rules)
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("rules", "name"),
+    [
+        ("RULE:^CN=(a+)+$/x/", "CN=" + "a" * 4_000 + "!"),
+        ("RULE:(?:a?){400}b/x/," * 99 + "DEFAULT", "a" * 4_000),
+        ("RULE:.*/" + "$0" * 100 + "/", "a" * 4_000),
+        ("RULE:(?:a|b)*/$0/", "ab" * 2_000),
+        ("RULE:a*/x/", "a" * 4_000),
+    ],
+)
+def test_a_name_is_mapped_or_refused_in_milliseconds(rules, name):
+    mapping = PrincipalMapping(rules)
+    began = time.thread_time()
+    principal = mapping.principal(name)
+    assert time.thread_time() - began < 0.05
+    assert principal is None or len(principal.name) <= NAME_CHARS_MAX or principal.name == name
+
+
+def test_java_replaces_each_match_up_to_a_bound():
+    assert PrincipalMapping("RULE:(?:a|b|,)*/x/").principal("a,b") == KafkaPrincipal("User", "xx")
+    assert PrincipalMapping("RULE:[ab]|(?:[ab][ab])+/x/").principal("abab") == KafkaPrincipal("User", "xxxx")
+    assert PrincipalMapping("RULE:[ab]|(?:[ab][ab])+/x/").principal("ab" * 10) is None
