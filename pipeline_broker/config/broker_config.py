@@ -124,6 +124,7 @@ class BrokerConfig:
     pipeline_queues: int | None = None
     pipeline_partitions: int = 200000
     pipeline_auto_create_partitions: int = 10000
+    pipeline_edge_bytes: int = 268435456
     pipeline_group_bytes: int = 134217728
     pipeline_transaction_partitions: int = 500000
     pipeline_transactional_ids: int = 100000

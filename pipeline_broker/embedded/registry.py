@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import trio
 
+from pipeline_broker.base.byte_budget import ByteBudget
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.node.schema_registry import SchemaRegistry, check_installed, serving
@@ -21,6 +22,9 @@ from pipeline_broker.web.http_server import HttpUnavailableError
 from pipeline_broker.web.messages import Answer, HttpRequest, StreamedAnswer
 
 __all__ = ["EmbeddedRegistry"]
+
+EDGE_BYTES = 256 << 20
+"""As `pipeline.edge.bytes`: the port outlives the brokers, whose budgets end with them."""
 
 
 class EmbeddedRegistry:
@@ -53,7 +57,8 @@ class EmbeddedRegistry:
             EmbeddedBrokerError: the port cannot be had.
         """
         try:
-            async with self._workers.serving(), serving(self, LOOPBACK, self._port) as self.url:
+            serve = serving(self, ByteBudget(EDGE_BYTES), LOOPBACK, self._port)
+            async with self._workers.serving(), serve as self.url:
                 self._port = int(self.url.rpartition(":")[2])
                 task_status.started()
                 await trio.sleep_forever()

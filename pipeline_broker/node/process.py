@@ -261,7 +261,8 @@ async def _serving_schema_registry(
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(workers.serving())
         try:
-            url = await stack.enter_async_context(serving(registry, *options.schema_registry, "--schema-registry"))
+            served = serving(registry, broker.edges, *options.schema_registry, "--schema-registry")
+            url = await stack.enter_async_context(served)
         except HttpUnavailableError as error:
             raise StartError(str(error)) from None
         print(f"schema registry on {url}", file=sys.stderr, flush=True)  # noqa: T201 - stdout has the ready line alone
