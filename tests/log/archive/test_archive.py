@@ -150,8 +150,8 @@ def test_who_still_reads_a_segment_whose_files_go_is_told_that_it_is_gone():
 
 def test_what_nobody_knows_any_more_goes_and_what_killed_writers_left():
     setting = Setting()
-    setting.archive.store.write("a-0/left.log", [b"x"], 0)
-    setting.archive.store.write("c-0/left.log", [b"x"], 0)
+    setting.archive.store.write("a-0/00000000000000000099.log", [b"x"], 0)
+    setting.archive.store.write("c-0/00000000000000000099.log", [b"x"], 0)
     looks = []
     setting.archive.remove_unknown({ONE}, lambda: looks.append(None))
     assert set(setting.archive.known()) == {ONE}
@@ -174,6 +174,6 @@ def test_a_topic_that_has_the_name_of_a_deleted_one_finds_nothing_of_it():
     again = setting.again()
     assert (set(again.known()), again.lsn) == ({ONE}, 7)
     assert again.store.folders() == ["a-0"]
-    setting.archive.store.write("e-0/left.log", [b"x"], 0)
+    setting.archive.store.write("e-0/00000000000000000099.log", [b"x"], 0)
     setting.archive.make_folders_free({THREE: "e-0"})
     assert setting.archive.store.folders() == ["a-0"], "also what a killed writer has left"

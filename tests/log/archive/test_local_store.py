@@ -17,7 +17,7 @@ def goes_by_its_name(store):
 
 
 def goes_with_its_folder(store):
-    store.delete_folder("t-0")
+    store.delete_folder("t-0", ["t-0/a.log"])
 
 
 def is_replaced(store):

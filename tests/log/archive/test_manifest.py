@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from pipeline_broker.files.file_system import write_all
+from pipeline_broker.files.window import Window
 from pipeline_broker.log.archive import manifest_file
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.archiver import Archiver, CompleteSegment
@@ -58,11 +60,18 @@ def opened(files):
     return ManifestFile(files, DIRECTORY)
 
 
+def window_of(data):
+    files = MemoryFileSystem()
+    file = files.open(DIRECTORY / "any", create=True)
+    write_all(file, [data], 0)
+    return Window(file)
+
+
 @given(edit=edits, before=st.binary(max_size=8), behind=st.binary(max_size=8))
 def test_an_edit_is_read_as_it_was_written(edit, before, behind):
     frame = encode_frame(edit)
 
-    assert decode_frame(before + frame + behind, len(before)) == (edit, len(before) + len(frame))
+    assert decode_frame(before + frame + behind, len(before)) == edit
 
 
 @given(edit=edits, data=st.data())
@@ -230,8 +239,8 @@ def test_while_the_manifest_may_not_be_durable_nothing_is_given_up_for_it():
     files, data = MemoryFileSystem(), Path("/data")
     files.make_directory(data)
     archive = Archive.open(data, files)
-    archive.store.write("t-0/stray", [b"stray"], 0)
-    archive.store.sync(["t-0/stray"])
+    archive.store.write("t-0/00000000000000000099.log", [b"stray"], 0)
+    archive.store.sync(["t-0/00000000000000000099.log"])
     files.before = no_space_for("create")
     archive = Archive.open(data, files)
     refuse, operations = files.before, []
@@ -255,10 +264,10 @@ def test_while_the_manifest_may_not_be_durable_nothing_is_given_up_for_it():
 def test_an_edit_behind_bytes_that_are_none_is_found_wherever_it_begins():
     frame = encode_frame(Edit(7, {}))
     for junk in (b"x", b"PBM", b"PBMF", b"PBMF" * 3, b"PPBMF" + bytes(30)):
-        assert is_edit_behind(junk + frame, 0)
-        assert is_edit_behind(frame + junk + frame, len(frame))
-        assert not is_edit_behind(junk + frame[:-1], 0)
-        assert not is_edit_behind(frame + junk, 0), "not the one that begins there"
+        assert is_edit_behind(window_of(junk + frame), 0)
+        assert is_edit_behind(window_of(frame + junk + frame), len(frame))
+        assert not is_edit_behind(window_of(junk + frame[:-1]), 0)
+        assert not is_edit_behind(window_of(frame + junk), 0), "not the one that begins there"
 
 
 @pytest.mark.parametrize("size_min", [0, 700])

@@ -27,7 +27,7 @@ def test_objects_that_no_commit_names_go_and_the_others_stay():
     first = open_object_archive(store, NODE, no_pause)
     commit(first, b"counts")
     (counted,) = objects_of(store)
-    store.upload(f"{bulk_prefix(NODE)}{1:020d}-left", [b"of a killed process"])
+    store.upload(f"{bulk_prefix(NODE)}{1:020d}-{7:020d}-{8:016x}", [b"of a killed process"])
     first.close()
     again = open_object_archive(store, NODE, no_pause)
     assert objects_of(store) == [counted]
