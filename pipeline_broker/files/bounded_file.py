@@ -31,7 +31,7 @@ def open_regular(path: Path | str, flags: int = os.O_RDONLY) -> int:
     if "\0" in str(path):
         raise UnfitFileError(errno.EINVAL, "a path has no NUL characters")
     try:
-        _check_kind(os.stat(path), path)  # a device is not even opened
+        _check_kind(Path(path).stat(), path)  # a device is not even opened
     except FileNotFoundError:
         if not flags & os.O_CREAT:
             raise

@@ -63,6 +63,6 @@ def reason_of(error: OSError, directory: Path) -> str:
     reason = error.strerror or str(error)
     if isinstance(error, FileExistsError | NotADirectoryError):
         reason = "it is not a directory" if is_inside else "not a directory"
-    if isinstance(error, _UNFIT) and is_inside:
+    if isinstance(error, UnfitFileError) or (isinstance(error, _UNFIT) and is_inside):
         reason += f": {_UNFIT_REMEDY}"
     return f"{name!r}: {reason}" if is_inside else reason

@@ -35,7 +35,23 @@ _NOT_IN_PAGE_CACHE = frozenset({errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL})  
 _NOT_PAST_PAGE_CACHE = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
 
 
-class File(Protocol):
+class ReadableFile(Protocol):
+    """What is read of an open file."""
+
+    def read(self, size_bytes: int, position: int) -> Buffer:
+        """Up to so many bytes; fewer only at the end of the file."""
+
+    def size_bytes(self) -> int:
+        """The length of the file."""
+
+    def data_from(self, position: int) -> int:
+        """Return where data begins at or after a position: what lies between is a hole, which reads as zeros.
+
+        The size of the file where nothing but a hole follows; the position itself where the system cannot tell.
+        """
+
+
+class File(ReadableFile, Protocol):
     """An open file; closed when nobody refers to it any more, so that no reader reads from a reused descriptor."""
 
     def write(self, parts: Sequence[Buffer], position: int) -> int:
@@ -46,9 +62,6 @@ class File(Protocol):
 
         In memory and in the file it is whole blocks of `BLOCK_BYTES` that begin at a multiple of that.
         """
-
-    def read(self, size_bytes: int, position: int) -> Buffer:
-        """Up to so many bytes; fewer only at the end of the file."""
 
     def read_cached(self, size_bytes: int, position: int) -> Buffer | None:
         """The same without waiting for the disk; None when that is not possible."""
@@ -61,15 +74,6 @@ class File(Protocol):
 
     def truncate(self, size_bytes: int) -> None:
         """Cut the file."""
-
-    def size_bytes(self) -> int:
-        """The length of the file."""
-
-    def data_from(self, position: int) -> int:
-        """Return where data begins at or after a position: what lies between is a hole, which reads as zeros.
-
-        The size of the file where nothing but a hole follows; the position itself where the system cannot tell.
-        """
 
 
 class Lock(Protocol):
@@ -290,7 +294,7 @@ class SystemFileSystem:
                 _sync_directory(directory.parent)
 
     def list_directory(self, path: Path) -> list[str]:
-        return os.listdir(self._real(path))
+        return os.listdir(self._real(path))  # noqa: PTH208 - a hundred thousand names need not become paths
 
     def list_directories(self, path: Path) -> list[str]:
         with os.scandir(self._real(path)) as entries:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeline_broker.files.file_system import Buffer, File
+from pipeline_broker.files.file_system import Buffer, ReadableFile
 
 __all__ = ["Window"]
 
@@ -24,9 +24,9 @@ class Window:
         data: what was read last.
     """
 
-    def __init__(self, file: File) -> None:
-        self.file = file
-        self.size_bytes = file.size_bytes()
+    def __init__(self, source: ReadableFile) -> None:
+        self.source = source
+        self.size_bytes = source.size_bytes()
         self.start = 0
         self.data: Buffer = b""
 
@@ -35,7 +35,7 @@ class Window:
         if not self.start <= position <= position + size_bytes <= self.start + len(self.data):
             self.data = b""  # given back before as much is taken anew
             self.start = position
-            self.data = self.file.read(max(WINDOW_BYTES, size_bytes), position)
+            self.data = self.source.read(max(WINDOW_BYTES, size_bytes), position)
         return position - self.start
 
     def is_long(self, size_bytes: int) -> bool:
@@ -44,7 +44,7 @@ class Window:
 
     def pieces(self, position: int, end: int) -> Iterator[Buffer]:
         """The bytes between two positions, a piece at a time; fewer where the file ends too early."""
-        while position < end and (piece := self.file.read(min(WINDOW_BYTES, end - position), position)):
+        while position < end and (piece := self.source.read(min(WINDOW_BYTES, end - position), position)):
             yield piece
             position += len(piece)
 
@@ -57,7 +57,7 @@ class Window:
         assert any(pattern), "a hole is taken for a part without the pattern"
         while position + len(pattern) <= self.size_bytes:
             # A hole may hold the last zeros before the pattern, or of its beginning.
-            position = max(position, self.file.data_from(position) - len(pattern) + 1)
+            position = max(position, self.source.data_from(position) - len(pattern) + 1)
             place = self.ensure(position, len(pattern))
             found = bytes(self.data).find(pattern, place)
             if found >= 0:

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline_broker.files.errors import reason_of
 from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.files.memory_files import NO_FILE
 from pipeline_broker.files.window import Window
@@ -118,7 +119,7 @@ class ManifestReader:
         except ManifestDamaged as error:
             raise NoDataDirectoryError(str(error)) from None
         except OSError as error:
-            raise NoDataDirectoryError(f"{path} cannot be read: {error.strerror}") from None
+            raise NoDataDirectoryError(f"{path} cannot be read: {reason_of(error, path)}") from None
 
     def _has_folders(self) -> bool:
         try:

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from pipeline_broker.files.file_system import Buffer
 from pipeline_broker.objects.fenced_log import BrokenLogError, Place, slot_name
 from pipeline_broker.objects.slot import DamagedSlotError, SlotHeader, SlotIndex, read_index, read_slot, tail_size
-from pipeline_broker.objects.store import Missing, ObjectStore
+from pipeline_broker.objects.store import Missing, ObjectStore, Part
 
 __all__ = ["ReadSlot", "SlotReader"]
 
@@ -103,9 +103,7 @@ class SlotReader:
         name = slot_name(self._log, place)
         try:
             tail = self._store.read_end(name, TAIL_BYTES)
-            size = tail_size(tail.data)
-            if size > min(tail.size_bytes, INDEX_BYTES_MAX):
-                raise DamagedSlotError(f"its index has {size} bytes")
+            size = _tail_size(tail)
             data = tail.data if size <= len(tail.data) else self._store.read_end(name, size).data
             index = read_index(data)
         except (Missing, DamagedSlotError) as error:
@@ -135,3 +133,10 @@ class SlotReader:
             finally:
                 for future in ahead:
                     future.cancel()
+
+
+def _tail_size(tail: Part) -> int:
+    size = tail_size(tail.data)
+    if size > min(tail.size_bytes, INDEX_BYTES_MAX):
+        raise DamagedSlotError(f"its index has {size} bytes")
+    return size

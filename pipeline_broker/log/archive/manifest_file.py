@@ -47,7 +47,7 @@ REWRITE_BYTES_MIN = 1 << 20
 REWRITE_FACTOR = 4
 """The file is written anew when it is so many times as long as the sum of its edits was, and not short."""
 MANIFEST_BYTES_MAX = 2 << 30
-"""A longer file was not written by a broker: one partition takes some hundred bytes. Half as long it is written anew."""
+"""A longer file was not written by a broker: one partition takes some hundred bytes. Half of it is written anew."""
 DOUBTFUL_BYTES_MAX = 4 << 30
 """Bytes whose checksum is compared in a search for an intact edit after one that is not."""
 

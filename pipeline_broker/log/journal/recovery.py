@@ -16,18 +16,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline_broker.files.file_system import FileSystem, write_all
-from pipeline_broker.files.window import Window
 from pipeline_broker.log.errors import JournalCorrupt
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME, CleanShutdown
 from pipeline_broker.log.journal.frame import (
-    CHECKED_FROM,
     FRAME_HEADER_SIZE,
-    MAGIC_BYTES,
     FrameHeader,
     StoredEntry,
-    is_intact,
     iterate_entries,
-    read_frame_header,
     read_run,
 )
 from pipeline_broker.log.journal.segment import (
@@ -43,10 +38,7 @@ from pipeline_broker.log.journal.segment import (
     segment_number,
     segment_path,
 )
-from pipeline_broker.records.checksum import crc32c_of
-
-DOUBTFUL_BYTES_MAX = 4 << 30
-"""Bytes whose checksum is compared in a search for intact frames: no torn commit begins as so many frames."""
+from pipeline_broker.log.journal.segment_window import SegmentWindow
 
 
 class JournalEnd(NamedTuple):
@@ -119,11 +111,11 @@ class Recovery:
             if identity is None:
                 break
             if kept == archived:
-                self._begin(window, identity, number)
-            elif not self._continues(window, identity):
+                self._begin(window, number)
+            elif window.frame_at(HEADER_SPACE, self._next_lsn) is None:
                 break
             self._last_first_lsn = self._next_lsn
-            end = yield from self._segment_batches(window, number, identity)
+            end = yield from self._segment_batches(window, number)
             last = (number, identity, end)
             self._ends[number] = self._next_lsn
             kept += 1
@@ -161,12 +153,12 @@ class Recovery:
                 )
         return numbers
 
-    def _window(self, number: int) -> Window:
-        return Window(open_segment_file(self._files, self._directory, number))
+    def _window(self, number: int) -> SegmentWindow:
+        return SegmentWindow(open_segment_file(self._files, self._directory, number))
 
-    def _begin(self, window: Window, identity: int, number: int) -> None:
+    def _begin(self, window: SegmentWindow, number: int) -> None:
         """The oldest segment must begin where the archive ends, or in front of it."""
-        header = self._frame(window, identity, HEADER_SPACE, None)
+        header = window.frame_at(HEADER_SPACE)
         if header is None:
             return
         if header.first_lsn > self._archived_lsn:
@@ -176,16 +168,11 @@ class Recovery:
             )
         self._next_lsn = header.first_lsn
 
-    def _identity(self, window: Window, number: int) -> int | None:
+    def _identity(self, window: SegmentWindow, number: int) -> int | None:
         """None for a segment whose creation was cut short: no frame is written before the header is durable."""
-        window.ensure(0, HEADER_SPACE)
-        identity = decode_header(memoryview(window.data)[:HEADER_SPACE])
-        if identity is None and window.size_bytes > HEADER_SPACE:
+        if window.identity is None and window.size_bytes > HEADER_SPACE:
             raise JournalCorrupt(f"the header of {segment_path(self._directory, number)} is damaged")
-        return identity
-
-    def _continues(self, window: Window, identity: int) -> bool:
-        return self._frame(window, identity, HEADER_SPACE, self._next_lsn) is not None
+        return window.identity
 
     def _note_archived(self, numbers: list[int]) -> int:
         """How many segments, from the oldest on, need not be read, because the archive has all that is in them.
@@ -204,10 +191,7 @@ class Recovery:
 
     def _first_lsn(self, number: int) -> int | None:
         """Of the segment's first frame; None when there is none that can be read."""
-        window = self._window(number)
-        window.ensure(0, HEADER_SPACE)
-        identity = decode_header(memoryview(window.data)[:HEADER_SPACE])
-        header = None if identity is None else self._frame(window, identity, HEADER_SPACE, None)
+        header = self._window(number).frame_at(HEADER_SPACE)
         return None if header is None else header.first_lsn
 
     def _go_on_behind_the_archive(self, last: tuple[int, int, int] | None) -> None:
@@ -217,48 +201,28 @@ class Recovery:
             assert last is not None, "without a segment the journal begins at the archive's end"
             self._next_lsn = self._ends[last[0]] = self._archived_lsn
 
-    def _frame(self, window: Window, identity: int, position: int, lsn: int | None) -> FrameHeader | None:
-        """The intact frame at `position`, with this LSN unless any will do; it lies in the window."""
-        header = self._header(window, identity, position)
-        if header is None or (lsn is not None and header.first_lsn != lsn):
-            return None
-        size = FRAME_HEADER_SIZE + header.body_size
-        is_long = window.is_long(size)
-        if is_long and crc32c_of(window.pieces(position + CHECKED_FROM, position + size)) != header.crc:
-            return None
-        place = window.ensure(position, size)
-        if place + size > len(window.data):
-            return None  # the file became shorter since its size was asked: somebody else is at work
-        return header if is_long or is_intact(header, window.data, place) else None
-
-    @staticmethod
-    def _header(window: Window, identity: int, position: int) -> FrameHeader | None:
-        """The header of what may be a frame of the segment, which need not be intact."""
-        place = window.ensure(position, FRAME_HEADER_SIZE)
-        header = read_frame_header(window.data, place, window.size_bytes - position)
-        return None if header is None or header.identity != identity else header
-
-    def _segment_batches(self, window: Window, number: int, identity: int) -> Generator[StoredEntry, None, int]:
+    def _segment_batches(self, window: SegmentWindow, number: int) -> Generator[StoredEntry, None, int]:
         """The segment's batches; the generator's value is the position behind its last valid frame."""
         position = HEADER_SPACE
         while True:
-            entries, end = self._run(window, number, identity, position)
+            entries, end = self._run(window, number, position)
             yield from entries
             if end == position:
-                header = self._frame(window, identity, position, self._next_lsn)  # perhaps the window ends too early
+                header = window.frame_at(position, self._next_lsn)  # perhaps the window ends too early
                 if header is None:
                     return position
                 yield from self._entries(window, number, header, position)
                 end = position + FRAME_HEADER_SIZE + header.body_size
             position = end
 
-    def _run(self, window: Window, number: int, identity: int, position: int) -> tuple[list[StoredEntry], int]:
+    def _run(self, window: SegmentWindow, number: int, position: int) -> tuple[list[StoredEntry], int]:
         """Entries of valid frames that the window holds, and the position behind these; it may be none."""
         start, lsn = window.start, self._next_lsn
         assert position >= start, "a segment is read forwards"
+        assert window.identity is not None, "asked before"
         place = global_position(number, start)
         try:
-            run = read_run(window.data, position - start, identity, lsn, self._archived_lsn, place)
+            run = read_run(window.data, position - start, window.identity, lsn, self._archived_lsn, place)
         except ValueError as error:
             raise self._malformed(number, position, error) from error
         end = start + run.end
@@ -267,7 +231,7 @@ class Recovery:
             self._note(run.durable_lsn, _Piece(number, position, end - position, run.end_lsn))
         return run.entries, end
 
-    def _entries(self, window: Window, number: int, header: FrameHeader, position: int) -> Iterator[StoredEntry]:
+    def _entries(self, window: SegmentWindow, number: int, header: FrameHeader, position: int) -> Iterator[StoredEntry]:
         """The entries of a valid frame, which lies in the window."""
         start = window.start
         try:
@@ -284,11 +248,11 @@ class Recovery:
     def sealed_batches(self, number: int, end_lsn: int) -> Iterator[StoredEntry]:
         """The batches of one segment that the archive has not; `end_lsn` is behind its last. See `sealed_entries`."""
         window = self._window(number)
-        identity = self._identity(window, number)
-        first = None if identity is None else self._frame(window, identity, HEADER_SPACE, None)
-        if identity is not None and first is not None:  # one without a frame was never complete
+        self._identity(window, number)
+        first = window.frame_at(HEADER_SPACE)
+        if first is not None:  # one without a frame was never complete
             self._next_lsn = first.first_lsn
-            yield from self._segment_batches(window, number, identity)
+            yield from self._segment_batches(window, number)
             if self._next_lsn == end_lsn:
                 return
         raise JournalCorrupt(
@@ -323,30 +287,14 @@ class Recovery:
         """Look behind the cut for frames that declare what is missing durable."""
         for number in numbers:
             window = self._window(number)
-            identity = self._identity(window, number)
+            self._identity(window, number)
             start = last[2] if last is not None and last[0] == number else HEADER_SPACE
-            for header in self._frames_anywhere(window, identity, start):
+            for header in window.frames_anywhere(start):
                 if header.durable_lsn > self._next_lsn:
                     raise JournalCorrupt(
                         f"{segment_path(self._directory, number)} is damaged: records {self._next_lsn} to "
                         f"{header.durable_lsn - 1} were durable and cannot be read; nothing was changed"
                     )
-
-    def _frames_anywhere(self, window: Window, identity: int | None, position: int) -> Iterator[FrameHeader]:
-        """Intact frames wherever their magic is found behind `position`."""
-        doubtful_bytes = 0
-        while identity is not None and (position := window.find(MAGIC_BYTES, position)) >= 0:
-            header = self._frame(window, identity, position, None)
-            if header is not None:
-                yield header
-                position += header.body_size
-            elif (seeming := self._header(window, identity, position)) is not None:
-                doubtful_bytes += seeming.body_size
-                if doubtful_bytes > DOUBTFUL_BYTES_MAX:
-                    raise JournalCorrupt(
-                        f"{self._directory} has too many broken frames at its end; nothing was changed"
-                    )
-            position += len(MAGIC_BYTES)
 
     def _cut(self, rejected: list[int], last: tuple[int, int, int] | None) -> JournalEnd:
         for number in reversed(rejected):  # from the end, so that a crash in between leaves no gap in the numbers
