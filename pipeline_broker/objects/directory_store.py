@@ -26,7 +26,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from pipeline_broker.files.errors import DirectoryLocked, SyncError, UnfitFileError
+from pipeline_broker.files.errors import DirectoryLocked, SyncError, UnfitFileError, with_remedy
 from pipeline_broker.files.file_system import Buffer, File, FileSystem, Lock, write_all
 from pipeline_broker.objects.store import (
     DELETE_MAX,
@@ -35,6 +35,7 @@ from pipeline_broker.objects.store import (
     Exists,
     Listed,
     Missing,
+    NotAnObject,
     Part,
     Unavailable,
     Unsure,
@@ -50,6 +51,7 @@ TAGS_DURABLE_MAX = 65_536  # remembered, so that a file that is read often costs
 LOCK_WAIT_SECONDS_MAX = 0.5
 LOCK_PAUSE_SECONDS = 0.005
 LOCK, WRITING = "+lock", "+writing"
+_WRITTEN = re.compile("[0-9]{1,18}")  # an object that is being written
 _OWN = re.compile("[0-9a-f]{16}")  # a directory that a process writes in
 
 
@@ -176,7 +178,8 @@ class DirectoryStore:
             with contextlib.suppress(DirectoryLocked, OSError):  # what cannot be removed is in nobody's way
                 lock = self._files.lock(writing / name / LOCK)
                 for left in self._files.list_directory(writing / name):
-                    self._files.unlink(writing / name / left)
+                    if left == LOCK or _WRITTEN.fullmatch(left):
+                        self._files.unlink(writing / name / left)
                 lock.release()
                 self._files.remove_directory(writing / name)
 
@@ -232,7 +235,7 @@ class DirectoryStore:
         with _passing():
             try:
                 file = self._open(name)
-            except (FileNotFoundError, UnfitFileError):
+            except FileNotFoundError:
                 raise Missing(name) from None
             self._see(name, _tag(file))
             size = file.size_bytes() - TAG_BYTES
@@ -310,5 +313,7 @@ def _passing() -> Iterator[None]:
     """What the system refuses has changed nothing, and may be tried again."""
     try:
         yield
+    except UnfitFileError as error:
+        raise NotAnObject(with_remedy(error)) from error
     except OSError as error:
         raise Unavailable(str(error)) from error

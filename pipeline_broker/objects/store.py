@@ -46,6 +46,10 @@ class Missing(ObjectStoreError):
     """No object has this name."""
 
 
+class NotAnObject(ObjectStoreError):
+    """Something that no store writes has the name of an object: a person must move it away."""
+
+
 class Unavailable(ObjectStoreError):
     """The store did not do it and will not do it later; the same request may succeed at another time."""
 
