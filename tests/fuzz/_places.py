@@ -64,7 +64,7 @@ def prepared(kind):
     data.fill(COMMITS - COMMITS // 2, start=COMMITS // 2)
     data.close()
     if kind == "stopped":
-        journal, broker = _broker(home, kind)
+        _, broker = _broker(home, kind)
         broker.logs.close()
     elif kind == "killed":
         (home / "data" / MARK_NAME).unlink()  # written last, when a broker stops in order
@@ -95,7 +95,7 @@ def used(home, kind, strays):
             for _ in Inspection(stored).findings():
                 pass
     try:
-        journal, broker = _broker(home, kind)
+        _, broker = _broker(home, kind)
     except StartError as error:
         return {"refused": str(error)}
     try:
@@ -128,7 +128,7 @@ def in_a_process(home, kind, strays):
         os.close(reading)
         _limited(home, kind, strays, writing)
     os.close(writing)
-    with open(reading, "rb") as answer:
+    with os.fdopen(reading, "rb") as answer:
         content = answer.read()
     _, status = os.waitpid(child, 0)
     assert status == 0, f"it ended with {status}, {content.decode(errors='replace')}"
@@ -149,7 +149,7 @@ def _limited(home, kind, strays, writing):
         before = _high_water_bytes()
         found = used(home, kind, strays)
         found |= {"grown": _high_water_bytes() - before, "outside": _outside(home, opened)}
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - it is told by the process that made this one
         found = {"failed": traceback.format_exc()[-2_000:]}
     finally:
         os.write(writing, json.dumps(found).encode()[: 60 << 10])
