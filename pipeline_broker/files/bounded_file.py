@@ -35,6 +35,10 @@ def open_regular(path: Path | str, flags: int = os.O_RDONLY) -> int:
     except FileNotFoundError:
         if not flags & os.O_CREAT:
             raise
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise UnfitFileError(errno.ELOOP, "its links lead to each other", os.fspath(path)) from None
+        raise
     descriptor = os.open(path, flags | _FLAGS, FILE_MODE)
     try:
         _check_kind(os.fstat(descriptor), path)  # the path may lead elsewhere by now

@@ -131,8 +131,8 @@ class DirectoryStore:
             page: list[Listed] = []
             unsynced: dict[Path, list[bytes]] = {}
             for name in self._walk(checked_prefix(prefix), after):
-                # One that was deleted meanwhile is left out, and so is a stranger's file.
-                with contextlib.suppress(FileNotFoundError, UnfitFileError):
+                # One that was deleted meanwhile is left out, and so is a stranger's file. A reader misses one of ours.
+                with contextlib.suppress(FileNotFoundError, PermissionError, UnfitFileError):
                     file = self._open(name)
                     page.append(Listed(name, file.size_bytes() - TAG_BYTES))
                     if (tag := _tag(file)) not in self._durable:

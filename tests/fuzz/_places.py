@@ -227,7 +227,8 @@ def make(path, kind):
         os.mkfifo(path)
     elif kind == "socket":
         with socket.socket(socket.AF_UNIX) as bound, contextlib.chdir(path.parent):
-            bound.bind(path.name)
+            bound.bind("short")  # such a name has at most 107 characters
+            Path("short").rename(path.name)
     elif kind == "directory":
         path.mkdir()
         (path / "inside").write_bytes(b"x")

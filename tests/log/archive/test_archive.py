@@ -177,3 +177,22 @@ def test_a_topic_that_has_the_name_of_a_deleted_one_finds_nothing_of_it():
     setting.archive.store.write("e-0/00000000000000000099.log", [b"x"], 0)
     setting.archive.make_folders_free({THREE: "e-0"})
     assert setting.archive.store.folders() == ["a-0"], "also what a killed writer has left"
+
+
+def test_what_a_stranger_has_put_into_the_archive_is_left_alone():
+    setting = Setting()
+    names = [
+        "a-0/note.txt",
+        "a-0/00000000000000000000.log.bak",
+        "b-0/note.txt",
+        "notes/00000000000000000099.log",
+        "c-0/x",
+    ]
+    for name in names:
+        setting.archive.store.write(name, [b"stray"], 0)
+    setting.archive.store.sync(names)
+    for archive in (setting.archive, setting.again()):
+        archive.remove_unknown({ONE})
+        assert set(archive.known()) == {ONE}
+        assert all(bytes(archive.store.read(name, 9, 0)) == b"stray" for name in names)
+        assert archive.store.names("b-0") == ["note.txt"], "and the files of the partition are gone"

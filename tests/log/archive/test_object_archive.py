@@ -55,3 +55,17 @@ def test_a_start_that_was_overtaken_deletes_nothing_of_its_successor():
     again = open_object_archive(store, NODE, no_pause)
     assert bytes(again.store.read(NAME, 100, 0)) == b"counts"
     again.close()
+
+
+def test_objects_of_strangers_in_a_folder_of_the_archive_stay():
+    store = MemoryStore()
+    strays = [f"bulk/{NODE}/{name}" for name in ("backup", "0", f"{1:020d}-left", f"backup/{1:020d}-{7:020d}-{8:016x}")]
+    for name in strays:
+        store.upload(name, [b"a stranger's"])
+    first = open_object_archive(store, NODE, no_pause)
+    commit(first, b"counts")
+    first.close()
+    again = open_object_archive(store, NODE, no_pause)
+    assert set(strays) < set(objects_of(store))
+    assert bytes(again.store.read(NAME, 100, 0)) == b"counts"
+    again.close()
