@@ -139,8 +139,7 @@ class Broker:
         self._check_producers_ms = 0
         self._sweep_tokens_ms: int | None = None
         self._metadata = MetadataLog(logs)
-        self.altering = WaitingLine(1)
-        self.large_requests = WaitingLine(LARGE_REQUESTS_MAX)
+        self.altering, self.large_requests = WaitingLine(1), WaitingLine(LARGE_REQUESTS_MAX)
         self.long_batches = WaitingLine(LONG_BATCHES_MAX)
         self._faults: Faults | None = None
         self._replays: Mapping[int, Replay] = {
