@@ -134,8 +134,7 @@ class Broker:
         self.fetch_sessions = fetch_sessions_of(config, self._randomness)
         self.loggers = BrokerLoggers()
         self.topic_metrics: TopicMetrics | None = None
-        self.edges = ByteBudget(config.pipeline_edge_bytes)
-        self.topics_generation = 0
+        self.edges, self.topics_generation = ByteBudget(config.pipeline_edge_bytes), 0
         self._check_producers_ms = 0
         self._sweep_tokens_ms: int | None = None
         self._metadata = MetadataLog(logs)

@@ -6,6 +6,8 @@ a connection keeps are charged to the budget of the edges; whatever a client sen
 at its connection. Who may ask is the handler's to say (`strangers`). h11 comes with the extra `dashboard` and is
 imported when it is used. It parses heads only, in the turn of the edges: a body is as many bytes as its Content-Length
 says. A chunked one is refused, because a client could make a parser work for each byte of it.
+
+Longer than most files: every wait and size of a connection is bounded in one place.
 """
 
 from __future__ import annotations
