@@ -76,10 +76,11 @@ def _read_toml(path: Path, text: str) -> list[tuple[str, str]]:
     import tomllib  # noqa: PLC0415 - only those who write TOML pay for its parser
 
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return list(_flatten(path, "", tomllib.loads(text)))
+    except ConfigError:
+        raise
+    except (ValueError, RecursionError) as error:  # also a number of too many digits, and tables too deep
         raise ConfigError(f"cannot read {path}: {error}") from None
-    return list(_flatten(path, "", document))
 
 
 def _flatten(path: Path, prefix: str, table: dict[str, object]) -> Iterator[tuple[str, str]]:

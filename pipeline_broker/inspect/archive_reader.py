@@ -6,7 +6,9 @@ a running broker may have deleted or replaced the segment meanwhile.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
+from pipeline_broker.files.errors import reason_of
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import (
     ArchiveSegmentFound,
@@ -70,8 +72,9 @@ class ArchiveReader:
             for key, partition in in_order:
                 yield from self._read_partition(key, partition)
             yield from self._uncounted(manifest)
-        except PermissionError as error:
-            raise NoDataDirectoryError(f"{error.filename} cannot be read: {error.strerror}") from None
+        except OSError as error:
+            name = str(error.filename or "the archive")
+            raise NoDataDirectoryError(f"{name} cannot be read: {reason_of(error, Path(name))}") from None
 
     def _read_partition(self, key: bytes, manifest: PartitionManifest) -> Iterator[Finding]:
         topic_id, number = split_key(key)

@@ -67,9 +67,12 @@ class ObjectArchive:
 
     def strays(self) -> Iterator[Leftover]:
         counted = self.manifests.files.object_sizes
-        for name, size_bytes in list_all(self._objects, bulk_prefix(self._node)):
-            if name not in counted:
-                yield Leftover(name, 0, size_bytes, "an object that no file is in")
+        try:
+            for name, size_bytes in list_all(self._objects, bulk_prefix(self._node)):
+                if name not in counted:
+                    yield Leftover(name, 0, size_bytes, "an object that no file is in")
+        except ObjectStoreError as error:
+            raise NoDataDirectoryError(f"the archive cannot be read: {error}") from None
 
 
 class _LogReader:

@@ -1,16 +1,18 @@
 """A start reads what was written through a window of any size, from any LSN on, and refuses what no writer wrote."""
 
+import os
 import random
 import struct
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.files import window
 from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.errors import JournalCorrupt
-from pipeline_broker.log.journal import recovery
 from pipeline_broker.log.journal.frame import (
     ENTRY_OVERHEAD,
     FRAME_HEADER_SIZE,
@@ -62,7 +64,7 @@ def test_a_window_of_any_size_shows_the_same(commits, window_bytes, data):
     archived_lsn = data.draw(st.sampled_from(ends))
     sizes = [size for sizes in commits for size in sizes]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recovery, "WINDOW_BYTES", window_bytes)
+        patch.setattr(window, "WINDOW_BYTES", window_bytes)
         journal, found = opened(files), []
         for key, place, batch in journal.recover(archived_lsn):
             assert key == Owner.entry_key
@@ -82,7 +84,7 @@ def test_a_window_of_any_size_shows_the_same(commits, window_bytes, data):
 @pytest.mark.parametrize("count", [0, 2])
 def test_a_frame_with_another_number_of_entries_than_it_says_refuses_the_start(monkeypatch, count, size_bytes):
     """The window holds all of a small one, and is made larger for the other."""
-    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    monkeypatch.setattr(window, "WINDOW_BYTES", HEADER_SPACE)
     files = MemoryFileSystem()
     journal = opened(files)
     list(journal.recover())
@@ -175,7 +177,7 @@ def test_what_a_later_frame_declares_durable_is_not_written_again_and_without_sy
 
     Nor is what lies behind the last one written, which the window holds, or is made larger for.
     """
-    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    monkeypatch.setattr(window, "WINDOW_BYTES", HEADER_SPACE)
     files = MemoryFileSystem()
     journal = Journal.open(DATA, files=files, segment_bytes=1 << 20)
     list(journal.recover())
@@ -191,7 +193,7 @@ def test_what_a_later_frame_declares_durable_is_not_written_again_and_without_sy
 
 @pytest.mark.parametrize("archived_lsn", range(4))
 def test_of_frames_that_no_window_holds_those_are_read_that_the_archive_has_not(monkeypatch, archived_lsn):
-    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    monkeypatch.setattr(window, "WINDOW_BYTES", HEADER_SPACE)
     files = MemoryFileSystem()
     journal = Journal.open(DATA, files=files, segment_bytes=1 << 20)
     list(journal.recover())
@@ -266,7 +268,7 @@ def test_after_a_stop_in_order_the_journal_ends_as_it_was_left_or_the_start_is_r
 @pytest.mark.parametrize("inside", range(6))
 def test_a_frame_that_begins_across_the_end_of_a_window_says_too_what_was_durable(monkeypatch, inside):
     """So many of its bytes are in the first window that is read behind the damage."""
-    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    monkeypatch.setattr(window, "WINDOW_BYTES", HEADER_SPACE)
     files = MemoryFileSystem()
     journal = opened(files)
     list(journal.recover())
@@ -281,7 +283,7 @@ def test_a_frame_that_begins_across_the_end_of_a_window_says_too_what_was_durabl
 @pytest.mark.parametrize("size_bytes", [700, HEADER_SPACE])
 def test_what_a_batch_holds_is_no_frame_whatever_it_looks_like(monkeypatch, size_bytes):
     """A producer may send what declares anything durable: it must not refuse the start behind a torn tail."""
-    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    monkeypatch.setattr(window, "WINDOW_BYTES", HEADER_SPACE)
     files = MemoryFileSystem()
     journal = opened(files)
     list(journal.recover())
@@ -298,7 +300,7 @@ def test_what_a_batch_holds_is_no_frame_whatever_it_looks_like(monkeypatch, size
 @pytest.mark.parametrize("inside", range(6))
 def test_a_frame_at_the_very_end_of_a_segment_says_too_what_was_durable(monkeypatch, inside):
     """So many of its bytes are in the first window that is read behind the damage."""
-    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    monkeypatch.setattr(window, "WINDOW_BYTES", HEADER_SPACE)
     files = MemoryFileSystem()
     journal = opened(files)
     list(journal.recover())
@@ -383,3 +385,62 @@ def test_the_first_commit_after_a_start_goes_to_the_file_that_was_recovered():
     files.before = lambda operation, _path: asked.append(operation)
     commit(journal, log, b"after")
     assert set(asked) == {"write", "sync"}
+
+
+def test_files_of_strangers_are_not_taken_for_segments_and_stay(tmp_path):
+    """Also those whose names are nearly those of segments, or no text at all."""
+    journal = Journal.open(tmp_path, segment_bytes=SEGMENT_BYTES)
+    assert list(journal.recover()) == []
+    write(journal, [90], [700])
+    journal.close()
+    names = [b"x.segment", b"9.segment", b"\xff.segment", b"new\nline.segment", "\uff15".encode() * 20 + b".segment"]
+    strays = [tmp_path / "journal" / os.fsdecode(name) for name in names]
+    for stray in strays:
+        stray.write_bytes(b"stray")
+    again = Journal.open(tmp_path, segment_bytes=SEGMENT_BYTES)
+    assert [len(entry.batch) for entry in again.recover()] == [90, 700]
+    again.close()
+    assert all(stray.read_bytes() == b"stray" for stray in strays)
+
+
+def test_a_gap_in_the_numbers_is_told_in_one_short_line():
+    files = MemoryFileSystem()
+    opened(files).close()
+    for number in range(2, 5000, 2):
+        create_segment(files, DATA / "journal", number)
+    with pytest.raises(
+        JournalCorrupt, match="segments are missing in /d/journal: 4 follows 2; nothing was changed"
+    ) as gap:
+        list(opened(files).recover())
+    assert len(str(gap.value)) < 300
+
+
+def test_a_spare_that_is_too_long_is_not_made_a_segment(tmp_path):
+    journal = Journal.open(tmp_path, segment_bytes=SEGMENT_BYTES)
+    assert list(journal.recover()) == []
+    journal.prepare_ahead()
+    assert journal.has_spare
+    journal.close()
+    os.truncate(tmp_path / "journal" / SPARE_NAME, 40 << 30)
+    again = Journal.open(tmp_path, segment_bytes=SEGMENT_BYTES)
+    assert list(again.recover()) == []
+    assert not again.has_spare
+    again.close()
+
+
+def test_a_segment_of_gibibytes_of_nothing_is_refused_or_read_over_its_holes(tmp_path):
+    journal = Journal.open(tmp_path, segment_bytes=SEGMENT_BYTES)
+    assert list(journal.recover()) == []
+    write(journal, [90], [700])
+    path = segment_path(tmp_path / "journal", 1)
+    journal.close()
+    (tmp_path / "clean-shutdown").unlink()
+    os.truncate(path, 40 << 30)
+    with pytest.raises(JournalCorrupt, match=r"0001\.segment has 42949672960 bytes"):
+        list(Journal.open(tmp_path, segment_bytes=SEGMENT_BYTES).recover())
+    os.truncate(path, 2 << 30)
+    began = time.process_time()
+    again = Journal.open(tmp_path, segment_bytes=SEGMENT_BYTES)
+    assert [len(entry.batch) for entry in again.recover()] == [90, 700]
+    again.close()
+    assert time.process_time() - began < 0.5, "holes are not read"
