@@ -134,13 +134,11 @@ class Broker:
         self.fetch_sessions = fetch_sessions_of(config, self._randomness)
         self.loggers = BrokerLoggers()
         self.topic_metrics: TopicMetrics | None = None
-        self.edges = ByteBudget(config.pipeline_edge_bytes)
-        self.topics_generation = 0
+        self.edges, self.topics_generation = ByteBudget(config.pipeline_edge_bytes), 0
         self._check_producers_ms = 0
         self._sweep_tokens_ms: int | None = None
         self._metadata = MetadataLog(logs)
-        self.altering = WaitingLine(1)
-        self.large_requests = WaitingLine(LARGE_REQUESTS_MAX)
+        self.altering, self.large_requests = WaitingLine(1), WaitingLine(LARGE_REQUESTS_MAX)
         self.long_batches = WaitingLine(LONG_BATCHES_MAX)
         self._faults: Faults | None = None
         self._replays: Mapping[int, Replay] = {

@@ -27,6 +27,7 @@ from pipeline_broker.first_cause import first_cause
 from pipeline_broker.node.admin_socket import fault_commands, serve_admin
 from pipeline_broker.node.assembly import assemble
 from pipeline_broker.node.data_directory import open_broker, upkeep_of
+from pipeline_broker.node.freed_memory import return_regularly
 from pipeline_broker.node.garbage import shorten_collections
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.observers import Observers, ObserversUnavailableError
@@ -231,6 +232,7 @@ async def _serve(
             if broker.config.pipeline_timelines:
                 timelines.switch_on()
             await assembled.start(nursery)
+            nursery.start_soon(return_regularly, broker.edges)
             await _start_upkeep(nursery, options, broker, surroundings.segment_sealed, timelines)
             if server.is_stopping:
                 return

@@ -1,11 +1,9 @@
-"""HTTP over Trio, for all that a broker serves by it: one request a connection, or a stream of events.
+"""HTTP over Trio, for every port of a broker that serves it: one request a connection, or a stream of events.
 
-Rules of this file: it speaks HTTP through h11 and decides nothing; every wait, size and number of clients has a
-bound, because these ports are as open as the broker's, and slow clients make room for others (`slots`); the bytes that
-a connection keeps are charged to the budget of the edges; whatever a client sends, and whatever a handler raises, ends
-at its connection. Who may ask is the handler's to say (`strangers`). h11 comes with the extra `dashboard` and is
-imported when it is used. It parses heads only, in the turn of the edges: a body is as many bytes as its Content-Length
-says. A chunked one is refused, because a client could make a parser work for each byte of it.
+It speaks HTTP through h11 and decides nothing. Every wait, size and number of clients has a bound, because these ports
+are as open as the broker's, and slow clients make room for others (`slots`). The bytes that a connection keeps are
+charged to the budget of the edges. Whatever a client sends, and whatever a handler raises, ends at its connection. The
+handler decides who may ask (`strangers`). h11 comes with the extra `dashboard` and is imported when it is used.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ import attrs
 import trio
 
 from pipeline_broker.base.byte_budget import ByteBudget, Kept, OverBudgetError
+from pipeline_broker.web.http_requests import HEADER_BYTES_MAX, receive_request
 from pipeline_broker.web.messages import (
     SECURITY_HEADERS,
     Answer,
@@ -40,26 +39,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Handler", "HttpLimits", "HttpUnavailableError", "open_listeners", "require_h11", "serve_http"]
 
-HEADER_BYTES_MAX = 16 * 1024
-"""Of a request that is not complete yet; what is complete may be larger by what one receive brings."""
 BODY_BYTES_MAX = 16 * 1024
 """Unless the limits of a server say otherwise."""
-HEADER_LINES_MAX = 128
-"""h11 takes 3 microseconds for each line of a head; 16 KiB could be 4,000 of them."""
 RECEIVE_BYTES = 4096
-BODY_RECEIVE_BYTES = 64 * 1024
-RECEIVES_MAX = 1000
-"""Of one request, beside one for each PIECE_BYTES of its body: single bytes would cost a turn each."""
-PIECE_BYTES = 256
 SEND_BYTES = 64 * 1024
 """Of an answer in one go."""
-REQUEST_SECONDS = 5.0
-"""How long a client may take to send its request."""
 EVENT_SECONDS = 5.0
 """How long a viewer may take to read one event; one that takes longer is dropped."""
 SEND_BUFFER_BYTES = 64 * 1024
 """Of a socket: what the kernel keeps for a client that does not read. Events would be old when they are read."""
-HEAD_END = b"\r\n\r\n"
 LINGER_SECONDS = 1.0
 LINGER_BYTES_MAX = 64 * 1024
 """What a client that was refused half-way may still send: closing earlier would reset the answer on its way."""
@@ -191,7 +179,7 @@ async def serve_connection(
         stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_SNDBUF, SEND_BUFFER_BYTES)
     async with stream:
         try:
-            request = await _receive(stream, connection, limits.body_bytes_max, kept)
+            request = await receive_request(stream, connection, limits.body_bytes_max, kept)
             if request is None:
                 return
             reached(Stage.ANSWERING)
@@ -226,90 +214,6 @@ async def _answer(request: HttpRequest, handler: Handler) -> Answer | StreamedAn
     except Exception:
         logger.exception("%s %r could not be answered", request.method, request.path)
         return refusal(http.HTTPStatus.INTERNAL_SERVER_ERROR, "the broker could not answer; its log says why")
-
-
-class _RefusedError(Exception):
-    """The request is not read to its end; has the status and the reason."""
-
-    def __init__(self, status: http.HTTPStatus, reason: str) -> None:
-        super().__init__(reason)
-        self.answer = refusal(status, reason)
-
-
-async def _receive(
-    stream: trio.abc.ReceiveStream, connection: h11.Connection, body_bytes_max: int, kept: Kept
-) -> HttpRequest | Answer | None:
-    """The client's request, or the answer that refuses it; None when it closed without one."""
-    h11 = _h11()
-    with trio.move_on_after(REQUEST_SECONDS) as waiting:
-        try:
-            head = await _receive_head(stream, connection)
-            if not isinstance(head, h11.Request):
-                return None
-            request = HttpRequest.parse(head.method, head.target, list(head.headers))
-            return await _receive_body(stream, connection, request, body_bytes_max, kept)
-        except _RefusedError as error:
-            return error.answer
-        except h11.RemoteProtocolError as error:
-            return refusal(http.HTTPStatus(error.error_status_hint), f"{error}")
-        except BadRequestError as error:
-            return refusal(http.HTTPStatus.BAD_REQUEST, str(error))
-        except OverBudgetError as error:
-            return refusal(http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is too large: {error}")
-        except (ValueError, RecursionError):  # a library does not understand what the client sent
-            logger.exception("a request could not be read")
-            return refusal(http.HTTPStatus.BAD_REQUEST, "the request cannot be understood")
-    assert waiting.cancelled_caught
-    return refusal(http.HTTPStatus.REQUEST_TIMEOUT, "the request took too long")
-
-
-async def _receive_head(stream: trio.abc.ReceiveStream, connection: h11.Connection) -> Any:
-    """The first event of a connection."""
-    h11 = _h11()
-    lines, end = 0, b""
-    for _ in range(RECEIVES_MAX):
-        data = bytes(await stream.receive_some(RECEIVE_BYTES))
-        lines += (end + data).partition(HEAD_END)[0].count(b"\n")
-        end = data[1 - len(HEAD_END) :]
-        if lines > HEADER_LINES_MAX:
-            status = http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-            raise _RefusedError(status, f"a request has at most {HEADER_LINES_MAX} lines of headers")
-        event = await in_turns(_parsed(connection, data))
-        if event is not h11.NEED_DATA:
-            return event
-    raise _RefusedError(http.HTTPStatus.BAD_REQUEST, "the request arrives in too small pieces")
-
-
-def _parsed(connection: h11.Connection, data: bytes) -> Steps[Any]:
-    yield
-    connection.receive_data(data)
-    return connection.next_event()
-
-
-async def _receive_body(
-    stream: trio.abc.ReceiveStream, connection: h11.Connection, request: HttpRequest, bytes_max: int, kept: Kept
-) -> HttpRequest | None:
-    """The request with its body; None where the client closed before its end."""
-    h11 = _h11()
-    if "transfer-encoding" in request.headers:
-        raise _RefusedError(http.HTTPStatus.LENGTH_REQUIRED, "a body needs a Content-Length; a chunked one is not read")
-    size = int(request.headers.get("content-length", "0"))  # h11 has checked that it is one number
-    if size > bytes_max:
-        raise _RefusedError(http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {bytes_max} bytes")
-    body = bytearray()
-    while isinstance(event := connection.next_event(), h11.Data):  # what arrived with the head
-        body += event.data
-    receives_left = RECEIVES_MAX + size // PIECE_BYTES
-    while len(body) < size:
-        data = await stream.receive_some(min(BODY_RECEIVE_BYTES, size - len(body)))
-        if not data:
-            return None
-        kept.resize(HEADER_BYTES_MAX + len(body) + len(data))
-        body += data
-        receives_left -= 1
-        if not receives_left:
-            raise _RefusedError(http.HTTPStatus.BAD_REQUEST, "the request arrives in too small pieces")
-    return attrs.evolve(request, body=bytes(body))
 
 
 async def _send(

@@ -177,8 +177,9 @@ def _try_batch(data):
 KINDS = {"filter": _try_filter, "http": _try_http, "push": _try_push, "batch": _try_batch}
 
 
-def run_one(kind, data):
+def run_one(case):
     """Try a case; raises what a step should not do."""
+    kind, data = case
     with _ending():
         KINDS[kind](data)
 
@@ -204,4 +205,4 @@ CASES = st.one_of(
 @examples(deadline=None, suppress_health_check=list(HealthCheck))
 @given(CASES)
 def fuzz(case):
-    run_one(*case)
+    run_one(case)

@@ -102,7 +102,7 @@ def test_attributes_of_a_resource_and_texts_of_a_push_do_not_multiply():
     assert len(found) == 500
     for point in found:
         assert len(point["name"]) <= TEXT_CHARACTERS_MAX
-        assert len(point["attributes"]) <= 2 * ATTRIBUTES_MAX
+        assert len(point["attributes"]) == ATTRIBUTES_MAX
         assert all(len(value) <= TEXT_CHARACTERS_MAX for value in point["attributes"].values())
 
 

@@ -17,17 +17,15 @@ from hypothesis import strategies as st
 
 from pipeline_broker.base.byte_budget import ByteBudget
 from pipeline_broker.base.steps import finished
-from pipeline_broker.web import http_server
+from pipeline_broker.web import http_requests
 from pipeline_broker.web.hosts import read_place
+from pipeline_broker.web.http_requests import HEADER_BYTES_MAX, HEADER_LINES_MAX, REQUEST_SECONDS
 from pipeline_broker.web.http_server import (
     BODY_BYTES_MAX,
     EVENT_SECONDS,
-    HEADER_BYTES_MAX,
-    HEADER_LINES_MAX,
     LINGER_BYTES_MAX,
     LINGER_SECONDS,
     RECEIVE_BYTES,
-    REQUEST_SECONDS,
     HttpLimits,
     HttpUnavailableError,
     open_listeners,
@@ -123,7 +121,7 @@ def test_a_request_is_understood_however_it_is_cut():
         (b"GET /x HTTP/1.1\r\n\r\n", 400),
         (b"GET /x HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
         (b"GET /x HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", 400),
-        (b"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 411),
+        (b"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
         (b"GET x HTTP/1.1\r\nHost: a\r\n\r\n", 400),
         (b"GET /%ff HTTP/1.1\r\nHost: a\r\n\r\n", 400),
         (b"GET /?" + b"&".join([b"a=1"] * 30) + b" HTTP/1.1\r\nHost: a\r\n\r\n", 400),
@@ -431,9 +429,39 @@ def test_a_viewer_that_reads_no_further_is_given_up_at_the_first_event_that_it_d
     assert events <= 1
 
 
-def test_a_body_without_a_length_is_refused_before_it_is_read():
-    head = b"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
-    assert ask(head)[0] == 411, "nothing of it is waited for"
+CHUNKED = b"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def chunks(*contents):
+    return b"".join(b"%x\r\n%s\r\n" % (len(content), content) for content in (*contents, b""))
+
+
+def test_a_body_in_chunks_is_read_however_it_arrives():
+    sent = CHUNKED + chunks(b"abc", b"d" * 5_000, b"e")
+    for cut in (len(CHUNKED), len(CHUNKED) + 1, len(CHUNKED) + 5, len(sent) - 1, len(sent)):
+        status, _, body = ask(sent[:cut], sent[cut:])
+        assert (status, body.count(b"d")) == (200, 5_000)
+
+
+def test_chunks_that_come_to_more_than_a_body_may_have_are_refused():
+    assert ask(CHUNKED + chunks(b"x" * BODY_BYTES_MAX))[0] == 200
+    assert ask(CHUNKED + chunks(b"x" * BODY_BYTES_MAX, b"x"))[0] == 413
+
+
+def test_chunks_of_single_bytes_are_refused_where_they_are_too_many():
+    pieces_max = http_requests.PIECES_MAX + BODY_BYTES_MAX // http_requests.PIECE_BYTES
+    assert ask(CHUNKED + chunks(*[b"x"] * (pieces_max // 2)))[0] == 200
+    assert ask(CHUNKED + chunks(*[b"x"] * pieces_max))[0] == 400
+
+
+def test_chunks_whose_client_leaves_are_no_request():
+    async def leave(client):
+        await client.send_all(CHUNKED + chunks(b"abc")[:-2])
+        await client.send_eof()
+        return await receive_all(client)
+
+    answer, _ = in_memory(leave)
+    assert answer == b""
 
 
 def test_what_a_client_sends_behind_its_request_is_read_up_to_a_bound():
@@ -466,7 +494,7 @@ def test_lines_of_a_body_are_no_lines_of_a_head():
 
 
 def test_a_request_in_too_many_pieces_is_refused(monkeypatch):
-    monkeypatch.setattr(http_server, "RECEIVES_MAX", 60)
+    monkeypatch.setattr(http_requests, "PIECES_MAX", 60)
     head = b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n"
 
     async def exchange(*pieces):
