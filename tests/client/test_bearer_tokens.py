@@ -1,5 +1,6 @@
 """Tokens of OAUTHBEARER: where they come from, when a new one is asked for, what is refused, what is never shown."""
 
+import os
 import socket
 import threading
 from types import SimpleNamespace
@@ -100,10 +101,17 @@ def test_a_file_is_read_each_time(tmp_path):
     assert bearer.source.token() == "second"
 
 
-@pytest.mark.parametrize("content", [b"", b"two words", b"a\x01auth=b", b"\xff", b"a" * (TOKEN_BYTES_MAX + 1)])
+@pytest.mark.parametrize("content", [b"", b"two words", b"a\x01auth=b", b"\xff"])
 def test_a_file_that_holds_no_token_is_named_and_not_shown(tmp_path, content):
     (tmp_path / "t").write_bytes(content)
     assert failure(TokenFile(tmp_path / "t")) == f"{tmp_path}/t holds no token"
+
+
+def test_a_file_that_is_too_long_for_a_token_or_no_file_is_not_read(tmp_path):
+    (tmp_path / "t").write_bytes(b"a" * (TOKEN_BYTES_MAX + 1))
+    os.mkfifo(tmp_path / "pipe")
+    for name, reason in (("t", "it has 65537 bytes, and 65536 are allowed"), ("pipe", "it is not a regular file")):
+        assert failure(TokenFile(tmp_path / name)) == f"the token in {tmp_path / name} cannot be read: {reason}"
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from pipeline_broker.config.settings import load_settings
-from pipeline_broker.log.journal import recovery
+from pipeline_broker.log.journal import recovery, segment_window
 from pipeline_broker.log.partition import reading
 from pipeline_broker.node.admin_socket import ADMIN_NAME
 from pipeline_broker.node.data_directory import open_broker
@@ -144,7 +144,7 @@ def test_wrong_bytes_would_be_noticed(tmp_path, killed, monkeypatch):
     shutil.copytree(tmp_path / "data", tmp_path / "same")
     with contextlib.suppress(StartError), recovered(tmp_path / "same") as broker:
         assert wrong_records(history, contents_of(broker)) == []
-    monkeypatch.setattr(recovery, "is_intact", lambda *_: True)
+    monkeypatch.setattr(segment_window, "is_intact", lambda *_: True)
     monkeypatch.setattr(recovery.Recovery, "_run", lambda *arguments: ([], arguments[-1]))
     monkeypatch.setattr(reading._Span, "intact_count", lambda span, *_: len(span.batches))
     with recovered(tmp_path / "data") as broker:
