@@ -21,7 +21,7 @@ __all__ = ["open_regular", "read_bounded"]
 _FLAGS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_BINARY"))
 
 
-def open_regular(path: Path | str, flags: int = os.O_RDONLY) -> int:
+def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
     """Return a descriptor of a regular file, which O_CREAT makes.
 
     Raises:
@@ -31,7 +31,7 @@ def open_regular(path: Path | str, flags: int = os.O_RDONLY) -> int:
     if "\0" in str(path):
         raise UnfitFileError(errno.EINVAL, "a path has no NUL characters")
     try:
-        _check_kind(Path(path).stat(), path)  # a device is not even opened
+        _check_kind(path.stat(), path)  # a device is not even opened
     except FileNotFoundError:
         if not flags & os.O_CREAT:
             raise
@@ -73,6 +73,6 @@ def read_bounded(path: Path, bytes_max: int) -> tuple[bytes, os.stat_result]:
     return b"".join(pieces), status
 
 
-def _check_kind(status: os.stat_result, path: Path | str) -> None:
+def _check_kind(status: os.stat_result, path: Path) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise UnfitFileError(errno.EINVAL, "it is not a regular file", os.fspath(path))

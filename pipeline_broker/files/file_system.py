@@ -265,7 +265,7 @@ class SystemFileSystem:
     def confine(self, directory: Path) -> None:
         self._confined = {**self._confined, f"{directory}{os.sep}": f"{os.path.realpath(directory)}{os.sep}"}
 
-    def _real(self, path: Path) -> str:
+    def _real(self, path: Path) -> Path:
         """Return where a path leads, without a link in it if its directory is confined.
 
         A program that may change the directory while it is read could as well change what is in it.
@@ -276,8 +276,8 @@ class SystemFileSystem:
                 found = os.path.realpath(name)
                 if not f"{found}{os.sep}".startswith(real):
                     raise UnfitFileError(errno.ELOOP, f"a link leads out of {inside.rstrip(os.sep)}", name)
-                return found
-        return name
+                return Path(found)
+        return path
 
     def make_directory(self, path: Path) -> None:
         if fcntl is None:  # said before anything is made
@@ -302,8 +302,9 @@ class SystemFileSystem:
 
     def open(self, path: Path, *, create: bool = False) -> File:
         if create:
-            where = os.path.join(self._real(path.parent), path.name)  # noqa: PTH118 - of two texts
-            return _SystemFile(os.open(where, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE_MODE))
+            return _SystemFile(
+                os.open(self._real(path.parent) / path.name, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE_MODE)
+            )
         return _SystemFile(open_regular(self._real(path), os.O_RDWR))
 
     def rename(self, source: Path, target: Path) -> None:
