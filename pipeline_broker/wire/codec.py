@@ -3,8 +3,8 @@
 Rules of this room: bytes in, messages out, no I/O. A message is declared once with its version ranges
 (`wire/messages`); the first use of a version writes a Python function for it and compiles it. Whatever is wrong
 with input is a DecodeError; what cannot be written is an EncodeError, a mistake of ours. Text that is not UTF-8 is
-read as in Kafka, with replacements (`wire/text.py`); a caller that wants to know of it asks for `utf8_only`. Bytes after
-a message are the caller's business: a decoder returns the position after it.
+read as in Kafka, with replacements (`wire/text.py`), or reported to a caller that asks for `utf8_only`. Bytes after a
+message are the caller's business: a decoder returns the position after it.
 """
 
 from __future__ import annotations
