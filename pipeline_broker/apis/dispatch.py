@@ -3,8 +3,8 @@
 Rules of this room: input that cannot be understood closes the connection, as in Apache Kafka (malformed header, unknown
 or unserved API, unsupported version, body that does not decode); text that is not UTF-8 is understood, and logged
 once for each connection; a handler that raises is answered with the error in its API's own response; while the journal
-cannot be written to, what would have to write is refused, as that of a log directory of Kafka's that is offline. Nothing
-here waits.
+cannot be written to, what would have to write is refused, as that of a log directory of Kafka's that is offline.
+Nothing here waits.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ from pipeline_broker.records.batch import (
     with_times,
 )
 from pipeline_broker.records.checksum import crc32c
-from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, Compression, decompress
+from pipeline_broker.records.compression import Compression
+from pipeline_broker.records.decompression import DECOMPRESSED_SIZE_MAX, decompress
 from pipeline_broker.records.errors import (
     BatchTooLarge,
     CorruptFirstHeader,

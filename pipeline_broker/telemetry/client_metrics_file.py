@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline_broker import owner_only
-from pipeline_broker.records.compression import decompress
+from pipeline_broker.records.decompression import decompress
 from pipeline_broker.telemetry.pushed_metrics import read_metrics
 
 __all__ = ["CLIENTS_MAX", "POINTS_MAX", "ClientMetricsFile"]
