@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from pipeline_broker.records.batch import APPEND_TIME_BIT, HEADER_SIZE, BatchHeader, read_header
-from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, decompress
+from pipeline_broker.records.decompression import DECOMPRESSED_SIZE_MAX, decompress_stored
 from pipeline_broker.records.errors import InvalidRecord
 from pipeline_broker.records.record_places import record_places
 from pipeline_broker.records.varint import read_varint, read_varlong
@@ -78,7 +78,7 @@ def chosen_records(
 
 def record_bytes(batch: Buffer, header: BatchHeader, size_max: int = DECOMPRESSED_SIZE_MAX) -> bytes:
     """The records' bytes behind the header, decompressed."""
-    return decompress(header.compression, memoryview(batch)[HEADER_SIZE : header.size_bytes], size_max)
+    return decompress_stored(header.compression, memoryview(batch)[HEADER_SIZE : header.size_bytes], size_max)
 
 
 def _read_record(data: bytes, position: int, end: int, header: BatchHeader, append_time: int | None) -> Record:
