@@ -23,10 +23,11 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.message import DecodeError
 
 from pipeline_broker.schema_registry.errors import invalid_schema
+from pipeline_broker.schema_registry.protobuf_form import clear_options, normalized, sketch_of
 from pipeline_broker.schema_registry.protobuf_known import KNOWN
 from pipeline_broker.schema_registry.protobuf_text import text_of
 
-__all__ = ["ProtobufFile", "canonical", "parse", "serialized"]
+__all__ = ["ProtobufFile", "canonical", "identity", "parse", "serialized", "sketch"]
 
 ERROR_BYTES_MAX = 1_000
 """Shown of what the compiler says: a line a mistake, each as long as the names in it."""
@@ -146,6 +147,7 @@ def _run_protoc(folder: str, main: str) -> FileDescriptorSet:
                 f"-I{Path(protoc.__file__).with_name('_proto')}",  # google/protobuf
                 f"--descriptor_set_out={out}",
                 "--include_imports",
+                "--retain_options",  # those that no generated code needs, too: they are part of the schema
                 str(Path(folder, main)),
             ]
         )
@@ -170,13 +172,36 @@ def _standard_error_in(path: Path) -> Iterator[None]:
 
 
 def canonical(text: str, parsed: ProtobufFile, *, is_normalized: bool) -> str:
-    """The form that a schema is kept in: source as it was given, or made of its descriptor."""
+    """Return a schema in the form that is kept: source as it was given, or made of its descriptor."""
     if not is_normalized and _descriptor(text) is None:
         return text.strip()
     try:
-        return text_of(parsed.root)
+        pool = parsed.pool()
+        return text_of(normalized(parsed.root, pool) if is_normalized else parsed.root, pool)
     except ValueError as error:
         raise invalid_schema(f"Invalid schema, details: {error}") from None
+
+
+def sketch(text: str) -> str:
+    """Return a text that schemas have in common if they are the same, and few others have."""
+    file = _descriptor(text)
+    return sketch_of(text if file is None else _plain_text(file))
+
+
+def _plain_text(file: FileDescriptorProto) -> str:
+    """Return the source of a descriptor without options, whose names need what it imports."""
+    plain = FileDescriptorProto.FromString(file.SerializeToString())
+    clear_options(plain)
+    return text_of(plain)
+
+
+def identity(parsed: ProtobufFile) -> str:
+    """Return a text that schemas have in common if they are the same, whoever made source or descriptor."""
+    try:
+        data: bytes = normalized(parsed.root, parsed.pool()).SerializeToString(deterministic=True)
+    except ValueError as error:
+        raise invalid_schema(f"Invalid schema, details: {error}") from None
+    return data.hex()
 
 
 def serialized(parsed: ProtobufFile) -> str:
