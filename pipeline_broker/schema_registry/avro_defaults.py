@@ -64,6 +64,10 @@ def _is_whole(value: Any, bits: int) -> bool:
     return type(value) is int and -(1 << bits) <= value < 1 << bits
 
 
+def _is_float(value: Any) -> bool:
+    return type(value) in (int, float) or (isinstance(value, str) and value.lstrip("+-") in ("NaN", "Infinity"))
+
+
 def _is_bytes(value: Any) -> bool:
     return isinstance(value, str) and all(ord(letter) <= BYTE_MAX for letter in value)
 
@@ -81,8 +85,8 @@ IS_VALUE: Mapping[str, Callable[[Any, Any], bool]] = {
     "boolean": lambda _, value: isinstance(value, bool),
     "int": lambda _, value: _is_whole(value, INT_BITS),
     "long": lambda _, value: _is_whole(value, LONG_BITS),
-    "float": lambda _, value: type(value) in (int, float),
-    "double": lambda _, value: type(value) in (int, float),
+    "float": lambda _, value: _is_float(value),
+    "double": lambda _, value: _is_float(value),
     "string": lambda _, value: isinstance(value, str),
     "bytes": lambda _, value: _is_bytes(value),
     "fixed": lambda schema, value: _is_bytes(value) and len(value) == schema.size,

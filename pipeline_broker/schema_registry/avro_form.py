@@ -8,6 +8,7 @@ it against Avro 1.12). The stricter checks of a new schema are those of Java's `
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Mapping
 from typing import Any, NoReturn, TypeAlias
@@ -23,6 +24,7 @@ FIELD_RESERVED = frozenset({"default", "doc", "name", "order", "type", "aliases"
 ORDERS = frozenset({"ascending", "descending", "ignore"})
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+JAVA_DOUBLE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?")
 FIXED_SIZE_MAX = 2**31 - 1
 SHOWN_CHARACTERS_MAX = 200
 
@@ -235,12 +237,12 @@ def _properties(content: Mapping[str, Any], reserved: Collection[str]) -> dict[s
 def _default(kind: Node, default: Any) -> Any:
     """Return a default as Java keeps it: of a field that is a float or double, the number of a text."""
     plain = kind["type"] if isinstance(kind, dict) else kind
-    if plain not in ("float", "double") or isinstance(default, bool) or not isinstance(default, int | float | str):
+    if plain not in ("float", "double"):
         return default
-    try:
-        return float(default)
-    except (ValueError, OverflowError):
-        return default
+    if isinstance(default, str) and JAVA_DOUBLE.fullmatch(default.strip()):
+        number = float(default.strip().rstrip("fFdD"))
+        return number if math.isfinite(number) else default
+    return float(default) if type(default) is int and abs(default) < 2**1023 else default
 
 
 class _Writer:

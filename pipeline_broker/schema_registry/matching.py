@@ -20,8 +20,8 @@ __all__ = ["is_same", "same_in_subject", "same_schema_id"]
 
 SKETCHED_AT_ONCE_MAX = 1_000
 """Texts of one piece of work."""
-COMPILED_MAX = 1_000
-"""Schemas with the same sketch whose identities are made for one request."""
+COMPILED_MAX = 200
+"""Schemas with the same sketch whose identities are made for one request, the latest."""
 NOT_A_SCHEMA = "-"
 """The identity of a registered text that cannot be read."""
 
@@ -30,7 +30,7 @@ Found: TypeAlias = Generator[Work | None, Any, set[int]]
 
 def same_schema_id(state: RegistryState, wanted: Recognized) -> Generator[Work | None, Any, int | None]:
     """Return the id that a schema has in whatever subject; None if it is not registered."""
-    return min((yield from _same(state, wanted, frozenset(state.schemas))), default=None)
+    return min((yield from _same(state, wanted, None)), default=None)
 
 
 def is_same(state: RegistryState, schema_id: int, wanted: Recognized) -> Generator[Work | None, Any, bool]:
@@ -53,14 +53,14 @@ def same_in_subject(
     return next((version for version in reversed(versions) if version.schema_id in found), None)
 
 
-def _same(state: RegistryState, wanted: Recognized, ids: Collection[int]) -> Found:
-    """Return those of some ids whose schema is the same."""
+def _same(state: RegistryState, wanted: Recognized, ids: Collection[int] | None) -> Found:
+    """Return the ids, among some or all, of the schemas that are the same."""
     schema = wanted.schema
     yield from _sketch(state, schema.type, ids)
     found = set()
-    for schema_id in state.schemas.alike(wanted.sketch):
+    for schema_id in reversed(state.schemas.alike(wanted.sketch)[-COMPILED_MAX:]):
         other = state.schema(schema_id)
-        if other is None or schema_id not in ids or not other.has_same_contract(schema):
+        if other is None or (ids is not None and schema_id not in ids) or not other.has_same_contract(schema):
             continue
         is_found = other.text == schema.text and other.references == schema.references
         if not is_found and other.has_same_references(schema):
@@ -81,7 +81,9 @@ def _resolved(state: RegistryState, wanted: Recognized, versions: Collection[Ver
     return found
 
 
-def _sketch(state: RegistryState, schema_type: SchemaType, ids: Collection[int]) -> Generator[Work | None, Any, None]:
+def _sketch(
+    state: RegistryState, schema_type: SchemaType, ids: Collection[int] | None
+) -> Generator[Work | None, Any, None]:
     """Make the sketches that schemas of a type do not have yet."""
     waiting: list[int] = []
     characters = 0

@@ -23,6 +23,9 @@ LEXEME = re.compile(
     r"""|[A-Za-z_][\w.]*|\.?\d[\w.]*|[-\[\]{}()=;]""",
     re.DOTALL,
 )
+DECLARING = frozenset({"package", "message", "enum", "service", "rpc", "oneof"})
+BEGINNINGS = frozenset({"", ";", "{", "}"})
+"""Lexemes after which a statement begins."""
 NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|\d+")
 
 
@@ -141,23 +144,30 @@ def _sort_reserved(owner: Any) -> None:
 
 
 def sketch_of(text: str) -> str:
-    """Return the names that a source gives numbers, with those, outside of options."""
+    """Return what a source declares: names of types and oneofs, and names with their numbers, outside of options."""
     found = []
     brackets = braces = 0
     option_at = -1  # the depth of braces at which an option began
-    before: list[str] = []  # the last lexemes
-    for lexeme in (it for it in LEXEME.findall(text) if it[0] not in "\"'" and not it.startswith(("//", "/*"))):
+    last, before, earlier = ";", "", ""  # the lexemes before
+    for lexeme in LEXEME.findall(text):
+        if lexeme[0] in "\"'/":
+            continue
         brackets += {"[": 1, "]": -1}.get(lexeme, 0)
         braces += {"{": 1, "}": -1}.get(lexeme, 0)
-        if option_at < 0 and not brackets and lexeme == "option" and before[-1:] in ([], [";"], ["{"], ["}"]):
+        is_beginning = before in BEGINNINGS
+        if option_at >= 0:
+            option_at = -1 if option_at == braces and lexeme == ";" else option_at
+        elif brackets:
+            pass
+        elif lexeme == "option" and last in BEGINNINGS:
             option_at = braces
-        elif option_at == braces and lexeme == ";":
-            option_at = -1
-        elif option_at < 0 and not brackets and NUMBER.fullmatch(lexeme) and "=" in before[-2:]:
-            sign = before[-1] if before[-1] == "-" else ""
-            name = before[-3 if sign else -2] if len(before) > 1 + bool(sign) else ""
-            found.append(f"{name} {sign}{_number(lexeme)}")
-        before = [*before[-3:], lexeme]
+        elif last in DECLARING and is_beginning:
+            found.append(f"{last} {lexeme}")
+        elif NUMBER.fullmatch(lexeme) and last == "=":
+            found.append(f"{before} {_number(lexeme)}")
+        elif NUMBER.fullmatch(lexeme) and last == "-" and before == "=":
+            found.append(f"{earlier} -{_number(lexeme)}")
+        last, before, earlier = lexeme, last, before
     return "\n".join(sorted(found))
 
 

@@ -22,6 +22,7 @@ class SchemaIndex:
     def __init__(self) -> None:
         self._schemas: dict[int, Schema] = {}
         self._sketches: dict[int, str] = {}
+        self._waiting: dict[SchemaType, dict[int, None]] = {kind: {} for kind in SchemaType}  # ids without a sketch
         self._alike: dict[str, set[int]] = {}  # ids by their sketch
         self._identities: dict[int, str] = {}
         self._expected: dict[Schema, str] = {}  # sketches; the oldest first
@@ -42,12 +43,13 @@ class SchemaIndex:
             self._identities.clear()  # also of those that refer to it
             self.remove(schema_id)
         self._schemas[schema_id] = schema
+        self._waiting[schema.type][schema_id] = None
         if sketch := self._expected.pop(schema, None):
             self.set_sketch(schema_id, sketch)
 
     def remove(self, schema_id: int) -> None:
         """Remove the schema of an id."""
-        del self._schemas[schema_id]
+        self._waiting[self._schemas.pop(schema_id).type].pop(schema_id, None)
         self._identities.pop(schema_id, None)
         sketch = self._sketches.pop(schema_id, None)
         if sketch is not None:
@@ -61,13 +63,16 @@ class SchemaIndex:
         if len(self._expected) > EXPECTED_MAX:
             del self._expected[next(iter(self._expected))]
 
-    def without_sketch(self, schema_type: SchemaType, ids: Iterable[int]) -> list[int]:
-        """Return those of some ids whose schema is of a type and has no sketch yet."""
-        return [each for each in ids if each not in self._sketches and self._schemas[each].type is schema_type]
+    def without_sketch(self, schema_type: SchemaType, ids: Iterable[int] | None) -> list[int]:
+        """Return the ids, among some or all, of the schemas of a type that have no sketch yet."""
+        waiting = self._waiting[schema_type]
+        return list(waiting) if ids is None else [each for each in ids if each in waiting]
 
     def set_sketch(self, schema_id: int, sketch: str) -> None:
         """Set the sketch of a schema that has none."""
-        if schema_id in self._schemas and schema_id not in self._sketches:
+        schema = self._schemas.get(schema_id)
+        if schema is not None and schema_id not in self._sketches:
+            del self._waiting[schema.type][schema_id]
             self._sketches[schema_id] = sketch
             self._alike.setdefault(sketch, set()).add(schema_id)
 
