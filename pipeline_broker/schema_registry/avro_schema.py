@@ -27,7 +27,7 @@ from pipeline_broker.schema_registry.avro_form import (
 )
 from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
 
-__all__ = ["canonical", "check_new", "identity", "incompatibilities", "parse", "sketch"]
+__all__ = ["canonical", "check_new", "identity", "incompatibilities", "parse", "sketch", "top_level_names"]
 
 
 class _FullNames(avro.name.Names):
@@ -116,6 +116,11 @@ def sketch(text: str) -> str:
 def identity(text: str, dependencies: Mapping[str, str]) -> str:
     """Return a text that schemas have in common if they are the same, with all that they refer to."""
     return dump(_form(text, dependencies, is_strict=False)[0], is_sorted=True)
+
+
+def top_level_names(schema: avro.schema.Schema) -> list[str]:
+    """Return the names of the fields of a record."""
+    return [field.name for field in schema.fields] if isinstance(schema, avro.schema.RecordSchema) else []
 
 
 def incompatibilities(reader: avro.schema.Schema, writer: avro.schema.Schema) -> Sequence[str]:

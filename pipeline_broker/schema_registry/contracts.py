@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 
 from pipeline_broker.base.strict_json import RawJson, dump, load
 
-__all__ = ["Contract", "group_values", "merged_metadata", "merged_rules"]
+__all__ = ["Contract", "group_values", "merged_metadata", "merged_rules", "reserved_fields"]
 
+RESERVED = "confluent:reserved"
 RULES = ("migrationRules", "domainRules", "encodingRules")
 
 Contract: TypeAlias = RawJson | None
@@ -54,10 +55,17 @@ def _text(content: Mapping[str, Any]) -> Contract:
 
 def group_values(metadata: Sequence[Contract], group: str) -> tuple[str | None, ...]:
     """Return the value that each schema's metadata has for the property that makes groups; None if it has none."""
-    values: list[str | None] = []
-    for each in metadata:
-        content = load(each) if each is not None else None
-        properties = content.get("properties") if isinstance(content, dict) else None
-        value = properties.get(group) if isinstance(properties, dict) else None
-        values.append(None if value is None else str(value))
-    return tuple(values)
+    return tuple(_property(each, group) for each in metadata)
+
+
+def reserved_fields(metadata: Contract) -> frozenset[str]:
+    """Return the names of the fields that no schema of a subject may have."""
+    names = (_property(metadata, RESERVED) or "").split(",")
+    return frozenset(name.strip() for name in names if name.strip())
+
+
+def _property(metadata: Contract, name: str) -> str | None:
+    content = load(metadata) if metadata is not None else None
+    properties = content.get("properties") if isinstance(content, dict) else None
+    value = properties.get(name) if isinstance(properties, dict) else None
+    return None if value is None else str(value)

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import attrs
 
-from pipeline_broker.base.strict_json import NESTING_MAX, nesting_estimate
+from pipeline_broker.base.strict_json import NESTING_MAX, RawJson, nesting_estimate
+from pipeline_broker.schema_registry.contracts import reserved_fields
 from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
 from pipeline_broker.schema_registry.values import Level, Schema, SchemaType, Version
 
@@ -33,6 +34,7 @@ __all__ = [
     "incompatibilities",
     "parsed",
     "registered_identity",
+    "reserved_differences",
     "serialized",
     "sketches",
 ]
@@ -216,6 +218,24 @@ def check_new(given: Given, expected: str) -> None:
             _room("json_schema").check_new(parsed(given))
     if given.schema.type is SchemaType.PROTOBUF and identity(given) != expected:
         raise invalid_schema("Invalid schema, details: the source that this registry makes of it is another schema")
+
+
+def reserved_differences(new: Given, before: RawJson | None) -> list[str]:
+    """Return how a schema breaks its own reservations of fields, or those of the version before.
+
+    Args:
+        new: the schema.
+        before: the metadata of the version before it.
+    """
+    reserved = reserved_fields(new.schema.metadata)
+    room = _room(f"{new.schema.type.value.lower()}_schema")
+    with _strange_schemas():
+        names = room.top_level_names(parsed(new))
+    if wrong := sorted(name for name in names if name.startswith("$$") and new.schema.type is SchemaType.JSON):
+        raise invalid_schema(f"Invalid schema, details: the name of a field cannot begin with $$: {wrong[0][:200]}")
+    found = [f"RESERVED_FIELD_REMOVED at {name}" for name in sorted(reserved_fields(before) - reserved)]
+    found += [f"FIELD_CONFLICTS_WITH_RESERVED_FIELD at {name}" for name in sorted(reserved & set(names))]
+    return [_shown(each) for each in found[:DIFFERENCES_SHOWN_MAX]]
 
 
 def compare(new: Given, others: Sequence[tuple[Version, Given]], level: Level) -> list[str]:

@@ -19,7 +19,7 @@ from pipeline_broker.schema_registry.errors import invalid_schema
 from pipeline_broker.schema_registry.json_references import BY_NAME, References, subschemas
 from pipeline_broker.schema_registry.json_simplification import Simplification
 
-__all__ = ["Document", "canonical", "check_new", "parse", "sketch"]
+__all__ = ["Document", "canonical", "check_new", "parse", "sketch", "top_level_names"]
 
 REFERENCE_DEPTH_MAX = 64
 """Of references that lead to references."""
@@ -154,3 +154,9 @@ def canonical(text: str, *, is_normalized: bool) -> str:
 def sketch(text: str) -> str:
     """Return a text that schemas have in common if they are the same: the order of names does not matter."""
     return dump(load(text), is_sorted=True)
+
+
+def top_level_names(document: Document) -> list[str]:
+    """Return the names of the properties of an object."""
+    properties = document.root.get("properties") if isinstance(document.root, dict) else None
+    return list(properties) if isinstance(properties, dict) else []

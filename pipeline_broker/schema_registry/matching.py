@@ -20,8 +20,10 @@ __all__ = ["is_same", "same_in_subject", "same_schema_id"]
 
 SKETCHED_AT_ONCE_MAX = 1_000
 """Texts of one piece of work."""
+ALIKE_MAX = 1_000
+"""Schemas with the same sketch that are looked at for one request, the latest."""
 COMPILED_MAX = 200
-"""Schemas with the same sketch whose identities are made for one request, the latest."""
+"""Of those, and of those with references, the schemas whose identities are made."""
 NOT_A_SCHEMA = "-"
 """The identity of a registered text that cannot be read."""
 
@@ -58,14 +60,17 @@ def _same(state: RegistryState, wanted: Recognized, ids: Collection[int] | None)
     schema = wanted.schema
     yield from _sketch(state, schema.type, ids)
     found = set()
-    for schema_id in reversed(state.schemas.alike(wanted.sketch)[-COMPILED_MAX:]):
+    compiled = 0
+    for schema_id in reversed(state.schemas.alike(wanted.sketch)[-ALIKE_MAX:]):
         other = state.schema(schema_id)
         if other is None or (ids is not None and schema_id not in ids) or not other.has_same_contract(schema):
             continue
         is_found = other.text == schema.text and other.references == schema.references
         if not is_found and other.has_same_references(schema):
             is_found = schema.type is not SchemaType.PROTOBUF
-            is_found = is_found or (yield from _identity(state, schema_id)) == wanted.identity
+            if not is_found and compiled < COMPILED_MAX:
+                compiled += 1
+                is_found = (yield from _identity(state, schema_id)) == wanted.identity
         if is_found:
             found.add(schema_id)
     return found

@@ -27,7 +27,7 @@ from pipeline_broker.schema_registry.protobuf_form import clear_options, normali
 from pipeline_broker.schema_registry.protobuf_known import KNOWN
 from pipeline_broker.schema_registry.protobuf_text import text_of
 
-__all__ = ["ProtobufFile", "canonical", "identity", "parse", "serialized", "sketch"]
+__all__ = ["ProtobufFile", "canonical", "identity", "parse", "serialized", "sketch", "top_level_names"]
 
 ERROR_BYTES_MAX = 1_000
 """Shown of what the compiler says: a line a mistake, each as long as the names in it."""
@@ -207,3 +207,8 @@ def identity(parsed: ProtobufFile) -> str:
 def serialized(parsed: ProtobufFile) -> str:
     """The descriptor in base64, as clients ask for it with `format=serialized`."""
     return base64.b64encode(parsed.root.SerializeToString()).decode()
+
+
+def top_level_names(parsed: ProtobufFile) -> list[str]:
+    """Return the names of the fields of the first message."""
+    return [field.name for message in parsed.root.message_type[:1] for field in message.field]

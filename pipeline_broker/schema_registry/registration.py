@@ -22,6 +22,7 @@ from pipeline_broker.schema_registry.formats import (
     canonical,
     check_new,
     compare,
+    reserved_differences,
     serialized,
 )
 from pipeline_broker.schema_registry.matching import is_same, same_in_subject, same_schema_id
@@ -229,11 +230,15 @@ def _number(body: Any, name: str) -> int | None:
 def _compared(
     state: RegistryState, subject: str, versions: Sequence[Version], schema: Schema
 ) -> Generator[Work | None, Any, list[str]]:
-    """Return why a schema is incompatible with versions of a subject, by its level; empty if it is compatible."""
-    level = state.level(subject)
+    """Return why a schema is incompatible with versions of a subject, by its settings; empty if it is compatible."""
+    config, level = state.config_in_scope(subject), state.level(subject)
+    if config.get("validateFields") is True:
+        before = versions[-1].schema.metadata if versions else None
+        if found := (yield Work(reserved_differences, (given(state, schema), before))):
+            return list(found)
     if level is Level.NONE:
         return []
-    of_group = yield from _of_group(versions, schema, state.config_in_scope(subject).get("compatibilityGroup"))
+    of_group = yield from _of_group(versions, schema, config.get("compatibilityGroup"))
     compared = list(reversed(of_group if level.is_transitive else of_group[-1:]))[:COMPARED_MAX]
     new = given(state, schema)
     some: list[tuple[Version, Given]] = []

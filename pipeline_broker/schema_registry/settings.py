@@ -18,10 +18,9 @@ __all__ = ["read_settings"]
 LEVELS = ("compatibility", "compatibilityLevel")
 TEXTS = frozenset({"alias", "compatibilityGroup"})
 OBJECTS = frozenset({"defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet"})
-SWITCHES = frozenset({"normalize"})
+SWITCHES = frozenset({"normalize", "validateFields"})
 ABSENT: Mapping[str, tuple[object, ...]] = {
     "compatibilityPolicy": (None, "STRICT", "strict"),
-    "validateFields": (None, False),
     "validateNewSchemas": (None, False),
     "validateRules": (None, False),
 }
