@@ -87,8 +87,11 @@ def parse(text: str, dependencies: Mapping[str, str]) -> ProtobufFile:
     """
     given = {name: _descriptor(content) for name, content in dependencies.items()}
     root = _descriptor(text)
-    if root is None or None in given.values():
-        root, imported = _compiled(text, root, dependencies, given)
+    if root is None:
+        root, imported = _compiled(text, dependencies, given)
+    elif None in given.values():  # the compiler would lose options of the descriptor
+        imports = "".join(f'import "{name}";\n' for name in dependencies)
+        _, imported = _compiled(f'syntax = "proto3";\n{imports}', dependencies, given)
     else:
         imported = {name: file for name, file in given.items() if file is not None}
     for name, file in imported.items():
@@ -110,7 +113,6 @@ def _descriptor(text: str) -> FileDescriptorProto | None:
 
 def _compiled(
     text: str,
-    root: FileDescriptorProto | None,
     dependencies: Mapping[str, str],
     given: Mapping[str, FileDescriptorProto | None],
 ) -> tuple[FileDescriptorProto, dict[str, FileDescriptorProto]]:
@@ -129,7 +131,7 @@ def _compiled(
             path = Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content, encoding="utf-8")
-        Path(folder, main).write_text(text if root is None else text_of(root), encoding="utf-8")
+        Path(folder, main).write_text(text, encoding="utf-8")
         found = _run_protoc(folder, main)
     files = {file.name: file for file in found.file}
     return files.pop(main), {name: files[name] for name in files if name in dependencies}
