@@ -23,6 +23,7 @@ from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
 from pipeline_broker.schema_registry.values import Level, Schema, SchemaType, Version
 
 __all__ = [
+    "PRELOADED",
     "TEXT_CHARACTERS_MAX",
     "Dependencies",
     "Given",
@@ -49,6 +50,9 @@ SHOWN_CHARACTERS_MAX = 4_000
 DIFFERENCES_SHOWN_MAX = 100
 """In an error."""
 DIGEST_BYTES = 16
+MODULES = ("avro_schema", "json_schema", "json_compatibility", "protobuf_schema", "protobuf_compatibility")
+PRELOADED = (*(f"pipeline_broker.schema_registry.{name}" for name in MODULES), "grpc_tools.protoc")
+"""Modules of all languages, for a worker process to import before it has work."""
 PACKAGES = {
     "avro": "avro",
     "jsonschema": "jsonschema",

@@ -31,6 +31,7 @@ from pipeline_broker.schema_registry.registration import SMALL_BYTES_MAX, rememb
 from pipeline_broker.schema_registry.state import RegistryState
 from pipeline_broker.schema_registry.values import Reference, Schema, SchemaType, Version
 from pipeline_broker.web.messages import BadRequestError, StreamedAnswer
+from pipeline_broker.worker.child import READY
 from pipeline_broker.worker.work import TookTooLongError, Work, WorkFailedError
 from tests.fuzz.watchdog import watched
 from tests.schema_registry.registry_desk import request_of
@@ -60,6 +61,7 @@ class WorkerHere:
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 bufsize=0,
             )
+            self._process.stdout.read(len(READY))
         end = time.monotonic() + WORK_SECONDS_MAX
         self._process.stdin.write(len(frame).to_bytes(4) + frame)
         head = self._read(4, end)
