@@ -20,7 +20,7 @@ __all__ = ["LENGTH_MAX", "MATCH_WORK_MAX", "MEMORY_BYTES_MAX", "InvalidPatternEr
 MEMORY_BYTES_MAX = 1 << 18
 """Of one expression and what matching it remembers."""
 REMEMBERED_BYTES_MAX = 32 << 20
-"""Of all expressions that are remembered: so many have room as take MEMORY_BYTES_MAX each."""
+"""Of all remembered expressions, each counted as MEMORY_BYTES_MAX."""
 LENGTH_MAX = 4_096
 """Characters of one expression: 1.5 microseconds each are spent on reading it."""
 CLASS_COST = 200
@@ -35,7 +35,7 @@ MATCH_WORK_MAX = 500_000
 """Instructions times characters of one match, 5 ms at worst: the longest name of a topic has 249 characters."""
 MATCHING_SECONDS = 0.02
 NAME_SECONDS = 50e-6
-"""What an expression may take for many names, and for each of them more: four times what one usually takes."""
+"""The time for many names, and more for each of them: four times what an expression usually takes."""
 
 
 class InvalidPatternError(ValueError):

@@ -150,7 +150,7 @@ def _allowed(paths: str | None) -> tuple[Path, ...] | None:
 def _within(path: Path, allowed: tuple[Path, ...] | None) -> Path:
     if not path.is_absolute():
         raise ConfigError(f"{path} is not an absolute path")
-    real = Path(os.path.realpath(path))  # links must not lead out of what is allowed
+    real = Path(os.path.realpath(path))  # links must not lead out of the allowed paths
     if allowed is not None and not any(real == each or each in real.parents for each in allowed):
         raise ConfigError(f"allowed.paths does not allow {path}")
     return real

@@ -1,7 +1,7 @@
 """What a running broker refuses to become, in Kafka's words.
 
 Rules of this file: it compares the configuration that counts with the one that would count and changes neither; a
-start is free to do what is refused here.
+start may do anything that is refused here.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ from pipeline_broker.config.unknown_names import misspelled
 
 JAAS = "sasl.jaas.config"
 KAFKA_VERSION = "4.3"
-"""Whose names are known."""
+"""The release whose names are known."""
 PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")
 """Properties that Kafka hands to plug-ins unread."""
 

@@ -16,9 +16,9 @@ import jsonschema_specifications
 __all__ = ["BY_NAME", "VALUES", "References", "subschemas"]
 
 VALUES = frozenset({"const", "default", "enum", "examples"})
-"""What holds values, which are no schemas."""
+"""Keywords that hold values instead of schemas."""
 BY_NAME = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependencies", "dependentSchemas"})
-"""What holds schemas by names of a user's choice, which may be those of keywords."""
+"""Keywords that hold schemas by names of a user's choice, which may equal keywords."""
 DRAFT_4 = "http://json-schema.org/draft-04/schema"
 MODERN_DRAFTS = ("2019-09", "2020-12")
 METASCHEMAS = jsonschema_specifications.REGISTRY
@@ -120,7 +120,7 @@ class References:
 
 
 class _Dialect(NamedTuple):
-    """How schemas of a draft get their address.
+    """The rules by which schemas of a draft get their address.
 
     Attributes:
         keywords: `id` is that of draft 4.

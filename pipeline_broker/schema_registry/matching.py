@@ -1,4 +1,4 @@
-"""Which registered schemas are the same as one that a client sends.
+"""The search for the registered schema that equals one from a client.
 
 Operations as those of `registration`, which use these: what takes time is yielded as work. The results are kept in the
 state's `SchemaIndex`, so each schema costs its time once.

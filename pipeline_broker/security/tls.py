@@ -1,7 +1,7 @@
 """TLS contexts from Kafka's properties.
 
 Rules of this file: it is called in a thread once the broker serves. What cannot be used is one line at the start, or
-refuses the change of a running broker, which then goes on with what it had. Nothing below TLS 1.2 is spoken. A context
+refuses the change of a running broker, which then keeps its previous keys. Nothing below TLS 1.2 is spoken. A context
 is never altered after it was handed out; a reload makes another one. A certificate that replaces another must be for
 the same names, unless the settings allow otherwise, as in Kafka: a mistake in a file name cannot make the broker
 somebody else. Keys reach OpenSSL through memory; only where a system has no files in memory through one that nobody
