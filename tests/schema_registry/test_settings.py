@@ -112,6 +112,17 @@ def test_a_schema_without_metadata_is_the_one_with_the_metadata_of_the_latest(de
     assert code(desk.ask("POST", "/subjects/s", {"schema": FIRST})) == 40403, "a lookup adds nothing"
 
 
+def test_metadata_without_a_schema_are_those_of_the_latest_schema_from_then_on(desk):
+    assert code(desk.ask("POST", "/subjects/s/versions", {"metadata": {"properties": {"a": "1"}}})) == 42201
+    assert desk.register("s", '{"type":"object"}', "JSON") == 1
+    metadata = {"properties": {"a": "1"}}
+    for number, body in enumerate([{"metadata": metadata}, {"schema": " ", "ruleSet": {"x": [1]}}], 2):
+        assert desk.ask("POST", "/subjects/s/versions", body)[1] == {"id": number}
+    kept = desk.ask("GET", "/subjects/s/versions/2")[1]
+    assert (kept["schema"], kept["schemaType"], kept["metadata"]) == ('{"type":"object"}', "JSON", metadata)
+    assert code(desk.ask("POST", "/subjects/s", {"metadata": metadata})) == 42201
+
+
 def test_metadata_of_settings_is_added_to_that_of_a_schema(desk):
     body = {"defaultMetadata": {"properties": {"a": "1", "b": "1"}, "sensitive": ["a"]}}
     assert desk.ask("PUT", "/config", body)[0] == 200
