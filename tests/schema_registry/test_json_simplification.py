@@ -1,4 +1,4 @@
-"""JSON Schema: authors who say the same in other words are compared by what they mean."""
+"""JSON Schema: authors who say the same in other words are compared by their meaning."""
 
 import json
 

@@ -135,7 +135,7 @@ def test_a_schema_that_others_register_meanwhile_needs_no_further_work():
     desk.register("b", WITH_DEFAULT)
     before = len(works)
     desk.register("c", WITH_DEFAULT)
-    assert len(works) == 2 * before, "the sketch of what was registered is known"
+    assert len(works) == 2 * before, "the sketch of the new version is known"
 
 
 def test_sketches_of_what_is_never_registered_are_forgotten(desk):
