@@ -118,7 +118,7 @@ class Wanted:
     def read(cls, body: bytes) -> Wanted:
         """Read a body; raises RegistryError."""
         content = read_json(body)
-        return cls(Schema.read(content), _number(content, "id"), _number(content, "version"))
+        return cls(Schema.read(content, may_be_empty=True), _number(content, "id"), _number(content, "version"))
 
 
 def read_json(body: bytes) -> Any:
@@ -136,13 +136,27 @@ def _wanted(body: bytes) -> Generator[Work | None, Any, Wanted]:
     return wanted
 
 
+def _recognized(
+    state: RegistryState, wanted: Wanted, *, is_normalized: bool
+) -> Generator[Work | None, Any, Recognized]:
+    if not wanted.schema.text.strip():
+        raise invalid_schema("Empty schema")
+    recognized: Recognized = yield Work(canonical, (given(state, wanted.schema), is_normalized))
+    return recognized
+
+
 def register(state: RegistryState, subject: str, body: bytes, *, is_normalized: bool) -> Steps:
     """Make a schema a version of a subject, unless it is one already; the answer is its id."""
     mode = state.mode_in_scope(subject)
     if mode.is_read_only:
         raise not_permitted(f"Subject {subject} is in read-only mode")
     wanted = yield from _wanted(body)
-    recognized: Recognized = yield Work(canonical, (given(state, wanted.schema), is_normalized))
+    latest = next(iter(state.versions(subject)[-1:]), None)
+    if not wanted.schema.text.strip() and latest is not None:  # the latest schema with other metadata or rules
+        before = latest.schema
+        schema = attrs.evolve(wanted.schema, type=before.type, text=before.text, references=before.references)
+        wanted = attrs.evolve(wanted, schema=schema)
+    recognized = yield from _recognized(state, wanted, is_normalized=is_normalized)
     config = state.config_in_scope(subject)
     if not config.keys() & MERGED:
         registered = yield from same_in_subject(state, subject, recognized)
@@ -152,8 +166,7 @@ def register(state: RegistryState, subject: str, body: bytes, *, is_normalized: 
         return (yield from _imported(state, subject, recognized, wanted))
     if wanted.schema_id is not None:
         raise not_permitted(f"Subject {subject} is not in import mode")
-    latest = state.versions(subject)[-1:]
-    completed = yield from _with_contract(recognized.schema, latest[0].schema if latest else None, config)
+    completed = yield from _with_contract(recognized.schema, latest.schema if latest is not None else None, config)
     if completed != recognized.schema or config.keys() & MERGED:
         recognized = recognized._replace(schema=completed)
         registered = yield from same_in_subject(state, subject, recognized)
@@ -272,7 +285,7 @@ def lookup(
     """Return the version of a subject that is this schema."""
     state.existing_versions(subject, with_deleted=with_deleted)
     wanted = yield from _wanted(body)
-    recognized = yield Work(canonical, (given(state, wanted.schema), is_normalized))
+    recognized = yield from _recognized(state, wanted, is_normalized=is_normalized)
     version = yield from same_in_subject(state, subject, recognized, with_deleted=with_deleted)
     if version is None:
         raise RegistryError(40403, "Schema not found")
@@ -290,7 +303,7 @@ def compatibility(
 ) -> Steps:
     """Return whether a schema is compatible with all of some versions of a subject."""
     wanted = yield from _wanted(body)
-    recognized: Recognized = yield Work(canonical, (given(state, wanted.schema), is_normalized))
+    recognized = yield from _recognized(state, wanted, is_normalized=is_normalized)
     schema = recognized.schema
     if not any(version.schema == schema for version in versions):
         yield Work(check_new, (given(state, schema), recognized.identity))

@@ -113,12 +113,19 @@ class Schema:
     rule_set: RawJson | None = None
 
     @classmethod
-    def read(cls, given: object) -> Schema:
-        """The schema of a request's body, or of a stored value; raises RegistryError."""
+    def read(cls, given: object, *, may_be_empty: bool = False) -> Schema:
+        """Read the schema of a request's body, or of a stored value; raises RegistryError.
+
+        Args:
+            given: the body or value.
+            may_be_empty: accept a missing text, which becomes an empty one.
+        """
         if not isinstance(given, Mapping):
             raise RegistryError(422, "The body is not an object of JSON")
         text, references = given.get("schema"), given.get("references")
-        if not isinstance(text, str) or not text.strip():
+        if may_be_empty and text is None:
+            text = ""
+        if not isinstance(text, str) or not (text.strip() or may_be_empty):
             raise invalid_schema("Empty schema")
         try:
             schema_type = SchemaType(given.get("schemaType") or SchemaType.AVRO)
