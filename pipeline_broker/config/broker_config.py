@@ -206,7 +206,7 @@ def _advertised_listeners(config: BrokerConfig) -> dict[str, tuple[str, int]]:
         }
     advertised = read_endpoints("advertised.listeners", config.advertised_listeners)
     for endpoint in advertised:
-        if endpoint.host in WILDCARDS:
+        if endpoint.host in WILDCARDS - {""}:
             raise ConfigError(
                 f"advertised.listeners: {str(endpoint)!r} is not allowed: a host that clients can connect to is"
                 " expected",
@@ -221,7 +221,8 @@ def _advertised_listeners(config: BrokerConfig) -> dict[str, tuple[str, int]]:
             f" in listeners. Found {','.join(endpoint.name for endpoint in advertised)}. The valid options based on"
             f" the current configuration are {','.join(names)}",
         )
-    return {endpoint.name: (endpoint.host, endpoint.port) for endpoint in advertised}
+    # without a host the machine's own address is advertised, as in Kafka's ListenerInfo
+    return {endpoint.name: (endpoint.host or ADVERTISED_FOR_WILDCARD, endpoint.port) for endpoint in advertised}
 
 
 def _listener_configs(config: BrokerConfig) -> tuple[ListenerConfig, ...]:
@@ -241,7 +242,8 @@ def _listener_configs(config: BrokerConfig) -> tuple[ListenerConfig, ...]:
         raise refusal_of_listeners(
             "listeners",
             config.listeners,
-            f"listener.security.protocol.map has no security protocol for {unknown[0]}",
+            f"listener.security.protocol.map has no security protocol for {unknown[0]}; if it is the controller's,"
+            f" set controller.listener.names={unknown[0]}",
             f"No security protocol defined for listener {unknown[0]}",
         )
     privileged = _privileged(config, served, protocols)
