@@ -40,9 +40,9 @@ class AvroFormError(ValueError):
 
 def read_json(text: str) -> Any:
     """Read the JSON of a schema, in which Java's reader allows comments; raises InvalidJsonError."""
-    return load(
-        "".join(" " if kind is Kind.COMMENT else piece for kind, piece in pieces(text)) if "/" in text else text
-    )
+    if "/" not in text:
+        return load(text)
+    return load("".join(" " if kind is Kind.COMMENT else piece for kind, piece in pieces(text)))
 
 
 def read(content: Any, known: Mapping[str, Any], *, is_strict: bool) -> tuple[Node, Definitions]:

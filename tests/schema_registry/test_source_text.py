@@ -1,5 +1,6 @@
 """Comments and quoted texts of a source are found in one pass, also if they do not end."""
 
+import contextlib
 import time
 
 import hypothesis.strategies as st
@@ -26,7 +27,7 @@ CODE, QUOTED, COMMENT = Kind.CODE, Kind.QUOTED, Kind.COMMENT
         ('"a', [(QUOTED, '"a')]),
         ("'\\", [(QUOTED, "'\\")]),
     ],
-    ids=["line", "block", "comment in a text", "quote in a text", "other quote", "slash", "no end", "no quote", "escape"],
+    ids=["line", "block", "in a text", "quote in a text", "other quote", "slash", "no end", "no quote", "escape"],
 )  # fmt: skip
 def test_the_parts_of_a_source(text, expected):
     assert list(pieces(text)) == expected
@@ -42,8 +43,6 @@ def test_a_source_of_any_size_is_sketched_in_time(text):
     long = text * (200_000 // len(text))
     begin = time.process_time()
     sketch_of(long)
-    try:
+    with contextlib.suppress(ValueError):
         avro_sketch(long)
-    except ValueError:
-        pass
     assert time.process_time() - begin < 3, "a loop in a loop would take minutes"
