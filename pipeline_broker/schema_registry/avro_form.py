@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NoReturn, TypeAlias
 
 from pipeline_broker.base.strict_json import dump, load
+from pipeline_broker.schema_registry.source_text import Kind, pieces
 
 __all__ = ["AvroFormError", "Definitions", "Node", "definitions_of", "read", "read_json", "written"]
 
@@ -23,8 +24,7 @@ RESERVED = frozenset({"doc", "fields", "items", "name", "namespace", "size", "sy
 FIELD_RESERVED = frozenset({"default", "doc", "name", "order", "type", "aliases"})
 ORDERS = frozenset({"ascending", "descending", "ignore"})
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-JAVA_DOUBLE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?")
+JAVA_DOUBLE = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?")
 FIXED_SIZE_MAX = 2**31 - 1
 SHOWN_CHARACTERS_MAX = 200
 
@@ -40,7 +40,9 @@ class AvroFormError(ValueError):
 
 def read_json(text: str) -> Any:
     """Read the JSON of a schema, in which Java's reader allows comments; raises InvalidJsonError."""
-    return load(COMMENT.sub(lambda found: found[1] or " ", text) if "/" in text else text)
+    if "/" not in text:
+        return load(text)
+    return load("".join(" " if kind is Kind.COMMENT else piece for kind, piece in pieces(text)))
 
 
 def read(content: Any, known: Mapping[str, Any], *, is_strict: bool) -> tuple[Node, Definitions]:

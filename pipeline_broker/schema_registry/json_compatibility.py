@@ -250,8 +250,13 @@ class _Comparison:
                 found.append(f"{item_difference_of(had, has, is_added=is_added)} at {place}")
             else:
                 found += narrowed
+        has_first = bool(before or after)
+        if not has_first and "items" not in original and "items" not in update:
+            # this keyword has no effect alone, but Confluent's registry compares it
+            rest_before, rest_after = (it.get("additionalItems", True) for it in (original, update))
+            has_first = True
         if rest := self.narrowings(rest_before, rest_after, f"{path}/items"):
-            if before or after:
+            if has_first:
                 found.append(
                     f"ADDITIONAL_ITEMS_{'REMOVED' if rest_after is False else 'NARROWED'} at {path}/additionalItems"
                 )

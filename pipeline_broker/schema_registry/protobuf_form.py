@@ -15,18 +15,15 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from pipeline_broker.schema_registry.protobuf_text import json_name, typed_options
+from pipeline_broker.schema_registry.source_text import Kind, pieces
 
 __all__ = ["clear_options", "normalized", "sketch_of"]
 
-LEXEME = re.compile(
-    r"""//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'"""  # comments and texts
-    r"""|[A-Za-z_][\w.]*|\.?\d[\w.]*|[-\[\]{}()=;]""",
-    re.DOTALL,
-)
+LEXEME = re.compile(r"[A-Za-z_][\w.]*|[0-9][\w.]*|[-\[\]{}()=;]")
 DECLARING = frozenset({"package", "message", "enum", "service", "rpc", "oneof"})
 BEGINNINGS = frozenset({"", ";", "{", "}"})
 """Lexemes after which a statement begins."""
-NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|\d+")
+NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
 
 
 def normalized(file: FileDescriptorProto, pool: DescriptorPool) -> FileDescriptorProto:
@@ -149,9 +146,7 @@ def sketch_of(text: str) -> str:
     brackets = braces = 0
     option_at = -1  # the depth of braces at which an option began
     last, before, earlier = ";", "", ""  # the lexemes before
-    for lexeme in LEXEME.findall(text):
-        if lexeme[0] in "\"'/":
-            continue
+    for lexeme in (it for kind, piece in pieces(text) if kind is Kind.CODE for it in LEXEME.findall(piece)):
         brackets += {"[": 1, "]": -1}.get(lexeme, 0)
         braces += {"{": 1, "}": -1}.get(lexeme, 0)
         is_beginning = before in BEGINNINGS

@@ -202,7 +202,7 @@ def respelled(draw, content, space=""):
     return dict(draw(st.permutations(list(found.items()))))
 
 
-@measured(deep=0.1)
+@measured(deep=0.02)
 @given(st.data())
 def test_a_schema_in_other_words_has_the_same_form_and_its_form_is_that_schema(data):
     content = data.draw(st.recursive(primitives, types, max_leaves=6))

@@ -333,6 +333,14 @@ ROWS = [
         ["UNEVALUATED_ITEMS_EXTENDED"],
     ),
     ("nothing is accepted", STRING, False, ["TYPE_CHANGED"]),
+    ("additional items alone", {"additionalItems": True}, {"additionalItems": False}, ["ADDITIONAL_ITEMS_REMOVED"]),
+    (
+        "additional items changed",
+        {"additionalItems": STRING},
+        {"additionalItems": NUMBER},
+        ["ADDITIONAL_ITEMS_NARROWED"],
+    ),
+    ("additional items alone removed", {"additionalItems": STRING}, {}, []),
     ("nothing was accepted", False, STRING, []),
 ]  # fmt: skip
 
