@@ -24,6 +24,9 @@ def lag_of(committed: int | None, end: int | None) -> int | None:
 
 
 def total_lag(lags: Iterable[int | None]) -> int | None:
-    """The sum of the lags that are known; None if none is."""
-    known = [lag for lag in lags if lag is not None]
+    """The sum of the lags that are known; None if none is.
+
+    A negative lag counts as 0, so an offset beyond the end of one partition does not hide the lag of another.
+    """
+    known = [max(lag, 0) for lag in lags if lag is not None]
     return sum(known) if known else None
