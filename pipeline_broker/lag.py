@@ -5,9 +5,10 @@ Rules of this file: numbers only. None stands for what is not known, which is no
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
-__all__ = ["lag_of", "total_lag"]
+__all__ = ["add_lag", "lag_of", "total_lag"]
 
 
 def lag_of(committed: int | None, end: int | None) -> int | None:
@@ -23,10 +24,14 @@ def lag_of(committed: int | None, end: int | None) -> int | None:
     return None if committed is None or end is None else end - committed
 
 
-def total_lag(lags: Iterable[int | None]) -> int | None:
-    """The sum of the lags that are known; None if none is.
+def add_lag(total: int | None, lag: int | None) -> int | None:
+    """Add a lag to the sum of those that are known; None as long as none is.
 
     A negative lag counts as 0, so an offset beyond the end of one partition does not hide the lag of another.
     """
-    known = [max(lag, 0) for lag in lags if lag is not None]
-    return sum(known) if known else None
+    return total if lag is None else max(lag, 0) + (total or 0)
+
+
+def total_lag(lags: Iterable[int | None]) -> int | None:
+    """The sum of the lags that are known; None if none is."""
+    return functools.reduce(add_lag, lags, None)

@@ -18,8 +18,14 @@ OTHERS = 0o077
 
 
 def opener(path: str, flags: int) -> int:
-    """Open a file with FILE_MODE if this makes it; for the `opener` of Python's `open`."""
-    return os.open(path, flags, FILE_MODE)
+    """Open a file with FILE_MODE if this makes it; for the `opener` of Python's `open`.
+
+    A pipe that no process reads is refused by the system: to wait for a reader would stop a start for ever.
+    """
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), FILE_MODE)
+    if hasattr(os, "O_NONBLOCK"):
+        os.set_blocking(descriptor, True)  # a slow reader is waited for
+    return descriptor
 
 
 def make_directories(path: Path) -> None:

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Final
 
 from pipeline_broker.apis.throttling import throttle
+from pipeline_broker.base.byte_budget import Kept, OverBudgetError
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.log.entry import Appended
 from pipeline_broker.log.errors import LogError
@@ -43,8 +44,8 @@ FLEXIBLE_TAIL: Final = bytes(3)
 UVARINT_BYTES_MAX: Final = 5
 TEMPLATES_MAX = 4096
 """Templates of one connection; a client that writes to more partitions goes the general way for the rest."""
-TEMPLATES_OF_ALL_MAX = 65_536
-"""Templates of all connections together: one is about 700 bytes."""
+TEMPLATE_BYTES = 1000
+"""Of one beside what the client sent: the bytes that repeat, and its id, of up to 32 KB."""
 SENTINEL: Final = (0x0102030405060708, 0x1112131415161718, 0x2122232425262728)
 """Base offset, append time and log start that are encoded once, to find where they stand."""
 
@@ -54,7 +55,9 @@ _length: Final = struct.Struct(">i")
 class _Template:
     """What requests with one prefix have in common."""
 
-    __slots__ = ("acks", "before", "behind", "client_id", "log", "pack", "version", "with_start")
+    __slots__ = ("acks", "before", "behind", "client_id", "kept", "log", "pack", "version", "with_start")
+
+    kept: Kept
 
     def __init__(
         self, log: PartitionLog, acks: int, version: int, response: ProduceResponse, client_id: str | None
@@ -80,7 +83,7 @@ class ProduceTemplates:
     """The templates of one connection, by the bytes that requests repeat.
 
     Args:
-        broker: counts those of all connections.
+        broker: its budget of the edges is charged for them, each connection by itself.
     """
 
     __slots__ = ("_broker", "_by_prefix", "_generation", "_prefix_end")
@@ -150,15 +153,25 @@ class ProduceTemplates:
             self.forget()
             self._prefix_end = prefix_end
         prefix = frame[FIXED_BYTES:prefix_end]
-        if prefix not in self._by_prefix:
-            if len(self._by_prefix) >= TEMPLATES_MAX or self._broker.produce_templates >= TEMPLATES_OF_ALL_MAX:
-                return
-            self._broker.produce_templates += 1
+        known = self._by_prefix.get(prefix)
+        if known is None and len(self._by_prefix) >= TEMPLATES_MAX:
+            return
         topic = request.topic_data[0]
         partition = ProduceResponse.PartitionProduceResponse(data.index, 0, *SENTINEL)
         response = ProduceResponse([ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, [partition])])
         template = _Template(log, request.acks, version, response, client_id)
+        if known is not None:
+            template.kept = known.kept
+        else:
+            size_bytes = TEMPLATE_BYTES + len(prefix) + len(template.client_id)
+            try:
+                template.kept = self._broker.edges.keep(self, size_bytes, lambda: self._drop(prefix))
+            except OverBudgetError:
+                return
         self._by_prefix[prefix] = template
+
+    def _drop(self, prefix: bytes) -> None:
+        del self._by_prefix[prefix]
 
     def logs(self, most: int) -> list[PartitionLog]:
         """The logs that requests were remembered for, so many at most."""
@@ -166,7 +179,8 @@ class ProduceTemplates:
 
     def forget(self) -> None:
         """Let go of all of them; what comes next is seen for the first time."""
-        self._broker.produce_templates -= len(self._by_prefix)
+        for template in self._by_prefix.values():
+            template.kept.release()
         self._by_prefix.clear()
 
 

@@ -1,7 +1,8 @@
 """What the requests of clients name: read when somebody asks, for nobody asks about most of them.
 
 Rules of this file: on the event loop a request costs a copy of its bytes, if these are few. What would be too much to
-keep, or means something else a moment later, as a fetch of a session does, is read at once.
+keep, or means something else a moment later, as a fetch of a session does, is read at once; a request that would take
+the event loop for long names nothing.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from pipeline_broker.wire.codec import decode
 from pipeline_broker.wire.header import read_request_header
 from pipeline_broker.wire.primitives import DecodeError
 from pipeline_broker.wire.registry import ApiKey, message_classes
-from stages.request import Buffer
+from stages.request import Buffer, Send
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
 
 __all__ = ["names_of"]
 
+READ_BYTES_MAX = 16 * 1024
+"""Of a request that is read at once."""
 KEPT_BYTES_MAX = 2048
 """Of one request: 8 MiB of the 4,096 that are remembered."""
 
@@ -36,10 +39,19 @@ def names_of(broker: Broker, request: Any) -> Callable[[], RequestNames]:
         request: a `stages.request.Request` that has ended, with its frame.
     """
     frame = request.frame
+    if len(frame) > READ_BYTES_MAX and not _is_short(request):
+        return lambda: NO_NAMES
     if request.api == ApiKey.FETCH or len(frame) > KEPT_BYTES_MAX:
         names = _read(broker, frame)
         return lambda: names
     return functools.partial(_read, broker, bytes(frame))
+
+
+def _is_short(request: Any) -> bool:
+    """Return whether only the records of a request make it large."""
+    if request.api != ApiKey.PRODUCE or type(request.result) is not Send:
+        return False
+    return request.answer is None or len(request.answer.responses) == 1  # the former: see `apis/produce_template.py`
 
 
 def _read(broker: Broker, frame: Buffer) -> RequestNames:

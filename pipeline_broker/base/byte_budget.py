@@ -65,11 +65,12 @@ class ByteBudget:
     Attributes:
         size_bytes: charged at present.
         dropped: how many kept things were dropped to make room, since the start.
+        freed_bytes: bytes that were given back, since the start.
     """
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
-        self.size_bytes = self.dropped = 0
+        self.size_bytes = self.dropped = self.freed_bytes = 0
         self._holders: dict[Hashable, _Holder] = {}
         # Holders by the bit length of their size: the largest is found at once, give or take a factor of two.
         self._by_magnitude: list[dict[_Holder, None]] = [{} for _ in range(bytes_max.bit_length() + 1)]
@@ -128,4 +129,5 @@ class ByteBudget:
         self._by_magnitude[holder.size_bytes.bit_length()].pop(holder, None)
         holder.size_bytes += grown
         self.size_bytes += grown
+        self.freed_bytes -= min(grown, 0)
         self._by_magnitude[holder.size_bytes.bit_length()][holder] = None

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from pipeline_broker.base.byte_budget import ByteBudget
 from pipeline_broker.broker.coordinators import Coordinators
 from pipeline_broker.broker.groups import Groups
 from pipeline_broker.broker.metadata_log import METADATA_TOPIC, Change, MetadataLog
@@ -45,6 +46,7 @@ from pipeline_broker.wire.uuid_text import uuid_text
 from stages.request import Final, Pending
 
 if TYPE_CHECKING:
+    from pipeline_broker.base.steps import Steps
     from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.config.resolution import BrokerSettings
     from pipeline_broker.faults.faults import Faults
@@ -89,7 +91,7 @@ class Broker:
         failed_logins, denials: who was refused, see `Refusals`.
         authorizer: decides who may do what; None where everybody may do everything.
         topics_generation: changes with every change of a topic, for those who remember partitions.
-        produce_templates: how many the connections remember together; counted by `apis.produce_template`.
+        edges: charged for what clients make the broker keep beside requests and state, see `ByteBudget`.
         loggers: whose levels clients may see and change.
         settings_warnings: of settings that have no effect.
         set_aside: the records that the start could not take over.
@@ -132,12 +134,11 @@ class Broker:
         self.fetch_sessions = fetch_sessions_of(config, self._randomness)
         self.loggers = BrokerLoggers()
         self.topic_metrics: TopicMetrics | None = None
-        self.topics_generation = self.produce_templates = 0
+        self.edges, self.topics_generation = ByteBudget(config.pipeline_edge_bytes), 0
         self._check_producers_ms = 0
         self._sweep_tokens_ms: int | None = None
         self._metadata = MetadataLog(logs)
-        self.altering = WaitingLine(1)
-        self.large_requests = WaitingLine(LARGE_REQUESTS_MAX)
+        self.altering, self.large_requests = WaitingLine(1), WaitingLine(LARGE_REQUESTS_MAX)
         self.long_batches = WaitingLine(LONG_BATCHES_MAX)
         self._faults: Faults | None = None
         self._replays: Mapping[int, Replay] = {
@@ -246,11 +247,9 @@ class Broker:
                 return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return log
 
-    def topic_totals(self) -> dict[tuple[str, bytes], LogTotals]:
+    def topic_totals(self) -> Steps[dict[tuple[str, bytes], LogTotals]]:
         """What the logs of each topic hold; see `LogManager.totals`."""
-        totals = self.logs.totals()
-        del totals[METADATA_TOPIC, METADATA_TOPIC_ID]
-        return totals
+        return self.logs.totals((METADATA_TOPIC, METADATA_TOPIC_ID))
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """The topic's name, or None if the id is unknown."""

@@ -8,12 +8,17 @@ a stranger's bytes: they are read as far as a bound goes, and never an error.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import attrs
 
-from pipeline_broker.lag import lag_of
+from pipeline_broker.base.steps import THINGS_PER_STEP, Steps, first_few
+from pipeline_broker.lag import add_lag, lag_of
+from pipeline_broker.state.groups.classic.classic_group import ClassicGroup
+from pipeline_broker.state.groups.commits import FetchTopic
+from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.wire.consumer_protocol import assigned_partitions
 
@@ -29,15 +34,24 @@ __all__ = [
     "OffsetView",
     "committed_offsets",
     "coordinator_of",
+    "count_groups",
     "count_members",
+    "count_offsets",
     "find_group",
+    "first_groups",
     "group_offsets",
+    "lag_of_group",
     "list_groups",
     "offsets_of_groups",
+    "place_of",
 ]
 
 ASSIGNMENT_BYTES_MAX = 1 << 20
 """Of the assignments of one classic group, how many bytes are read; those of further members are not known."""
+MEMBER_BYTES_MAX = 64 * 1024
+"""The same of one member, as much as one step may read: 16,000 partitions."""
+FETCHED_AT_ONCE = 64
+"""Offsets of a group."""
 
 
 @attrs.frozen(kw_only=True)
@@ -104,7 +118,7 @@ class GroupOffsets:
     group_id: str
     members: int
     partitions: int
-    read: Callable[[], list[OffsetView]]
+    read: Callable[[], Steps[list[OffsetView]]]
 
 
 def coordinator_of(broker: Broker) -> GroupCoordinator | None:
@@ -114,18 +128,36 @@ def coordinator_of(broker: Broker) -> GroupCoordinator | None:
 
 def list_groups(broker: Broker) -> list[GroupView]:
     """All groups, by name."""
+    return list(map(_view, sorted(_shown(broker), key=_name)))
+
+
+def count_groups(broker: Broker) -> int:
+    """Count the groups."""
+    return len(_shown(broker))
+
+
+def first_groups(broker: Broker, count_max: int) -> Steps[list[GroupView]]:
+    """The first groups by name, in steps."""
+    found = yield from first_few(_shown(broker), count_max, _name)
+    return list(map(_view, found))
+
+
+def _shown(broker: Broker) -> list[Group]:
     coordinator = coordinator_of(broker)
-    found = [] if coordinator is None else coordinator.registry.all_shown()
-    return sorted(map(_view, found), key=lambda group: group.group_id)
+    return [] if coordinator is None else list(coordinator.registry.all_shown())
 
 
-def find_group(broker: Broker, group_id: str) -> tuple[GroupView, list[MemberView]] | None:
-    """One group with its members; None if there is none of this name."""
+def _name(group: Group) -> str:
+    return group.group_id
+
+
+def find_group(broker: Broker, group_id: str) -> tuple[GroupView, Iterator[MemberView]] | None:
+    """Return a group and an iterator of its members; None if the group is unknown."""
     coordinator = coordinator_of(broker)
     found = None if coordinator is None else coordinator.registry.shown(group_id)
     if coordinator is None or found is None:
         return None
-    return _view(found), list(_members(coordinator, found))
+    return _view(found), _members(coordinator, found)
 
 
 def count_members(broker: Broker, group_id: str) -> int:
@@ -139,50 +171,101 @@ def count_members(broker: Broker, group_id: str) -> int:
     return len(found.members)
 
 
-def committed_offsets(broker: Broker, group_id: str) -> list[OffsetView]:
-    """What a group has committed, by topic and partition; nothing for a group that is not there."""
+def count_offsets(broker: Broker, group_id: str) -> int:
+    """Count the committed offsets of a group."""
     coordinator = coordinator_of(broker)
-    fetched = [] if coordinator is None else coordinator.fetch(group_id)
-    views = [
-        OffsetView(
-            topic=each.topic,
-            partition=each.partition,
-            committed=each.committed.offset,
-            end=_end(broker, each.topic, each.partition),
-            metadata=each.committed.metadata,
-        )
-        for each in fetched
-    ]
-    return sorted(views, key=_place)
+    return 0 if coordinator is None else coordinator.count_offsets(group_id)
 
 
-def offsets_of_groups(broker: Broker) -> Iterator[GroupOffsets]:
-    """What every group has committed, by name, each read when it is wanted; share groups commit nothing."""
+def committed_offsets(broker: Broker, group_id: str, topic: str | None = None) -> Iterator[OffsetView]:
+    """Iterate over the committed offsets of a group, topic by topic; none if the group is unknown.
+
+    Args:
+        topic: the only topic; None for all.
+    """
+    coordinator = coordinator_of(broker)
+    committed = {} if coordinator is None else coordinator.committed_partitions(group_id, topic)
+    for name, partitions in committed.items():
+        for begin in range(0, len(partitions), FETCHED_AT_ONCE):
+            wanted = FetchTopic(name, partitions[begin : begin + FETCHED_AT_ONCE])
+            fetched = [] if coordinator is None else coordinator.fetch(group_id, [wanted])
+            for each in fetched:
+                if each.committed.offset >= 0:  # it may have been deleted meanwhile
+                    yield OffsetView(
+                        topic=name,
+                        partition=each.partition,
+                        committed=each.committed.offset,
+                        end=_end(broker, name, each.partition),
+                        metadata=each.committed.metadata,
+                    )
+
+
+def lag_of_group(broker: Broker, group_id: str) -> Steps[int | None]:
+    """The lag of a group in all that it has committed, in steps; None if none is known."""
+    total = None
+    for place, view in enumerate(committed_offsets(broker, group_id)):
+        if place % THINGS_PER_STEP == THINGS_PER_STEP - 1:
+            yield
+        total = add_lag(total, view.lag)
+    return total
+
+
+def offsets_of_groups(broker: Broker, in_order_max: int) -> Generator[GroupOffsets | None, None, None]:
+    """Iterate over all groups that can commit offsets; share groups are left out.
+
+    Args:
+        in_order_max: number of groups that come first, by name; the others follow in any order.
+
+    Yields:
+        a group, or None between two steps.
+    """
     coordinator = coordinator_of(broker)
     if coordinator is None:
         return
-    for group in list_groups(broker):
-        if group.group_type is not GroupType.SHARE:
-            name = group.group_id
-            read = functools.partial(committed_offsets, broker, name)
-            yield GroupOffsets(name, count_members(broker, name), coordinator.count_offsets(name), read)
+    every = [group for group in _shown(broker) if group.group_type is not GroupType.SHARE]
+    first = yield from first_few(every, in_order_max, _name)
+    names = dict.fromkeys(map(_name, first))
+    for group in chain(first, (group for group in every if group.group_id not in names)):
+        name = group.group_id
+        read = functools.partial(_sorted_offsets, broker, name)
+        yield GroupOffsets(name, count_members(broker, name), coordinator.count_offsets(name), read)
 
 
-def group_offsets(broker: Broker, group_id: str) -> list[OffsetView]:
-    """As `committed_offsets`, with the partitions that a member has and nothing is committed for.
+def _sorted_offsets(broker: Broker, group_id: str) -> Steps[list[OffsetView]]:
+    """Return the committed offsets of a group that has few, by topic and partition."""
+    found = []
+    for place, view in enumerate(committed_offsets(broker, group_id)):
+        if place % THINGS_PER_STEP == THINGS_PER_STEP - 1:
+            yield
+        found.append(view)
+    return sorted(found, key=place_of)
+
+
+def group_offsets(broker: Broker, group_id: str, members: Iterable[MemberView] | None = None) -> Iterator[OffsetView]:
+    """As `committed_offsets`, then the partitions that a member has and nothing is committed for.
 
     An assigned partition that is not there is left out: a leader of a classic group can name any.
+
+    Args:
+        members: of the group; None to find them.
     """
-    views = {_place(view): view for view in committed_offsets(broker, group_id)}
-    _, members = find_group(broker, group_id) or (None, [])
+    coordinator = coordinator_of(broker)
+    if coordinator is None:
+        return
+    yield from committed_offsets(broker, group_id)
+    if members is None:
+        _, members = find_group(broker, group_id) or (None, ())
+    seen: set[tuple[str, int]] = set()
     for member in members:
         for topic, partitions in (member.assignment or {}).items():
             for partition in partitions:
                 end = _end(broker, topic, partition)
-                if end is not None and (topic, partition) not in views:
-                    view = OffsetView(topic=topic, partition=partition, committed=None, end=end)
-                    views[topic, partition] = view
-    return sorted(views.values(), key=_place)
+                if end is None or (topic, partition) in seen:
+                    continue
+                seen.add((topic, partition))
+                (fetched,) = coordinator.fetch(group_id, [FetchTopic(topic, [partition])])
+                if fetched.committed.offset < 0:
+                    yield OffsetView(topic=topic, partition=partition, committed=None, end=end)
 
 
 def _view(group: Group) -> GroupView:
@@ -195,7 +278,8 @@ def _view(group: Group) -> GroupView:
     )
 
 
-def _place(view: OffsetView) -> tuple[str, int]:
+def place_of(view: OffsetView) -> tuple[str, int]:
+    """Return the sort key of an offset."""
     return view.topic, view.partition
 
 
@@ -205,16 +289,16 @@ def _end(broker: Broker, topic: str, partition: int) -> int | None:
 
 
 def _members(coordinator: GroupCoordinator, group: Group) -> Iterator[MemberView]:
-    if group.group_type is GroupType.CLASSIC:
-        yield from _classic_members(coordinator, group)
-    elif group.group_type is GroupType.CONSUMER:
-        for consumer in coordinator.consumer.describe(group.group_id).members:
+    if isinstance(group, ClassicGroup):
+        yield from _classic_members(group)
+    elif isinstance(group, ConsumerGroup):
+        for consumer, assignment in coordinator.consumer.assignments(group):
             yield MemberView(
                 member_id=consumer.member_id,
-                instance_id=consumer.instance_id,
-                client_id=consumer.client_id,
-                client_host=consumer.client_host,
-                assignment={name: tuple(numbers) for _, name, numbers in consumer.assignment},
+                instance_id=consumer.metadata.instance_id,
+                client_id=consumer.metadata.client_id,
+                client_host=consumer.metadata.client_host,
+                assignment={name: numbers for _, name, numbers in assignment},
             )
     else:
         described = coordinator.share.describe(group.group_id)
@@ -229,16 +313,15 @@ def _members(coordinator: GroupCoordinator, group: Group) -> Iterator[MemberView
             )
 
 
-def _classic_members(coordinator: GroupCoordinator, group: Group) -> Iterator[MemberView]:
-    described = coordinator.describe(group.group_id)
-    bytes_left = ASSIGNMENT_BYTES_MAX
-    for member in described.members:
+def _classic_members(group: ClassicGroup) -> Iterator[MemberView]:
+    protocol_type, bytes_left = group.protocol_type or "", ASSIGNMENT_BYTES_MAX
+    for member in list(group.members.values()):
         bytes_left -= len(member.assignment)
-        is_read = bytes_left >= 0
+        is_read = bytes_left >= 0 and len(member.assignment) <= MEMBER_BYTES_MAX
         yield MemberView(
             member_id=member.member_id,
             instance_id=member.group_instance_id,
             client_id=member.client_id,
             client_host=member.client_host,
-            assignment=assigned_partitions(described.protocol_type, member.assignment) if is_read else None,
+            assignment=assigned_partitions(protocol_type, member.assignment) if is_read else None,
         )

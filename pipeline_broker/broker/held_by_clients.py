@@ -70,6 +70,7 @@ def held_by_clients(broker: Broker, server: BoundedByServer) -> list[HeldState]:
         ),
         HeldState("unsent_responses", "bytes", unsent.bytes_held, unsent.bytes_max, "pipeline.unsent.response.bytes"),
         HeldState("groups", "bytes", groups_bytes, config.pipeline_group_bytes, "pipeline.group.bytes"),
+        HeldState("edges", "bytes", broker.edges.size_bytes, broker.edges.bytes_max, "pipeline.edge.bytes"),
         HeldState("fetch_sessions", "partitions", sessions.partitions, sessions.partitions_max, session_setting),
         HeldState(
             "share_sessions",

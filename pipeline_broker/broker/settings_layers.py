@@ -50,6 +50,7 @@ class SettingsLayers:
             self._settings_of = latest
             self._settings = BrokerSettings(
                 static=self.config.properties,
+                secrets=self.config.secrets,
                 dynamic_default=self._cluster.settings(self.key(for_all=True)),
                 dynamic=self._cluster.settings(self.key(for_all=False)),
             )

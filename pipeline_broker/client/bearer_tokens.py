@@ -24,6 +24,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 import attrs
 
 from pipeline_broker.client.errors import ClientError
+from pipeline_broker.files.bounded_file import read_bounded
 
 __all__ = ["OAUTHBEARER", "TOKEN_PROPERTIES", "Bearer", "TokenSource", "read_bearer"]
 
@@ -69,8 +70,7 @@ class TokenFile:
 
     def token(self) -> str:
         try:
-            with self.path.open("rb") as file:
-                data = file.read(TOKEN_BYTES_MAX + 1)
+            data, _ = read_bounded(self.path, TOKEN_BYTES_MAX)
         except OSError as error:
             raise ClientError(f"the token in {self.path} cannot be read: {error.strerror or error}") from None
         return _checked(data, f"{self.path}")

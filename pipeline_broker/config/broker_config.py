@@ -9,11 +9,13 @@ no quorum to talk to.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import attrs
 
+from pipeline_broker.base.numbers import INT32, whole_number
 from pipeline_broker.config.listeners import (
     ADVERTISED_FOR_WILDCARD,
     WILDCARDS,
@@ -33,6 +35,8 @@ __all__ = ["BrokerConfig"]
 
 INT32_MAX = 2**31 - 1
 DATA_DEFAULT = Path("data")
+HOST = re.compile(r"[0-9A-Za-z%._:-]+")
+"""A name or an address, as Kafka takes it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -123,6 +127,7 @@ class BrokerConfig:
     pipeline_queues: int | None = None
     pipeline_partitions: int = 200000
     pipeline_auto_create_partitions: int = 10000
+    pipeline_edge_bytes: int = 268435456
     pipeline_group_bytes: int = 134217728
     pipeline_transaction_partitions: int = 500000
     pipeline_transactional_ids: int = 100000
@@ -139,6 +144,8 @@ class BrokerConfig:
     """What was set, by Kafka's name, in Kafka's form: the static settings that DescribeConfigs shows."""
     changed: Mapping[str, str] = attrs.field(factory=dict)
     """What was set while the broker runs and counts for this one."""
+    secrets: frozenset[str] = frozenset()
+    """Names of settings whose texts came from a config provider, and are never shown."""
     listener_of_options: str | None = None
     """The listener that --host or --port moved, whatever `listeners` said."""
 
@@ -181,9 +188,15 @@ class BrokerConfig:
         limits = {}
         for item in filter(None, map(str.strip, self.max_connections_per_ip_overrides.split(","))):
             host, _, limit = item.rpartition(":")
-            if not host or not limit.isascii() or not limit.isdigit():
+            number = whole_number(limit, 0, INT32[1])
+            if not host or number is None:
                 raise ConfigError(f"max.connections.per.ip.overrides: {item!r} is not of the form host:limit")
-            limits[host] = int(limit)
+            if not HOST.fullmatch(host):
+                raise ConfigError(
+                    f"max.connections.per.ip.overrides: {host!r} is not a host. Write IPv6 addresses without brackets.",
+                    f"max.connections.per.ip.overrides contains invalid addresses : {host}",
+                )
+            limits[host] = number
         return limits
 
 
@@ -201,7 +214,7 @@ def _advertised_listeners(config: BrokerConfig) -> dict[str, tuple[str, int]]:
         }
     advertised = read_endpoints("advertised.listeners", config.advertised_listeners)
     for endpoint in advertised:
-        if endpoint.host in WILDCARDS:
+        if endpoint.host in WILDCARDS - {""}:
             raise ConfigError(
                 f"advertised.listeners: {str(endpoint)!r} is not allowed: a host that clients can connect to is"
                 " expected",
@@ -216,7 +229,8 @@ def _advertised_listeners(config: BrokerConfig) -> dict[str, tuple[str, int]]:
             f" in listeners. Found {','.join(endpoint.name for endpoint in advertised)}. The valid options based on"
             f" the current configuration are {','.join(names)}",
         )
-    return {endpoint.name: (endpoint.host, endpoint.port) for endpoint in advertised}
+    # without a host the machine's own address is advertised, as in Kafka's ListenerInfo
+    return {endpoint.name: (endpoint.host or ADVERTISED_FOR_WILDCARD, endpoint.port) for endpoint in advertised}
 
 
 def _listener_configs(config: BrokerConfig) -> tuple[ListenerConfig, ...]:
@@ -236,7 +250,8 @@ def _listener_configs(config: BrokerConfig) -> tuple[ListenerConfig, ...]:
         raise refusal_of_listeners(
             "listeners",
             config.listeners,
-            f"listener.security.protocol.map has no security protocol for {unknown[0]}",
+            f"listener.security.protocol.map has no security protocol for {unknown[0]}; if it is the controller's,"
+            f" set controller.listener.names={unknown[0]}",
             f"No security protocol defined for listener {unknown[0]}",
         )
     privileged = _privileged(config, served, protocols)

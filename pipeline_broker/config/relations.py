@@ -9,8 +9,13 @@ from pipeline_broker.config.listeners import zero_refusal
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.share_properties import SHARE_PROPERTIES
 
-AUTHORIZERS = ("", "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "kafka.security.authorizer.AclAuthorizer")
-"""What `authorizer.class.name` may be: nobody is asked, Kafka's, and its former name."""
+AUTHORIZERS = (
+    "",
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+    "kafka.security.auth.SimpleAclAuthorizer",
+)
+"""What `authorizer.class.name` may be: nobody is asked, Kafka's, and its former names."""
 
 SHARE_BOUNDED = (
     "session_timeout_ms",
@@ -44,8 +49,8 @@ def check_relations(config: BrokerConfig) -> None:
     _check_consumer_groups(config)
     if config.properties.keys() & SHARE_PROPERTIES:  # their defaults go together
         _check_share_groups(config)
-    if config.log_dirs is not None and len(config.log_dirs) != 1:
-        raise ConfigError(f"log.dirs: exactly one data directory is expected, not {len(config.log_dirs)}")
+    if config.log_dirs is not None and not config.log_dirs:
+        raise ConfigError("log.dirs: a data directory is expected")
     if 0 <= config.connections_max_idle_ms <= config.connection_failed_authentication_delay_ms:
         raise ConfigError(
             f"connection.failed.authentication.delay.ms is {config.connection_failed_authentication_delay_ms}: it must"

@@ -58,6 +58,8 @@ class BrokerSettings:
     """All that was set for the broker: at its start, by IncrementalAlterConfigs for all brokers, and for this one."""
 
     static: Settings = attrs.field(factory=dict)
+    secrets: frozenset[str] = frozenset()
+    """Names of static settings that are never shown."""
     dynamic_default: Settings = attrs.field(factory=dict)
     dynamic: Settings = attrs.field(factory=dict)
     _inherited: dict[str, Entry] = attrs.field(init=False, factory=dict, eq=False, repr=False)
@@ -94,9 +96,8 @@ class BrokerSettings:
         """The value of that, as Python's type."""
         known = self._inherited_values.get(name)
         if known is None:
-            entry = self.inherited(name)
-            assert entry.value is not None
-            known = self._inherited_values[name] = entry.definition.parse(entry.value)
+            text, _ = _inherited_text(topic_properties()[name], self)
+            known = self._inherited_values[name] = topic_properties()[name].parse(text)
         return known
 
 
@@ -115,6 +116,8 @@ def broker_entry(name: str, settings: BrokerSettings) -> Entry:
             definition = Property(name=name, type="unknown", default=None, values="-", update_mode="read-only")
         else:
             definition, others = attrs.evolve(base, name=name, update_mode="read-only"), [base.name]
+    if name in settings.secrets:
+        definition = attrs.evolve(definition, type="password")
     return _entry(definition, settings.synonyms(name, *others))
 
 
@@ -163,7 +166,11 @@ def topic_value(name: str, own: Settings, settings: BrokerSettings) -> Value:
 def _inherited(definition: Property, settings: BrokerSettings) -> Entry:
     value, source = _inherited_text(definition, settings)
     name = definition.broker_property
-    synonyms = () if name is None else settings.synonyms(name, *_coarser(name))
+    names = [] if name is None else [name, *_coarser(name)]
+    synonyms = settings.synonyms(*names) if names else []
+    if settings.secrets.intersection(names):
+        hidden = tuple(attrs.evolve(synonym, value=None) for synonym in synonyms)
+        return Entry(attrs.evolve(definition, type="password"), value, source, hidden)
     return Entry(definition, value, source, tuple(synonyms))
 
 

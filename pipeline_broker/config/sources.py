@@ -26,15 +26,19 @@ def read_argument(argument: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def read_settings_file(path: Path) -> list[tuple[str, str]]:
-    """The pairs of a file: TOML by its suffix, otherwise Java properties."""
+def read_settings_file(path: Path, *, is_properties: bool = False) -> list[tuple[str, str]]:
+    """Return the pairs of a file: TOML by its suffix unless it `is_properties`, otherwise Java properties."""
+    is_toml = path.suffix.lower() == ".toml" and not is_properties
     try:
-        text = read_bounded(path, FILE_BYTES_MAX)[0].decode("utf-8")
+        data = read_bounded(path, FILE_BYTES_MAX)[0]
+        text = data.decode("utf-8-sig")
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"cannot read {path}: it is not UTF-8 text") from None
-    return _read_toml(path, text) if path.suffix.lower() == ".toml" else list(_read_properties(text))
+        if is_toml or b"\0" in data:  # UTF-16 has them, too
+            raise ConfigError(f"cannot read {path}: it is not UTF-8 text") from None
+        text = data.decode("latin-1")  # as Java reads properties; comments of older files are in any code page
+    return _read_toml(path, text) if is_toml else list(_read_properties(text))
 
 
 def _read_properties(text: str) -> Iterator[tuple[str, str]]:
@@ -75,10 +79,11 @@ def _read_toml(path: Path, text: str) -> list[tuple[str, str]]:
     import tomllib  # noqa: PLC0415 - only those who write TOML pay for its parser
 
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return list(_flatten(path, "", tomllib.loads(text)))
+    except ConfigError:
+        raise
+    except (ValueError, RecursionError) as error:  # also a number of too many digits, and tables too deep
         raise ConfigError(f"cannot read {path}: {error}") from None
-    return list(_flatten(path, "", document))
 
 
 def _flatten(path: Path, prefix: str, table: dict[str, object]) -> Iterator[tuple[str, str]]:

@@ -1,13 +1,8 @@
 """Who may ask the dashboard what.
 
 Rules of this file: sans-IO, and every request passes here first. A page of a stranger that a browser has open may send
-requests to this machine too, so:
+requests to this machine too, so Host, Origin and Sec-Fetch-Site must be this dashboard's (`web/strangers.py`), and:
 
-    Host      names this dashboard by an address or as localhost: a stranger's name that leads here (DNS rebinding) does
-              not do
-    Origin    where there is one it is this dashboard's own; `null` is foreign
-    Sec-Fetch-Site
-              where a browser tells it, anything but a page is asked for by our own pages only
     changes   need an Origin, which browsers send with every POST, and a body of JSON; with --dashboard-read-only there
               are none
     token     where the broker itself asks who somebody is, or strangers can reach the port: 256 random bits that are
@@ -21,13 +16,13 @@ import http
 
 import attrs
 
-from pipeline_broker.web.hosts import is_own_name, is_unspecified, split_authority
+from pipeline_broker.web.hosts import is_unspecified
 from pipeline_broker.web.messages import Answer, HttpRequest, refusal
+from pipeline_broker.web.strangers import OwnPlace
 
 __all__ = ["Access"]
 
 SAFE_METHODS = frozenset({"GET", "HEAD"})
-OWN_SITES = frozenset({"same-origin", "none"})
 COOKIE_SECONDS = 30 * 24 * 3600
 
 
@@ -54,16 +49,13 @@ class Access:
     def check(self, request: HttpRequest, *, is_page: bool) -> Answer | None:
         """The refusal, or the redirection that takes the token out of the address; None where the request may pass."""
         headers = request.headers
-        host = headers.get("host", "")
-        if not self._is_own_host(host):
-            return _forbidden("the Host is not this dashboard's")
-        origin = headers.get("origin")
-        if origin is not None and origin != f"http://{host}":
-            return _forbidden("the Origin is not this dashboard's")
-        if not is_page and headers.get("sec-fetch-site", "none") not in OWN_SITES:
-            return _forbidden("another site asks")
+        # A server that binds all addresses is reached by each of them.
+        place = OwnPlace(host=self.host, port=self.port, any_address=is_unspecified(self.host))
+        reason = place.refusal(headers, is_page=is_page)
+        if reason is not None:
+            return _forbidden(reason)
         if request.method not in SAFE_METHODS:
-            if origin is None:
+            if "origin" not in headers:
                 return _forbidden("a change needs an Origin")
             if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
                 return refusal(http.HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a change is JSON")
@@ -71,11 +63,6 @@ class Access:
         if refused is None and self.is_read_only and request.method not in SAFE_METHODS:
             return _forbidden("this dashboard is read-only")
         return refused
-
-    def _is_own_host(self, authority: str) -> bool:
-        host, port = split_authority(authority)
-        # A server that binds all addresses is reached by each of them.
-        return port == self.port and is_own_name(host, self.host, any_address=is_unspecified(self.host))
 
     def _check_token(self, request: HttpRequest, token: str, *, is_page: bool) -> Answer | None:
         if _is_token(request.headers.get("authorization", "").removeprefix("Bearer "), token):

@@ -168,8 +168,7 @@ def _delete_offsets(broker: Broker, body: Mapping[str, Any]) -> OffsetDeleteRequ
     group, topic = text(body, "group"), text(body, "topic")
     partitions = [
         OffsetDeleteRequest.OffsetDeleteRequestPartition(view.partition)
-        for view in committed_offsets(broker, group)
-        if view.topic == topic
+        for view in committed_offsets(broker, group, topic)
     ]
     if not partitions:
         raise WishError(f"{group!r} has committed nothing of {topic!r}")

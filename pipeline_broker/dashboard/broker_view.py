@@ -11,9 +11,10 @@ from typing import Any, Protocol
 
 import attrs
 
+from pipeline_broker.base.steps import Steps, first_few
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.broker.held_by_clients import held_by_clients
-from pipeline_broker.dashboard.origins import address_of, cut, some_of
+from pipeline_broker.dashboard.origins import address_of, cut, cut_name, some_of
 from pipeline_broker.telemetry.server_shapes import TurnsOf
 from pipeline_broker.wire.registry import api_name
 
@@ -83,14 +84,18 @@ def _all_connections(server: ServerShape) -> Iterable[ConnectionShape]:
         yield from processor.connections
 
 
-def connections(server: ServerShape, broker: Broker) -> dict[str, Any]:
+def connections(server: ServerShape, broker: Broker) -> Steps[dict[str, Any]]:
     """Every open connection, in the order in which they came, what clients hold, and what kept the event loop."""
     found = server.statistics()
     held = held_by_clients(broker, found)
-    every = sorted(_all_connections(server), key=lambda connection: connection.index)
+    every = list(_all_connections(server))
+    rows = []
+    for each in (yield from first_few(every, CONNECTIONS_SHOWN_MAX, lambda connection: connection.index)):
+        rows.append(_connection(each, broker))
+        yield
     return {
         "count": len(every),
-        "connections": [_connection(each, broker) for each in every[:CONNECTIONS_SHOWN_MAX]],
+        "connections": rows,
         "held": [{**attrs.asdict(each), "name": each.name.replace("_", " ")} for each in held],
         "turns": [_turns(each) for each in found.turns[:TURNS_SHOWN_MAX]],
     }
@@ -123,8 +128,8 @@ def _connection(connection: ConnectionShape, broker: Broker) -> dict[str, Any]:
         "topics": some_of(_topics_of(session, broker)),
         "listener": connection.listener,
         "security": getattr(session, "security_protocol", ""),
-        "principal": str(getattr(session, "principal", "")),
-        "software": f"{getattr(session, 'software_name', '')} {getattr(session, 'software_version', '')}".strip(),
+        "principal": cut_name(str(getattr(session, "principal", ""))),
+        "software": cut(f"{getattr(session, 'software_name', '')} {getattr(session, 'software_version', '')}".strip()),
         "in_flight": statistics.in_flight,
         "received": statistics.received,
         "answered": statistics.released,

@@ -3,29 +3,34 @@
 Rules of this file: no Trio; shown is what is durable. The reset decides on the offsets, and makes the OffsetCommit that
 asks for them, as Kafka's tool does; it never asks for a group with members, because they would overwrite it, and never
 for one that shares partitions, whose state is kept elsewhere. What looks at the offsets of many groups is in steps
-(`turns`), because clients decide how many those are; a group may be gone at the next step.
+(`base/steps.py`), because clients decide how many those are; a group may be gone at the next step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from pipeline_broker.base.steps import THINGS_PER_STEP, Steps, first_few
 from pipeline_broker.broker.group_views import (
     GroupView,
     MemberView,
     OffsetView,
     committed_offsets,
     coordinator_of,
+    count_groups,
     count_members,
     find_group,
+    first_groups,
     group_offsets,
-    list_groups,
+    lag_of_group,
+    place_of,
 )
+from pipeline_broker.dashboard.origins import cut_name
 from pipeline_broker.dashboard.wishes import WishError, optional_number, text
-from pipeline_broker.lag import total_lag
+from pipeline_broker.lag import add_lag
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.partition.reading import ColdRead
 from pipeline_broker.state.groups.group import GroupType
@@ -48,61 +53,88 @@ __all__ = [
 GROUPS_SHOWN_MAX = 1000
 MEMBERS_SHOWN_MAX = 500
 PARTITIONS_SHOWN_MAX = 2000
+ASSIGNED_SHOWN_MAX = 1000
+"""Partitions of one member."""
 METADATA_SHOWN_MAX = 256
 
 
-def groups(broker: Broker) -> Generator[int, None, dict[str, Any]]:
+def groups(broker: Broker) -> Steps[dict[str, Any]]:
     """Every group with its state, members and lag, in steps."""
-    shown = list_groups(broker)
     rows = []
-    for each in shown[:GROUPS_SHOWN_MAX]:
-        offsets = committed_offsets(broker, each.group_id)
-        lag = total_lag(view.lag for view in offsets)
+    for each in (yield from first_groups(broker, GROUPS_SHOWN_MAX)):
+        lag = yield from lag_of_group(broker, each.group_id)
         rows.append({**_group_row(each), "members": _members_count(broker, each), "lag": lag})
-        yield 1 + len(offsets)
-    return {"count": len(shown), "groups": rows}
+        yield
+    return {"count": count_groups(broker), "groups": rows}
 
 
-def groups_of_topic(broker: Broker, topic: str) -> Generator[int, None, dict[str, Any] | None]:
+def groups_of_topic(broker: Broker, topic: str) -> Steps[dict[str, Any] | None]:
     """Groups that have committed offsets of a topic, with their lag in it, in steps; None without such a topic."""
     if broker.topics.get(topic) is None:
         return None
     rows = []
-    for each in list_groups(broker)[:GROUPS_SHOWN_MAX]:
-        committed = committed_offsets(broker, each.group_id)
-        offsets = [view for view in committed if view.topic == topic]
-        if offsets:
-            lag = total_lag(view.lag for view in offsets)
-            rows.append({"group": each.group_id, "partitions": len(offsets), "lag": lag})
-        yield 1 + len(committed)
+    for each in (yield from first_groups(broker, GROUPS_SHOWN_MAX)):
+        partitions, lag = 0, None
+        for view in committed_offsets(broker, each.group_id, topic):
+            partitions += 1
+            lag = add_lag(lag, view.lag)
+            if partitions % THINGS_PER_STEP == 0:
+                yield
+        if partitions:
+            rows.append({"group": cut_name(each.group_id), "partitions": partitions, "lag": lag})
+        yield
     return {"groups": rows}
 
 
 def _group_row(found: GroupView) -> dict[str, Any]:
     return {
-        "group": found.group_id,
+        "group": cut_name(found.group_id),
         "type": found.group_type.value,
         "state": found.state,
-        "protocol": found.protocol_type,
+        "protocol": cut_name(found.protocol_type),
         "is_empty": found.is_empty,
         "may_reset": found.is_empty and found.group_type is not GroupType.SHARE,
     }
 
 
-def group(broker: Broker, group_id: str) -> dict[str, Any] | None:
-    """One group with its members and its lag in each partition; None where there is none of this name."""
+def group(broker: Broker, group_id: str) -> Steps[dict[str, Any] | None]:
+    """Show a group with its members and its lag in each partition, in steps; None if the group is unknown."""
     found = find_group(broker, group_id)
     if found is None:
         return None
     view, members = found
-    offsets = group_offsets(broker, group_id)
+    seen = _Seen()
+    shown = yield from first_few(
+        seen.offsets(group_offsets(broker, group_id, seen.members(members))), PARTITIONS_SHOWN_MAX, place_of
+    )
     return {
         **_group_row(view),
-        "members_count": len(members),
-        "members": [_member_row(each) for each in members[:MEMBERS_SHOWN_MAX]],
-        "lag": total_lag(each.lag for each in offsets),
-        "offsets": [_offset_row(each) for each in offsets[:PARTITIONS_SHOWN_MAX]],
+        "members_count": seen.members_count,
+        "members": seen.member_rows,
+        "lag": seen.lag,
+        "offsets": [_offset_row(each) for each in shown],
     }
+
+
+class _Seen:
+    """Sums and rows of a group, noted while its offsets pass: a group may have a hundred thousand."""
+
+    def __init__(self) -> None:
+        self.lag: int | None = None
+        self.members_count = 0
+        self.member_rows: list[dict[str, Any]] = []
+
+    def members(self, members: Iterable[MemberView]) -> Iterator[MemberView]:
+        for each in members:
+            if self.members_count < MEMBERS_SHOWN_MAX:
+                self.member_rows.append(_member_row(each))
+            self.members_count += 1
+            yield each
+
+    def offsets(self, views: Iterable[OffsetView]) -> Iterator[OffsetView]:
+        for each in views:
+            self.lag = add_lag(self.lag, each.lag)
+            yield each
 
 
 def _offset_row(view: OffsetView) -> dict[str, Any]:
@@ -122,12 +154,22 @@ def _members_count(broker: Broker, view: GroupView) -> int:
 
 def _member_row(member: MemberView) -> dict[str, Any]:
     return {
-        "member": member.member_id,
-        "instance": member.instance_id,
-        "client": member.client_id,
+        "member": cut_name(member.member_id),
+        "instance": None if member.instance_id is None else cut_name(member.instance_id),
+        "client": cut_name(member.client_id),
         "host": member.client_host,
-        "assignment": member.assignment,
+        "assignment": None if member.assignment is None else _first_partitions(member.assignment),
     }
+
+
+def _first_partitions(assignment: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
+    left, shown = ASSIGNED_SHOWN_MAX, {}
+    for topic, partitions in assignment.items():
+        if left <= 0:
+            break
+        shown[topic] = partitions[:left]
+        left -= len(partitions)
+    return shown
 
 
 @attrs.frozen(kw_only=True)

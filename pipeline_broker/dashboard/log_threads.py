@@ -1,21 +1,26 @@
 """Reading of logs for the pages, in one of few threads.
 
 Rules of this file: on Trio; what costs no time is done on the event loop, and what may need the disk is given to a
-thread, of which there are READERS_MAX for all viewers together.
+thread, of which there are READERS_MAX for all viewers together. A viewer has a thread for TURN_SECONDS, then it is the
+turn of the one that waits for longest: a short task waits for no long one.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 import trio
 
+from pipeline_broker.base.steps import Steps
 from pipeline_broker.dashboard.newest_first import NewestFirstReader
-from pipeline_broker.dashboard.record_reader import Page, PageReader
+from pipeline_broker.dashboard.record_reader import Chunk, Page, PageReader
 
 __all__ = ["find_offsets", "log_threads", "read_page"]
 
 READERS_MAX = 2
+TURN_SECONDS = 0.02
+"""Unless a single read of the disk, or a single decompression, takes longer."""
 
 
 def log_threads() -> trio.CapacityLimiter:
@@ -46,5 +51,21 @@ async def read_page(reader: PageReader | NewestFirstReader, threads: trio.Capaci
     """
     while (step := reader.next_work()) is not None:
         partition, work = step
-        reader.take(partition, await trio.to_thread.run_sync(work, limiter=threads))
+        reader.take(partition, await _in_threads(work, threads))
     return reader.page
+
+
+async def _in_threads(work: Steps[Chunk], threads: trio.CapacityLimiter) -> Chunk:
+    def turn() -> Chunk | None:
+        end = time.perf_counter() + TURN_SECONDS
+        try:
+            while time.perf_counter() < end:
+                next(work)
+        except StopIteration as ended:
+            chunk: Chunk = ended.value
+            return chunk
+        return None
+
+    while (found := await trio.to_thread.run_sync(turn, limiter=threads)) is None:
+        pass
+    return found

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import bisect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
+from pipeline_broker.base.steps import Steps
 from pipeline_broker.dashboard.record_filter import RecordFilter
 from pipeline_broker.dashboard.record_reader import SHOWN_BYTES_MAX, Chunk, Reader
 from pipeline_broker.dashboard.record_view import Show, record_view
@@ -73,7 +74,7 @@ class NewestFirstReader(Reader):
         self._windows = 0
         self._window: _Window | None = None
 
-    def next_work(self) -> tuple[int, Callable[[], Chunk]] | None:
+    def next_work(self) -> tuple[int, Steps[Chunk]] | None:
         """The partition that is read next, and the work; None when the page is complete."""
         while True:
             window = self._window
@@ -103,7 +104,7 @@ class NewestFirstReader(Reader):
         start = _start_of(self._logs[partition], end, reach)
         return _Window(partition, start, end, start)
 
-    def _work_of(self, window: _Window) -> Callable[[], Chunk] | None:
+    def _work_of(self, window: _Window) -> Steps[Chunk] | None:
         """The next step in a window; None at its end. Raises LogError where the log cannot be read."""
         log = self._logs[window.partition]
         offset = max(window.next_offset, log.log_start_offset)
@@ -117,7 +118,7 @@ class NewestFirstReader(Reader):
         window = self._window
         assert window is not None, "asked for"
         assert window.partition == partition, "one window is read at a time"
-        self._read_bytes += chunk.read_bytes
+        self._note(chunk)
         if chunk.next_offset <= window.next_offset:
             self._show(window)  # nothing came: what was there is gone meanwhile
             return

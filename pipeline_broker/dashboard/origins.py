@@ -11,10 +11,12 @@ from typing import Any, NamedTuple, Protocol
 
 from pipeline_broker.telemetry.recent_requests import RequestNames, client_id_of
 
-__all__ = ["Origin", "address_of", "cut", "origin_of", "some_of"]
+__all__ = ["Origin", "address_of", "cut", "cut_name", "origin_of", "some_of"]
 
 NAME_CHARACTERS_MAX = 64
 NAMES_SHOWN_MAX = 3
+FULL_NAME_CHARACTERS_MAX = 1024
+"""Of a name that a page may ask for again, such as a group's: longer ones, of up to 32 KB, are shown in part only."""
 _REMOTE_PORT = re.compile(r":(\d+)-\d+-\d+")
 
 
@@ -49,6 +51,11 @@ def address_of(connection: _Connection) -> str:
 def cut(name: str) -> str:
     """A name, or its beginning."""
     return name if len(name) <= NAME_CHARACTERS_MAX else f"{name[: NAME_CHARACTERS_MAX - 1]}…"
+
+
+def cut_name(name: str) -> str:
+    """A name that a page may ask for again, or its beginning."""
+    return name if len(name) <= FULL_NAME_CHARACTERS_MAX else f"{name[: FULL_NAME_CHARACTERS_MAX - 1]}…"
 
 
 def some_of(names: Iterable[str]) -> list[str]:

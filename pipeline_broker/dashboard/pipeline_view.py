@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 
+from pipeline_broker.base.steps import Steps, first_few
 from pipeline_broker.dashboard.origins import cut, some_of
 from pipeline_broker.dashboard.watched_pipeline import OTHER_API, Interval, WatchedRequest
 from pipeline_broker.telemetry.answer_errors import error_name
@@ -27,6 +28,7 @@ LANES_SHOWN_MAX = 6
 APIS_SHOWN_MAX = 16
 QUEUES_SHOWN_MAX = 64
 REQUESTS_SHOWN_MAX = 100
+ROWS_PER_STEP = 64
 MUTES_SHOWN_MAX = 64
 """Of one lane."""
 P99 = 0.99
@@ -91,10 +93,12 @@ class PipelineView:
         self._intervals: deque[Interval] = deque(maxlen=WINDOW_INTERVALS)
         self._samples: deque[dict[int, list[_ApiSamples]]] = deque(maxlen=WINDOW_INTERVALS)
 
-    def add(self, interval: Interval) -> dict[str, Any]:
-        """Take an interval in, and show what there is now."""
-        self._intervals.append(interval)
-        self._samples.append(_samples_of(interval))
+    def add(self, interval: Interval) -> Steps[dict[str, Any]]:
+        """Take an interval in, and show what there is now, in steps."""
+        samples = yield from _samples_of(interval)
+        counted = [attrs.evolve(api, rows=()) for api in interval.apis]  # what requests name is not kept for long
+        self._intervals.append(attrs.evolve(interval, apis=counted, lanes={}, mutes=()))
+        self._samples.append(samples)
         seconds = max(interval.seconds, 1e-9)
         counts: Counter[int] = Counter()
         for api in interval.apis:
@@ -104,7 +108,7 @@ class PipelineView:
             "watched": round(interval.watched, 2),
             "window_seconds": round(sum(each.seconds for each in self._intervals), 1),
             "requests_per_s": round(counts.total() / seconds, 1),
-            "apis": self._apis(counts, seconds),
+            "apis": (yield from self._apis(counts, seconds)),
             "lanes": lane_events(interval, self._name, self._mute_reasons),
             "mutes": self._mutes(interval, seconds),
             "queues": [
@@ -117,7 +121,7 @@ class PipelineView:
     def _name(self, api: int) -> str:
         return "other" if api == OTHER_API else self._api_names.get(api, str(api))
 
-    def _apis(self, counts: Counter[int], seconds: float) -> list[dict[str, Any]]:
+    def _apis(self, counts: Counter[int], seconds: float) -> Steps[list[dict[str, Any]]]:
         """Every API of the window with its stages, the busiest first."""
         merged: dict[int, list[_ApiSamples]] = {}
         for samples in self._samples:
@@ -134,7 +138,7 @@ class PipelineView:
                     "api": self._name(api),
                     "requests_per_s": round(counts[api] / seconds, 1),
                     "requests": total,
-                    **_stages(merged.get(api, ())),
+                    **(yield from _stages(merged.get(api, ()))),
                 }
             )
         return shown
@@ -167,23 +171,27 @@ class PipelineView:
         }
 
 
-def _samples_of(interval: Interval) -> dict[int, list[_ApiSamples]]:
+def _samples_of(interval: Interval) -> Steps[dict[int, list[_ApiSamples]]]:
     samples: dict[int, list[_ApiSamples]] = {}
     for api in interval.apis:
         if api.rows:
-            spans = list(map(part_spans, api.rows))
+            spans: list[tuple[int, ...]] = []
+            for begin in range(0, len(api.rows), ROWS_PER_STEP):
+                spans += map(part_spans, api.rows[begin : begin + ROWS_PER_STEP])
+                yield
             found = _ApiSamples(api.count / len(spans), tuple(zip(*spans, strict=True)), tuple(map(sum, spans)))
             samples.setdefault(api.api, []).append(found)
     return samples
 
 
-def _stages(found: Sequence[_ApiSamples]) -> dict[str, Any]:
+def _stages(found: Sequence[_ApiSamples]) -> Steps[dict[str, Any]]:
     if not found:
         return {"sampled": 0, "stages": [], "total_mean_us": 0, "total_p99_us": 0}
     stages = []
     for place in range(len(PARTS)):
         mean_us, p99_us = summary(_weighted((samples.stages[place], samples.weight) for samples in found))
         stages.append({"mean_us": mean_us, "p99_us": p99_us})
+        yield
     mean_us, p99_us = summary(_weighted((samples.totals, samples.weight) for samples in found))
     sampled = sum(len(samples.totals) for samples in found)
     return {"sampled": sampled, "stages": stages, "total_mean_us": mean_us, "total_p99_us": p99_us}
@@ -238,11 +246,15 @@ def lane_events(interval: Interval, name: Any, mute_reasons: Mapping[int, str]) 
     return lanes
 
 
-def request_events(interval: Interval, api_names: Mapping[int, str]) -> list[dict[str, Any]]:
-    """The latest requests of an interval that have rows, the oldest first."""
+def request_events(interval: Interval, api_names: Mapping[int, str]) -> Steps[list[dict[str, Any]]]:
+    """The latest requests of an interval that have rows, the oldest first, in steps."""
     rows = [row for api in interval.apis for row in api.rows]
-    rows.sort(key=lambda row: row.sent_ns)
-    return [_request(row, interval.ended_ns, api_names) for row in rows[-REQUESTS_SHOWN_MAX:]]
+    latest = yield from first_few(reversed(rows), REQUESTS_SHOWN_MAX, lambda row: -row.sent_ns)
+    shown = []
+    for row in reversed(latest):
+        shown.append(_request(row, interval.ended_ns, api_names))
+        yield
+    return shown
 
 
 def _request(row: WatchedRequest, now_ns: int, api_names: Mapping[int, str]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import operator
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,6 +19,8 @@ __all__ = ["BadFilterError", "RecordFilter"]
 
 FILTER_CHARACTERS_MAX = 512
 """Of each part."""
+SEARCHED_BYTES = 64 * 1024
+"""Of a key, value or header in one go."""
 JSON_BYTES_MAX = 64 * 1024
 """A longer value is not read as JSON, and has no fields."""
 
@@ -29,7 +30,11 @@ class BadFilterError(ValueError):
 
 
 def _contains(text: bytes, content: bytes | None) -> bool:
-    return content is not None and text.lower() in content.lower()
+    if content is None:
+        return False
+    wanted = text.lower()
+    pieces = range(0, max(1, len(content)), SEARCHED_BYTES)  # one by one: C code keeps the interpreter for itself
+    return any(wanted in content[begin : begin + SEARCHED_BYTES + len(text)].lower() for begin in pieces)
 
 
 def _compare(found: Any, number: float, holds: Callable[[float, float], bool]) -> bool:
@@ -42,16 +47,18 @@ COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
-_FIELD = re.compile(r"\s*([^=<>!]*?)\s*(?:(!=|>=|<=|==?|>|<)\s*(.*?)\s*)?")
+SIGNS = ("!=", ">=", "<=", "==", "=", ">", "<")
+"""Of two that begin alike the longer one first."""
 
 
 def _field(text: str) -> tuple[tuple[str, ...], Callable[[Any], bool]]:
     """The steps to a field of a JSON value, and what is asked of it."""
-    match = _FIELD.fullmatch(text)
-    if match is None or not all(match[1].split(".")):
+    end = min((place for place in map(text.find, "!=<>") if place >= 0), default=len(text))
+    path, sign = tuple(text[:end].strip().split(".")), next(filter(text[end:].startswith, SIGNS), "")
+    if not all(path) or (not sign and end < len(text)):
         raise BadFilterError("the filter of json is field, field=text, field!=text or field>100; field is a.b or a.0.b")
-    path, sign, wanted = tuple(match[1].split(".")), match[2], match[3]
-    if sign is None:
+    wanted = text[end + len(sign) :].strip()
+    if not sign:
         return path, lambda _: True
     if sign in COMPARISONS:
         try:
@@ -118,6 +125,10 @@ class RecordFilter:
         if self.header is not None and not self._has_header(record, *self.header):
             return False
         return self.field is None or self._has_field(record, *self.field)
+
+    def is_too_large(self, record: Record) -> bool:
+        """Return whether the value of a record is too large to look for the field."""
+        return self.field is not None and record.value is not None and len(record.value) > JSON_BYTES_MAX
 
     @staticmethod
     def _has_header(record: Record, name: str, wanted: str | None) -> bool:

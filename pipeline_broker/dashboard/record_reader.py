@@ -1,26 +1,28 @@
 """Reads records for the message browser: from a place in each partition on, until there are enough or it is enough.
 
 Rules of this file: no Trio; a step is taken in two halves: what the log has in memory is found on the event loop, where
-the log lives, and whatever costs time (the disk, decompression, filters) is work for a thread. What one page may look
-at is bounded in records and bytes; the page then says how far it came, and the next one goes on there.
+the log lives, and whatever costs time (the disk, decompression, filters) is work for a thread, in small steps. What
+one page may look at is bounded in records and in bytes, compressed and not; the page then says how far it came, and the
+next one continues there.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 
+from pipeline_broker.base.steps import Steps
 from pipeline_broker.dashboard.record_filter import RecordFilter
 from pipeline_broker.dashboard.record_view import Show, record_view
 from pipeline_broker.log.archive.pace import Pace
 from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.records.batch import BatchHeader, iterate_batches
-from pipeline_broker.records.errors import RecordError
-from pipeline_broker.records.record import Record, iterate_records
+from pipeline_broker.records.errors import BatchTooLarge, RecordError
+from pipeline_broker.records.record import Record, record_bytes, records_in
 
 __all__ = [
     "PAGE_BYTES_MAX",
@@ -36,14 +38,22 @@ __all__ = [
 ]
 
 OFFSET_MAX = 2**63 - 1
+RECORDS_PER_STEP = 64
+"""In a thread: between two steps other viewers may have it."""
 RECORDS_PER_PAGE_MAX = 100
 RECORDS_EXAMINED_MAX = 5_000
 READ_BYTES_MAX = 256 * 1024
 """Of one step, unless a single batch is larger."""
 PAGE_BYTES_MAX = 4 << 20
 """Bytes of batches that one page looks at, the last step included once."""
+PAGE_UNPACKED_BYTES_MAX = 32 << 20
+"""The same of their records, decompressed: a batch of 1 KB may hold 16 MiB."""
 BATCH_BYTES_MAX = 16 << 20
 """A batch that is larger once it is decompressed is passed over, and counted."""
+BATCH_RECORDS_MAX = 50_000
+"""A batch with more is passed over, too: 1 MB may hold 10 million records, and each page would walk over all."""
+PAGE_RECORDS_WALKED_MAX = 100_000
+"""Records that one page walks over to those that it examines: 2 microseconds each."""
 SHOWN_BYTES_MAX = 512 * 1024
 """Of the JSON of one page's records."""
 
@@ -56,7 +66,7 @@ class Page:
         records: as `record_view` has them, in the order of offsets within each partition.
         positions: by partition, the offset that comes next.
         examined: records that were looked at.
-        passed_over: batches that could not be shown.
+        passed_over: batches that could not be shown, and records with values that are too large for the filter.
         is_at_end: whether all partitions were read to their ends.
     """
 
@@ -87,6 +97,8 @@ class Chunk:
     examined: int
     passed_over: int
     read_bytes: int
+    unpacked_bytes: int = 0
+    walked: int = 0
 
 
 class Reader:
@@ -112,22 +124,34 @@ class Reader:
         self._wanted = wanted
         self._limit = max(1, min(limit, RECORDS_PER_PAGE_MAX))
         self._turn = 0
-        self._read_bytes = 0
+        self._read_bytes = self._unpacked_bytes = self._walked = 0
         self.page = Page(positions)
 
     def _step(
         self, partition: int, offset: int, bounds: tuple[int, int, int], end: int = OFFSET_MAX
-    ) -> Callable[[], Chunk] | None:
+    ) -> Steps[Chunk] | None:
         """The work of one step, see `chunk_of`; None where nothing is there. Raises LogError, as the log does."""
         result = self._logs[partition].read(offset, READ_BYTES_MAX, at_least_one=True)
         if not result.parts and result.cold is None:
             return None
 
-        def work() -> Chunk:
-            parts = result.parts if result.cold is None else result.cold()
-            return chunk_of(partition, parts, offset, self._wanted, bounds, end, show=self._view)
+        unpacked_max = PAGE_UNPACKED_BYTES_MAX - self._unpacked_bytes
 
-        return work
+        def work() -> Steps[Chunk]:
+            parts = result.parts if result.cold is None else result.cold()
+            yield
+            return (
+                yield from chunk_of(
+                    partition, parts, offset, self._wanted, bounds, end, show=self._view, unpacked_max=unpacked_max
+                )
+            )
+
+        return work()
+
+    def _note(self, chunk: Chunk) -> None:
+        self._read_bytes += chunk.read_bytes
+        self._unpacked_bytes += chunk.unpacked_bytes
+        self._walked += chunk.walked
 
     @property
     def _is_enough(self) -> bool:
@@ -136,12 +160,14 @@ class Reader:
             len(page.records) >= self._limit
             or page.examined >= RECORDS_EXAMINED_MAX
             or self._read_bytes >= PAGE_BYTES_MAX
+            or self._unpacked_bytes >= PAGE_UNPACKED_BYTES_MAX
+            or self._walked >= PAGE_RECORDS_WALKED_MAX
             or page.size_bytes >= SHOWN_BYTES_MAX
         )
 
 
 class PageReader(Reader):
-    """Reads one page; call `next_work` on the event loop, what it gives in a thread, and `take` with the result.
+    """Reads one page; call `next_work` on the event loop, run its steps in a thread, and `take` the result.
 
     Args:
         logs, wanted, limit, show: see Reader.
@@ -159,7 +185,7 @@ class PageReader(Reader):
         super().__init__(logs, {number: max(0, positions.get(number, 0)) for number in logs}, wanted, limit, show)
         self._ended: set[int] = set()
 
-    def next_work(self) -> tuple[int, Callable[[], Chunk]] | None:
+    def next_work(self) -> tuple[int, Steps[Chunk]] | None:
         """The partition that is read next, and the work; None when the page is complete."""
         if self._is_enough:
             return None
@@ -176,7 +202,7 @@ class PageReader(Reader):
         self.page.is_at_end = True
         return None
 
-    def _work_of(self, partition: int) -> Callable[[], Chunk] | None:
+    def _work_of(self, partition: int) -> Steps[Chunk] | None:
         """The next step in one partition; None at its end. Raises LogError where the log cannot be read."""
         log = self._logs[partition]
         offset = max(self.page.positions[partition], log.log_start_offset)
@@ -198,7 +224,7 @@ class PageReader(Reader):
         page.examined += chunk.examined
         page.passed_over += chunk.passed_over
         page.size_bytes += sum(len(json.dumps(record)) for record in chunk.records)
-        self._read_bytes += chunk.read_bytes
+        self._note(chunk)
 
 
 def chunk_of(
@@ -210,27 +236,35 @@ def chunk_of(
     end: int = OFFSET_MAX,
     *,
     show: Show = record_view,
-) -> Chunk:
+    unpacked_max: int = PAGE_UNPACKED_BYTES_MAX,
+) -> Steps[Chunk]:
     """The wanted records from an offset on, in a thread; `bounds` of those found, looked at, and of bytes shown.
 
     Args:
         end: records from there on are left out.
         show: how records are shown.
+        unpacked_max: how many bytes of records are decompressed, unless a single batch has more.
     """
     count_max, examined_max, shown_max = bounds
     found = Chunk([], offset, 0, 0, sum(map(len, parts)))
     pace, shown_bytes = Pace(), 0
     for header, batch in _batches(parts):
+        if found.unpacked_bytes >= unpacked_max:
+            return found
         try:
-            for record in _records(header, batch):
+            for record in _records(header, batch, found):
+                found.walked += 1
+                pace()
+                if found.walked % RECORDS_PER_STEP == 0:
+                    yield
                 if record.offset < found.next_offset:
                     continue
                 if record.offset >= end:
                     break
                 if len(found.records) >= count_max or found.examined >= examined_max or shown_bytes >= shown_max:
                     return found
-                pace()
                 found.examined += 1
+                found.passed_over += wanted.is_too_large(record)
                 found.next_offset = record.offset + 1
                 if wanted.matches(record):
                     shown = show(partition, record)
@@ -238,6 +272,7 @@ def chunk_of(
                     found.records.append(shown)
         except RecordError:
             found.passed_over += 1
+        yield
         found.next_offset = min(end, max(found.next_offset, header.last_offset + 1))
     return found
 
@@ -248,6 +283,13 @@ def _batches(parts: Sequence[Buffer]) -> Sequence[tuple[BatchHeader, memoryview]
     return list(iterate_batches(whole))
 
 
-def _records(header: BatchHeader, batch: memoryview) -> Iterator[Record]:
-    """The records of a batch; none of one that a broker wrote for brokers."""
-    return iter(()) if header.is_control else iterate_records(batch, header, size_max=BATCH_BYTES_MAX)
+def _records(header: BatchHeader, batch: memoryview, found: Chunk) -> Iterator[Record]:
+    """The records of a batch; none of one that a broker wrote for brokers. Raises RecordError."""
+    if header.is_control:
+        return iter(())
+    if header.record_count > BATCH_RECORDS_MAX:
+        raise BatchTooLarge(f"it has {header.record_count} records")
+    found.unpacked_bytes += BATCH_BYTES_MAX if header.compression else 0  # unless it can be read
+    data = record_bytes(batch, header, BATCH_BYTES_MAX)
+    found.unpacked_bytes += len(data) - BATCH_BYTES_MAX if header.compression else 0
+    return records_in(data, header)

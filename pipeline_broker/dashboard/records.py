@@ -7,6 +7,7 @@ topic is one of few.
 from __future__ import annotations
 
 import functools
+import http
 from collections.abc import Mapping
 
 import trio
@@ -30,13 +31,19 @@ from pipeline_broker.web.messages import (
     SendEvent,
     event,
     json_or_absent,
+    refusal,
 )
+from pipeline_broker.web.turns import in_turns
 
 __all__ = ["Records"]
 
+PARTITIONS_READ_MAX = 256
+"""Of a topic, where the page names none: each is looked at on the event loop."""
+DIGITS_MAX = 10
 TAILS_MAX = 8
 """Viewers that follow topics."""
 WHAT = "topic or partition"
+ABSENT = refusal(http.HTTPStatus.NOT_FOUND, f"there is no such {WHAT}")
 
 
 class Records:
@@ -55,7 +62,7 @@ class Records:
         """Some records."""
         logs = self._logs_of(topic, request.query.get("partition", ""))
         if not logs:
-            return json_or_absent(None, WHAT)
+            return ABSENT
         wanted = _filter(request)
         limit = request.integer("limit", RECORDS_PER_PAGE_MAX // 2)
         ends = ends_of(request)
@@ -70,13 +77,13 @@ class Records:
         found = await read_page(reader, self._threads)
         if self._decoder is not None:
             await coded.decode(found.records, self._decoder)
-        return json_or_absent(found.as_json(), WHAT)
+        return await in_turns(json_or_absent(found.as_json(), WHAT))
 
     async def follow(self, request: HttpRequest, topic: str) -> Answer | EventStream:
         """Those that are appended from now on."""
         find_logs = functools.partial(self._logs_of, topic, request.query.get("partition", ""))
         if not find_logs():
-            return json_or_absent(None, WHAT)
+            return ABSENT
         wanted = _filter(request)
 
         async def run(send: SendEvent) -> None:
@@ -88,13 +95,14 @@ class Records:
         return self._limited(run)
 
     def _logs_of(self, name: str, partition: str) -> Mapping[int, PartitionLog]:
-        """The logs of a topic, or one of them; none where there is no such topic or partition."""
+        """Find the first logs of a topic, or one of them; none if the topic or partition is unknown."""
         if self._broker.topics.get(name) is None:
             return {}
-        logs = {log.partition: log for log in self._broker.logs.partitions(name)}
         if not partition:
-            return logs
-        return {number: log for number, log in logs.items() if str(number) == partition}
+            return {log.partition: log for log in self._broker.logs.partitions(name)[:PARTITIONS_READ_MAX]}
+        number = int(partition) if partition.isascii() and partition.isdigit() and len(partition) < DIGITS_MAX else -1
+        log = self._broker.logs.find(name, number)
+        return {} if log is None else {number: log}
 
 
 def _filter(request: HttpRequest) -> RecordFilter:

@@ -22,7 +22,8 @@ from pipeline_broker.dashboard.viewers import BEAT_SECONDS, TooManyViewersError,
 from pipeline_broker.dashboard.watched_pipeline import WatchedPipeline
 from pipeline_broker.telemetry.recent_requests import RequestNames
 from pipeline_broker.traces.stage_durations import PARTS
-from pipeline_broker.web.messages import Answer, EventStream, HttpRequest, SendEvent, event, refusal
+from pipeline_broker.web.messages import Answer, EventStream, HttpRequest, SendEvent, event, event_steps, refusal
+from pipeline_broker.web.turns import Steps
 from stages.mute import MuteReason
 from stages.socket_server import SocketServer
 from stages.timeline import Timeline, now_ns
@@ -114,26 +115,24 @@ class RequestPath:
         if self._watched is not None and self._is_alone():
             self._watched.rest(now_ns())
 
-    def _render(self, kinds: frozenset[str]) -> Mapping[str, bytes]:
+    def _render(self, kinds: frozenset[str]) -> Steps[Mapping[str, bytes]]:
         assert self._watched is not None, "somebody watches"
         interval = self._watched.take(now_ns())
         self._watched.keeps_origins = "requests" in kinds
         is_busy = interval.requests_per_second > WATCHED_WHOLE_MAX
         self.viewers.watching_seconds = PART_SECONDS if is_busy else BEAT_SECONDS
-        shown: dict[str, Any] = self._view.add(interval)
+        shown: dict[str, Any] = yield from self._view.add(interval)
         events = {}
         if "pipeline" in kinds:
             standing = broker_view.standing(self._server)
             content = {"broker": self._about, "standing": standing, "beat": self._history.latest, **shown}
-            events["pipeline"] = event(content, "pipeline")
+            events["pipeline"] = yield from event_steps(content, "pipeline")
         if "requests" in kinds:
-            events["requests"] = event(
-                {
-                    "requests": request_events(interval, API_NAMES),
-                    "count": sum(api.count for api in interval.apis),
-                    "watched": round(interval.watched, 2),
-                    "stages": PARTS,
-                },
-                "requests",
-            )
+            content = {
+                "requests": (yield from request_events(interval, API_NAMES)),
+                "count": sum(api.count for api in interval.apis),
+                "watched": round(interval.watched, 2),
+                "stages": PARTS,
+            }
+            events["requests"] = yield from event_steps(content, "requests")
         return events

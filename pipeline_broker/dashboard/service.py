@@ -28,7 +28,6 @@ from pipeline_broker.dashboard.records import Records
 from pipeline_broker.dashboard.refused_page import for_people
 from pipeline_broker.dashboard.request_path import RequestPath
 from pipeline_broker.dashboard.routes import Route, find_route, methods_of
-from pipeline_broker.dashboard.turns import in_turns
 from pipeline_broker.files.errors import with_remedy
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.traces.stage_durations import PARTS
@@ -41,6 +40,8 @@ from pipeline_broker.web.http_server import (
     serve_http,
 )
 from pipeline_broker.web.messages import Answer, BadRequestError, EventStream, HttpRequest, json_or_absent, refusal
+from pipeline_broker.web.shared_answers import SharedAnswers
+from pipeline_broker.web.turns import Steps, in_turns
 from stages.timeline import now_ns
 
 if TYPE_CHECKING:
@@ -56,11 +57,14 @@ LIMITS = HttpLimits(connections_max=64, response_seconds=10.0)
 TOKEN_BYTES = 32
 WHAT = "the dashboard"
 FILES = frozenset({"page", "static"})
+SHARED = frozenset({"configuration", "connections", "group", "groups", "groups_of_topic", "topic", "topics"})
+"""Views whose size clients decide. They depend only on the route and the `group` of the query, so all viewers of one
+second get the same answer."""
 
 View: TypeAlias = Callable[[HttpRequest, str], object]
 """What stands at this moment, by the request and the part of its address that varies; None where there is no such.
 
-One that may take long is in steps (`turns`).
+One that may take long is in steps.
 """
 ABSENT = {"groups_of_topic": "topic"}
 """What there is no such of, where it is not called as the view."""
@@ -115,6 +119,7 @@ class Dashboard:
         records = Records(broker, threads, decoder)
         changes = Changes(broker, threads, asker)
         self._is_read_only = is_read_only
+        self._shared = SharedAnswers(broker.edges)
         self._views: dict[str, View] = {
             "broker": lambda *_: self._about(),
             "topics": lambda *_: topics_view.topics(broker, history.rates),
@@ -157,7 +162,7 @@ class Dashboard:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.request_path.viewers.run)
             nursery.start_soon(keep_history, self._history, self._broker)
-            nursery.start_soon(serve_http, listeners, self.answer, LIMITS)
+            nursery.start_soon(serve_http, listeners, self.answer, LIMITS, self._broker.edges)
             yield f"http://{host}:{port}/" + ("" if token is None else f"?token={token}")
             nursery.cancel_scope.cancel()
 
@@ -196,16 +201,25 @@ class Dashboard:
             return _file(route.argument or static_files.PAGE)
         try:
             if route.name in self._views:
-                await trio.lowlevel.checkpoint()
-                shown = self._views[route.name](request, route.argument)
-                if isinstance(shown, Generator):
-                    shown = await in_turns(shown)
-                return json_or_absent(shown, ABSENT.get(route.name, route.name))
-            return await self._handlers[route.name](request, route.argument)
+                make = functools.partial(self._shown, route, request)
+                if route.name not in SHARED:
+                    return await in_turns(make())
+                return await self._shared.get((route, request.query.get("group")), make)
+            try:
+                return await self._handlers[route.name](request, route.argument)
+            finally:
+                if request.method == "POST":
+                    self._shared.forget()
         except ConnectionError as error:  # of a request that the broker did not answer
             return refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         except (OSError, LogError) as error:
             return refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, f"the log cannot be read: {error}")
+
+    def _shown(self, route: Route, request: HttpRequest) -> Steps[Answer]:
+        shown = self._views[route.name](request, route.argument)
+        if isinstance(shown, Generator):
+            shown = yield from shown
+        return (yield from json_or_absent(shown, ABSENT.get(route.name, route.name)))
 
     def _about(self) -> dict[str, Any]:
         mode, obstacle = self._server.mode, self._broker.logs.journal.room.obstacle

@@ -2,14 +2,15 @@
 
 Rules of this file: no Trio; it reads the broker's state on the event loop and changes nothing. Secrets have no value
 here, as in DescribeConfigs; lists have bounds, and say how many there are. What looks at the partitions of many topics
-is in steps (`turns`).
+is in steps (`base/steps.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeAlias
 
+from pipeline_broker.base.steps import THINGS_PER_STEP, Steps, first_few
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.config.resolution import Entry, broker_entries, topic_entries
 from pipeline_broker.log.partition.partition_log import PartitionLog
@@ -34,13 +35,13 @@ RatesOf: TypeAlias = Callable[[bytes], _Rates | None]
 """What a topic gets in a second, by its id; None where that is not known."""
 
 
-def topics(broker: Broker, rates_of: RatesOf) -> Generator[int, None, dict[str, Any]]:
+def topics(broker: Broker, rates_of: RatesOf) -> Steps[dict[str, Any]]:
     """Every topic with what its partitions hold together, and the disk that all are on, in steps."""
-    every = sorted(broker.topics.all(), key=lambda each: each.name)
+    every = list(broker.topics.all())
     rows = []
-    for each in every[:TOPICS_SHOWN_MAX]:
-        rows.append(_topic_row(broker, each, rates_of))
-        yield 1 + each.partitions
+    for each in (yield from first_few(every, TOPICS_SHOWN_MAX, lambda topic: topic.name)):
+        rows.append((yield from _topic_row(broker, each, rates_of)))
+        yield
     return {
         "count": len(every),
         "topics": rows,
@@ -48,28 +49,36 @@ def topics(broker: Broker, rates_of: RatesOf) -> Generator[int, None, dict[str, 
     }
 
 
-def _topic_row(broker: Broker, found: Topic, rates_of: RatesOf) -> dict[str, Any]:
+def _topic_row(broker: Broker, found: Topic, rates_of: RatesOf) -> Steps[dict[str, Any]]:
     logs, rates = broker.logs.partitions(found.name), rates_of(found.topic_id)
+    offsets = size_bytes = 0
+    for place, log in enumerate(logs):
+        offsets += log.high_watermark - log.log_start_offset
+        size_bytes += log.size_bytes
+        if place % THINGS_PER_STEP == THINGS_PER_STEP - 1:
+            yield
     return {
         "name": found.name,
         "is_internal": found.name in broker.internal_topics,
         "partitions": found.partitions,
-        "offsets": sum(log.high_watermark - log.log_start_offset for log in logs),
-        "bytes": sum(log.size_bytes for log in logs),
+        "offsets": offsets,
+        "bytes": size_bytes,
         "records_per_s": rates and round(rates.records_per_s, 1),
         "bytes_per_s": rates and round(rates.bytes_per_s, 1),
         "settings": len(found.configs),
     }
 
 
-def topic(broker: Broker, name: str, rates_of: RatesOf) -> dict[str, Any] | None:
-    """One topic with its partitions and settings; None where there is none of this name."""
+def topic(broker: Broker, name: str, rates_of: RatesOf) -> Steps[dict[str, Any] | None]:
+    """Show a topic with its partitions and settings, in steps; None if it is unknown."""
     found = broker.topics.get(name)
     if found is None:
         return None
     logs = broker.logs.partitions(name)
+    row = yield from _topic_row(broker, found, rates_of)
+    yield
     return {
-        **_topic_row(broker, found, rates_of),
+        **row,
         "id": found.topic_id.hex(),
         "partition_rows": [_partition(log) for log in logs[:PARTITIONS_SHOWN_MAX]],
         "configuration": _entries(topic_entries(found.configs, broker.settings)),

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
 import attrs
 import trio
 
 from pipeline_broker.web.messages import EventStream, RunEvents, SendEvent, event
+from pipeline_broker.web.turns import Steps, in_turns
 
 __all__ = ["BEAT_SECONDS", "TooManyViewersError", "Viewers", "limited_stream"]
 
@@ -43,7 +44,7 @@ class Viewers:
     Args:
         begin: called when the first viewer comes.
         end: called when the last one has left.
-        render: the events of a beat by kind, made once for all; given the kinds that somebody watches.
+        render: the events of a beat by kind, made once for all, in steps; given the kinds that have viewers.
         rest: called after `watching_seconds` of a beat, if that is less than a beat, until whose end nobody looks.
         beat: called at every beat, before viewers are told, whether or not there are any.
     """
@@ -52,7 +53,7 @@ class Viewers:
         self,
         begin: Callable[[], None],
         end: Callable[[], None],
-        render: Callable[[frozenset[str]], Mapping[str, bytes]],
+        render: Callable[[frozenset[str]], Steps[Mapping[str, bytes]]],
         rest: Callable[[], None] = lambda: None,
         beat: Callable[[], None] = lambda: None,
     ) -> None:
@@ -94,19 +95,20 @@ class Viewers:
             if watching_seconds < BEAT_SECONDS and self._viewers:
                 self._rest()
             await trio.sleep_until(began + BEAT_SECONDS)
-            self._tell()
+            await self._tell()
 
-    def _tell(self) -> None:
+    async def _tell(self) -> None:
+        viewers = tuple(self._viewers)
         try:
             self._beat()
-            events = self._render(frozenset(viewer.kind for viewer in self._viewers)) if self._viewers else {}
+            events = await in_turns(self._render(frozenset(viewer.kind for viewer in viewers))) if viewers else {}
         except Exception:
             logger.exception("the dashboard could not show the request path")
             return
-        self._publish(events)
+        self._publish(viewers, events)
 
-    def _publish(self, events: Mapping[str, bytes]) -> None:
-        for viewer in tuple(self._viewers):
+    def _publish(self, viewers: Iterable[_Viewer], events: Mapping[str, bytes]) -> None:
+        for viewer in viewers:
             try:
                 viewer.events.send_nowait(events[viewer.kind])
             except trio.WouldBlock:

@@ -35,6 +35,8 @@ LANES_MAX = 16
 """Connections whose requests are kept for the lanes."""
 LANE_ROWS_MAX = 20
 """Requests of one connection that are kept, one behind the other."""
+ORIGINS_MAX = 512
+"""Requests of one interval whose origin is kept: what one names may take 60 KB."""
 MUTES_MAX = 512
 """Spans without reading that are kept of one interval; the sums count all."""
 QUEUES_MAX = 256
@@ -161,7 +163,7 @@ class WatchedPipeline(Timeline):
 
     def _begin(self) -> None:
         """An interval without anything."""
-        self._looks_left = LOOKS_MAX
+        self._looks_left, self._origins_left = LOOKS_MAX, ORIGINS_MAX
         self._lanes: dict[int, list[WatchedRequest]] = {}
         self._mutes: list[MuteSpan] = []
         self._mute_counts: Counter[int] = Counter()
@@ -223,7 +225,10 @@ class WatchedPipeline(Timeline):
         return (*dropped_values(request)[:-1], now_ns(), *self._seen(request))
 
     def _seen(self, request: Any) -> tuple[int, Origin | None]:
-        origin = origin_of(request, self._names_of) if self.keeps_origins else None
+        origin = None
+        if self.keeps_origins and self._origins_left:
+            self._origins_left -= 1
+            origin = origin_of(request, self._names_of)
         return min(errors_of(request.answer), default=0), origin
 
     def _open(self, api: int, version: int) -> SampledRows:

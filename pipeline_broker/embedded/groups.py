@@ -5,7 +5,7 @@ Rules of this file: on the event loop; what Kafka's tools can ask is asked as th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pipeline_broker.broker.group_views import (
@@ -15,6 +15,7 @@ from pipeline_broker.broker.group_views import (
     find_group,
     group_offsets,
     list_groups,
+    place_of,
 )
 from pipeline_broker.embedded.calls import ask
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
@@ -35,7 +36,7 @@ def describe_groups(running: Running, wanted: str | None = None) -> list[Group]:
     return [_group(*found) for name in names if (found := find_group(broker, name)) is not None]
 
 
-def _group(view: GroupView, members: list[MemberView]) -> Group:
+def _group(view: GroupView, members: Iterable[MemberView]) -> Group:
     return Group(view.group_id, view.group_type.value, view.state, tuple(map(_member, members)))
 
 
@@ -45,13 +46,13 @@ def _member(view: MemberView) -> Member:
 
 def offsets(running: Running, group_id: str) -> dict[tuple[str, int], int]:
     """What a group has committed, by topic and partition; nothing for a group that is not there."""
-    views = committed_offsets(running.broker, group_id)
+    views = sorted(committed_offsets(running.broker, group_id), key=place_of)
     return {(view.topic, view.partition): view.committed for view in views if view.committed is not None}
 
 
 def lags(running: Running, group_id: str) -> dict[tuple[str, int], int | None]:
     """How far a group is behind in the partitions that it has committed or is assigned, and that are there."""
-    views = group_offsets(running.broker, group_id)
+    views = sorted(group_offsets(running.broker, group_id), key=place_of)
     return {(view.topic, view.partition): view.lag for view in views if view.end is not None}
 
 

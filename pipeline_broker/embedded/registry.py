@@ -10,17 +10,22 @@ from collections.abc import Callable
 
 import trio
 
+from pipeline_broker.base.byte_budget import ByteBudget
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.node.schema_registry import SchemaRegistry, check_installed, serving
 from pipeline_broker.node.worker_process import Workers
 from pipeline_broker.schema_registry.api import error_answer
 from pipeline_broker.schema_registry.errors import RegistryError
+from pipeline_broker.schema_registry.formats import PRELOADED
 from pipeline_broker.web.hosts import LOOPBACK
 from pipeline_broker.web.http_server import HttpUnavailableError
 from pipeline_broker.web.messages import Answer, HttpRequest, StreamedAnswer
 
 __all__ = ["EmbeddedRegistry"]
+
+EDGE_BYTES = 256 << 20
+"""As `pipeline.edge.bytes`: the port outlives the brokers, whose budgets end with them."""
 
 
 class EmbeddedRegistry:
@@ -40,7 +45,7 @@ class EmbeddedRegistry:
         except HttpUnavailableError as error:
             raise EmbeddedBrokerError(str(error)) from None
         self._turn, self._find_running = turn, find_running
-        self._workers = Workers()
+        self._workers = Workers(PRELOADED)
         self._running: Running | None = None
         self._registry: SchemaRegistry | None = None
         self._port = 0
@@ -53,7 +58,8 @@ class EmbeddedRegistry:
             EmbeddedBrokerError: the port cannot be had.
         """
         try:
-            async with self._workers.serving(), serving(self, LOOPBACK, self._port) as self.url:
+            serve = serving(self, ByteBudget(EDGE_BYTES), LOOPBACK, self._port)
+            async with self._workers.serving(), serve as self.url:
                 self._port = int(self.url.rpartition(":")[2])
                 task_status.started()
                 await trio.sleep_forever()

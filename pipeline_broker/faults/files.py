@@ -25,6 +25,7 @@ class _FaultyFile:
         "_file",
         "_files",
         "_path",
+        "data_from",
         "read",
         "read_ahead",
         "read_cached",
@@ -36,6 +37,7 @@ class _FaultyFile:
         self._files = files
         self._file = file
         self._path = path
+        self.data_from = file.data_from
         self.read = file.read  # as they are: no rule is about them
         self.read_ahead = file.read_ahead
         self.read_cached = file.read_cached
@@ -74,6 +76,7 @@ class FaultyFiles:
         self.is_active = False
         self._crash = crash
         self._files = files
+        self.confine = files.confine
         self.make_directory = files.make_directory
         self.list_directory = files.list_directory
         self.list_directories = files.list_directories

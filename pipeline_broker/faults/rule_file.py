@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.faults.rule_text import RuleParts, parse_rule
+from pipeline_broker.files.bounded_file import read_bounded
 
 __all__ = ["read_rules"]
 
@@ -27,18 +28,14 @@ def read_rules(path: Path) -> list[RuleParts]:
         FaultError: it cannot be read, or holds something else than rules.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(FILE_BYTES_MAX + 1)
-        text = data.decode()
+        text = read_bounded(path, FILE_BYTES_MAX)[0].decode()
     except OSError as error:
         raise FaultError(f"cannot read {path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise FaultError(f"cannot read {path}: it is not UTF-8 text") from None
-    if len(data) > FILE_BYTES_MAX:
-        raise FaultError(f"cannot read {path}: it has more than {FILE_BYTES_MAX} bytes")
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also a number of too many digits, and tables too deep
         found = TOML_LINE.fullmatch(str(error))
         raise FaultError(f"{path}:{found['line']}: {found['what']}" if found else f"{path}: {error}") from None
     lines = text.splitlines()

@@ -1,8 +1,9 @@
-"""Files that a setting names, read within bounds.
+"""Files that others may have put in place, opened and read within bounds.
 
 Rules of this file: only a regular file is opened, since a device or a pipe may never end or may act when it is opened.
 A link to a regular file is followed: Kubernetes mounts secrets by links. The size is checked before a byte is read, and
-not more than that is read, so a file of `/proc`, which has no size, is empty.
+not more than that is read, so a file of `/proc`, which has no size, is empty. Everything in the product that opens a
+file by a name opens it here, or says in `tests/repository/test_opened_files.py` why not.
 """
 
 from __future__ import annotations
@@ -12,9 +13,39 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["read_bounded"]
+from pipeline_broker.files.errors import UnfitFileError
+from pipeline_broker.owner_only import FILE_MODE
 
-_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"))
+__all__ = ["open_regular", "read_bounded"]
+
+_FLAGS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_BINARY"))
+
+
+def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
+    """Return a descriptor of a regular file, which O_CREAT makes.
+
+    Raises:
+        UnfitFileError: something else has this name.
+        OSError: it cannot be opened.
+    """
+    if "\0" in str(path):
+        raise UnfitFileError(errno.EINVAL, "a path has no NUL characters")
+    try:
+        _check_kind(path.stat(), path)  # a device is not even opened
+    except FileNotFoundError:
+        if not flags & os.O_CREAT:
+            raise
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise UnfitFileError(errno.ELOOP, "its links lead to each other", os.fspath(path)) from None
+        raise
+    descriptor = os.open(path, flags | _FLAGS, FILE_MODE)
+    try:
+        _check_kind(os.fstat(descriptor), path)  # the path may lead elsewhere by now
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def read_bounded(path: Path, bytes_max: int) -> tuple[bytes, os.stat_result]:
@@ -26,13 +57,13 @@ def read_bounded(path: Path, bytes_max: int) -> tuple[bytes, os.stat_result]:
     Raises:
         OSError: it cannot be read, is not a regular file, or has more than `bytes_max` bytes; `strerror` says which.
     """
-    if "\0" in str(path):
-        raise OSError(errno.EINVAL, "a path has no NUL characters")
-    _check(path.stat(), bytes_max)  # a device is not even opened
-    descriptor = os.open(path, _FLAGS)
+    descriptor = open_regular(path)
     try:
         status = os.fstat(descriptor)
-        _check(status, bytes_max)  # the path may lead elsewhere by now
+        if status.st_size > bytes_max:
+            raise UnfitFileError(
+                errno.EFBIG, f"it has {status.st_size} bytes, and {bytes_max} are allowed", os.fspath(path)
+            )
         pieces, left_bytes = [], status.st_size
         while left_bytes and (piece := os.read(descriptor, left_bytes)):
             pieces.append(piece)
@@ -42,8 +73,6 @@ def read_bounded(path: Path, bytes_max: int) -> tuple[bytes, os.stat_result]:
     return b"".join(pieces), status
 
 
-def _check(status: os.stat_result, bytes_max: int) -> None:
+def _check_kind(status: os.stat_result, path: Path) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "it is not a regular file")
-    if status.st_size > bytes_max:
-        raise OSError(errno.EFBIG, f"it has {status.st_size} bytes, and {bytes_max} are allowed")
+        raise UnfitFileError(errno.EINVAL, "it is not a regular file", os.fspath(path))

@@ -4,6 +4,7 @@ Rules of this file: it imports nothing of ours.
 """
 
 import errno
+from pathlib import Path
 
 _REMEDIES = {
     errno.ENOSPC: "delete other files on the file system of the data directory, or enlarge it;"
@@ -13,6 +14,7 @@ _REMEDIES = {
     errno.ENFILE: "raise the limit of open files of this machine (fs.file-max)",
 }
 """What passes, and what a person does so that it does."""
+_UNFIT_REMEDY = "move it out of the directory, and restore the file of this name from a backup if there was one"
 
 
 class SyncError(OSError):
@@ -25,6 +27,14 @@ class Obstacle(OSError):
 
 class Ended(Obstacle):
     """What was asked for will not happen any more in this process, which ends; the next one may do it."""
+
+
+class UnfitFileError(OSError):
+    """A name leads to something that no file of ours is: a pipe, a device, a directory, or a file that is too large."""
+
+
+_UNFIT = (UnfitFileError, IsADirectoryError, NotADirectoryError, FileExistsError)
+"""Something else has the name of a file, or a directory, of the broker."""
 
 
 class DirectoryLocked(Exception):
@@ -42,5 +52,17 @@ def is_passing(error: OSError) -> bool:
 
 def with_remedy(error: OSError) -> str:
     """An error for a person, with what to do about it where something can be done on this machine."""
-    remedy = _REMEDIES.get(error.errno or 0)
+    remedy = _UNFIT_REMEDY if isinstance(error, _UNFIT) else _REMEDIES.get(error.errno or 0)
     return str(error) if remedy is None else f"{error}: {remedy}"
+
+
+def reason_of(error: OSError, directory: Path) -> str:
+    """Return why something in a directory cannot be used, with its name and what to do, in one line."""
+    name = error.filename
+    is_inside = isinstance(name, str) and Path(name) != directory
+    reason = error.strerror or str(error)
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        reason = "it is not a directory" if is_inside else "not a directory"
+    if isinstance(error, UnfitFileError) or (isinstance(error, _UNFIT) and is_inside):
+        reason += f": {_UNFIT_REMEDY}"
+    return f"{name!r}: {reason}" if is_inside else reason

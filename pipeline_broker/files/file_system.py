@@ -10,12 +10,13 @@ everywhere: macOS has others that do as well, and Windows keeps nothing in direc
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Protocol
 
-from pipeline_broker.files.errors import DirectoryLocked, SyncError
+from pipeline_broker.files.bounded_file import open_regular
+from pipeline_broker.files.errors import DirectoryLocked, SyncError, UnfitFileError
 from pipeline_broker.owner_only import DIRECTORY_MODE, FILE_MODE
 
 Buffer = bytes | bytearray | memoryview
@@ -34,7 +35,23 @@ _NOT_IN_PAGE_CACHE = frozenset({errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL})  
 _NOT_PAST_PAGE_CACHE = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
 
 
-class File(Protocol):
+class ReadableFile(Protocol):
+    """The reading of an open file."""
+
+    def read(self, size_bytes: int, position: int) -> Buffer:
+        """Return up to `size` bytes; fewer only at the end of the file."""
+
+    def size_bytes(self) -> int:
+        """The length of the file."""
+
+    def data_from(self, position: int) -> int:
+        """Return where data begins at or after a position: what lies between is a hole, which reads as zeros.
+
+        The size of the file where nothing but a hole follows; the position itself where the system cannot tell.
+        """
+
+
+class File(ReadableFile, Protocol):
     """An open file; closed when nobody refers to it any more, so that no reader reads from a reused descriptor."""
 
     def write(self, parts: Sequence[Buffer], position: int) -> int:
@@ -45,9 +62,6 @@ class File(Protocol):
 
         In memory and in the file it is whole blocks of `BLOCK_BYTES` that begin at a multiple of that.
         """
-
-    def read(self, size_bytes: int, position: int) -> Buffer:
-        """Up to so many bytes; fewer only at the end of the file."""
 
     def read_cached(self, size_bytes: int, position: int) -> Buffer | None:
         """The same without waiting for the disk; None when that is not possible."""
@@ -60,9 +74,6 @@ class File(Protocol):
 
     def truncate(self, size_bytes: int) -> None:
         """Cut the file."""
-
-    def size_bytes(self) -> int:
-        """The length of the file."""
 
 
 class Lock(Protocol):
@@ -77,6 +88,9 @@ class Lock(Protocol):
 
 class FileSystem(Protocol):
     """Names and files."""
+
+    def confine(self, directory: Path) -> None:
+        """From now on refuse every link that leads out of a directory; the directory itself may be a link."""
 
     def make_directory(self, path: Path) -> None:
         """Create the directory and its parents unless they exist; durable when this returns."""
@@ -199,6 +213,14 @@ class _SystemFile:
     def size_bytes(self) -> int:
         return os.fstat(self._descriptor).st_size
 
+    def data_from(self, position: int) -> int:
+        if not hasattr(os, "SEEK_DATA"):
+            return position
+        try:
+            return os.lseek(self._descriptor, position, os.SEEK_DATA)  # nothing reads or writes at a file's offset
+        except OSError as error:
+            return max(position, self.size_bytes()) if error.errno == errno.ENXIO else position
+
 
 class _SystemLock:
     __slots__ = ("_descriptor", "_path")
@@ -237,9 +259,30 @@ def _sync_directory(path: Path) -> None:
 class SystemFileSystem:
     """The real one."""
 
+    _confined: Mapping[str, str] = {}
+    """Directories that no link leads out of, each with a separator at its end, by name: where they really are."""
+
+    def confine(self, directory: Path) -> None:
+        self._confined = {**self._confined, f"{directory}{os.sep}": f"{os.path.realpath(directory)}{os.sep}"}
+
+    def _real(self, path: Path) -> Path:
+        """Return where a path leads, without a link in it if its directory is confined.
+
+        A program that may change the directory while it is read could as well change what is in it.
+        """
+        name = str(path)
+        for inside, real in self._confined.items():
+            if name.startswith(inside):
+                found = os.path.realpath(name)
+                if not f"{found}{os.sep}".startswith(real):
+                    raise UnfitFileError(errno.ELOOP, f"a link leads out of {inside.rstrip(os.sep)}", name)
+                return Path(found)
+        return path
+
     def make_directory(self, path: Path) -> None:
         if fcntl is None:  # said before anything is made
             raise OSError(errno.ENOSYS, "directories are kept on Linux and macOS only")
+        self._real(path)
         missing = 0
         lineage = (path, *path.parents)
         while not lineage[missing].exists():
@@ -251,14 +294,18 @@ class SystemFileSystem:
                 _sync_directory(directory.parent)
 
     def list_directory(self, path: Path) -> list[str]:
-        return [entry.name for entry in path.iterdir()]
+        return os.listdir(self._real(path))  # noqa: PTH208 - a hundred thousand names need not become paths
 
     def list_directories(self, path: Path) -> list[str]:
-        with os.scandir(path) as entries:
+        with os.scandir(self._real(path)) as entries:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
 
     def open(self, path: Path, *, create: bool = False) -> File:
-        return _SystemFile(os.open(path, os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0), FILE_MODE))
+        if create:
+            return _SystemFile(
+                os.open(self._real(path.parent) / path.name, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE_MODE)
+            )
+        return _SystemFile(open_regular(self._real(path), os.O_RDWR))
 
     def rename(self, source: Path, target: Path) -> None:
         source.replace(target)
@@ -287,7 +334,7 @@ class SystemFileSystem:
         """See FileSystem. The kernel drops the lock of a killed process; the number in the file is for people."""
         if fcntl is None:
             raise OSError(errno.ENOSYS, "this system has no locks that end with their process")
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
+        descriptor = open_regular(self._real(path), os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -317,7 +364,7 @@ class ReadOnlyFileSystem(SystemFileSystem):
         """Open for reading only; the system refuses to write to the file."""
         if create:
             raise _refusal(path)
-        return _SystemFile(os.open(path, os.O_RDONLY))
+        return _SystemFile(open_regular(self._real(path)))
 
     def rename(self, source: Path, target: Path) -> None:  # noqa: ARG002 - it does not come to that
         """Refused."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from pipeline_broker.files.errors import DirectoryLocked
 from pipeline_broker.files.file_system import PARTS_MAX, Buffer, File, Lock
 
-__all__ = ["MemoryFiles", "MemoryLock"]
+__all__ = ["NO_FILE", "MemoryFiles", "MemoryLock"]
 
 SIZE_BYTES = 1 << 40
 """What the disk says of its size; nothing bounds it but the memory of the machine."""
@@ -63,6 +63,13 @@ class _MemoryFile:
     def size_bytes(self) -> int:
         return len(self.data)
 
+    def data_from(self, position: int) -> int:
+        return position
+
+
+NO_FILE: File = _MemoryFile(threading.Lock(), bytearray())
+"""Stands for a file that does not exist, which has nothing to read."""
+
 
 class MemoryLock:
     """Held by one broker of this process."""
@@ -101,6 +108,9 @@ class MemoryFiles:
                 for path, names in self._directories.items()
             }
         return copied
+
+    def confine(self, directory: Path) -> None:
+        """Do nothing: files in memory have no links."""
 
     def make_directory(self, path: Path) -> None:
         with self._changing:

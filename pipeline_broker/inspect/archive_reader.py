@@ -6,7 +6,9 @@ a running broker may have deleted or replaced the segment meanwhile.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
+from pipeline_broker.files.errors import reason_of
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import (
     ArchiveSegmentFound,
@@ -17,6 +19,7 @@ from pipeline_broker.inspect.findings import (
     PartitionFound,
     Superseded,
 )
+from pipeline_broker.inspect.leftovers import some_of
 from pipeline_broker.inspect.manifest_reader import (
     folder_problem,
     offset_problems,
@@ -70,8 +73,9 @@ class ArchiveReader:
             for key, partition in in_order:
                 yield from self._read_partition(key, partition)
             yield from self._uncounted(manifest)
-        except PermissionError as error:
-            raise NoDataDirectoryError(f"{error.filename} cannot be read: {error.strerror}") from None
+        except OSError as error:
+            name = str(error.filename or "the archive")
+            raise NoDataDirectoryError(f"{name} cannot be read: {reason_of(error, Path(name))}") from None
 
     def _read_partition(self, key: bytes, manifest: PartitionManifest) -> Iterator[Finding]:
         topic_id, number = split_key(key)
@@ -121,7 +125,7 @@ class ArchiveReader:
         contents = {(one.base_offset, one.generation) for one in partition.segments}
         return (segment.base_offset, segment.generation) not in contents
 
-    def _uncounted(self, before: Manifest) -> Iterator[Leftover]:
+    def _uncounted(self, before: Manifest) -> Iterator[Finding]:
         """Files that nobody would miss."""
         folders = self._archive.folders()
         now = self._manifests.refreshed()
@@ -130,20 +134,20 @@ class ArchiveReader:
             yield from self._uncounted_in(folder, counting.get(folder))
         yield from self._archive.strays()
 
-    def _uncounted_in(self, folder: str, manifest: PartitionManifest | None) -> Iterator[Leftover]:
+    def _uncounted_in(self, folder: str, manifest: PartitionManifest | None) -> Iterator[Finding]:
         segments = () if manifest is None else manifest.segments
         counted = {name for segment in segments for name in counted_names(folder, segment)}
-        for name in self._store.names(folder):
-            whole = f"{folder}/{name}"
-            if whole in counted:
-                continue
-            try:
-                size_bytes = self._store.size_bytes(whole)
-            except FileNotFoundError:
-                continue  # a running broker has cleaned up
-            except OSError:
-                size_bytes = 0
-            yield Leftover(file_of(whole), 0, size_bytes, "a file that the manifest does not name")
+        wholes = (f"{folder}/{name}" for name in self._store.names(folder))
+        yield from some_of([whole for whole in wholes if whole not in counted], file_of(folder), self._uncounted_file)
+
+    def _uncounted_file(self, whole: str) -> Iterator[Leftover]:
+        try:
+            size_bytes = self._store.size_bytes(whole)
+        except FileNotFoundError:
+            return  # a running broker has cleaned up
+        except OSError:
+            size_bytes = 0
+        yield Leftover(file_of(whole), 0, size_bytes, "a file that the manifest does not name")
 
 
 def _order(item: tuple[bytes, PartitionManifest]) -> tuple[bool, str]:

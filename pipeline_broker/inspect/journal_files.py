@@ -6,55 +6,57 @@ Rules of this file: read only; what is no segment is worth nothing or, the spare
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline_broker.files.errors import UnfitFileError, reason_of
+from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.inspect.errors import NoDataDirectoryError
-from pipeline_broker.inspect.findings import Leftover, SpareFound
+from pipeline_broker.inspect.findings import Finding, Leftover, SpareFound
 from pipeline_broker.inspect.journal_segment import journal_file
-from pipeline_broker.log.journal.segment import HEADER_SPACE, PREPARING_NAME, SEGMENT_SUFFIX, SPARE_NAME, decode_header
+from pipeline_broker.inspect.leftovers import some_of
+from pipeline_broker.log.journal.segment import HEADER_SPACE, PREPARING_NAME, SPARE_NAME, decode_header, segment_number
+from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 
 __all__ = ["extra_files", "segment_numbers"]
 
 
-def _names(directory: Path) -> list[str]:
+def _names(files: FileSystem, directory: Path) -> list[str]:
     try:
-        return sorted(entry.name for entry in directory.iterdir())
+        return sorted(files.list_directory(directory))
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise NoDataDirectoryError(f"{directory} cannot be read: {error.strerror}") from None
+        raise NoDataDirectoryError(f"{directory} cannot be read: {reason_of(error, directory)}") from None
 
 
-def _number(name: str) -> int | None:
-    stem = name.removesuffix(SEGMENT_SUFFIX)
-    return int(stem) if stem != name and stem.isascii() and stem.isdecimal() else None
-
-
-def segment_numbers(directory: Path) -> list[int]:
+def segment_numbers(files: FileSystem, directory: Path) -> list[int]:
     """The segments that there are, in order.
 
     Raises:
         NoDataDirectoryError: the directory cannot be read.
     """
-    return sorted(number for name in _names(directory) if (number := _number(name)) is not None)
+    return sorted(number for name in _names(files, directory) if (number := segment_number(name)) is not None)
 
 
-def extra_files(directory: Path) -> Iterator[SpareFound | Leftover]:
-    """All other files."""
-    for name in _names(directory):
-        if _number(name) is not None:
-            continue
-        path = directory / name
-        try:
-            size_bytes = path.stat().st_size
-            if name != SPARE_NAME:
-                is_unfinished = name == PREPARING_NAME
-                reason = "a spare that is not finished" if is_unfinished else "no file of a journal"
-                yield Leftover(journal_file(name), 0, size_bytes, reason)
-                continue
-            with path.open("rb") as file:
-                header = file.read(HEADER_SPACE)
-        except OSError:
-            continue  # a running broker has found a use for it
-        if decode_header(header) is None:
-            yield Leftover(journal_file(name), 0, size_bytes, "a spare without a valid header")
-        else:
-            yield SpareFound(journal_file(name), size_bytes)
+def extra_files(files: FileSystem, directory: Path) -> Iterator[Finding]:
+    """All other files, the spare among them."""
+    names = [name for name in _names(files, directory) if segment_number(name) is None]
+    names.sort(key=lambda name: name not in {SPARE_NAME, PREPARING_NAME})
+    yield from some_of(names, JOURNAL_NAME, lambda name: _extra_file(files, directory / name))
+
+
+def _extra_file(files: FileSystem, path: Path) -> Iterator[SpareFound | Leftover]:
+    name, header = path.name, None
+    try:
+        size_bytes = path.lstat().st_size
+        reason = "a spare that is not finished" if name == PREPARING_NAME else "no file of a journal"
+        if name == SPARE_NAME:
+            reason = "a spare without a valid header"
+            header = decode_header(files.open(path).read(HEADER_SPACE, 0))
+    except UnfitFileError as error:
+        reason = error.strerror or str(error)
+    except OSError:
+        return  # a running broker has found a use for it
+    yield (
+        Leftover(journal_file(name), 0, size_bytes, reason)
+        if header is None
+        else SpareFound(journal_file(name), size_bytes)
+    )

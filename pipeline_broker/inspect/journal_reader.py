@@ -8,10 +8,12 @@ A running broker takes the oldest segments away: whatever is read then goes on a
 """
 
 from collections.abc import Generator, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import attrs
 
+from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.inspect.entry_check import EntryCheck
 from pipeline_broker.inspect.findings import (
     Damage,
@@ -25,7 +27,8 @@ from pipeline_broker.inspect.findings import (
 from pipeline_broker.inspect.journal_files import extra_files, segment_numbers
 from pipeline_broker.inspect.journal_segment import JournalSegment, Rest, journal_file, open_segment
 from pipeline_broker.inspect.stored_archive import Manifests
-from pipeline_broker.log.journal.frame import FRAME_HEADER_SIZE, iterate_entries
+from pipeline_broker.log.errors import JournalCorrupt
+from pipeline_broker.log.journal.frame import FRAME_HEADER_SIZE, FrameHeader, StoredEntry, iterate_entries
 from pipeline_broker.log.journal.segment import HEADER_SPACE, segment_path
 from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 
@@ -45,6 +48,7 @@ class JournalReader:
     """One pass over a journal.
 
     Args:
+        files: the file system.
         data_directory: a broker's.
         manifests: what is archived.
         check: is shown all entries that count, in their order, and begins anew when the journal does.
@@ -52,10 +56,12 @@ class JournalReader:
 
     def __init__(
         self,
+        files: FileSystem,
         data_directory: Path,
         manifests: Manifests,
         check: EntryCheck,
     ) -> None:
+        self._files = files
         self._directory = data_directory / JOURNAL_NAME
         self._manifests = manifests
         self._check = check
@@ -77,21 +83,25 @@ class JournalReader:
             NoDataDirectoryError: a file cannot be read.
         """
         self._begin_anew()
-        numbers = segment_numbers(self._directory)
+        numbers = segment_numbers(self._files, self._directory)
         if not numbers and self.next_lsn:
             reason = f"it has no segments, but the archive ends with LSN {self.next_lsn - 1}"
             yield Damage(JOURNAL_NAME, 0, reason)
         if numbers and numbers != list(range(numbers[0], numbers[0] + len(numbers))):
-            yield Damage(JOURNAL_NAME, 0, f"segments are missing: found the numbers {numbers}")
+            before, after = next(pair for pair in pairwise(numbers) if pair[1] != pair[0] + 1)
+            yield Damage(JOURNAL_NAME, 0, f"segments are missing: {after} follows {before}")
         for number in numbers:
-            segment = open_segment(self._directory, number)
+            segment = open_segment(self._files, self._directory, number)
             if segment is None:
                 yield self._gone(number)
-            else:
+                continue
+            try:
                 yield from self._read_segment(segment)
+            except JournalCorrupt as error:
+                yield Damage(segment.file, 0, str(error))
         yield from self._judge_end()
         yield from self._check.unarchived()
-        yield from extra_files(self._directory)
+        yield from extra_files(self._files, self._directory)
 
     def ends_at(self, number: int, identity: int, position: int) -> bool:
         """Whether the last segment with a frame that counts is this one, and the frame ends at this position."""
@@ -116,7 +126,7 @@ class JournalReader:
         return Superseded(journal_file(segment_path(self._directory, number).name))
 
     def _read_segment(self, segment: JournalSegment) -> Iterator[Finding]:
-        size = len(segment.data)
+        size = segment.size_bytes
         yield SegmentFound(segment.number, None if segment.identity is None else f"{segment.identity:016x}", size)
         if segment.identity is None:
             self._prefix_ended = True
@@ -166,7 +176,7 @@ class JournalReader:
             self._frames += 1
             yield FrameFound(segment.number, position, size, header.first_lsn, header.entry_count, header.durable_lsn)
             try:
-                for lsn, entry in enumerate(iterate_entries(header, segment.data, position, 0), header.first_lsn):
+                for lsn, entry in enumerate(_entries_of(segment, header, position), header.first_lsn):
                     self._entries += 1
                     yield from self._check.findings(segment, lsn, entry)
             except ValueError as error:
@@ -183,7 +193,7 @@ class JournalReader:
         self._note_declared(segment, position)
         if self._declared_durable <= self.next_lsn:
             return segment
-        now = open_segment(self._directory, segment.number)
+        now = open_segment(self._files, self._directory, segment.number)
         if now is None:
             return None
         header = now.frame_at(position)
@@ -204,7 +214,7 @@ class JournalReader:
             found = TornTail(segment.file, position, end - position, reason)
             self._suspects.append(_Suspect(segment.number, rest, found))
         is_archived = self._archived_lsn is not None and bool(frames) and self.next_lsn <= self._archived_lsn
-        unused_bytes = len(segment.data) - end
+        unused_bytes = segment.size_bytes - end
         return SegmentEnd(
             segment.number, frames, entries, self.next_lsn, position, earlier_bytes, unused_bytes, is_archived
         )
@@ -230,3 +240,8 @@ class JournalReader:
         elif self._archived_lsn is not None and next_lsn < self._archived_lsn:
             reason = f"it ends in front of LSN {next_lsn}, and the archive holds what is missing"
             yield TornTail(JOURNAL_NAME, 0, 0, reason)
+
+
+def _entries_of(segment: JournalSegment, header: FrameHeader, position: int) -> Iterator[StoredEntry]:
+    """The entries of an intact frame, each with its position in the segment."""
+    return iterate_entries(header, segment.data, position - segment.start, segment.start)

@@ -1,33 +1,29 @@
 """One segment of the journal, read.
 
-Rules of this file: one segment is in memory at a time. Its space may have been used before: what does not belong to its
-identity belongs to nobody, and is neither shown nor judged.
+Rules of this file: one segment is in memory at a time, and of a longer one a window. Its space may have been used
+before: what does not belong to its identity belongs to nobody, and is neither shown nor judged.
 """
+
+from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
-import attrs
-
+from pipeline_broker.files.errors import reason_of
+from pipeline_broker.files.file_system import Buffer, FileSystem, ReadableFile
 from pipeline_broker.inspect.errors import NoDataDirectoryError
-from pipeline_broker.log.journal.frame import (
-    FRAME_HEADER_SIZE,
-    MAGIC_BYTES,
-    FrameHeader,
-    is_intact,
-    read_frame_header,
-    seems_of_segment,
-)
-from pipeline_broker.log.journal.segment import HEADER_SPACE, decode_header, segment_path
+from pipeline_broker.log.errors import JournalCorrupt
+from pipeline_broker.log.journal.frame import FRAME_HEADER_SIZE, MAGIC_BYTES, seems_of_segment
+from pipeline_broker.log.journal.journal import SEGMENT_BYTES
+from pipeline_broker.log.journal.segment import open_segment_file, segment_path
+from pipeline_broker.log.journal.segment_window import SegmentWindow
 from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 
-__all__ = ["JournalSegment", "Rest", "journal_file", "open_segment"]
+__all__ = ["JournalSegment", "Rest", "journal_file", "open_segment", "snapshot"]
 
 EARLIER_FRAMES_TRIED_MAX = 64
 """Places that look like a frame of an earlier use and are not, before the search for one ends."""
-ZERO_SEARCH_BYTES = 1 << 20
 
 
 class Rest(enum.Enum):
@@ -44,75 +40,46 @@ def journal_file(name: str) -> str:
     return f"{JOURNAL_NAME}/{name}"
 
 
-@attrs.frozen
-class JournalSegment:
+class JournalSegment(SegmentWindow):
     """See the rules of the file.
 
-    Attributes:
+    Args:
         number: its own.
-        identity: None when the header is not readable.
+        source: its file.
     """
 
-    number: int
-    data: memoryview
-    identity: int | None
+    def __init__(self, number: int, source: ReadableFile) -> None:
+        super().__init__(source)
+        self.number = number
 
     @property
     def file(self) -> str:
         """What it is called in findings."""
         return journal_file(segment_path(Path(), self.number).name)
 
-    def header_at(self, position: int) -> FrameHeader | None:
-        """The frame header there, if the frame could fit; its contents are not looked at."""
-        return read_frame_header(self.data, position, len(self.data) - position)
-
-    def frame_at(self, position: int) -> FrameHeader | None:
-        """The intact frame there that was written for this segment."""
-        header = self.header_at(position)
-        if header is None or header.identity != self.identity or not is_intact(header, self.data, position):
-            return None
-        return header
-
-    def frames_anywhere(self, position: int) -> Iterator[FrameHeader]:
-        """Its intact frames wherever their magic is found from `position` on."""
-        data = self.data.obj
-        assert isinstance(data, bytes)
-        while (position := data.find(MAGIC_BYTES, position)) >= 0:
-            header = self.frame_at(position)
-            if header is not None:
-                yield header
-                position += FRAME_HEADER_SIZE + header.body_size - len(MAGIC_BYTES)
-            position += len(MAGIC_BYTES)
-
-    def used_until(self, position: int) -> int:
-        """The end of what is not zero behind `position`."""
-        end = len(self.data)
-        while end > position:
-            start = max(position, end - ZERO_SEARCH_BYTES)
-            stripped = bytes(self.data[start:end]).rstrip(b"\0")
-            if stripped:
-                return start + len(stripped)
-            end = start
-        return position
-
     def rest_at(self, position: int) -> Rest:
         """What lies behind the last frame that counts, where another could begin."""
         if self.used_until(position) == position:
             return Rest.NOTHING
         assert self.identity is not None, "a segment without a header has no frames"
-        if seems_of_segment(self.data, position, self.identity) or any(self.frames_anywhere(position)):
+        if self._seems_own(self.identity, position) or any(self.frames_anywhere(position)):
             return Rest.OWN
         return Rest.EARLIER if self._has_earlier_frame(position) else Rest.UNKNOWN
 
+    def _seems_own(self, identity: int, position: int) -> bool:
+        header = self.header_at(position)
+        if header is not None and header.identity != identity and self.is_intact(header, position):
+            return False
+        place = self.ensure(position, FRAME_HEADER_SIZE)
+        return seems_of_segment(self.data, place, identity)
+
     def _has_earlier_frame(self, position: int) -> bool:
-        data = self.data.obj
-        assert isinstance(data, bytes)
         for _ in range(EARLIER_FRAMES_TRIED_MAX):
-            position = data.find(MAGIC_BYTES, position)
+            position = self.find(MAGIC_BYTES, position)
             if position < 0:
                 return False
             header = self.header_at(position)
-            if header is not None and is_intact(header, self.data, position):
+            if header is not None and self.is_intact(header, position):
                 return True
             position += len(MAGIC_BYTES)
         return False
@@ -122,18 +89,39 @@ class JournalSegment:
         header = self.header_at(position)
         if header is None:
             return "no frame header, or a frame longer than the file"
-        if not is_intact(header, self.data, position):
+        if not self.is_intact(header, position):
             return "the frame does not match its checksum"
         if header.identity != self.identity:
             return "a frame of an earlier use of this space"
         return f"the frame begins with LSN {header.first_lsn}, not {next_lsn}"
 
 
-def open_segment(directory: Path, number: int) -> JournalSegment | None:
+class _Snapshot(ReadableFile):
+    """What a file held at one moment: a running broker writes on, and what it writes then is not to be judged."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = memoryview(content)
+
+    def read(self, size_bytes: int, position: int) -> Buffer:
+        return self._content[position : position + size_bytes]
+
+    def size_bytes(self) -> int:
+        return len(self._content)
+
+    def data_from(self, position: int) -> int:
+        return position
+
+
+def snapshot(number: int, content: bytes) -> JournalSegment:
+    """A segment with this content."""
+    return JournalSegment(number, _Snapshot(content))
+
+
+def open_segment(files: FileSystem, directory: Path, number: int) -> JournalSegment | None:
     """Read a segment; None when a running broker takes its space back.
 
     What is recycled loses its name before anything is written to it: so bytes are the segment's if it still has its
-    name when they are read.
+    name when they are read. A segment that is longer than its broker makes them is not recycled.
 
     Raises:
         NoDataDirectoryError: it cannot be read.
@@ -141,13 +129,17 @@ def open_segment(directory: Path, number: int) -> JournalSegment | None:
     path = segment_path(directory, number)
     try:
         while True:
-            with path.open("rb") as file:
-                data = memoryview(file.read())
-                read = os.fstat(file.fileno())
-            named = path.stat()
-            if (named.st_dev, named.st_ino) == (read.st_dev, read.st_ino):
-                return JournalSegment(number, data, decode_header(data[:HEADER_SPACE]))
+            file = open_segment_file(files, directory, number)
+            opened = path.stat()
+            size_bytes = file.size_bytes()
+            if size_bytes > SEGMENT_BYTES:
+                return JournalSegment(number, file)
+            content = bytes(file.read(size_bytes, 0))
+            if os.path.samestat(path.stat(), opened):
+                return snapshot(number, content)
     except FileNotFoundError:
         return None
+    except JournalCorrupt as error:
+        raise NoDataDirectoryError(str(error)) from None
     except OSError as error:
-        raise NoDataDirectoryError(f"{path} cannot be read: {error.strerror}") from None
+        raise NoDataDirectoryError(f"{path} cannot be read: {reason_of(error, path)}") from None

@@ -8,7 +8,10 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline_broker.files.errors import reason_of
 from pipeline_broker.files.file_system import FileSystem
+from pipeline_broker.files.memory_files import NO_FILE
+from pipeline_broker.files.window import Window
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import Damage, EditFound, Finding, Leftover, ManifestFound, TornTail
 from pipeline_broker.log.archive.archive import ARCHIVE_NAME
@@ -17,14 +20,16 @@ from pipeline_broker.log.archive.manifest_file import (
     MANIFEST_NAME,
     WRITING_NAME,
     StoredEdit,
+    file_end,
     is_edit_behind,
+    manifest_window,
     stored_edits,
 )
 from pipeline_broker.log.archive.store import split_name
+from pipeline_broker.log.errors import ManifestDamaged
 from pipeline_broker.log.journal.clean_shutdown import ManifestEnd
 from pipeline_broker.log.journal.frame import split_key
 from pipeline_broker.log.partition.producer_state import ProducerStates
-from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.wire.uuid_text import uuid_text
 
 __all__ = ["MANIFEST_FILE", "ManifestReader", "folder_problem", "offset_problems", "producer_count"]
@@ -59,24 +64,24 @@ class ManifestReader:
 
     def refreshed(self) -> Manifest | None:
         """The manifest as it is now; None when it cannot be known."""
-        data = self._read()
+        window = self._read()
         manifest, position = Manifest(), 0
         try:
-            for stored in stored_edits(data):
+            for stored in stored_edits(window):
                 manifest.apply(stored.edit)
                 position = stored.end
-            is_known = not is_edit_behind(data, position) and (bool(position) or not data)
-        except _MALFORMED:
+            is_known = not is_edit_behind(window, position) and (bool(position) or not window.size_bytes)
+        except ManifestDamaged:
             is_known = False
         return manifest if is_known else None
 
     def findings(self) -> Iterator[Finding]:
         """Its edits, what is wrong with it, and what it is; `manifest` is known then."""
-        data = self._read()
-        self.manifest, self.end = None, ManifestEnd(len(data), crc32c(data))
+        window = self._read()
+        self.manifest, self.end = None, file_end(window)
         manifest, position, count = Manifest(), 0, 0
         try:
-            for stored in stored_edits(data):
+            for stored in stored_edits(window):
                 yield _edit_found(stored)
                 if stored.edit.lsn < manifest.lsn:
                     reason = f"an edit goes back from LSN {manifest.lsn} to {stored.edit.lsn}"
@@ -84,36 +89,37 @@ class ManifestReader:
                 manifest.apply(stored.edit)
                 self._positions.update(dict.fromkeys(stored.edit.partitions, stored.position))
                 position, count = stored.end, count + 1
-            problem = self._problem(data, position)
-        except _MALFORMED as error:
-            problem = f"an edit makes no sense: {error}"
+            problem = self._problem(window, position)
+        except ManifestDamaged as error:
+            problem = str(error)
         if problem:
             yield Damage(MANIFEST_FILE, position, f"{problem}; what the archive holds cannot be known")
             return
         self.manifest = manifest
-        if data:
+        if window.size_bytes:
             yield ManifestFound(MANIFEST_FILE, position, count, manifest.lsn, len(manifest.partitions))
-        if len(data) > position:
-            yield TornTail(MANIFEST_FILE, position, len(data) - position, "an edit that was cut short")
+        if window.size_bytes > position:
+            yield TornTail(MANIFEST_FILE, position, window.size_bytes - position, "an edit that was cut short")
         yield from self._interrupted_rewriting()
 
-    def _problem(self, data: bytes, position: int) -> str:
-        if not data:
+    def _problem(self, window: Window, position: int) -> str:
+        if not window.size_bytes:
             return "the manifest is missing, but there are segments" if self._has_folders() else ""
-        if is_edit_behind(data, position):
+        if is_edit_behind(window, position):
             return "an edit cannot be read"
         return "" if position else "the first edit cannot be read"
 
-    def _read(self) -> bytes:
-        """All of the file, which is never much longer than what it says; nothing when there is none."""
+    def _read(self) -> Window:
+        """The file, to be read in pieces; an empty one when there is none."""
         path = self._directory / MANIFEST_NAME
         try:
-            file = self._files.open(path)
-            return bytes(file.read(file.size_bytes(), 0))
+            return manifest_window(self._files.open(path), path)
         except FileNotFoundError:
-            return b""
+            return Window(NO_FILE)
+        except ManifestDamaged as error:
+            raise NoDataDirectoryError(str(error)) from None
         except OSError as error:
-            raise NoDataDirectoryError(f"{path} cannot be read: {error.strerror}") from None
+            raise NoDataDirectoryError(f"{path} cannot be read: {reason_of(error, path)}") from None
 
     def _has_folders(self) -> bool:
         try:

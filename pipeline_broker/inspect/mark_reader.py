@@ -8,6 +8,7 @@ asked for before everything else is read and again behind it: if it is not the s
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline_broker.files.errors import reason_of
 from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import Damage, Finding, Leftover, MarkFound, Superseded
@@ -68,4 +69,4 @@ class MarkReader:
         except FileNotFoundError:
             return None, None
         except OSError as error:
-            raise NoDataDirectoryError(f"{path} cannot be read: {error.strerror}") from None
+            raise NoDataDirectoryError(f"{path} cannot be read: {reason_of(error, path)}") from None

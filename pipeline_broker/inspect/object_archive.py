@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import Damage, Finding, Leftover, ManifestFound
+from pipeline_broker.inspect.leftovers import some_of
 from pipeline_broker.log.archive.archive_log import ArchiveState, log_name, read_state
 from pipeline_broker.log.archive.archive_place import ArchivePlace
 from pipeline_broker.log.archive.file_map import Change, FileMap
@@ -65,11 +66,18 @@ class ObjectArchive:
     def folders(self) -> Sequence[str]:
         return self.store.folders()
 
-    def strays(self) -> Iterator[Leftover]:
+    def strays(self) -> Iterator[Finding]:
         counted = self.manifests.files.object_sizes
-        for name, size_bytes in list_all(self._objects, bulk_prefix(self._node)):
-            if name not in counted:
-                yield Leftover(name, 0, size_bytes, "an object that no file is in")
+        try:
+            listed = dict(list_all(self._objects, bulk_prefix(self._node)))
+        except ObjectStoreError as error:
+            raise NoDataDirectoryError(f"the archive cannot be read: {error}") from None
+        strays = [name for name in listed if name not in counted]
+        yield from some_of(
+            strays,
+            bulk_prefix(self._node),
+            lambda name: [Leftover(name, 0, listed[name], "an object that no file is in")],
+        )
 
 
 class _LogReader:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.inspect.findings import Finding, Leftover
+from pipeline_broker.inspect.leftovers import some_of
 from pipeline_broker.inspect.manifest_reader import ManifestReader
 from pipeline_broker.log.archive.archive import ARCHIVE_NAME
 from pipeline_broker.log.archive.local_store import LocalStore
@@ -85,7 +86,7 @@ class StoredArchive(Protocol):
     def folders(self) -> Sequence[str]:
         """Those that hold files, in order."""
 
-    def strays(self) -> Iterator[Leftover]:
+    def strays(self) -> Iterator[Finding]:
         """What lies beside the files and belongs to no archive."""
 
 
@@ -107,10 +108,12 @@ class LocalArchive:
         except FileNotFoundError:
             return ()
 
-    def strays(self) -> Iterator[Leftover]:
+    def strays(self) -> Iterator[Finding]:
         try:
             names = set(self._files.list_directory(self._directory))
         except FileNotFoundError:
             return
-        for name in sorted(names - set(self.folders()) - {MANIFEST_NAME, WRITING_NAME}):
-            yield Leftover(f"{ARCHIVE_NAME}/{name}", 0, 0, "no file of a broker")
+        strays = sorted(names - set(self.folders()) - {MANIFEST_NAME, WRITING_NAME})
+        yield from some_of(
+            strays, ARCHIVE_NAME, lambda name: [Leftover(f"{ARCHIVE_NAME}/{name}", 0, 0, "no file of a broker")]
+        )

@@ -59,6 +59,8 @@ class StoredFiles:
 
     def __init__(self, stored: StoredPlace) -> None:
         files = ReadOnlyFileSystem()
+        if isinstance(stored, Path):
+            files.confine(stored)
         archive = open_stored_archive(files, stored)
         archive.prepare()
         self._archive = SegmentReader(archive.store)
@@ -86,9 +88,9 @@ def read_logs(stored: StoredPlace, wants: Callable[[str], bool]) -> list[Partiti
         NoDataDirectoryError: there is nothing that could be read.
         StoredDataError: what there is is damaged.
     """
-    is_there(ReadOnlyFileSystem(), stored)
+    files = ReadOnlyFileSystem()
+    is_there(files, stored)
     for left in reversed(range(READS_MAX)):
-        files = ReadOnlyFileSystem()
         mark = MarkReader(files, stored) if isinstance(stored, Path) else None
         replay = _Replay(stored, wants)
         manifests = open_stored_archive(files, stored).manifests

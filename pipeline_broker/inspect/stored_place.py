@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from pipeline_broker.files.errors import reason_of
 from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.journal_reader import JournalReader
@@ -61,7 +62,7 @@ def journal_of(files: FileSystem, stored: StoredPlace, manifests: Manifests, che
 
         return ObjectJournalReader(place, files, manifests, check)
     assert isinstance(stored, Path)
-    return JournalReader(stored, manifests, check)
+    return JournalReader(files, stored, manifests, check)
 
 
 def journal_bytes(files: FileSystem, stored: StoredPlace) -> tuple[JournalBytes, Callable[[int, int], int]]:
@@ -80,11 +81,12 @@ def is_there(files: FileSystem, stored: StoredPlace) -> None:
     if isinstance(stored, ArchivePlace):
         return  # its journal says so
     try:
-        names = {entry.name for entry in stored.iterdir()}
+        files.confine(stored)
+        names = set(files.list_directory(stored))
     except FileNotFoundError:
         raise NoDataDirectoryError(f"{stored} does not exist") from None
     except OSError as error:
-        raise NoDataDirectoryError(f"{stored} cannot be read: {error.strerror}") from None
+        raise NoDataDirectoryError(f"{stored} cannot be read: {reason_of(error, stored)}") from None
     place = _place(files, stored)
     if place is not None and place.wal == "objects":
         return
@@ -101,4 +103,4 @@ def _place(files: FileSystem, stored: StoredPlace) -> ArchivePlace | None:
     except ManifestDamaged as error:
         raise NoDataDirectoryError(f"{stored}: {error}") from None
     except OSError as error:
-        raise NoDataDirectoryError(f"{stored} cannot be read: {error.strerror}") from None
+        raise NoDataDirectoryError(f"{stored} cannot be read: {reason_of(error, stored)}") from None

@@ -35,7 +35,15 @@ from pipeline_broker.objects.fenced_log import BrokenLogError, Place, Writer, da
 from pipeline_broker.objects.fencing import Ownership, list_places
 from pipeline_broker.objects.lease_keeper import LeaseState
 from pipeline_broker.objects.settled_store import SettledStore, pause_briefly
-from pipeline_broker.objects.slot import HEADER_SIZE, EncodedSlot, SlotEntry, SlotHeader, encode_slot, read_header
+from pipeline_broker.objects.slot import (
+    HEADER_SIZE,
+    DamagedSlotError,
+    EncodedSlot,
+    SlotEntry,
+    SlotHeader,
+    encode_slot,
+    read_header,
+)
 from pipeline_broker.objects.slot_reader import ReadSlot, SlotReader
 from pipeline_broker.objects.slot_writer import FencedError, SlotWriter, WriterStopped
 from pipeline_broker.objects.store import ObjectStore, ObjectStoreError
@@ -142,7 +150,7 @@ class ObjectJournal:
             FencedError: there is one.
         """
         place = Place(self.generation, self._slots.writer.next_slot)
-        with suppress(ObjectStoreError):
+        with suppress(ObjectStoreError, DamagedSlotError):
             header = read_header(self._brief_store.read(slot_name(self._log, place), 0, HEADER_SIZE).data)
             if header.nonce != self._ownership.nonce:
                 raise self._taken_over()

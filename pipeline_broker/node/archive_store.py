@@ -16,7 +16,7 @@ import attrs
 import trio
 
 from pipeline_broker.faults.faulty_store import FaultyStore
-from pipeline_broker.files.errors import FencedError
+from pipeline_broker.files.errors import FencedError, reason_of
 from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.archive_log import read_state
@@ -127,7 +127,7 @@ class ArchiveStore:
         except ManifestDamaged as error:
             raise StartError(f"{data}: {error}") from None
         except OSError as error:
-            raise StartError(f"cannot use the data directory {data}: {error.strerror}") from None
+            raise StartError(f"cannot use the data directory {data}: {reason_of(error, data)}") from None
         if place is not None and place.url.startswith(MEMORY):
             raise StartError(f"{data}: {ENDED}")
         return None if place is None else cls.find(place, files)
@@ -244,7 +244,9 @@ class ArchiveStore:
             first = SettledStore(self.store, pause_briefly).list(f"{self._journal_name}/")[:1]
         except ObjectStoreError as error:
             raise StartBlockedError(f"the store {self.place.url} cannot be used: {error}") from None
-        return any(place_of(each.name) is not None for each in first)  # a lease alone is none, and sorts behind fences
+        return any(
+            place_of(self._journal_name, each.name) is not None for each in first
+        )  # a lease alone is none, and sorts behind fences
 
 
 def _pause_once(seconds: float, error: ObjectStoreError) -> None:

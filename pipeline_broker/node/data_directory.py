@@ -7,13 +7,14 @@ on; there is no default. What makes it fail is one StartError with one line.
 from __future__ import annotations
 
 import errno
+import logging
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.broker.ports import Ports
-from pipeline_broker.files.errors import DirectoryLocked, FencedError, Obstacle
+from pipeline_broker.files.errors import DirectoryLocked, FencedError, Obstacle, reason_of
 from pipeline_broker.files.file_system import FileSystem, SystemFileSystem
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.archive_place import keep_archive_place
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from pipeline_broker.node.upkeep import Upkeep
 
 __all__ = ["open_broker", "upkeep_of"]
+
+logger = logging.getLogger(__name__)
 
 DAMAGES = (
     JournalCorrupt,
@@ -77,12 +80,12 @@ def open_broker(
     except StartError:
         taken.lock.release()
         raise
-    except (*DAMAGES, OSError) as error:
+    except Exception as error:  # noqa: BLE001 - whatever a file holds ends in one line
         taken.lock.release()
         raise _refusal(data, error) from None
     try:
         broker = _recovered(journal, archive, config, ports, randomness)
-    except (*DAMAGES, OSError) as error:
+    except Exception as error:  # noqa: BLE001 - see above
         refusal = _refusal(data, error)
         if store is not None and isinstance(error, JournalCorrupt) and store.is_overtaken(archive.lsn):
             refusal = StartBlockedError(f"another broker has taken over {store.place} meanwhile")
@@ -167,12 +170,17 @@ def _refusal(data: Path, error: Exception) -> StartError:
         return StartBlockedError(str(cause))
     if isinstance(cause, FencedError):
         return StartBlockedError(str(error))
-    if not isinstance(cause, OSError):
+    if isinstance(cause, DAMAGES):
         return StartError(f"{data}: {error}")
+    if not isinstance(cause, OSError):
+        logger.debug("the data directory is unreadable", exc_info=error)
+        return StartError(
+            f"{data} holds data that this broker cannot read ({type(error).__name__}: {error}); nothing was deleted;"
+            " look for the damage with pipeline-broker inspect, and restore the directory from a backup"
+        )
     if cause.errno in NO_SPACE:
         return StartError(f"the disk of the data directory {data} is full, but this start must write: make room there")
-    reason = "not a directory" if isinstance(cause, FileExistsError) else cause.strerror or cause
-    return StartError(f"cannot use the data directory {data}: {reason}")
+    return StartError(f"cannot use the data directory {data}: {reason_of(cause, data)}")
 
 
 def upkeep_of(broker: Broker, sealed: ThreadWakeup) -> Upkeep:

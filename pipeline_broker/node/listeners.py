@@ -2,25 +2,21 @@
 
 Rules of this room: one owner of what is bound; a listener that stays keeps its socket, whatever address a change gives
 it. A session begins here, with all that the connection itself proves. What a listener does not need is not imported.
-Keys, certificates and users are loaded apart from the listener that adopts them: once a broker serves, loading happens
-in a thread, since a file may be slow and a password takes as long to try as its owner wanted.
 """
 
 from __future__ import annotations
 
-import copy
 import datetime as dt
 import errno
 import functools
 import logging
 import socket
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
 from pipeline_broker.apis.call import Session
-from pipeline_broker.broker.ports import wall_clock_ms
 from pipeline_broker.config.listeners import (
     ADVERTISED_FOR_WILDCARD,
     WILDCARDS,
@@ -30,6 +26,7 @@ from pipeline_broker.config.listeners import (
     prefix_of,
 )
 from pipeline_broker.config.properties import ConfigError, refusal
+from pipeline_broker.node.loaded_listener import Loaded, is_secured, load
 from pipeline_broker.node.options import StartBlockedError, StartError
 from stages.listener import Listener, open_listener
 from stages.transport_layer import HandshakeError
@@ -42,7 +39,6 @@ if TYPE_CHECKING:
     from pipeline_broker.security.offer import SaslOffer
     from pipeline_broker.security.refusals import Kind, Refusals
     from pipeline_broker.security.scram_users import ScramUsers
-    from pipeline_broker.security.tls import TlsContexts
     from stages.authentication import Authenticator
     from stages.request import ConnectionHandle
     from stages.transport_layer import TransportLayer
@@ -69,19 +65,6 @@ def _nobody() -> ScramUsers:
     return ScramUsers()
 
 
-class _Loaded(NamedTuple):
-    """What a listener proves itself by and offers, made of these properties and users."""
-
-    properties: Mapping[str, str]
-    users: ScramUsers | None
-    tls: TlsContexts | None
-    offer: SaslOffer | None
-
-    def is_for(self, config: ListenerConfig, users: ScramUsers | None) -> bool:
-        """Return whether it was made of just these."""
-        return self.properties == config.properties and self.users is users
-
-
 class _Served:
     """One listener; what changes for it counts from the next connection on, or when a client proves itself again.
 
@@ -90,7 +73,7 @@ class _Served:
     """
 
     def __init__(
-        self, config: ListenerConfig, all_of: BrokerConfig, loaded: _Loaded, bind: Bind, login_failed: LoginFailed
+        self, config: ListenerConfig, all_of: BrokerConfig, loaded: Loaded, bind: Bind, login_failed: LoginFailed
     ) -> None:
         self.config = config
         self._login_failed = login_failed
@@ -149,8 +132,8 @@ class _Served:
         """Whether nothing else is asked for that only a listener that is made anew can follow."""
         return _made_of(self.config) == _made_of(config)
 
-    def adopt(self, config: ListenerConfig, loaded: _Loaded) -> None:
-        """Take over other properties, and what was loaded for them."""
+    def adopt(self, config: ListenerConfig, loaded: Loaded) -> None:
+        """Adopt other properties, and the keys and users that were loaded for them."""
         is_renewed = loaded.tls is not self.loaded.tls
         self.loaded = loaded
         self.config = attrs.evolve(config, host=self.config.host, port=self.config.port)
@@ -182,7 +165,7 @@ class BrokerListeners:
     def __init__(self, config: BrokerConfig, bind: Bind | None = None) -> None:
         self._bind = bind_listener if bind is None else bind
         self._served: dict[str, _Served] = {}
-        self._loaded: dict[str, _Loaded] = {}  # by listener, until it is adopted
+        self._loaded: dict[str, Loaded] = {}  # by listener, until it is adopted
         self._users: Users = _nobody  # until the broker's records are read
         self._failed_logins: Refusals | None = None  # until there is a broker
         try:
@@ -231,14 +214,14 @@ class BrokerListeners:
         return told
 
     def update(self, config: BrokerConfig) -> None:
-        """Let the listeners that stay follow a configuration, as far as what they need is loaded."""
+        """Let existing listeners follow a configuration, as far as their keys and users are loaded."""
         for listener in config.listener_configs:
             served, loaded = self._served.get(listener.name), self._loaded.get(listener.name)
             if served is None:
                 continue
             users = self._users_of(listener)
-            if not _is_secured(listener):
-                served.adopt(listener, _Loaded(listener.properties, None, None, None))
+            if not is_secured(listener):
+                served.adopt(listener, Loaded(listener.properties, None, None, None))
             elif loaded is not None and loaded.is_for(listener, users):
                 served.adopt(listener, self._loaded.pop(listener.name))
             elif served.loaded.is_for(listener, users):
@@ -254,7 +237,7 @@ class BrokerListeners:
         concerned = [
             listener
             for listener in config.listener_configs
-            if _is_secured(listener)
+            if is_secured(listener)
             and (
                 listener.name not in self._served
                 or any(name.startswith(prefix_of(listener.name)) or is_of_listener(name) for name in named)
@@ -265,7 +248,7 @@ class BrokerListeners:
         users = {listener.name: self._users_of(listener) for listener in concerned}  # made here, on the event loop
 
         def load() -> Callable[[], None]:
-            loaded: dict[str, _Loaded] = {}
+            loaded: dict[str, Loaded] = {}
             for listener in concerned:
                 try:
                     loaded[listener.name] = self._load(listener, users[listener.name])
@@ -278,7 +261,7 @@ class BrokerListeners:
     def unloaded(self, config: BrokerConfig) -> list[ListenerConfig]:
         """Return the listeners whose keys or users must be loaded before they can follow a configuration."""
         wanted = []
-        for listener in filter(_is_secured, config.listener_configs):
+        for listener in filter(is_secured, config.listener_configs):
             served, users = self._served.get(listener.name), self._users_of(listener)
             known = [self._loaded.get(listener.name), None if served is None else served.loaded]
             if not any(each is not None and each.is_for(listener, users) for each in known):
@@ -297,25 +280,13 @@ class BrokerListeners:
                 self._loaded[listener.name] = self._load(listener, self._users_of(listener))
             except ConfigError as error:
                 failed.add(listener.name)
-                state = "goes on as it was" if listener.name in self._served else "is not served"
+                state = "continues with its previous settings" if listener.name in self._served else "is not served"
                 logger.error("the listener %s %s: %s", listener.name, state, error)  # noqa: TRY400 - one line says it
         return failed
 
-    def _load(self, listener: ListenerConfig, users: ScramUsers | None) -> _Loaded:
-        """Load what a listener needs: in a thread, once the broker serves.
-
-        Raises:
-            ConfigError: keys, certificates, mechanisms or users cannot be used.
-        """
+    def _load(self, listener: ListenerConfig, users: ScramUsers | None) -> Loaded:
         served = self._served.get(listener.name)
-        current = None if served is None else served.loaded
-        if current is not None and current.tls is not None:
-            tls: TlsContexts | None = copy.copy(current.tls)
-            assert tls is not None
-            tls.reload(listener.properties)
-        else:
-            tls = _tls_of(listener)
-        return _Loaded(listener.properties, users, tls, None if users is None else _offer_of(listener, users))
+        return load(listener, users, None if served is None else served.loaded)
 
     def _users_of(self, listener: ListenerConfig) -> ScramUsers | None:
         return self._users() if listener.is_sasl else None
@@ -393,24 +364,6 @@ def _made_of(config: ListenerConfig) -> tuple[object, ...]:
 def _shown(address: tuple[str, int]) -> str:
     host, port = address
     return f"{format_host(host or '0.0.0.0')}:{port}"  # noqa: S104 - what an empty host means
-
-
-def _is_secured(listener: ListenerConfig) -> bool:
-    return listener.is_tls or listener.is_sasl
-
-
-def _tls_of(listener: ListenerConfig) -> TlsContexts | None:
-    if not listener.is_tls:
-        return None
-    from pipeline_broker.security.tls import TlsContexts  # noqa: PLC0415 - for TLS only
-
-    return TlsContexts(listener.properties)
-
-
-def _offer_of(listener: ListenerConfig, users: ScramUsers) -> SaslOffer:
-    from pipeline_broker.security.offer import read_offer  # noqa: PLC0415 - for SASL only
-
-    return read_offer(listener.properties, users, wall_clock_ms, prefix_of(listener.name))
 
 
 def bind_listener(listener: ListenerConfig, config: BrokerConfig) -> Listener:

@@ -1,8 +1,8 @@
 """GET /metrics for Prometheus.
 
-Rules of this file: it serves text that somebody else renders, and nothing else. The Host of a request is an address, a
-name of this machine, or one that the operator has named; port forwarding may change its port. A request without a Host
-is answered: browsers, which a stranger's page could make ask, always send one.
+Rules of this file: it serves the text that its caller renders, and nothing else; all scrapers of one second share one
+text. Its Host is an address, a name of this machine, or one that the operator has named; port
+forwarding may change its port. A request without a Host is answered: browsers always send one (`web/strangers.py`).
 """
 
 from __future__ import annotations
@@ -12,18 +12,24 @@ import http
 import random
 import re
 from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING
 
 import trio
 
 from pipeline_broker.telemetry.exposition import CONTENT_TYPE
 from pipeline_broker.telemetry.request_metrics import DRAIN_SECONDS
-from pipeline_broker.web.hosts import is_own_name, split_authority
 from pipeline_broker.web.http_server import HttpLimits, open_listeners, serve_http
 from pipeline_broker.web.messages import Answer, HttpRequest, refusal
+from pipeline_broker.web.shared_answers import SharedAnswers
+from pipeline_broker.web.strangers import OwnPlace
+from pipeline_broker.web.turns import Steps, in_turns
 from stages.loop_turns import NOTED_TURN_SECONDS, LoopTurns
 from stages.timeline import now_ns
 
-__all__ = ["LoopIdleTime", "answer_scrape", "drain_regularly", "serve_metrics"]
+if TYPE_CHECKING:
+    from pipeline_broker.base.byte_budget import ByteBudget
+
+__all__ = ["LoopIdleTime", "drain_regularly", "serve_metrics"]
 
 PATH = "/metrics"
 LIMITS = HttpLimits(connections_max=16, response_seconds=5.0)
@@ -92,7 +98,7 @@ def _name_of(task_name: str) -> str:
     return task_name if task_name.startswith(FUNCTIONS) else CONNECTION
 
 
-async def drain_regularly(drain: Callable[[], None], idle: LoopIdleTime) -> None:
+async def drain_regularly(drain: Callable[[], Steps[None]], idle: LoopIdleTime) -> None:
     """Call `drain` at the pace of the request metrics until cancelled, and look at the loop now and then.
 
     The intervals that are looked at are drawn, so that work which comes at a pace of its own is neither always seen
@@ -102,14 +108,15 @@ async def drain_regularly(drain: Callable[[], None], idle: LoopIdleTime) -> None
     while True:
         with idle.observing() if is_observed else contextlib.nullcontext():
             await trio.sleep(DRAIN_SECONDS)
-        drain()
+        await in_turns(drain())
         is_observed = not random.randrange(INTERVALS_FOR_ONE_OBSERVED)  # noqa: S311 - no secret
 
 
 async def serve_metrics(
     host: str,
     port: int,
-    render: Callable[[], str],
+    render: Callable[[], Steps[bytes]],
+    edges: ByteBudget,
     names: Collection[str] = (),
     *,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
@@ -118,7 +125,8 @@ async def serve_metrics(
 
     Args:
         port: 0 lets the system choose.
-        render: the text of a scrape, made on the event loop.
+        render: steps to the text of a scrape.
+        edges: charged for what connections keep.
         names: hosts by which scrapers know the broker, beside addresses and those of the machine itself.
         task_status: started with the port.
 
@@ -126,24 +134,23 @@ async def serve_metrics(
         HttpUnavailableError: h11 is missing, or the port cannot be bound.
     """
     listeners = await open_listeners("metrics", host, port, LIMITS, "--metrics")
-    own_names = frozenset(map(str.lower, names))
+    place = OwnPlace(host=host, names=frozenset(map(str.lower, names)), needs_host=False)
+    shared = SharedAnswers(edges)
+
+    def made() -> Steps[Answer]:
+        text = yield from render()
+        return Answer(status=http.HTTPStatus.OK, body=text, content_type=CONTENT_TYPE)
 
     async def answer(request: HttpRequest) -> Answer:
         await trio.lowlevel.checkpoint()
-        authority = request.headers.get("host")
-        if authority is not None and not is_own_name(split_authority(authority)[0], host, own_names, any_address=True):
-            reason = "the Host is not this broker's: name it with --metrics-allowed-host"
-            return refusal(http.HTTPStatus.FORBIDDEN, reason)
-        return answer_scrape(request, render)
+        reason = place.refusal(request.headers)
+        if reason is not None:
+            return refusal(http.HTTPStatus.FORBIDDEN, f"{reason}; name other hosts with --metrics-allowed-host")
+        if request.path != PATH:
+            return refusal(http.HTTPStatus.NOT_FOUND, f"there is only {PATH}")
+        if request.method != "GET":
+            return refusal(http.HTTPStatus.METHOD_NOT_ALLOWED, "only GET is answered", ("Allow", "GET"))
+        return await shared.get(PATH, made)
 
     task_status.started(listeners[0].socket.getsockname()[1])
-    await serve_http(listeners, answer, LIMITS)
-
-
-def answer_scrape(request: HttpRequest, render: Callable[[], str]) -> Answer:
-    """The answer to a request; whatever `render` raises is passed on."""
-    if request.path != PATH:
-        return refusal(http.HTTPStatus.NOT_FOUND, f"there is only {PATH}")
-    if request.method != "GET":
-        return refusal(http.HTTPStatus.METHOD_NOT_ALLOWED, "only GET is answered", ("Allow", "GET"))
-    return Answer(status=http.HTTPStatus.OK, body=render().encode(), content_type=CONTENT_TYPE)
+    await serve_http(listeners, answer, LIMITS, edges)

@@ -158,11 +158,12 @@ class Observers:
             serve_metrics,
         )
         from pipeline_broker.telemetry.broker_metrics import BrokerMetrics  # noqa: PLC0415 - see above
+        from pipeline_broker.telemetry.group_metrics import GROUPS_MAX  # noqa: PLC0415 - see above
         from pipeline_broker.telemetry.topic_metrics import TopicMetrics  # noqa: PLC0415 - see above
         from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
 
         idle = LoopIdleTime(server.turns)
-        topics = TopicMetrics(broker.topic_totals, broker.topic_name)
+        topics = TopicMetrics(broker.topic_totals, broker.topic_name, lambda name: broker.topics.get(name) is not None)
         broker.observe_topics(topics)
         measurements.requests.observe_fetches(topics.fetch_sent)
         observed = _ObservedServer(server, idle)
@@ -173,13 +174,15 @@ class Observers:
             observed,
             lambda: self._request_log,
             lambda: held_by_clients(broker, server.statistics()),
-            groups=lambda: offsets_of_groups(broker),
+            groups=lambda: offsets_of_groups(broker, GROUPS_MAX),
             store=_store_families(broker),
         )
         try:
             async with trio.open_nursery() as nursery:
                 try:
-                    port = await nursery.start(serve_metrics, host, port, metrics.render, self._metrics_names)
+                    port = await nursery.start(
+                        serve_metrics, host, port, metrics.render, broker.edges, self._metrics_names
+                    )
                 except HttpUnavailableError as error:
                     raise ObserversUnavailableError(str(error)) from None
                 nursery.start_soon(drain_regularly, metrics.drain, idle)

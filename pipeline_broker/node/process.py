@@ -27,6 +27,7 @@ from pipeline_broker.first_cause import first_cause
 from pipeline_broker.node.admin_socket import fault_commands, serve_admin
 from pipeline_broker.node.assembly import assemble
 from pipeline_broker.node.data_directory import open_broker, upkeep_of
+from pipeline_broker.node.freed_memory import return_regularly
 from pipeline_broker.node.garbage import shorten_collections
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.observers import Observers, ObserversUnavailableError
@@ -231,6 +232,7 @@ async def _serve(
             if broker.config.pipeline_timelines:
                 timelines.switch_on()
             await assembled.start(nursery)
+            nursery.start_soon(return_regularly, broker.edges)
             await _start_upkeep(nursery, options, broker, surroundings.segment_sealed, timelines)
             if server.is_stopping:
                 return
@@ -254,14 +256,16 @@ async def _serving_schema_registry(
         return
     from pipeline_broker.node.schema_registry import SchemaRegistry, serving  # noqa: PLC0415 - for those who asked
     from pipeline_broker.node.worker_process import Workers  # noqa: PLC0415 - see above
+    from pipeline_broker.schema_registry.formats import PRELOADED  # noqa: PLC0415 - see above
     from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
 
-    workers = Workers()
+    workers = Workers(PRELOADED)
     registry = SchemaRegistry(broker, server, workers)
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(workers.serving())
         try:
-            url = await stack.enter_async_context(serving(registry, *options.schema_registry, "--schema-registry"))
+            served = serving(registry, broker.edges, *options.schema_registry, "--schema-registry")
+            url = await stack.enter_async_context(served)
         except HttpUnavailableError as error:
             raise StartError(str(error)) from None
         print(f"schema registry on {url}", file=sys.stderr, flush=True)  # noqa: T201 - stdout has the ready line alone

@@ -33,15 +33,16 @@ from pipeline_broker.schema_registry.registration import SMALL_BYTES_MAX, Decisi
 from pipeline_broker.schema_registry.state import RegistryState
 from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.state.topics import NewTopic
-from pipeline_broker.web.hosts import is_own_name, split_authority
 from pipeline_broker.web.http_server import HttpLimits, HttpUnavailableError, open_listeners, serve_http
 from pipeline_broker.web.messages import Answer, BadRequestError, HttpRequest, StreamedAnswer
+from pipeline_broker.web.strangers import OwnPlace
 from pipeline_broker.web.turns import Steps as TurnSteps
 from pipeline_broker.web.turns import in_turns
 from pipeline_broker.worker.work import BusyError, TookTooLongError, Work, WorkFailedError
 from stages.durable import wait_durable
 
 if TYPE_CHECKING:
+    from pipeline_broker.base.byte_budget import ByteBudget
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.log.entry import JournalEntry
     from pipeline_broker.log.partition.partition_log import PartitionLog
@@ -72,7 +73,6 @@ PACKAGES = {
     "grpc_tools": "grpcio-tools",
 }
 """By modules, those of the extra `schema-registry`."""
-OWN_SITES = frozenset({"same-origin", "none"})
 
 
 def check_installed() -> None:
@@ -306,21 +306,19 @@ def refused(request: HttpRequest, host: str) -> Answer | None:
     Args:
         host: that the server is bound to.
     """
-    headers = request.headers
-    authority = headers.get("host", "")
-    own_name = is_own_name(split_authority(authority)[0], host, any_address=True)
-    own_origin = headers.get("origin", f"http://{authority}") == f"http://{authority}"
-    if own_name and own_origin and headers.get("sec-fetch-site", "none") in OWN_SITES:
-        return None
-    return error_answer(RegistryError(403, "another site asks, or by a name that is not this broker's"))
+    reason = OwnPlace(host=host).refusal(request.headers)
+    return None if reason is None else error_answer(RegistryError(403, reason))
 
 
 @contextlib.asynccontextmanager
-async def serving(registry: Answering, host: str, port: int, option: str | None = None) -> AsyncIterator[str]:
+async def serving(
+    registry: Answering, edges: ByteBudget, host: str, port: int, option: str | None = None
+) -> AsyncIterator[str]:
     """Serve while the body runs; gives the URL.
 
     Args:
         registry: a SchemaRegistry, or what finds one for each request.
+        edges: charged for what connections keep.
         host: an address.
         port: 0 takes a free one.
         option: where the port came from, for the error.
@@ -334,7 +332,7 @@ async def serving(registry: Answering, host: str, port: int, option: str | None 
         return refused(request, host) or await registry.answer(request)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve_http, listeners, answer, LIMITS)
+        nursery.start_soon(serve_http, listeners, answer, LIMITS, edges)
         yield _url(host, listeners)
         nursery.cancel_scope.cancel()
 

@@ -50,9 +50,11 @@ def trim(store: ObjectStore, log: str, boundary: Boundary, freed_to: Place = STA
     freed = []
     before = slot_name(log, freed_to)[:-1]  # see `list_places`
     for name, size_bytes in list_all(store, f"{log}/", before):
-        place = place_of(name)
-        if place is None or place >= boundary.place:
-            break  # they are in order, and the boundary's own name comes last
+        place = place_of(log, name)
+        if place is None:
+            continue  # a stranger's, or the lease
+        if place >= boundary.place:
+            break  # they are in order
         if boundary.frees(place, is_fence=size_bytes == FENCE_SIZE):
             freed.append(name)
     delete_all(store, freed)

@@ -34,6 +34,7 @@ from pipeline_broker.objects.store import (
     Unsure,
     checked_name,
     checked_prefix,
+    is_object_name,
 )
 
 if TYPE_CHECKING:
@@ -104,8 +105,9 @@ class CloudStore:
                 self._store, self._prefix + checked_prefix(prefix) or None, offset=offset, chunk_size=LIST_MAX
             )
             for chunk in found:
-                if chunk:
-                    return [Listed(each["path"][start:], each["size"]) for each in chunk]
+                page = [Listed(each["path"][start:], each["size"]) for each in chunk]
+                if own := [each for each in page if is_object_name(each.name)]:
+                    return own
         return []
 
     def delete(self, names: Sequence[str]) -> None:
@@ -159,10 +161,22 @@ class CloudStore:
 
     def _part(self, found: "GetResult") -> Part:
         tag = _known_tag(found.meta[self._tag])
-        return Part(memoryview(found.bytes()), found.range[0], found.meta["size"], tag)
+        return Part(memoryview(_body(found)), found.range[0], found.meta["size"], tag)
 
     def _path(self, name: str) -> str:
         return self._prefix + checked_name(name)
+
+
+def _body(found: "GetResult") -> bytes:
+    """The bytes of the range that the answer declares; a store that sends more is cut off."""
+    declared = found.range[1] - found.range[0]
+    pieces, left = [], declared
+    for piece in found.stream(min_chunk_size=declared + 1):
+        pieces.append(bytes(piece))
+        left -= len(piece)
+        if left < 0:
+            raise Unavailable(f"the store sends more than the {declared} bytes that it declared")
+    return b"".join(pieces)
 
 
 @contextlib.contextmanager

@@ -16,15 +16,17 @@ and this store does not use it any more. What killed processes left half written
 """
 
 import contextlib
+import errno
 import itertools
 import os
+import re
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from pipeline_broker.files.errors import DirectoryLocked, SyncError
+from pipeline_broker.files.errors import DirectoryLocked, SyncError, UnfitFileError, with_remedy
 from pipeline_broker.files.file_system import Buffer, File, FileSystem, Lock, write_all
 from pipeline_broker.objects.store import (
     DELETE_MAX,
@@ -33,11 +35,13 @@ from pipeline_broker.objects.store import (
     Exists,
     Listed,
     Missing,
+    NotAnObject,
     Part,
     Unavailable,
     Unsure,
     checked_name,
     checked_prefix,
+    is_object_name,
 )
 
 __all__ = ["DirectoryStore"]
@@ -47,6 +51,8 @@ TAGS_DURABLE_MAX = 65_536  # remembered, so that a file that is read often costs
 LOCK_WAIT_SECONDS_MAX = 0.5
 LOCK_PAUSE_SECONDS = 0.005
 LOCK, WRITING = "+lock", "+writing"
+_WRITTEN = re.compile("[0-9]{1,18}")  # an object that is being written
+_OWN = re.compile("[0-9a-f]{16}")  # a directory that a process writes in
 
 
 class DirectoryStore:
@@ -70,6 +76,7 @@ class DirectoryStore:
         *,
         read_only: bool = False,
     ) -> None:
+        files.confine(directory)
         self._files = files
         self._directory = directory
         self._pause = pause
@@ -102,7 +109,7 @@ class DirectoryStore:
         with self._written(name, parts) as (written, target, new_tag):
             with self._locked(target.parent):  # short: a process that is stopped in it keeps all others out
                 try:
-                    is_as_read = _tag(self._files.open(target)).hex() == tag
+                    is_as_read = _tag(self._open(name)).hex() == tag
                 except FileNotFoundError:
                     raise Changed(name) from None
                 if is_as_read:
@@ -121,12 +128,22 @@ class DirectoryStore:
 
     def list(self, prefix: str, after: str = "") -> Sequence[Listed]:
         with _passing():
-            page = []
-            for name in itertools.islice(self._walk(checked_prefix(prefix), after), LIST_MAX):
-                # One that was deleted meanwhile is left out.
-                with contextlib.suppress(FileNotFoundError):
-                    page.append(Listed(name, self._open_seen(name).size_bytes() - TAG_BYTES))
-            return page if page or next(self._walk(prefix, after), None) is None else self.list(prefix, after)
+            page: list[Listed] = []
+            unsynced: dict[Path, list[bytes]] = {}
+            for name in self._walk(checked_prefix(prefix), after):
+                # One that was deleted meanwhile is left out, and so is a stranger's file. A reader misses one of ours.
+                with contextlib.suppress(FileNotFoundError, PermissionError, UnfitFileError):
+                    file = self._open(name)
+                    page.append(Listed(name, file.size_bytes() - TAG_BYTES))
+                    if (tag := _tag(file)) not in self._durable:
+                        unsynced.setdefault(self._path(name).parent, []).append(tag)
+                if len(page) == LIST_MAX:
+                    break
+            for directory, tags in unsynced.items():
+                self._sync_names(directory, Unavailable)
+                for tag in tags:
+                    self._remember(tag)
+            return page
 
     def delete(self, names: Sequence[str]) -> None:
         assert len(names) <= DELETE_MAX
@@ -157,11 +174,12 @@ class DirectoryStore:
     def _remove_leftovers(self) -> None:
         """Remove what processes that are gone were writing: their lock can be had."""
         writing = self._directory / WRITING
-        for name in self._files.list_directories(writing):
+        for name in filter(_OWN.fullmatch, self._files.list_directories(writing)):
             with contextlib.suppress(DirectoryLocked, OSError):  # what cannot be removed is in nobody's way
                 lock = self._files.lock(writing / name / LOCK)
                 for left in self._files.list_directory(writing / name):
-                    self._files.unlink(writing / name / left)
+                    if left == LOCK or _WRITTEN.fullmatch(left):
+                        self._files.unlink(writing / name / left)
                 lock.release()
                 self._files.remove_directory(writing / name)
 
@@ -216,21 +234,27 @@ class DirectoryStore:
     def _read(self, name: str, place: Callable[[int], tuple[int, int]]) -> Part:
         with _passing():
             try:
-                file = self._open_seen(name)
+                file = self._open(name)
             except FileNotFoundError:
                 raise Missing(name) from None
+            self._see(name, _tag(file))
             size = file.size_bytes() - TAG_BYTES
             start, size_bytes = place(size)
             return Part(file.read(min(size_bytes, size - start), start), start, size, _tag(file).hex())
 
-    def _open_seen(self, name: str) -> File:
-        """An object whose name survives a power cut."""
-        file = self._files.open(self._path(name))
-        tag = _tag(file)
+    def _open(self, name: str) -> File:
+        """An object; raises UnfitFileError for a stranger's file that is too short for one, or something else."""
+        path = self._path(name)
+        file = self._files.open(path)
+        if file.size_bytes() < TAG_BYTES:
+            raise UnfitFileError(errno.EINVAL, "it is too short for an object", str(path))
+        return file
+
+    def _see(self, name: str, tag: bytes) -> None:
+        """Have the name of an object survive a power cut, before it is shown."""
         if tag not in self._durable:
             self._sync_names(self._path(name).parent, Unavailable)
             self._remember(tag)
-        return file
 
     def _sync_seen(self, path: Path) -> None:
         """Make durable that a name is taken, before a caller acts on it."""
@@ -267,14 +291,14 @@ class DirectoryStore:
             found = self._files.list_directory(directory)
         except FileNotFoundError:
             return
-        # As text: what is in `a/` comes behind `a-` and `a.`.
-        for entry in sorted(f"{name}/" if name in inner else name for name in found if not name.startswith("+")):
-            path = prefix + entry
-            if not entry.endswith("/"):
-                if path > after:
-                    yield path
-            elif path > after or after.startswith(path):
+        # As text: what is in `a/` comes behind `a-` and `a.`. What no object is called is a stranger's.
+        paths = (f"{prefix}{name}/" if name in inner else prefix + name for name in found)
+        wanted = (path for path in paths if path > after or (path.endswith("/") and after.startswith(path)))
+        for path in sorted(path for path in wanted if is_object_name(path.rstrip("/"))):
+            if path.endswith("/"):
                 yield from self._walk(path, after)
+            else:
+                yield path
 
     def _path(self, name: str) -> Path:
         return self._directory / checked_name(name)
@@ -289,5 +313,7 @@ def _passing() -> Iterator[None]:
     """What the system refuses has changed nothing, and may be tried again."""
     try:
         yield
+    except UnfitFileError as error:
+        raise NotAnObject(with_remedy(error)) from error
     except OSError as error:
         raise Unavailable(str(error)) from error

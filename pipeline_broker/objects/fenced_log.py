@@ -53,7 +53,8 @@ IN_FLIGHT_MAX = 16
 STOP_DISTANCE = IN_FLIGHT_MAX
 """How far behind the first absent slot a stop is tried first: a writer fills so many in one round trip."""
 
-_NAME = re.compile(r"/(\d{20})/(\d{20})\Z")
+_NAME = re.compile(r"([0-9]{20})/([0-9]{20})")
+_NUMBER_MAX = (1 << 64) - 1
 _BOUNDARY = struct.Struct("<4sQQ")
 _SUM = struct.Struct("<I")
 _BOUNDARY_MAGIC = b"PBBO"
@@ -75,10 +76,11 @@ def slot_name(log: str, place: Place) -> str:
     return f"{log}/{place.generation:020d}/{place.slot:020d}"
 
 
-def place_of(name: str) -> Place | None:
-    """The place of the object in a slot; None for other names."""
-    match = _NAME.search(name)
-    return None if match is None else Place(int(match[1]), int(match[2]))
+def place_of(log: str, name: str) -> Place | None:
+    """The place of the object in a slot of a log; None for other names, as a stranger's copy of the log has."""
+    match = _NAME.fullmatch(name.removeprefix(f"{log}/"))
+    place = None if match is None else Place(int(match[1]), int(match[2]))
+    return None if place is None or max(place) >= _NUMBER_MAX or name != slot_name(log, place) else place
 
 
 def boundary_name(log: str) -> str:

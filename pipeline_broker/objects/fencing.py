@@ -9,8 +9,16 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from pipeline_broker.objects.boundary import read_boundary
-from pipeline_broker.objects.fenced_log import Fencer, Found, Place, Step, place_of, slot_name
-from pipeline_broker.objects.slot import FENCE_SIZE, HEADER_SIZE, SlotHeader, SlotKind, encode_slot, read_header
+from pipeline_broker.objects.fenced_log import BrokenLogError, Fencer, Found, Place, Step, place_of, slot_name
+from pipeline_broker.objects.slot import (
+    FENCE_SIZE,
+    HEADER_SIZE,
+    DamagedSlotError,
+    SlotHeader,
+    SlotKind,
+    encode_slot,
+    read_header,
+)
 from pipeline_broker.objects.store import Exists, Missing, ObjectStore, ObjectStoreError, list_all
 
 __all__ = ["Fencing", "Ownership", "TakeoverError", "list_places", "take_over"]
@@ -51,7 +59,7 @@ def take_over(store: ObjectStore, log: str, node: int, new_nonce: Callable[[], b
 
     Raises:
         TakeoverError: it lost every try.
-        BrokenLogError: the boundary of the log is damaged.
+        BrokenLogError: the boundary of the log is damaged, or an object in it is not a slot.
     """
     for _ in range(TRIES_MAX):
         nonce = new_nonce()
@@ -119,6 +127,10 @@ class Fencing:
                 there = read_header(self._store.read(name, 0, HEADER_SIZE).data)
             except Missing:
                 return None
+            except DamagedSlotError as error:
+                raise BrokenLogError(
+                    f"the object {name} is not a slot: {error}; move it away if it is not ours"
+                ) from None
             return Found.FENCE if there.kind is SlotKind.FENCE else Found.DATA
         return Found.OWN
 
@@ -128,7 +140,7 @@ def list_places(store: ObjectStore, log: str, first: Place) -> Mapping[Place, bo
     listing: dict[Place, bool] = {}
     before = slot_name(log, first)[:-1]  # sorts in front of the name, and of at most nine earlier ones
     for name, size_bytes in list_all(store, f"{log}/", before):
-        place = place_of(name)
+        place = place_of(log, name)
         if place is not None and place >= first:
             listing[place] = size_bytes == FENCE_SIZE
     return listing

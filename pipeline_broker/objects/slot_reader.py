@@ -15,14 +15,17 @@ from typing import NamedTuple, TypeVar
 from pipeline_broker.files.file_system import Buffer
 from pipeline_broker.objects.fenced_log import BrokenLogError, Place, slot_name
 from pipeline_broker.objects.slot import DamagedSlotError, SlotHeader, SlotIndex, read_index, read_slot, tail_size
-from pipeline_broker.objects.store import Missing, ObjectStore
+from pipeline_broker.objects.store import Missing, ObjectStore, Part
 
 __all__ = ["ReadSlot", "SlotReader"]
 
 IN_FLIGHT_MAX = 16
 TAIL_BYTES = 64 << 10
 """Asked for of the end of an object: the index of most."""
-OBJECT_BYTES_MAX = (1 << 32) - 1
+FIRST_READ_BYTES = 8 << 20
+"""Asked for of a whole object; memory is spent on more of it only when its end is that of a slot of this length."""
+INDEX_BYTES_MAX = 512 << 20
+"""Two million entries with their heads have a third of it."""
 
 _Read = TypeVar("_Read")
 
@@ -79,10 +82,14 @@ class SlotReader:
 
     def _read_whole(self, place: Place) -> ReadSlot:
         try:
-            data = self._store.read(slot_name(self._log, place), 0, OBJECT_BYTES_MAX).data
+            first = self._store.read(slot_name(self._log, place), 0, FIRST_READ_BYTES)
         except Missing as error:
             raise self._broken(place, error) from None
-        return self._parsed(place, data, read_slot)
+        read_bytes = len(first.data)
+        if read_bytes == first.size_bytes:
+            return self._parsed(place, first.data, read_slot)
+        left_bytes = self._read_index(place).object_size - read_bytes
+        return self._parsed(place, b"".join((first.data, self.range(place, read_bytes, left_bytes))), read_slot)
 
     def _parsed(self, place: Place, data: Buffer, parse: Callable[[Buffer], SlotIndex]) -> ReadSlot:
         try:
@@ -96,7 +103,7 @@ class SlotReader:
         name = slot_name(self._log, place)
         try:
             tail = self._store.read_end(name, TAIL_BYTES)
-            size = tail_size(tail.data)
+            size = _tail_size(tail)
             data = tail.data if size <= len(tail.data) else self._store.read_end(name, size).data
             index = read_index(data)
         except (Missing, DamagedSlotError) as error:
@@ -126,3 +133,10 @@ class SlotReader:
             finally:
                 for future in ahead:
                     future.cancel()
+
+
+def _tail_size(tail: Part) -> int:
+    size = tail_size(tail.data)
+    if size > min(tail.size_bytes, INDEX_BYTES_MAX):
+        raise DamagedSlotError(f"its index has {size} bytes")
+    return size

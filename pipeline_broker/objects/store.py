@@ -46,6 +46,10 @@ class Missing(ObjectStoreError):
     """No object has this name."""
 
 
+class NotAnObject(ObjectStoreError):
+    """Something that no store writes has the name of an object: a person must move it away."""
+
+
 class Unavailable(ObjectStoreError):
     """The store did not do it and will not do it later; the same request may succeed at another time."""
 
@@ -159,6 +163,10 @@ def list_all(store: ObjectStore, prefix: str, after: str = "") -> Iterator[Liste
         Unavailable: as `ObjectStore.list`, at any step.
     """
     while page := store.list(prefix, after):
+        if page[-1].name <= after:
+            raise Unavailable(
+                f"the store does not list {prefix!r} in order: after {after!r} it names {page[-1].name!r}"
+            )
         yield from page
         after = page[-1].name
 
@@ -174,13 +182,18 @@ def delete_all(store: ObjectStore, names: Iterable[str]) -> None:
         store.delete(pending[start : start + DELETE_MAX])
 
 
+def is_object_name(name: str) -> bool:
+    """Return whether an object of ours may have this name; others in the same store belong to strangers."""
+    return len(name) <= NAME_BYTES_MAX and _NAME.fullmatch(name) is not None
+
+
 def checked_name(name: str) -> str:
     """The name, if an object may have it.
 
     Raises:
         ValueError: it may not.
     """
-    if len(name) > NAME_BYTES_MAX or not _NAME.fullmatch(name):
+    if not is_object_name(name):
         raise ValueError(f"{name!r} is no name of an object: parts of letters, digits, '.', '_', '-' with '/' between")
     return name
 

@@ -15,6 +15,8 @@ __all__ = ["METERS_MAX", "Meter", "Meters"]
 
 METERS_MAX = 10_000
 """Clients of one kind of quota that are measured at once; a meter takes about 2 KB when all its windows are in use."""
+NAME_BYTES_MAX = 8 << 20
+"""Of the users and client ids of one kind, each of up to 32 KB, in characters."""
 
 
 class Meter(Protocol):
@@ -34,6 +36,7 @@ class Meters(Generic[AMeter]):
         self._make = make
         self._count_max = count_max
         self._meters: dict[Measured, AMeter] = {}
+        self._name_bytes = 0
 
     def __len__(self) -> int:
         return len(self._meters)
@@ -44,11 +47,16 @@ class Meters(Generic[AMeter]):
         meter = meters.pop(limit.measured, None)
         if meter is None:
             self.forget_idle(now_ms)
-            if len(meters) >= self._count_max:
-                del meters[next(iter(meters))]
+            self._name_bytes += _size(limit.measured)
+            while meters and (len(meters) >= self._count_max or self._name_bytes > NAME_BYTES_MAX):
+                self._forget(next(iter(meters)))
             meter = self._make()
         meters[limit.measured] = meter
         return meter
+
+    def _forget(self, measured: Measured) -> None:
+        del self._meters[measured]
+        self._name_bytes -= _size(measured)
 
     def forget_idle(self, now_ms: int) -> None:
         """Drop what is idle, up to the first that is not."""
@@ -57,12 +65,17 @@ class Meters(Generic[AMeter]):
             measured, meter = next(iter(meters.items()))
             if not meter.is_idle(now_ms):
                 return
-            del meters[measured]
+            self._forget(measured)
 
     def clear(self) -> None:
         """Drop all: there is no quota of this kind any more."""
         self._meters.clear()
+        self._name_bytes = 0
 
     def items(self) -> Iterator[tuple[Measured, AMeter]]:
         """All that are kept."""
         return iter(tuple(self._meters.items()))
+
+
+def _size(measured: Measured) -> int:
+    return len(measured.user or "") + len(measured.client_id or "")

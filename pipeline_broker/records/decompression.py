@@ -82,7 +82,7 @@ def _too_large(size_max: int) -> BatchTooLarge:
 
 
 def _check_pieces(number: int, size_max: int) -> None:
-    """Refuse data in so many pieces that to walk over them takes longer than to unpack `size_max` bytes."""
+    """Refuse data in too many pieces: walking over them would take longer than unpacking `size_max` bytes."""
     if number > PIECES_MIN + size_max // PIECE_BYTES:
         raise BatchTooLarge(f"compressed records are in more than {number - 1} pieces")
 

@@ -1,4 +1,4 @@
-"""What it costs to open an encrypted private key: its rounds are read before OpenSSL spends them.
+"""The cost of opening an encrypted private key, read from its parameters before OpenSSL spends it.
 
     EncryptedPrivateKeyInfo = SEQUENCE { SEQUENCE { scheme, parameters }, OCTET STRING }        (RFC 5958)
     parameters of PBES1 and PKCS #12 = SEQUENCE { salt, rounds }

@@ -37,6 +37,8 @@ MODULES = {
     OAUTHBEARER: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
     **dict.fromkeys(SCRAM_MECHANISMS, "org.apache.kafka.common.security.scram.ScramLoginModule"),
 }
+LINE_USERS_MAX = 250
+"""Users of SCRAM in one JAAS line: each takes up to 16,384 hashes, 15 ms, and a broker that ends waits for them."""
 KERBEROS = "GSSAPI"
 """What Kafka offers where nothing is set, and this broker does not."""
 CALLBACK_HANDLERS = {
@@ -95,6 +97,11 @@ def read_offer(
             servers[mechanism] = _oauthbearer(settings, clock_ms)
         else:
             users = {} if entry is None else users_of(entry)
+            if len(users) > LINE_USERS_MAX:
+                raise ConfigError(
+                    f"{prefix}{_own(mechanism, 'sasl.jaas.config')}: it has {len(users)} users, and {LINE_USERS_MAX}"
+                    " are allowed: give the others their passwords by kafka-configs.sh --entity-type users"
+                )
             servers[mechanism] = _ScramServers(SCRAM_MECHANISMS[mechanism], scram_users, users, clock_ms)
     if not servers:
         raise ConfigError("sasl.enabled.mechanisms: at least one is expected")

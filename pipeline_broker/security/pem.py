@@ -3,7 +3,7 @@
 Rules of this file: a text is taken apart into its blocks and put together again, so that one whose line ends were lost
 in a settings file is read too. A refusal is one line and never shows what a setting holds, unless it is a path. JKS and
 PKCS12 cannot be read; the refusal says how to convert them. Each character is looked at a fixed number of times, and an
-encrypted key is refused whose password takes long to try: whoever sets it chooses that cost. Call it in a thread.
+encrypted key is refused whose password takes long to try: its author chooses that cost. Call it in a thread.
 """
 
 from __future__ import annotations

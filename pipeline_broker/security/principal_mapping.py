@@ -5,19 +5,19 @@ r"""`ssl.principal.mapping.rules`: from the distinguished name of a certificate 
 
 Rules of this file: the first rule whose pattern matches the whole name decides; DEFAULT takes the name as it is; no
 match is no user. A name comes from a client, so RE2 matches the patterns. Its syntax is Java's without references back
-(`\1`), lookahead and lookbehind; classes are ASCII, groups may be `(?<name>...)`, and the replacement has `$1`. A `/`
-in either part is written `\/`. A pattern that RE2 cannot read is refused at startup. One name has one budget of work
-for all rules.
+(`\1`), lookahead, lookbehind, and classes within classes; classes are ASCII, groups may be `(?<name>...)`, and the
+replacement has `$1`. A `/` in either part is written `\/`. A pattern that RE2 cannot read, or would read as something
+else, is refused at startup. One name has one budget of work for all rules.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import attrs
 
-from pipeline_broker.base.patterns import MATCH_WORK_MAX, InvalidPatternError, Pattern, compiled
+from pipeline_broker.base.patterns import MATCH_WORK_MAX, InvalidPatternError, Pattern, compiled_java
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.security.principal import USER, KafkaPrincipal
 
@@ -32,11 +32,12 @@ RULE = re.compile(
 RULES_MAX = 100
 REPLACEMENTS_MAX = 10
 """In one name: Java replaces each match, and a pattern that matches the whole name mostly matches it once."""
+REFERENCES_MAX = 100
+"""In one replacement: each may stand for all of a name."""
 NAME_CHARS_MAX = 1_000
-"""Of a user: each connection keeps it, and `$0$0$0` multiplies that of the certificate."""
+"""Of a user, since each connection keeps it."""
 SHOWN_CHARS_MAX = 100
 """Of a rule, in its refusal."""
-NAMED_GROUP = re.compile(r"(?<!\\)\(\?<(?=[A-Za-z])")
 REFERENCE = re.compile(
     r"\\(?P<literal>.)|\$(?P<number>[0-9]{1,3})|\$\{(?P<name>[A-Za-z][A-Za-z0-9]{0,50})\}", re.DOTALL
 )
@@ -45,13 +46,11 @@ ALL = "DEFAULT"
 
 @attrs.frozen
 class _Rule:
-    """One rule; a pattern of None takes every name as it is."""
+    """One rule; a pattern of None takes every name as it is. Of a replacement, numbers stand for groups."""
 
     pattern: Pattern | None
-    group_names: Mapping[str, int]
-    group_count: int
-    replacement: str
-    letters: str
+    replacement: tuple[str | int, ...] = ()
+    letters: str = ""
 
     def apply(self, name: str) -> str | None:
         """Return the name of the user; None if the pattern does not match, or the name is too long."""
@@ -65,27 +64,7 @@ class _Rule:
         return {"L": mapped.lower, "U": mapped.upper}.get(self.letters, lambda: mapped)()
 
     def _expand(self, groups: Sequence[str | None]) -> str:
-        pieces: list[str] = []
-        position = length = 0
-        for reference in REFERENCE.finditer(self.replacement):
-            pieces += self.replacement[position : reference.start()], self._value(reference, groups)
-            length += len(pieces[-1])
-            if length > NAME_CHARS_MAX:
-                break
-            position = reference.end()
-        return "".join(pieces) + self.replacement[position:]
-
-    def _value(self, reference: re.Match[str], groups: Sequence[str | None]) -> str:
-        """Return what a reference stands for: a number is that of the group with the most digits that exists."""
-        if reference["literal"] is not None:
-            return reference["literal"]
-        if reference["name"] is not None:
-            return groups[self.group_names[reference["name"]]] or ""
-        digits = reference["number"]
-        for size in range(len(digits), 0, -1):
-            if int(digits[:size]) <= self.group_count:
-                return (groups[int(digits[:size])] or "") + digits[size:]
-        return f"${digits}"
+        return "".join(part if isinstance(part, str) else groups[part] or "" for part in self.replacement)
 
 
 class PrincipalMapping:
@@ -124,9 +103,7 @@ def _read(text: str) -> list[_Rule]:
             )
         position = match.end()
         rules.append(
-            _Rule(None, {}, 0, "", "")
-            if match["default"]
-            else _rule(match["pattern"], match["replacement"], match["letters"])
+            _Rule(None) if match["default"] else _rule(match["pattern"], match["replacement"], match["letters"])
         )
         if len(rules) > RULES_MAX:
             raise ConfigError(f"{MAPPING_RULES}: there are more than {RULES_MAX} rules")
@@ -135,17 +112,48 @@ def _read(text: str) -> list[_Rule]:
 
 def _rule(pattern: str, replacement: str, letters: str) -> _Rule:
     try:
-        expression = compiled(NAMED_GROUP.sub("(?P<", pattern))
+        expression = compiled_java(pattern)
     except InvalidPatternError as error:
         raise ConfigError(
             f"{MAPPING_RULES}: the pattern {_shown(pattern)} cannot be read: {error}; it is of RE2's syntax, without"
             " references back, lookahead and lookbehind"
         ) from None
-    names = expression.group_names
-    for reference in REFERENCE.finditer(replacement):
-        if reference["name"] is not None and reference["name"] not in names:
+    return _Rule(expression, tuple(_parts(pattern, replacement, expression)), letters)
+
+
+def _parts(pattern: str, replacement: str, expression: Pattern) -> Iterator[str | int]:
+    """Yield the texts and the numbers of groups of a replacement.
+
+    Raises:
+        ConfigError: it names a group that does not exist, or has too many parts.
+    """
+    names, position = expression.group_names, 0
+    for count, reference in enumerate(REFERENCE.finditer(replacement)):
+        if count >= REFERENCES_MAX:
+            raise ConfigError(
+                f"{MAPPING_RULES}: {_shown(replacement)} refers to groups more than {REFERENCES_MAX} times"
+            )
+        yield replacement[position : reference.start()]
+        position = reference.end()
+        if reference["literal"] is not None:
+            yield reference["literal"]
+        elif reference["number"] is not None:
+            yield from _numbered(reference["number"], expression.group_count)
+        elif reference["name"] in names:
+            yield names[reference["name"]]
+        else:
             raise ConfigError(f"{MAPPING_RULES}: the pattern {_shown(pattern)} has no group {reference['name']}")
-    return _Rule(expression, names, expression.group_count, replacement, letters)
+    yield replacement[position:]
+
+
+def _numbered(digits: str, group_count: int) -> Iterator[str | int]:
+    """Yield what `$12` stands for: the group with the most digits that exists; the text itself where none does."""
+    for size in range(len(digits), 0, -1):
+        if int(digits[:size]) <= group_count:
+            yield int(digits[:size])
+            yield digits[size:]
+            return
+    yield f"${digits}"
 
 
 def _shown(text: str) -> str:

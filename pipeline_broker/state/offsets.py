@@ -157,9 +157,11 @@ class CommittedOffsets:
         """In how many partitions a group has committed."""
         return sum(map(len, self._groups.get(group_id, {}).values()))
 
-    def partitions_of_group(self, group_id: str) -> dict[str, list[int]]:
-        """In which partitions a group has committed, by topic."""
-        return {topic: list(partitions) for topic, partitions in self._groups.get(group_id, {}).items()}
+    def partitions_of_group(self, group_id: str, topic: str | None = None) -> dict[str, list[int]]:
+        """In which partitions a group has committed, by topic; of one topic, or of all."""
+        found = self._groups.get(group_id, {})
+        topics = found if topic is None else [topic] * (topic in found)
+        return {each: list(found[each]) for each in topics}
 
     def of_group(self, group_id: str) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
         """All that a group has committed, by topic."""

@@ -16,6 +16,8 @@ from pipeline_broker.wire.schema import fields_of, resolve
 __all__ = ["count_errors", "error_name", "errors_of"]
 
 ERROR_CODE = "error_code"
+ELEMENTS_MAX = 5_000
+"""Of one response, 0.7 microseconds each: one with 200,000 partitions would block the event loop for 140 ms."""
 
 
 class _Places(NamedTuple):
@@ -40,7 +42,7 @@ def _places(message: type, struct: type) -> _Places:
     return _Places(has_code, tuple(inner))
 
 
-def _count(struct: Any, places: _Places, codes: Counter[int]) -> None:
+def _count(struct: Any, places: _Places, codes: Counter[int], left: list[int]) -> None:
     if places.has_code:
         codes[struct.error_code] += 1
     for name, is_array, below in places.inner:
@@ -48,16 +50,18 @@ def _count(struct: Any, places: _Places, codes: Counter[int]) -> None:
         if value is None:
             continue
         if is_array:
-            for element in value:
-                _count(element, below, codes)
+            shown = value if len(value) <= left[0] else value[: left[0]]
+            left[0] -= len(shown)
+            for element in shown:
+                _count(element, below, codes, left)
         else:
-            _count(value, below, codes)
+            _count(value, below, codes, left)
 
 
 def count_errors(message: Any, codes: Counter[int]) -> None:
-    """Add the codes of a response message to `codes`."""
+    """Add the codes of a response message to `codes`, of its first ELEMENTS_MAX elements."""
     kind: Any = type(message)
-    _count(message, _places(kind, kind), codes)
+    _count(message, _places(kind, kind), codes, [ELEMENTS_MAX])
 
 
 def errors_of(answer: Any) -> tuple[int, ...]:

@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from pipeline_broker.telemetry.exposition import Family, Sample, counter, gauge, render
+from pipeline_broker.base.steps import Steps
+from pipeline_broker.telemetry.exposition import Families, Family, Sample, counter, gauge, render
 from pipeline_broker.telemetry.fetch_metrics import FetchStates, fetch_families
 from pipeline_broker.telemetry.group_metrics import GroupOffsets, group_families
 from pipeline_broker.telemetry.network_metrics import NetworkMetrics
@@ -109,7 +110,7 @@ class BrokerMetrics:
         request_log: Callable[[], _RequestLog | None] = lambda: None,
         held: Callable[[], Sequence[Held]] = tuple,
         clock_ns: Callable[[], int] = now_ns,
-        groups: Callable[[], Iterable[GroupOffsets]] = tuple,
+        groups: Callable[[], Iterable[GroupOffsets | None]] = tuple,
         store: Callable[[], Iterable[Family]] = tuple,
     ) -> None:
         self._measurements = measurements
@@ -121,19 +122,27 @@ class BrokerMetrics:
         self._groups, self._store = groups, store
         self._clock_ns = clock_ns
         self._network = NetworkMetrics(server, clock_ns())
+        self._is_draining = False
 
-    def drain(self) -> None:
+    def drain(self) -> Steps[None]:
         """Take in what happened since the last call; call it every `request_metrics.DRAIN_SECONDS`."""
-        at_ns = self._clock_ns()
-        self._network.drain(at_ns)
-        self._measurements.drain(at_ns)
+        if self._is_draining:
+            return
+        self._is_draining = True
+        try:
+            at_ns = self._clock_ns()
+            self._network.drain(at_ns)
+            self._topics.drain()
+            yield from self._measurements.drain(at_ns)
+        finally:
+            self._is_draining = False
 
-    def render(self) -> str:
+    def render(self) -> Steps[bytes]:
         """The text of a scrape."""
-        self.drain()
-        return render(self._families())
+        yield from self.drain()
+        return (yield from render(self._families()))
 
-    def _families(self) -> Iterator[Family]:
+    def _families(self) -> Families:
         statistics = self._server.statistics()
         yield from self._measurements.requests.families()
         yield from self._topics.families()

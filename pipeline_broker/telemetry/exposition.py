@@ -4,14 +4,15 @@ Rules of this file: text only; names and labels are ours and valid, label values
 out here, because it is less code than filling the collectors of a client library would be.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Generator, Iterable, Sequence
+from typing import Literal, TypeAlias
 
 import attrs
 
+from pipeline_broker.base.steps import Steps
 from pipeline_broker.telemetry.histogram import DecayingHistogram
 
-__all__ = ["CONTENT_TYPE", "Family", "Labels", "Sample", "counter", "gauge", "render", "summary_samples"]
+__all__ = ["CONTENT_TYPE", "Families", "Family", "Labels", "Sample", "counter", "gauge", "render", "summary_samples"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
@@ -21,6 +22,10 @@ QUANTILE_LABELS = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 Labels = tuple[tuple[str, str], ...]
+
+SAMPLES_PER_STEP = 64
+LABEL_CHARACTERS_MAX = 256
+"""Names of topics have at most 249."""
 
 
 @attrs.frozen
@@ -40,6 +45,10 @@ class Family:
     kind: Literal["counter", "gauge", "histogram", "summary"]
     explanation: str
     samples: Sequence[Sample]
+
+
+Families: TypeAlias = Generator["Family | None", None, None]
+"""Yields families, and None between two steps of making them."""
 
 
 def gauge(name: str, explanation: str, *samples: Sample) -> Family:
@@ -64,17 +73,32 @@ def summary_samples(histogram: DecayingHistogram, labels: Labels = (), total_sca
     return samples
 
 
-def render(families: Iterable[Family]) -> str:
-    """All families that have samples."""
-    lines: list[str] = []
+def render(families: Iterable[Family | None]) -> Steps[bytes]:
+    """The text of all families that have samples, in steps.
+
+    Args:
+        families: see Families.
+    """
+    parts: list[bytes] = []
     for family in families:
-        if not family.samples:
+        yield
+        if family is None or not family.samples:
             continue
-        lines.append(f"# HELP {family.name} {family.explanation}")
-        lines.append(f"# TYPE {family.name} {family.kind}")
-        for sample in family.samples:
-            labels = ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in sample.labels)
-            braced = f"{{{labels}}}" if labels else ""
-            lines.append(f"{family.name}{sample.suffix}{braced} {sample.value!r}")
-    lines.append("")
-    return "\n".join(lines)
+        parts.append(f"# HELP {family.name} {family.explanation}\n# TYPE {family.name} {family.kind}\n".encode())
+        for begin in range(0, len(family.samples), SAMPLES_PER_STEP):
+            lines = [_line(family, sample) for sample in family.samples[begin : begin + SAMPLES_PER_STEP]]
+            parts.append("".join(lines).encode())
+            yield
+    return b"".join(parts)
+
+
+def _line(family: Family, sample: Sample) -> str:
+    labels = ",".join([f'{name}="{_label(value)}"' for name, value in sample.labels])
+    braced = f"{{{labels}}}" if labels else ""
+    return f"{family.name}{sample.suffix}{braced} {sample.value!r}\n"
+
+
+def _label(value: str) -> str:
+    """The value of a label; of a long one the beginning: clients choose names of up to 32 KB."""
+    shown = value if len(value) <= LABEL_CHARACTERS_MAX else f"{value[: LABEL_CHARACTERS_MAX - 1]}…"
+    return shown.translate(_ESCAPES)

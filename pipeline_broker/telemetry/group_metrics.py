@@ -1,20 +1,23 @@
 """Committed offsets and lag of groups, under the names that kafka_exporter made usual.
 
-Rules of this file: it reads what the broker keeps anyway, when somebody asks. A scrape shows PARTITIONS_MAX partitions
-at most, those of the first groups by name, because anybody may make groups; how many are left out is a metric.
+Rules of this file: it reads what the broker keeps anyway, when somebody asks. A scrape shows GROUPS_MAX groups and
+PARTITIONS_MAX partitions at most, those of the first groups by name, because anybody may make groups; how many
+partitions are left out is a metric.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Protocol
 
+from pipeline_broker.base.steps import Steps
 from pipeline_broker.lag import total_lag
-from pipeline_broker.telemetry.exposition import Family, Labels, Sample, gauge
+from pipeline_broker.telemetry.exposition import Families, Labels, Sample, gauge
 
 __all__ = ["PARTITIONS_MAX", "GroupOffsets", "group_families"]
 
+GROUPS_MAX = 1000
 PARTITIONS_MAX = 2000
 PREFIX = "kafka_consumergroup_"
 
@@ -42,14 +45,14 @@ class GroupOffsets(Protocol):
     @property
     def partitions(self) -> int: ...
     @property
-    def read(self) -> Callable[[], Sequence[_Offset]]: ...
+    def read(self) -> Callable[[], Steps[Sequence[_Offset]]]: ...
 
 
-def group_families(groups: Iterable[GroupOffsets]) -> Iterator[Family]:
+def group_families(groups: Iterable[GroupOffsets | None]) -> Families:
     """As they stand.
 
     Args:
-        groups: by name, each with what it has committed by topic and partition.
+        groups: by name, each with its offsets by topic and partition; None between two steps.
     """
     members: list[Sample] = []
     offsets: list[Sample] = []
@@ -57,13 +60,18 @@ def group_families(groups: Iterable[GroupOffsets]) -> Iterator[Family]:
     sums: list[Sample] = []
     shown = left_out = 0
     for group in groups:
+        yield None
+        if group is None:
+            continue
         shown += group.partitions
-        if shown > PARTITIONS_MAX:  # what is left out is counted and not read: all of it may take the loop for long
+        if shown > PARTITIONS_MAX or len(members) >= GROUPS_MAX:  # counted and not read
             left_out += group.partitions
             continue
         of_group = (("consumergroup", group.group_id),)
         members.append(Sample(group.members, of_group))
-        for topic, of_topic in groupby(group.read(), lambda each: each.topic):
+        read = yield from group.read()
+        for topic, of_topic in groupby(read, lambda each: each.topic):
+            yield None
             labels = (*of_group, ("topic", topic))
             rows = list(of_topic)
             for each in rows:

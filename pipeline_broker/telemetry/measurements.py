@@ -14,6 +14,7 @@ from pipeline_broker.telemetry.request_metrics import RequestMetrics
 from stages.timeline import Timeline
 
 if TYPE_CHECKING:
+    from pipeline_broker.base.steps import Steps
     from stages.mode import Mode
 
 __all__ = ["Measurements"]
@@ -34,7 +35,7 @@ class Measurements(Timeline):
         self.request_dropped = self.requests.request_dropped  # type: ignore[method-assign]  # see the rules
         self.commit_ended = self.commits.commit_ended  # type: ignore[method-assign]  # see the rules
 
-    def drain(self, at_ns: int) -> None:
+    def drain(self, at_ns: int) -> Steps[None]:
         """Fill the histograms; call it regularly."""
-        self.requests.drain(at_ns)
+        yield from self.requests.drain(at_ns)
         self.commits.drain(at_ns)

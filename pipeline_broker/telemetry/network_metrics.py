@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pipeline_broker.telemetry.exposition import Family, Labels, Sample, counter, gauge
+from pipeline_broker.base.steps import THINGS_PER_STEP
+from pipeline_broker.telemetry.exposition import Families, Family, Labels, Sample, counter, gauge
 from pipeline_broker.telemetry.moving_average import MovingAverage
 
 if TYPE_CHECKING:
@@ -127,13 +128,13 @@ class NetworkMetrics:
             self._blocked_seen[name] = blocked
         self._blocked_shares = shares  # those of listeners that are gone are forgotten
 
-    def families(self, statistics: ServerStatistics, at_ns: int) -> Iterator[Family]:
+    def families(self, statistics: ServerStatistics, at_ns: int) -> Families:
         """As it stands."""
         self._drain_acceptors(statistics, at_ns)
         yield from self._idle_families(statistics)
         yield from self._memory_families()
         yield from _processor_families(statistics.processors)
-        yield self._software_family()
+        yield from self._software_family()
         yield from self._acceptor_families(statistics)
         yield from self._accept_rate_families(statistics)
 
@@ -180,15 +181,17 @@ class NetworkMetrics:
             Sample(memory.depleted_ns),
         )
 
-    def _software_family(self) -> Family:
+    def _software_family(self) -> Families:
         counts: Counter[tuple[str, str, str, int]] = Counter()
-        for listener, processor, session in self._server.connections():
+        for place, (listener, processor, session) in enumerate(list(self._server.connections())):
+            if place % THINGS_PER_STEP == 0:
+                yield None
             name, version = (UNKNOWN, UNKNOWN) if session is None else (session.software_name, session.software_version)
             kind = (name, version, listener, processor)
             if kind not in counts and len(counts) >= SOFTWARE_MAX:
                 kind = (OTHER, OTHER, listener, processor)
             counts[kind] += 1
-        return gauge(
+        yield gauge(
             f"{SOCKETS}connections",
             "Open connections by the software of the client (connections).",
             *(

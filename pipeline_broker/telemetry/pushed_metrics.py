@@ -7,19 +7,26 @@
     Gauge, Sum       1 data_points                          NumberDataPoint  4 double, 6 integer, 7 attributes
 
 Rules of this file: it reads what clients send, which is sums and gauges, and reads past everything else. Whatever is no
-such message is one error; lengths are checked against what is there, and the number of points is bounded.
+such message is one error; lengths are checked first. The size of the result is bounded: the attributes of a
+resource belong to each of its points, so a small push could mean a large file.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 __all__ = ["MalformedMetricsError", "read_metrics"]
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 VARINT_BYTES_MAX = 10
+TEXT_CHARACTERS_MAX = 256
+"""Of a name or value; longer ones are cut."""
+ATTRIBUTES_MAX = 64
+"""Of one resource, and of one point; the rest is left out."""
+FIELDS_MAX = 50_000
+"""Of one push, at every depth: some microseconds each. A push with more is malformed."""
 DOUBLE = struct.Struct("<d")
 INTEGER = struct.Struct("<q")
 DATA_OF_METRIC = frozenset({5, 7})
@@ -30,18 +37,39 @@ class MalformedMetricsError(Exception):
     """What was pushed is no such message."""
 
 
-def read_metrics(data: bytes, points_max: int) -> list[dict[str, Any]]:
+class _Message:
+    """The bytes of a message; all messages of a push count their fields together."""
+
+    __slots__ = ("_fields_left", "_pace", "data")
+
+    def __init__(self, data: memoryview, fields_left: list[int], pace: Callable[[], None]) -> None:
+        self.data, self._fields_left, self._pace = data, fields_left, pace
+
+    def within(self, data: memoryview) -> _Message:
+        """A message in this one."""
+        return _Message(data, self._fields_left, self._pace)
+
+    def count(self) -> None:
+        """Count a field; raises MalformedMetricsError for one too many."""
+        self._fields_left[0] -= 1
+        if self._fields_left[0] < 0:
+            raise MalformedMetricsError(f"more than {FIELDS_MAX} fields")
+        self._pace()
+
+
+def read_metrics(data: bytes, points_max: int, pace: Callable[[], None] = lambda: None) -> list[dict[str, Any]]:
     """The metrics of a push, each with its name, its value and its attributes.
 
     Args:
         data: the message, decompressed.
         points_max: how many are read; the rest is left out.
+        pace: called for each field; it may raise to end the reading.
 
     Raises:
         MalformedMetricsError: it is none.
     """
     found: list[dict[str, Any]] = []
-    for resource_metrics in _messages(memoryview(data), 1):
+    for resource_metrics in _messages(_Message(memoryview(data), [FIELDS_MAX], pace), 1):
         shared: dict[str, Any] = {}
         for resource in _messages(resource_metrics, 1):
             shared |= _attributes(resource, 1)
@@ -54,58 +82,69 @@ def read_metrics(data: bytes, points_max: int) -> list[dict[str, Any]]:
     return found
 
 
-def _points(metric: memoryview, shared: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    name = "".join(_text(value) for value in _messages(metric, 1))
+def _points(metric: _Message, shared: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    name = _last_text(metric, 1)
     for number, value in _fields(metric):
         if number in DATA_OF_METRIC and isinstance(value, memoryview):
-            for point in _messages(value, 1):
+            for point in _messages(metric.within(value), 1):
                 yield {"name": name, "value": _number(point), "attributes": {**shared, **_attributes(point, 7)}}
 
 
-def _number(point: memoryview) -> float | int | None:
+def _number(point: _Message) -> float | int | None:
     for number, value in _fields(point):
         if number in {4, 6} and isinstance(value, memoryview) and len(value) == DOUBLE.size:
             return (DOUBLE if number == 4 else INTEGER).unpack(value)[0]  # type: ignore[no-any-return]  # of a struct
     return None
 
 
-def _attributes(message: memoryview, number: int) -> dict[str, Any]:
-    found = {}
+def _attributes(message: _Message, number: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     for pair in _messages(message, number):
-        key = "".join(_text(value) for value in _messages(pair, 1))
+        key = _last_text(pair, 1)
         for value in _messages(pair, 2):
-            found[key] = _any_value(value)
+            if key in found or len(found) < ATTRIBUTES_MAX:
+                found[key] = _any_value(value)
     return found
 
 
-def _any_value(message: memoryview) -> Any:
+def _last_text(message: _Message, number: int) -> str:
+    """The text of a field; of a field that comes again the last one counts, as in protocol buffers."""
+    found = ""
+    for value in _messages(message, number):
+        found = _text(value.data)
+    return found
+
+
+def _any_value(message: _Message) -> Any:
     for number, value in _fields(message):
         if number == 1 and isinstance(value, memoryview):
             return _text(value)
         if number in {2, 3} and isinstance(value, int):
             return bool(value) if number == 2 else value - (1 << 64 if value >> 63 else 0)
-        if number == 4 and isinstance(value, memoryview):
+        if number == 4 and isinstance(value, memoryview) and len(value) == DOUBLE.size:
             return DOUBLE.unpack(value)[0]
     return None
 
 
 def _text(value: memoryview) -> str:
-    return str(value, "utf-8", "replace")
+    text = str(value[: 4 * TEXT_CHARACTERS_MAX], "utf-8", "replace")
+    return text if len(text) <= TEXT_CHARACTERS_MAX else f"{text[: TEXT_CHARACTERS_MAX - 1]}…"
 
 
-def _messages(message: memoryview, number: int) -> Iterator[memoryview]:
+def _messages(message: _Message, number: int) -> Iterator[_Message]:
     """The values of a field that have a length."""
     for found, value in _fields(message):
         if found == number:
             if not isinstance(value, memoryview):
                 raise MalformedMetricsError(f"field {number} is no message")
-            yield value
+            yield message.within(value)
 
 
-def _fields(message: memoryview) -> Iterator[tuple[int, Value]]:
+def _fields(whole: _Message) -> Iterator[tuple[int, Value]]:
     """Number and value of each field: an integer, or the bytes of whatever is not a varint."""
-    position = 0
+    message, position = whole.data, 0
     while position < len(message):
+        whole.count()
         tag, position = _varint(message, position)
         kind = tag & 7
         if kind == VARINT:

@@ -2,7 +2,7 @@
 
 Rules of this file: on the event loop a request is counted and, if it is its turn, its stamps are kept (see
 `request_series`); histograms are filled from those in batches, by `drain`, which is called regularly and before each
-scrape. Numbers of requests and errors are always exact.
+scrape. Numbers of requests are always exact, those of errors too, up to `answer_errors.ELEMENTS_MAX` in a response.
 
 Each time of a stage of `traces.stage_durations`, as RequestQueueTimeMs in `requestqueuetimems`, is clamped at 0 and
 rounded to whole milliseconds, as Kafka's are; CommitWait is that of requests that were committed. Beside them:
@@ -22,12 +22,13 @@ connection closed counts too, as Kafka's does: the stages that it did not pass t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter, sub
 from typing import TYPE_CHECKING, Any
 
+from pipeline_broker.base.steps import Steps
 from pipeline_broker.telemetry.answer_errors import count_errors
-from pipeline_broker.telemetry.exposition import Family, Sample, counter, summary_samples
+from pipeline_broker.telemetry.exposition import Families, Family, Sample, counter, summary_samples
 from pipeline_broker.telemetry.histogram import DecayingHistogram
 from pipeline_broker.telemetry.moving_average import MovingAverage
 from pipeline_broker.telemetry.request_series import BODY_BYTES, PLACES, THROTTLE, RequestSeries
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DRAIN_SECONDS", "NANOSECONDS_IN_MS", "RequestMetrics", "record_spans"]
 
+ROWS_PER_STEP = 128
 DRAIN_SECONDS = 1.0
 """How often `drain` should be called."""
 NANOSECONDS_IN_MS = 1_000_000
@@ -176,15 +178,16 @@ class RequestMetrics:
     def _all_series(self) -> list[RequestSeries]:
         return sorted(self._series.values(), key=lambda series: (series.api, series.version))
 
-    def drain(self, at_ns: int) -> None:
-        """Fill the histograms with the rows that wait."""
+    def drain(self, at_ns: int) -> Steps[None]:
+        """Fill the histograms with the rows that wait; one drain at a time."""
         at_seconds = at_ns / 1e9
         busy_ns = 0.0
         for series in self._all_series():
             rows, stands_for = series.take()
-            if rows:
-                self._fill(series.api, rows, stands_for, at_seconds)
-                busy_ns += stands_for * self._busy_ns(rows)
+            busy_ns += stands_for * self._busy_ns(rows)
+            for begin in range(0, len(rows), ROWS_PER_STEP):
+                self._fill(series.api, rows[begin : begin + ROWS_PER_STEP], stands_for, at_seconds)
+                yield
         elapsed_ns = at_ns - self._drained_at_ns
         is_first, self._drained_at_ns = not self._drained_at_ns, at_ns
         if not is_first and elapsed_ns > 0:
@@ -222,7 +225,7 @@ class RequestMetrics:
 
     # For a scrape
 
-    def families(self) -> Iterator[Family]:
+    def families(self) -> Families:
         """What was drained so far."""
         all_series = self._all_series()
         yield counter(
@@ -237,13 +240,12 @@ class RequestMetrics:
         yield self._error_family(all_series)
         for metric, explanation in _EXPLANATIONS.items():
             scale = 1.0 if metric in {_BYTES, _THROTTLE} else 1 / NANOSECONDS_IN_MS
-            samples = [
-                sample
-                for (api, name), histogram in sorted(self._histograms.items(), key=itemgetter(0))
-                if name == metric
-                for request in self._names(api)
-                for sample in summary_samples(histogram, (("request", request),), scale)
-            ]
+            samples: list[Sample] = []
+            for (api, name), histogram in sorted(self._histograms.items(), key=itemgetter(0)):
+                if name == metric:
+                    for request in self._names(api):
+                        samples += summary_samples(histogram, (("request", request),), scale)
+                    yield None
             yield Family(PREFIX + metric, "summary", explanation, samples)
         skipped = "Requests whose times the summaries take to be like those of the requests beside them."
         total = sum(series.skipped for series in all_series)

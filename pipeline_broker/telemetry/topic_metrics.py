@@ -23,13 +23,14 @@ of them by name; the metrics of all topics keep what deleted ones had.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import attrs
 
+from pipeline_broker.base.steps import THINGS_PER_STEP, Steps, finished, first_few
 from pipeline_broker.records.errors import CHECKSUM, MAGIC, NO_KEY, ORDER
-from pipeline_broker.telemetry.exposition import Family, Labels, Sample, counter
+from pipeline_broker.telemetry.exposition import Families, Labels, Sample, counter
 
 __all__ = ["TopicMetrics"]
 
@@ -87,18 +88,21 @@ class TopicMetrics:
     """See the rules of the file.
 
     Args:
-        totals: what the logs of each topic hold, by name and id of the topic; those of deleted topics under no name.
+        totals: what the logs of each topic hold, by name and id of the topic, in steps; those of deleted topics under
+            no name.
         topic_name: the name of a topic by its id; None for one that is gone.
+        exists: whether there is a topic of a name.
     """
 
     def __init__(
         self,
-        totals: Callable[[], Mapping[tuple[str, bytes], _Totals]],
+        totals: Callable[[], Steps[Mapping[tuple[str, bytes], _Totals]]],
         topic_name: Callable[[bytes], str | None],
+        exists: Callable[[str], bool],
     ) -> None:
         self._totals = totals
-        self._topic_name = topic_name
-        self._before = dict(totals())
+        self._topic_name, self._exists = topic_name, exists
+        self._before = dict(finished(totals()))
         self._all = _Counts()
         self._by_topic: dict[str, _Counts] = {}
         self._faults = dict.fromkeys(_FAULTS, 0)
@@ -110,15 +114,14 @@ class TopicMetrics:
         counts = self._by_topic.get(topic)
         if counts is None:
             if len(self._by_topic) >= TOPICS_MAX:
-                self._forget_deleted()
-            if len(self._by_topic) >= TOPICS_MAX:
                 return (self._all,)
             counts = self._by_topic[topic] = _Counts()
         return self._all, counts
 
-    def _forget_deleted(self) -> None:
-        existing = {name for name, _ in self._totals()}
-        self._by_topic = {name: counts for name, counts in self._by_topic.items() if name in existing}
+    def drain(self) -> None:
+        """Make room for topics that have no counts of their own yet; call it now and then."""
+        if len(self._by_topic) >= TOPICS_MAX:
+            self._by_topic = {name: counts for name, counts in self._by_topic.items() if self._exists(name)}
 
     def produce_refused(self, topic: str | None, *, is_failure: bool = False) -> None:
         """One partition of a produce request was not appended to; without a topic when nobody knows it."""
@@ -161,20 +164,22 @@ class TopicMetrics:
 
     # For a scrape
 
-    def families(self) -> Iterator[Family]:
+    def families(self) -> Families:
         """Everything so far."""
-        rows = list(self._rows())
+        rows = yield from self._rows()
         for name, kafka, explanation, value in _FAMILIES:
             samples = [Sample(value(counts, appended), labels) for labels, counts, appended in rows]
             yield counter(f"{PREFIX}{name}_total", f"{explanation} ({kafka}).", *samples)
         for fault, (name, kafka, explanation) in _FAULTS.items():
             yield counter(f"{PREFIX}{name}_total", f"{explanation} ({kafka}).", Sample(self._faults[fault]))
 
-    def _rows(self) -> Iterator[tuple[Labels, _Counts, _Appended]]:
+    def _rows(self) -> Steps[list[tuple[Labels, _Counts, _Appended]]]:
         whole = _Appended()
         by_topic: dict[str, _Appended] = {}
-        now = self._totals()  # once: it looks at every log
-        for (name, topic_id), totals in now.items():
+        now = yield from self._totals()
+        for place, ((name, topic_id), totals) in enumerate(now.items()):
+            if place % THINGS_PER_STEP == 0:
+                yield
             appended = _Appended()
             appended.add(totals)
             before = self._before.get((name, topic_id))
@@ -183,12 +188,14 @@ class TopicMetrics:
             whole.add(appended)
             if name:
                 by_topic[name] = appended
-        for (name, topic_id), before in self._before.items():
+        for place, ((name, topic_id), before) in enumerate(self._before.items()):
+            if place % THINGS_PER_STEP == 0:
+                yield
             if name and (name, topic_id) not in now:
                 whole.add(before, -1)  # deleted since: it stands among the deleted ones as a whole
-        yield (), self._all, whole
-        for name in sorted(by_topic)[:TOPICS_MAX]:
-            yield (("topic", name),), self._by_topic.get(name, _Counts()), by_topic[name]
+        shown = yield from first_few(by_topic, TOPICS_MAX, str)
+        of_topics = [((("topic", name),), self._by_topic.get(name, _Counts()), by_topic[name]) for name in shown]
+        return [((), self._all, whole), *of_topics]
 
 
 _Value = Callable[[_Counts, _Appended], int]

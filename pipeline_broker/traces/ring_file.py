@@ -17,6 +17,8 @@ from typing import Annotated, Any, TypeAlias, get_type_hints
 
 import attrs
 
+from pipeline_broker.files.bounded_file import read_bounded
+
 __all__ = [
     "I1",
     "I2",
@@ -36,6 +38,9 @@ MAGIC = b"PBTRACE1"
 SCHEMA = 2
 """Version of the tables: it rises when a reader of the former ones would misread these. 1 had no `decided_ns`."""
 SCHEMAS_READ = (1, SCHEMA)
+
+FILE_BYTES_MAX = 1 << 30
+"""A broker's has 64 MiB; that of a load has some 40 bytes for each request."""
 
 _LENGTH = struct.Struct("<I")
 _FORMATS = {"i1": "b", "i2": "h", "i4": "i", "i8": "q", "string": "i"}
@@ -134,7 +139,7 @@ def read(path: Path) -> RingFile:
         OSError: it cannot be read.
         RingFileError: it is no such file, or of another schema.
     """
-    raw = path.read_bytes()
+    raw, _ = read_bounded(path, FILE_BYTES_MAX)
     start = len(MAGIC) + _LENGTH.size
     if raw[: len(MAGIC)] != MAGIC or len(raw) < start:
         raise RingFileError("not a trace ring file")
@@ -145,7 +150,7 @@ def read(path: Path) -> RingFile:
         columns = tuple((str(name), str(kind)) for name, kind in header["columns"])
         table = Table(str(header["table"]), columns)
         assert table.layout.size
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise RingFileError("its header cannot be read") from None
     if schema not in SCHEMAS_READ:
         raise RingFileError(f"schema {schema}, this version reads {' and '.join(map(str, SCHEMAS_READ))}")

@@ -1,13 +1,14 @@
-"""HTTP over Trio, for all that a broker serves by it: one request a connection, or a stream of events.
+"""HTTP over Trio, for every port of a broker that serves it: one request a connection, or a stream of events.
 
-Rules of this file: it speaks HTTP through h11 and decides nothing; every wait, size and number of clients has a
-bound, because these ports are as open as the broker's, and slow clients make room for others (`slots`); whatever a
-client sends, and whatever a handler raises, ends at its connection. Who may ask is the handler's to say. h11 comes
-with the extra `dashboard` and is imported when it is used.
+It speaks HTTP through h11 and decides nothing. Every wait, size and number of clients has a bound, because these ports
+are as open as the broker's, and slow clients make room for others (`slots`). The bytes that a connection keeps are
+charged to the budget of the edges. Whatever a client sends, and whatever a handler raises, ends at its connection. The
+handler decides who may ask (`strangers`). h11 comes with the extra `dashboard` and is imported when it is used.
 """
 
 from __future__ import annotations
 
+import contextlib
 import http
 import importlib
 import logging
@@ -17,13 +18,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 import trio
 
+from pipeline_broker.base.byte_budget import ByteBudget, Kept, OverBudgetError
+from pipeline_broker.web.http_requests import HEADER_BYTES_MAX, receive_request
 from pipeline_broker.web.messages import (
     SECURITY_HEADERS,
     Answer,
+    AnswerTooLargeError,
     BadRequestError,
     EventStream,
     HttpRequest,
     StreamedAnswer,
+    event,
     refusal,
 )
 from pipeline_broker.web.slots import Slots, Stage
@@ -34,17 +39,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Handler", "HttpLimits", "HttpUnavailableError", "open_listeners", "require_h11", "serve_http"]
 
-HEADER_BYTES_MAX = 16 * 1024
-"""Of a request that is not complete yet; what is complete may be larger by what one receive brings."""
 BODY_BYTES_MAX = 16 * 1024
 """Unless the limits of a server say otherwise."""
 RECEIVE_BYTES = 4096
-REQUEST_SECONDS = 5.0
-"""How long a client may take to send its request."""
+SEND_BYTES = 64 * 1024
+"""Of an answer in one go."""
 EVENT_SECONDS = 5.0
 """How long a viewer may take to read one event; one that takes longer is dropped."""
-EVENT_SEND_BUFFER_BYTES = 64 * 1024
-"""Of the socket of a viewer: what the kernel keeps of a slow one would be old when it is read."""
+SEND_BUFFER_BYTES = 64 * 1024
+"""Of a socket: what the kernel keeps for a client that does not read. Events would be old when they are read."""
 LINGER_SECONDS = 1.0
 LINGER_BYTES_MAX = 64 * 1024
 """What a client that was refused half-way may still send: closing earlier would reset the answer on its way."""
@@ -119,8 +122,17 @@ async def open_listeners(
         raise HttpUnavailableError(f"cannot serve {what} on {host}:{port}: {reason}{remedy}") from None
 
 
-async def serve_http(listeners: list[trio.SocketListener], handler: Handler, limits: HttpLimits) -> None:
-    """Serve until cancelled."""
+async def serve_http(
+    listeners: list[trio.SocketListener], handler: Handler, limits: HttpLimits, edges: ByteBudget
+) -> None:
+    """Serve until cancelled.
+
+    Args:
+        listeners: see `open_listeners`.
+        handler: answers requests.
+        limits: of this server.
+        edges: charged for what connections keep.
+    """
     slots = Slots(limits.connections_max)
 
     async def handle(stream: trio.SocketStream) -> None:
@@ -134,7 +146,11 @@ async def serve_http(listeners: list[trio.SocketListener], handler: Handler, lim
                 slot.stage = stage
 
             try:
-                await serve_connection(stream, handler, limits, reached)
+                kept = edges.keep(stream, HEADER_BYTES_MAX, scope.cancel)
+                try:
+                    await serve_connection(stream, handler, limits, kept, reached)
+                finally:
+                    kept.release()
             finally:
                 slots.release(slot)
 
@@ -145,19 +161,25 @@ async def serve_connection(
     stream: trio.abc.HalfCloseableStream,
     handler: Handler,
     limits: HttpLimits,
+    kept: Kept,
     reached: Callable[[Stage], None] = lambda _: None,
 ) -> None:
     """Answer the one request of a connection and close it.
 
     Args:
+        stream: of the client.
+        handler: answers the request.
         limits: of the server.
+        kept: charges the budget of the edges for this connection.
         reached: called with how far it is, from Stage.ANSWERING on.
     """
     h11 = _h11()
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEADER_BYTES_MAX)
+    if isinstance(stream, trio.SocketStream):
+        stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_SNDBUF, SEND_BUFFER_BYTES)
     async with stream:
         try:
-            request = await _receive(stream, connection, limits.body_bytes_max)
+            request = await receive_request(stream, connection, limits.body_bytes_max, kept)
             if request is None:
                 return
             reached(Stage.ANSWERING)
@@ -167,21 +189,19 @@ async def serve_connection(
                 await _send_events(stream, connection, answer)
                 return
             has_body = not (isinstance(request, HttpRequest) and request.method == "HEAD")
+            del request  # its body is not kept while the answer is sent
             if isinstance(answer, StreamedAnswer):
-                try:
-                    await _send_pieces(stream, connection, answer, limits.response_seconds, has_body=has_body)
-                except (trio.BrokenResourceError, trio.ClosedResourceError):
-                    raise
-                except Exception:
-                    logger.exception("an answer ended within")
+                await _send_pieces(stream, connection, answer, limits.response_seconds, has_body=has_body)
                 return
             with trio.move_on_after(limits.response_seconds):
-                await stream.send_all(_encode(connection, answer, has_body=has_body))
+                await _send(stream, connection, answer, kept, has_body=has_body)
                 await stream.send_eof()
                 reached(Stage.LINGERING)
                 await _linger(stream)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return  # the client is gone
+        except Exception:  # whatever happens to one client ends its connection, and not the broker
+            logger.exception("a connection over HTTP ended")
 
 
 async def _answer(request: HttpRequest, handler: Handler) -> Answer | StreamedAnswer | EventStream:
@@ -189,57 +209,23 @@ async def _answer(request: HttpRequest, handler: Handler) -> Answer | StreamedAn
         return await handler(request)
     except BadRequestError as error:
         return refusal(http.HTTPStatus.BAD_REQUEST, str(error))
+    except AnswerTooLargeError as error:
+        return refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, str(error))
     except Exception:
         logger.exception("%s %r could not be answered", request.method, request.path)
         return refusal(http.HTTPStatus.INTERNAL_SERVER_ERROR, "the broker could not answer; its log says why")
 
 
-async def _receive(
-    stream: trio.abc.ReceiveStream, connection: h11.Connection, body_bytes_max: int
-) -> HttpRequest | Answer | None:
-    """The client's request, or the answer that refuses it; None when it closed without one."""
-    h11 = _h11()
-    with trio.move_on_after(REQUEST_SECONDS) as waiting:
-        try:
-            head = await _next_event(stream, connection)
-            if not isinstance(head, h11.Request):
-                return None
-            request = HttpRequest.parse(head.method, head.target, list(head.headers))
-            return await _receive_body(stream, connection, request, body_bytes_max)
-        except h11.RemoteProtocolError as error:
-            return refusal(http.HTTPStatus(error.error_status_hint), f"{error}")
-        except BadRequestError as error:
-            return refusal(http.HTTPStatus.BAD_REQUEST, str(error))
-    assert waiting.cancelled_caught
-    return refusal(http.HTTPStatus.REQUEST_TIMEOUT, "the request took too long")
-
-
-async def _receive_body(
-    stream: trio.abc.ReceiveStream, connection: h11.Connection, request: HttpRequest, bytes_max: int
-) -> HttpRequest | Answer | None:
-    h11 = _h11()
-    too_large = refusal(http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {bytes_max} bytes")
-    if int(request.headers.get("content-length", "0")) > bytes_max:  # h11 has checked that it is one number
-        return too_large
-    body = bytearray()
-    while not isinstance(event := await _next_event(stream, connection), h11.EndOfMessage):
-        if not isinstance(event, h11.Data):
-            return None
-        body += event.data
-        if len(body) > bytes_max:
-            return too_large
-    return attrs.evolve(request, body=bytes(body))
-
-
-async def _next_event(stream: trio.abc.ReceiveStream, connection: h11.Connection) -> Any:
-    h11 = _h11()
-    while (event := connection.next_event()) is h11.NEED_DATA:
-        connection.receive_data(bytes(await stream.receive_some(RECEIVE_BYTES)))
-    return event
-
-
-def _encode(connection: h11.Connection, answer: Answer, *, has_body: bool) -> bytes:
-    h11 = _h11()
+async def _send(
+    stream: trio.abc.SendStream, connection: h11.Connection, answer: Answer, kept: Kept, *, has_body: bool
+) -> None:
+    """Send an answer; its body in slices of the one object that all clients of a shared answer are sent."""
+    body = memoryview(answer.body if has_body else b"")
+    try:
+        kept.resize(HEADER_BYTES_MAX + len(body))
+    except OverBudgetError as error:
+        answer = refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, f"the answer is too large: {error}")
+        body = memoryview(answer.body)
     headers = [
         ("Content-Type", answer.content_type),
         ("Content-Length", str(len(answer.body))),
@@ -247,9 +233,10 @@ def _encode(connection: h11.Connection, answer: Answer, *, has_body: bool) -> by
         *SECURITY_HEADERS,
         *answer.headers,
     ]
-    response = h11.Response(status_code=answer.status, headers=headers, reason=answer.status.phrase)
-    events = [response, h11.Data(data=answer.body), h11.EndOfMessage()] if has_body else [response]
-    return b"".join(connection.send(event) for event in events)
+    response = _h11().Response(status_code=answer.status, headers=headers, reason=answer.status.phrase)
+    await stream.send_all(connection.send(response) + body[:SEND_BYTES])
+    for begin in range(SEND_BYTES, len(body), SEND_BYTES):
+        await stream.send_all(body[begin : begin + SEND_BYTES])
 
 
 async def _send_pieces(
@@ -283,8 +270,6 @@ def _next_piece(pieces: Iterator[bytes]) -> Steps[bytes | None]:
 async def _send_events(stream: trio.abc.HalfCloseableStream, connection: h11.Connection, events: EventStream) -> None:
     """Send events until the viewer leaves, is too slow, or the stream ends."""
     h11 = _h11()
-    if isinstance(stream, trio.SocketStream):
-        stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_SNDBUF, EVENT_SEND_BUFFER_BYTES)
     headers = [("Content-Type", "text/event-stream; charset=utf-8"), ("Connection", "close"), *SECURITY_HEADERS]
 
     async def send(event: bytes) -> None:
@@ -316,6 +301,8 @@ async def _send_until_broken(
         return  # the viewer is gone, or too slow
     except Exception:
         logger.exception("a stream of events ended")
+        with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await send(event({"reason": "the broker could not continue; its log says why"}, "end"))
 
 
 async def _watch_for_end(stream: trio.abc.ReceiveStream, scope: trio.CancelScope) -> None:

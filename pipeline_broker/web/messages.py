@@ -14,8 +14,11 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 import attrs
 
+from pipeline_broker.base.steps import Steps
+
 __all__ = [
     "Answer",
+    "AnswerTooLargeError",
     "BadRequestError",
     "EventStream",
     "HttpRequest",
@@ -23,12 +26,18 @@ __all__ = [
     "SendEvent",
     "StreamedAnswer",
     "event",
+    "event_steps",
     "json_answer",
     "json_or_absent",
+    "json_steps",
     "refusal",
 ]
 
 QUERY_FIELDS_MAX = 24
+ANSWER_BYTES_MAX = 8 << 20
+"""Of an answer that is made in steps."""
+PIECES_PER_STEP = 128
+"""Of JSON: some 100 microseconds."""
 JSON_TYPE = "application/json; charset=utf-8"
 
 SECURITY_HEADERS = (
@@ -50,6 +59,10 @@ SECURITY_HEADERS = (
 
 class BadRequestError(Exception):
     """The request cannot be understood; the text is one line that says why."""
+
+
+class AnswerTooLargeError(Exception):
+    """An answer would have more than ANSWER_BYTES_MAX; the text says so in one line."""
 
 
 @attrs.frozen(kw_only=True)
@@ -147,11 +160,44 @@ def refusal(status: http.HTTPStatus, reason: str, *headers: tuple[str, str]) -> 
     return attrs.evolve(json_answer({"error": reason}, status), headers=headers)
 
 
-def json_or_absent(content: Any, what: str) -> Answer:
-    """An answer of JSON, or where there is nothing the refusal that says so."""
-    return refusal(http.HTTPStatus.NOT_FOUND, f"there is no such {what}") if content is None else json_answer(content)
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
+
+def json_steps(content: Any) -> Steps[bytes]:
+    """Content as JSON, in steps: the module's C code would keep the event loop for as long as clients made it.
+
+    Raises:
+        AnswerTooLargeError: there is too much of it.
+    """
+    parts: list[bytes] = []
+    pieces: list[str] = []
+    size_bytes = 0
+    for piece in _ENCODER.iterencode(content):
+        pieces.append(piece)
+        if len(pieces) == PIECES_PER_STEP:
+            parts.append("".join(pieces).encode())
+            pieces.clear()
+            size_bytes += len(parts[-1])
+            if size_bytes > ANSWER_BYTES_MAX:
+                raise AnswerTooLargeError(f"the answer would have more than {ANSWER_BYTES_MAX} bytes: ask for less")
+            yield
+    parts.append("".join(pieces).encode())
+    return b"".join(parts)
+
+
+def json_or_absent(content: Any, what: str) -> Steps[Answer]:
+    """Make an answer of JSON in steps, or a refusal for None."""
+    if content is None:
+        return refusal(http.HTTPStatus.NOT_FOUND, f"there is no such {what}")
+    body = yield from json_steps(content)
+    return Answer(status=http.HTTPStatus.OK, body=body, content_type=JSON_TYPE)
 
 
 def event(content: Any, name: str = "message") -> bytes:
     """A server-sent event (HTML standard, section 9.2): JSON has no line break, so it is one line of data."""
     return f"event: {name}\ndata: {json.dumps(content, separators=(',', ':'))}\n\n".encode()
+
+
+def event_steps(content: Any, name: str) -> Steps[bytes]:
+    """The same in steps."""
+    return b"".join((f"event: {name}\ndata: ".encode(), (yield from json_steps(content)), b"\n\n"))

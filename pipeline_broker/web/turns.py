@@ -8,18 +8,15 @@ viewers wait, at most TURN_SECONDS of it run between two polls of the network.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import trio
+
+from pipeline_broker.base.steps import Steps
 
 __all__ = ["TURN_SECONDS", "Steps", "in_turns"]
 
 Result = TypeVar("Result")
-
-Steps: TypeAlias = Generator[object, None, Result]
-"""Work that yields between two steps and returns a result. One step takes at most 1 ms. At a yield the state that the
-work reads may change; the work must expect that."""
 
 TURN_SECONDS = 0.004
 

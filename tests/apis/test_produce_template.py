@@ -18,6 +18,7 @@ from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsReque
 from pipeline_broker.wire.registry import ApiKey
 from stages.request import Pending, Request, Send, Unfinished
 from tests.apis.desk import Connection, Desk
+from tests.apis.remembered import remembered
 from tests.apis.transactions.transaction_desk import TRANSACTION, Producer
 
 VERSIONS = range(3, 14)
@@ -128,7 +129,7 @@ def test_a_frame_that_is_cut_or_longer_is_not_taken_for_one_like_the_last(desk, 
 )
 def test_a_request_of_one_batch_that_is_answered_is_remembered(desk, acks, partitions, is_remembered):
     result_of(desk, frame_of(request_of(desk, batch_of(1), *partitions, acks=acks), 9))
-    assert desk.broker.produce_templates == is_remembered
+    assert remembered(desk) == is_remembered
     if is_remembered:
         assert [log.partition for log in desk.connection.session.produce_templates.logs(9)] == [*partitions]
 
@@ -136,9 +137,9 @@ def test_a_request_of_one_batch_that_is_answered_is_remembered(desk, acks, parti
 def test_what_was_remembered_of_a_connection_goes_with_it(desk):
     """The broker counts for all connections, and remembers so many at most."""
     result_of(desk, frame_of(request_of(desk, batch_of(1), 0, acks=-1), 9))
-    assert desk.broker.produce_templates == 1
+    assert remembered(desk) == 1
     desk.dispatcher.connection_closed(desk.connection.session)
-    assert desk.broker.produce_templates == 0
+    assert remembered(desk) == 0
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -147,7 +148,7 @@ def test_a_request_that_names_a_topic_without_partitions_beside_is_not_remembere
     message = request_of(desk, batch_of(1))
     message.topic_data.insert(place, ProduceRequest.TopicProduceData("u"))
     assert len(desk.ask(message, 9).responses) == 2
-    assert desk.broker.produce_templates == 0
+    assert remembered(desk) == 0
 
 
 def test_requests_whose_records_begin_elsewhere_take_the_place_of_those_before(desk):
@@ -160,7 +161,7 @@ def test_requests_whose_records_begin_elsewhere_take_the_place_of_those_before(d
         for _ in range(2):
             assert not desk.ask(message, 9).responses[0].partition_responses[0].error_code
         assert [log.topic for log in desk.connection.session.produce_templates.logs(9)] == [name]
-        assert desk.broker.produce_templates == 1
+        assert remembered(desk) == 1
 
 
 def test_a_request_of_a_transaction_is_not_remembered(desk):
@@ -169,17 +170,17 @@ def test_a_request_of_a_transaction_is_not_remembered(desk):
     producer = Producer(desk)
     for _ in range(2):  # the first is committed together with a record about the transaction
         assert not desk.ask(producer.produce(0), 12).responses[0].partition_responses[0].error_code
-    assert desk.broker.produce_templates == 0
+    assert remembered(desk) == 0
 
 
 def test_a_topic_that_changes_drops_all_templates(desk, ways):
     frame = frame_of(request_of(desk, batch_of(1)), 9)
     for _ in range(3):
         result_of(desk, frame)
-    assert (ways["short"], desk.broker.produce_templates) == (2, 1)
+    assert (ways["short"], remembered(desk)) == (2, 1)
     desk.create_topic("u")
     assert result_of(desk, frame)
-    assert (ways["short"], desk.broker.produce_templates) == (2, 1)
+    assert (ways["short"], remembered(desk)) == (2, 1)
     assert result_of(desk, frame)
     assert ways["short"] == 3
 
@@ -271,3 +272,36 @@ def test_a_frame_that_ends_within_the_length_of_its_records_is_what_it_is_the_ge
     outcomes = [outcome_of(desk, frame[:end]) for end in ends]
     result_of(desk, frame)
     assert [outcome_of(desk, frame[:end]) for end in ends] == outcomes
+
+
+def test_templates_of_long_client_ids_are_bounded_in_bytes_and_others_find_room(desk):
+    """A client may name itself in 32 KB, another way each time."""
+    edges = desk.broker.edges
+    edges.bytes_max = 8 * 200_000
+    message = request_of(desk, batch_of(1))
+    body = b"".join(map(bytes, encode(message, 9)))
+
+    def produce(client_id):
+        header = encode_request_header(RequestHeader(ApiKey.PRODUCE, 9, CORRELATION, client_id))
+        assert type(result_of(desk, header + body)) is bytes
+
+    for number in range(20):
+        produce(f"{number:030000d}")
+    kept = remembered(desk)
+    assert 1 <= kept <= 200_000 // 60_000
+    assert edges.size_bytes <= edges.holder_bytes_max
+    desk.connection = Connection()
+    produce("short")
+    assert remembered(desk) == kept + 1
+    assert desk.broker.logs.partitions("t")[0].log_end_offset == 21
+
+
+def test_templates_that_the_budget_drops_are_forgotten_and_seen_again(desk, ways):
+    for _ in range(2):
+        result_of(desk, frame_of(request_of(desk, batch_of(1)), 9))
+    (kept,) = next(iter(desk.broker.edges._holders.values())).kept
+    kept.drop()
+    for _ in range(2):
+        result_of(desk, frame_of(request_of(desk, batch_of(1)), 9))
+    assert remembered(desk) == 1
+    assert ways["short"] == 2

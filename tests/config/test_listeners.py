@@ -144,7 +144,7 @@ def test_one_listener_may_be_the_control_plane():
         ([("listener.security.protocol.map", "PLAINTEXT")], "NAME:PROTOCOL"),
         ([("listener.security.protocol.map", "PLAINTEXT:TCP")], "'TCP' is not one of PLAINTEXT"),
         ([("advertised.listeners", "PLAINTEXT://0.0.0.0:1")], "a host that clients can connect to"),
-        ([("advertised.listeners", "PLAINTEXT://:1")], "a host that clients can connect to"),
+        ([("advertised.listeners", "PLAINTEXT://[::]:1")], "a host that clients can connect to"),
         ([("advertised.listeners", "SSL://h:1")], "SSL is not among listeners (PLAINTEXT)"),
         ([("inter.broker.listener.name", "OUT")], "'OUT' is not among listeners (PLAINTEXT)"),
         ([("control.plane.listener.name", "OUT")], "'OUT' is not among listeners (PLAINTEXT)"),
@@ -158,7 +158,6 @@ def test_one_listener_may_be_the_control_plane():
         ([("listener.name.plaintext.max.connection.creation.rate", "0")], "nobody could connect"),
         ([("listener.name.PLAINTEXT.max.connections", "1")], "in lower case there"),
         ([("listener.name.plaintext.max.connections", "x")], "listener.name.plaintext.max.connections: 'x'"),
-        ([("listener.name.plaintext.nonsense", "8")], "unknown property"),
     ],
 )
 def test_what_does_not_go_together_is_refused_in_one_line(pairs, message):

@@ -3,6 +3,7 @@
 import trio
 from trio.testing import MockClock
 
+from pipeline_broker.base.steps import finished
 from pipeline_broker.dashboard.broker_view import TURNS_SHOWN_MAX, connections
 from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
@@ -19,7 +20,7 @@ def test_what_kept_the_event_loop_is_shown_by_api_or_task_the_longest_first():
         async with open_memory_server(PIPELINED, ByHand()) as memory:
             for name, seconds in ((3, 0.024), ("a task", 0.002), (3, 0.007), (999, 0.001)):
                 memory.server.turns.note(name, seconds)
-            assert connections(memory.server, Desk().broker)["turns"] == [
+            assert finished(connections(memory.server, Desk().broker))["turns"] == [
                 {"turn": "Metadata", "longest_us": 24_000, "long_count": 2},
                 {"turn": "a task", "longest_us": 2_000, "long_count": 0},
                 {"turn": "999", "longest_us": 1_000, "long_count": 0},
@@ -27,7 +28,7 @@ def test_what_kept_the_event_loop_is_shown_by_api_or_task_the_longest_first():
             ]
             for number in range(2 * TURNS_SHOWN_MAX):
                 memory.server.turns.note(f"task {number}", 0.1)
-            assert len(connections(memory.server, Desk().broker)["turns"]) == TURNS_SHOWN_MAX
+            assert len(finished(connections(memory.server, Desk().broker))["turns"]) == TURNS_SHOWN_MAX
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
@@ -59,11 +60,11 @@ def test_a_connection_shows_its_client_its_port_and_the_topics_that_it_writes_to
     fetch = FetchRequest(max_wait_ms=500, min_bytes=1, session_epoch=-1, topics=[topic])
     assert desk.decide(fetch, 12) is PARKED
     connection.id, connection.statistics = "127.0.0.1:9092-127.0.0.1:51234-0-7", Standing
-    (shown,) = connections(Server(board.server, connection), desk.broker)["connections"]
+    (shown,) = finished(connections(Server(board.server, connection), desk.broker))["connections"]
 
     assert (shown["client"], shown["from"], shown["software"]) == ("desk", "127.0.0.1:51234", "lib 2.1")
     assert shown["topics"] == ["t", "waited"]
     assert shown["mutes"] == ["in flight"]
     desk.broker.fetches.end()
-    (shown,) = connections(Server(board.server, connection), desk.broker)["connections"]
+    (shown,) = finished(connections(Server(board.server, connection), desk.broker))["connections"]
     assert shown["topics"] == ["t"]

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.base.steps import THINGS_PER_STEP, finished
 from pipeline_broker.dashboard.groups_view import (
     ResetWish,
     group,
@@ -16,6 +17,7 @@ from pipeline_broker.dashboard.wishes import WishError
 from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest
 from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
+from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
 from tests.apis.desk import Desk
 from tests.apis.share.share_desk import ShareDesk
 from tests.dashboard.board import Board
@@ -53,23 +55,14 @@ def reset(board, **fields):
     }
     (topic,) = board.desk.ask(reset_request(broker, wish, offsets), 10).topics
     assert {each.error_code for each in topic.partitions} == {0}
-    return {row["partition"]: row["committed"] for row in group(broker, wish.group_id)["offsets"]}
-
-
-def whole(steps):
-    """What a view in steps shows at its end."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            return ended.value
+    return {row["partition"]: row["committed"] for row in finished(group(broker, wish.group_id))["offsets"]}
 
 
 def test_a_broker_that_never_had_a_group_shows_none():
     broker = Desk().broker
 
-    assert whole(groups(broker)) == {"count": 0, "groups": []}
-    assert group(broker, "g") is None
+    assert finished(groups(broker)) == {"count": 0, "groups": []}
+    assert finished(group(broker, "g")) is None
     with pytest.raises(WishError, match="no group"):
         plan_reset(broker, ResetWish(group_id="g", topic="t", partition=None, to="latest"))
 
@@ -77,14 +70,14 @@ def test_a_broker_that_never_had_a_group_shows_none():
 def test_groups_of_every_kind_are_shown_with_members_and_lag(board):
     join_classic(board)
     join_consumer(board)
-    shown = {row["group"]: row for row in whole(groups(board.desk.broker))["groups"]}
+    shown = {row["group"]: row for row in finished(groups(board.desk.broker))["groups"]}
 
     assert {name: (row["type"], row["members"], row["lag"], row["may_reset"]) for name, row in shown.items()} == {
         "classic": ("classic", 1, None, False),
         "consumer": ("consumer", 1, None, False),
         "empty": ("classic", 0, 6, True),
     }
-    (member,) = group(board.desk.broker, "consumer")["members"]
+    (member,) = finished(group(board.desk.broker, "consumer"))["members"]
     assert (member["member"], member["assignment"]) == ("m", {"t": (0, 1, 2, 3)})
 
 
@@ -92,37 +85,50 @@ def test_a_group_that_shares_partitions_is_shown_and_not_reset():
     share = ShareDesk()
     share.begin()
     broker = share.desk.broker
-    (row,) = whole(groups(broker))["groups"]
+    (row,) = finished(groups(broker))["groups"]
 
     assert (row["type"], row["members"], row["may_reset"]) == ("share", 1, False)
-    assert group(broker, "g")["members"][0]["assignment"] == {"t": (0,)}
+    assert finished(group(broker, "g"))["members"][0]["assignment"] == {"t": (0,)}
     with pytest.raises(WishError, match="AlterShareGroupOffsets"):
         plan_reset(broker, ResetWish(group_id="g", topic="t", partition=None, to="latest"))
 
 
 def test_lag_is_the_end_minus_what_is_committed(board):
-    assert group(board.desk.broker, "empty")["offsets"] == [
+    assert finished(group(board.desk.broker, "empty"))["offsets"] == [
         {"topic": "t", "partition": 0, "committed": 4, "end": 10, "lag": 6, "metadata": ""}
     ]
     board.produce((b"k", b"v", ()))
-    assert group(board.desk.broker, "empty")["lag"] == 7
+    assert finished(group(board.desk.broker, "empty"))["lag"] == 7
 
 
 def test_the_groups_of_a_topic_are_those_that_committed_offsets_of_it(board):
     board.desk.create_topic("other")
     broker = board.desk.broker
-    assert whole(groups_of_topic(broker, "t")) == {"groups": [{"group": "empty", "partitions": 1, "lag": 6}]}
-    assert whole(groups_of_topic(broker, "other")) == {"groups": []}
-    assert whole(groups_of_topic(broker, "absent")) is None
+    assert finished(groups_of_topic(broker, "t")) == {"groups": [{"group": "empty", "partitions": 1, "lag": 6}]}
+    assert finished(groups_of_topic(broker, "other")) == {"groups": []}
+    assert finished(groups_of_topic(broker, "absent")) is None
 
 
-@pytest.mark.parametrize("view", [groups, lambda broker: groups_of_topic(broker, "other")])
-def test_a_step_looks_at_the_offsets_of_one_group_whether_they_are_shown_or_not(board, view):
-    board.desk.create_topic("other")
-    for group_id, partitions in (("a", 4), ("b", 2)):
-        for partition in range(partitions):
-            board.commit(group_id, 1, partition)
-    assert list(view(board.desk.broker)) == [5, 3, 2]
+def test_a_step_looks_at_a_bounded_number_of_offsets_whether_they_are_shown_or_not(monkeypatch):
+    """Of one large group, and of many small ones."""
+    monkeypatch.setattr("pipeline_broker.broker.group_views.FETCHED_AT_ONCE", 1)
+    board, looks = Board("num.partitions=1000"), []
+    board.desk.create_topic("wide")
+    wanted = OffsetCommitRequest.OffsetCommitRequestPartition
+    partitions = [wanted(partition_index=number, committed_offset=0) for number in range(1000)]
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="wide", partitions=partitions)
+    board.desk.ask(OffsetCommitRequest(group_id="large", topics=[topic]), 8)
+    for number in range(50):
+        board.commit(f"small {number}", 0)
+    coordinator = board.desk.broker.groups.coordinator
+    fetch = coordinator.fetch
+    coordinator.fetch = lambda *wanted: looks.append(1) or fetch(*wanted)
+    for view, seen in ((group(board.desk.broker, "large"), 1000), (groups(board.desk.broker), 1050)):
+        steps, looks[:] = 0, []
+        for _ in view:
+            assert len(looks) - steps <= THINGS_PER_STEP
+            steps = len(looks)
+        assert len(looks) == seen
 
 
 def test_a_group_that_is_deleted_between_two_steps_harms_nothing(board):
@@ -130,7 +136,7 @@ def test_a_group_that_is_deleted_between_two_steps_harms_nothing(board):
     steps = groups(board.desk.broker)
     next(steps)
     board.desk.ask(DeleteGroupsRequest(["empty"]), 2)
-    shown = whole(steps)
+    shown = finished(steps)
     assert [(row["group"], row["lag"], row["members"]) for row in shown["groups"]] == [("a", 9, 0), ("empty", None, 0)]
 
 
@@ -148,7 +154,7 @@ def test_a_group_that_is_deleted_between_two_steps_harms_nothing(board):
 def test_a_reset_goes_where_it_is_sent_and_outlives_a_restart(board, wish, offset):
     assert reset(board, partition=0, **wish) == {0: offset}
     again = board.desk.restart()
-    assert group(again.broker, "empty")["offsets"][0]["committed"] == offset
+    assert finished(group(again.broker, "empty"))["offsets"][0]["committed"] == offset
 
 
 def test_a_reset_finds_a_time_also_in_what_is_on_the_disk_only(board):
@@ -174,7 +180,7 @@ def test_a_group_with_members_is_never_reset_also_if_they_come_in_between(board,
         reset_request(board.desk.broker, wish, offsets)
     with pytest.raises(WishError, match="has members"):
         plan_reset(board.desk.broker, wish)
-    assert group(board.desk.broker, "empty")["offsets"][0]["committed"] == 4
+    assert finished(group(board.desk.broker, "empty"))["offsets"][0]["committed"] == 4
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from pipeline_broker.base.steps import finished
 from pipeline_broker.dashboard import newest_first, record_reader
 from pipeline_broker.dashboard.newest_first import NewestFirstReader
 from pipeline_broker.dashboard.record_filter import RecordFilter
@@ -20,7 +21,7 @@ def read_back(logs, wanted, limit, ends=None):
         reader = NewestFirstReader(logs, ends, wanted, limit)
         while (step := reader.next_work()) is not None:
             partition, work = step
-            reader.take(partition, work())
+            reader.take(partition, finished(work))
         pages.append(reader.page)
         if reader.page.is_at_end:
             return pages
@@ -98,7 +99,7 @@ def test_a_window_of_large_records_is_smaller(monkeypatch):
     read = 0
     while (step := reader.next_work()) is not None:
         partition, work = step
-        chunk = work()
+        chunk = finished(work)
         read += chunk.read_bytes
         reader.take(partition, chunk)
     assert [record["offset"] for record in reader.page.records] == [63, 62]
@@ -109,7 +110,7 @@ def test_a_log_that_lost_its_records_meanwhile_ends_the_page():
     log = numbered(10)
     reader = NewestFirstReader({0: log}, {}, RecordFilter(), 5)
     partition, work = reader.next_work()
-    chunk = work()
+    chunk = finished(work)
     log.batches, log.log_start_offset = [], log.high_watermark
     reader.take(partition, chunk)
     assert reader.next_work() is None

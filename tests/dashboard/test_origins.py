@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.apis.request_names import names_of
+from pipeline_broker.base.steps import finished
 from pipeline_broker.dashboard.origins import (
     NAME_CHARACTERS_MAX,
     NAMES_SHOWN_MAX,
@@ -71,7 +72,7 @@ def test_a_request_tells_its_client_its_address_and_the_topics_that_it_names(req
     watched.request_ended(request)
     watched.keeps_origins = True
     watched.request_ended(request)
-    before, after = request_events(watched.take(10**9), {2: "ListOffsets"})
+    before, after = finished(request_events(watched.take(10**9), {2: "ListOffsets"}))
 
     assert (before["client"], before["from"], before["topics"]) == ("", "", [])
     assert (after["client"], after["from"], after["topics"]) == ("shop", "10.0.0.1:51234", ["orders"])
@@ -96,7 +97,7 @@ def test_an_event_of_hostile_requests_has_a_bounded_size(request_ended):
         request = request_ended(api=number % 9, frame=b"\0" * 8 + b"\x7f\xff" + b"\x01" * 40_000)
         request.connection = Connection()
         watched.request_ended(request)
-    shown = request_events(watched.take(10**9), {})
+    shown = finished(request_events(watched.take(10**9), {}))
 
     assert len(shown) == REQUESTS_SHOWN_MAX
     assert len(event(shown, "requests")) < EVENT_BYTES_MAX

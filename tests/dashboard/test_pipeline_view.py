@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.base.steps import finished
 from pipeline_broker.dashboard.pipeline_view import (
     LANES_SHOWN_MAX,
     WINDOW_INTERVALS,
@@ -71,8 +72,8 @@ def test_rates_are_of_the_last_interval_and_stages_of_the_window(request_ended):
     watched, view = WatchedPipeline(NAMES, 0), PipelineView(NAMES, REASONS)
     for _ in range(4):
         watched.request_ended(request_ended(steps=(1_000_000,) * 7))
-    first = view.add(watched.take(2 * 10**9))
-    later = [view.add(watched.take((2 + number) * 10**9)) for number in range(1, WINDOW_INTERVALS + 1)]
+    first = finished(view.add(watched.take(2 * 10**9)))
+    later = [finished(view.add(watched.take((2 + number) * 10**9))) for number in range(1, WINDOW_INTERVALS + 1)]
 
     assert (first["requests_per_s"], first["apis"][0]["requests_per_s"]) == (2.0, 2.0)
     assert first["apis"][0]["total_mean_us"] == 7_000
@@ -86,7 +87,7 @@ def test_lanes_tell_the_order_in_and_the_order_out(order, request_ended):
     watched = WatchedPipeline(NAMES, 0)
     for sequence in order:
         watched.request_ended(request_ended(connection=3, sequence=sequence, received_ns=1_000 * (1 + sequence)))
-    (lane,) = PipelineView(NAMES, REASONS).add(watched.take(10**9))["lanes"]
+    (lane,) = finished(PipelineView(NAMES, REASONS).add(watched.take(10**9)))["lanes"]
 
     assert [request["sequence"] for request in lane["requests"]] == list(range(8))
     assert [request["out"] for request in lane["requests"]] == [order.index(sequence) for sequence in range(8)]
@@ -103,7 +104,7 @@ def test_a_lane_shows_the_mutes_of_its_connection_that_touch_it(request_ended):
         (3, 10**8, 10**9),
     ):
         watched.mute_ended(connection, 0, began_ns, ended_ns)
-    shown = PipelineView(NAMES, REASONS).add(watched.take(10**9))
+    shown = finished(PipelineView(NAMES, REASONS).add(watched.take(10**9)))
 
     assert shown["lanes"][0]["mutes"] == [{"reason": "in flight", "began_us": 0, "ended_us": 1_000}]
     assert shown["mutes"] == [
@@ -115,7 +116,7 @@ def test_commits_are_summed_up(commit_ended):
     watched = WatchedPipeline(NAMES, 0)
     watched.commit_ended(commit_ended(1, 100, 1_000, 2_000, 5_000))
     watched.commit_ended(commit_ended(3, 300, 1_000, 4_000, 9_000))
-    shown = PipelineView(NAMES, REASONS).add(watched.take(10**9))["commits"]
+    shown = finished(PipelineView(NAMES, REASONS).add(watched.take(10**9)))["commits"]
 
     assert (shown["per_s"], shown["entries_mean"], shown["entries_max"], shown["bytes_mean"]) == (2.0, 2.0, 3, 200)
     assert (shown["write_mean_us"], shown["sync_mean_us"], shown["sync_p99_us"]) == (2, 4, 5)
@@ -132,11 +133,11 @@ def test_an_event_of_a_flood_has_a_bounded_size(request_ended, commit_ended):
         watched.queue_sampled(number, 0, 500)
         watched.commit_ended(commit_ended(4096, 1 << 23, 1, 10**9, 10**11))
     interval = watched.take(10**9)
-    shown = view.add(interval)
+    shown = finished(view.add(interval))
 
     assert len(shown["lanes"]) == LANES_SHOWN_MAX
     assert len(event(shown, "pipeline")) < EVENT_BYTES_MAX
-    assert len(event(request_events(interval, NAMES), "requests")) < EVENT_BYTES_MAX
+    assert len(event(finished(request_events(interval, NAMES)), "requests")) < EVENT_BYTES_MAX
 
 
 def test_the_latest_requests_come_with_their_stages_outcome_and_error(request_ended):
@@ -145,7 +146,7 @@ def test_the_latest_requests_come_with_their_stages_outcome_and_error(request_en
     watched.request_dropped(request_ended(sequence=2, api=1, completed_ns=0, released_ns=0, send_started_ns=0))
     watched.request_ended(request_ended(sequence=3, received_ns=1_000_000))
     interval = watched.take(10**15)
-    first, second, third = request_events(interval, NAMES)
+    first, second, third = finished(request_events(interval, NAMES))
 
     assert [each["sequence"] for each in (first, second, third)] == [3, 1, 2]  # by the time at which they ended
     assert (third["api"], third["outcome"]) == ("Fetch", "connection was gone")

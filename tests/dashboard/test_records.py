@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.base.steps import finished
 from pipeline_broker.dashboard import record_reader
 from pipeline_broker.dashboard.record_filter import BadFilterError, RecordFilter
 from pipeline_broker.dashboard.record_reader import PageReader
@@ -60,7 +61,7 @@ def read_all(logs, wanted, limit):
         reader = PageReader(logs, positions, wanted, limit)
         while (step := reader.next_work()) is not None:
             partition, work = step
-            reader.take(partition, work())
+            reader.take(partition, finished(work))
         page = reader.page
         pages.append(page)
         if page.is_at_end:

@@ -220,9 +220,15 @@ def test_the_request_path_is_observed_while_somebody_watches(board, monkeypatch,
 def test_a_viewer_that_does_not_read_is_dropped_and_another_goes_on(board, monkeypatch):
     monkeypatch.setattr("pipeline_broker.dashboard.viewers.BEAT_SECONDS", 0.05)
     monkeypatch.setattr("pipeline_broker.web.http_server.EVENT_SECONDS", 0.2)
-    monkeypatch.setattr("pipeline_broker.web.http_server.EVENT_SEND_BUFFER_BYTES", 4096)
+    monkeypatch.setattr("pipeline_broker.web.http_server.SEND_BUFFER_BYTES", 4096)
     events = {"pipeline": b"event: pipeline\ndata: 1" + b" " * 100_000 + b"\n\n"}
-    monkeypatch.setattr(board.dashboard.request_path.viewers, "_render", lambda kinds: events)
+
+    def render(kinds):
+        del kinds
+        yield
+        return events
+
+    monkeypatch.setattr(board.dashboard.request_path.viewers, "_render", render)
 
     async def scenario(board):
         reluctant = board.watching("/events/pipeline", receive_bytes=4096)

@@ -17,6 +17,7 @@ class Observation:
 
     def render(self, kinds):
         self.beats += 1
+        yield
         return {kind: f"{kind} {self.beats}".encode() for kind in kinds}
 
 

@@ -5,6 +5,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.base.steps import finished
+from pipeline_broker.dashboard.pipeline_view import PipelineView
 from pipeline_broker.dashboard.watched_pipeline import (
     LANE_ROWS_MAX,
     LANES_MAX,
@@ -15,6 +17,7 @@ from pipeline_broker.dashboard.watched_pipeline import (
     SERIES_MAX,
     WatchedPipeline,
 )
+from pipeline_broker.telemetry.recent_requests import NO_NAMES
 from pipeline_broker.telemetry.sampled_rows import ROWS_MAX
 from pipeline_broker.traces.broker_tables import Outcome
 from pipeline_broker.wire.messages.topics.metadata import MetadataResponse
@@ -142,3 +145,19 @@ def test_a_row_says_how_a_request_ended_and_its_first_error(request_ended):
     assert found[2].outcome == Outcome.CLOSE
     assert found[3].outcome == Outcome.DROPPED
     assert found[3].sent_ns > 0
+
+
+def test_names_are_kept_of_a_bounded_number_of_requests_and_not_longer_than_their_interval(request_ended, monkeypatch):
+    monkeypatch.setattr("pipeline_broker.dashboard.watched_pipeline.ORIGINS_MAX", 3)
+    named = []
+    watched = WatchedPipeline(APIS, 0, lambda request: named.append(request) or (lambda: NO_NAMES))
+    watched.keeps_origins = True
+    view = PipelineView({}, {})
+    for number in range(1, 3):
+        for _ in range(10):
+            watched.request_ended(request_ended(api=0))
+        interval = watched.take(number)
+        assert sum(row.origin is not None for api in interval.apis for row in api.rows) <= 3
+        finished(view.add(interval))
+    assert 2 <= len(named) <= 6
+    assert not any(api.rows for kept in view._intervals for api in kept.apis)

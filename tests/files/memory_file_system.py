@@ -106,6 +106,9 @@ class _MemoryFile:
     def size_bytes(self) -> int:
         return len(self._content.seen)
 
+    def data_from(self, position: int) -> int:
+        return position
+
 
 class MemoryFileSystem:
     """See the rules; the five attributes are the places where faults come in."""
@@ -125,6 +128,9 @@ class MemoryFileSystem:
         self._durable_names: dict[Path, _Content] = {}
         self._pending_names: list[tuple[Path | None, Path | None, _Content]] = []  # (name gone, name new, file)
         self._locks: set[Path] = set()
+
+    def confine(self, directory: Path) -> None:
+        """There are no links."""
 
     def make_directory(self, path: Path) -> None:
         if path in self._names:

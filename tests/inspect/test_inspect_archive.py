@@ -266,7 +266,8 @@ def test_batches_of_a_deleted_topic_behind_the_archive_are_no_damage(tmp_path):
     data.archive_all()
     data.fill(4, start=4)
     data.archive.commit(Edit(data.archive.lsn, {log.entry_key: None}))
-    data.archive.store.delete_folder(log.folder)
+    store = data.archive.store
+    store.delete_folder(log.folder, [f"{log.folder}/{name}" for name in store.names(log.folder)])
     assert run(tmp_path).exit_code == 1  # the records do not say yet that the topic is gone
 
     data.write(data.metadata, [NewRecord(None, b"\0\1events")])

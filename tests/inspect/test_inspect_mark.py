@@ -114,6 +114,8 @@ def test_a_mark_that_goes_or_changes_while_it_is_looked_at_is_not_judged(stopped
         shutil.copyfile(stopped / MARK_NAME, copy / MARK_NAME)
         mark, manifests = MarkReader(files, copy), ManifestReader(files, copy)
         change()
-        found = list(mark.findings(JournalReader(copy, manifests, EntryCheck(TopicNames(), EVERYTHING)), manifests))
+        found = list(
+            mark.findings(JournalReader(files, copy, manifests, EntryCheck(TopicNames(), EVERYTHING)), manifests)
+        )
         assert found == [Superseded(MARK_NAME)]
     assert any(isinstance(found, MarkFound) for found in Inspection(stopped).findings())

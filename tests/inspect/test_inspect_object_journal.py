@@ -49,7 +49,7 @@ def store(data, tmp_path):
 
 def slots(store):
     """The places of commits that are there, in order."""
-    found = [(place_of(each.name), each.size_bytes) for each in list_all(store, "wal/1/")]
+    found = [(place_of("wal/1", each.name), each.size_bytes) for each in list_all(store, "wal/1/")]
     return [place for place, size in found if place is not None and size != FENCE_SIZE]
 
 

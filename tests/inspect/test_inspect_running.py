@@ -10,7 +10,7 @@ import pytest
 from pipeline_broker.inspect import journal_reader
 from pipeline_broker.inspect.findings import BatchFound, Damage, Superseded, TornTail, Totals
 from pipeline_broker.inspect.inspection import Inspection
-from pipeline_broker.inspect.journal_segment import JournalSegment, open_segment
+from pipeline_broker.inspect.journal_segment import JournalSegment, open_segment, snapshot
 from pipeline_broker.log.journal.frame import FRAME_HEADER_SIZE
 from pipeline_broker.log.journal.segment import HEADER_SPACE, segment_path
 from tests.inspect.data_directory import Data, archived, json_of, of_type, run
@@ -53,17 +53,17 @@ def test_frames_that_come_while_a_segment_is_read_are_no_damage(tmp_path, monkey
     data.fill(6)
     calls = []
 
-    def seen_late(directory: Path, number: int) -> JournalSegment | None:
-        segment = open_segment(directory, number)
+    def seen_late(files, directory: Path, number: int) -> JournalSegment | None:
+        segment = open_segment(files, directory, number)
         calls.append(number)
         if segment is None or len(calls) > 1:
             return segment
         first = segment.frame_at(HEADER_SPACE)
         assert first is not None
         second = HEADER_SPACE + FRAME_HEADER_SIZE + first.body_size
-        content = bytearray(segment.data)
+        content = bytearray(segment.source.read(segment.size_bytes, 0))
         content[second : second + FRAME_HEADER_SIZE] = bytes(FRAME_HEADER_SIZE)
-        return JournalSegment(number, memoryview(bytes(content)), segment.identity)
+        return snapshot(number, bytes(content))
 
     monkeypatch.setattr(journal_reader, "open_segment", seen_late)
     found = list(Inspection(tmp_path).findings())
@@ -79,13 +79,13 @@ def test_a_segment_that_is_recycled_before_it_is_read_is_passed_over(tmp_path, m
     data = archived(tmp_path, segments=3)
     calls = []
 
-    def recycled(directory: Path, number: int) -> JournalSegment | None:
+    def recycled(files, directory: Path, number: int) -> JournalSegment | None:
         if len(calls) == after:
             data.archive_one()
             if after:
                 data.archive_one()
         calls.append(number)
-        return open_segment(directory, number)
+        return open_segment(files, directory, number)
 
     monkeypatch.setattr(journal_reader, "open_segment", recycled)
     found = list(Inspection(tmp_path).findings())
@@ -105,10 +105,10 @@ def test_a_journal_that_lost_its_beginning_since_the_manifest_was_read_is_read_f
     data = archived(tmp_path, segments=3)
     original = journal_reader.segment_numbers
 
-    def late(directory):
+    def late(files, directory):
         while data.archive_one():
             pass
-        return original(directory)
+        return original(files, directory)
 
     monkeypatch.setattr(journal_reader, "segment_numbers", late)
     found = list(Inspection(tmp_path).findings())
@@ -123,18 +123,18 @@ def test_what_seemed_torn_in_front_of_a_segment_that_is_gone_is_passed_over_with
     data.journal.seal()
     last = 13
 
-    def seen_late(directory: Path, number: int) -> JournalSegment | None:
+    def seen_late(files, directory: Path, number: int) -> JournalSegment | None:
         if number == last:
             while data.archive_one():
                 pass
-        segment = open_segment(directory, number)
+        segment = open_segment(files, directory, number)
         if segment is None or number != last - 1:
             return segment
-        content, position = bytearray(segment.data), HEADER_SPACE
+        content, position = bytearray(segment.source.read(segment.size_bytes, 0)), HEADER_SPACE
         while (header := segment.frame_at(position)) is not None:
             position += FRAME_HEADER_SIZE + header.body_size
         content[position - 1] ^= 1
-        return JournalSegment(number, memoryview(bytes(content)), segment.identity)
+        return snapshot(number, bytes(content))
 
     monkeypatch.setattr(journal_reader, "open_segment", seen_late)
     found = list(Inspection(tmp_path).findings())

@@ -294,8 +294,6 @@ EQUIVALENT: dict[str, str] = {
     "unproven[0].end_lsn <= durable_lsn": "what is proven is taken out of the list: it is not made anew for speed only",
     f"{LOG}/journal/recovery.py Recovery.sealed_batches: without identity is not None in identity is not None and "
     "first is not None": "what has no identity has no frame",
-    f"{LOG}/journal/recovery.py _Window.ensure: position + size_bytes > self.start + len(self.data) -> position + "
-    "size_bytes >= self.start + len(self.data)": "what the window holds to its very end is read once more, and alike",
     f"{LOG}/compaction/schedule.py group_segments: 0 -> 1": "it is set with the first group",
     f"{LOG}/compaction/offset_map.py OffsetMap.__init__: keys_max < self.capacity -> keys_max <= self.capacity": (
         "a map for as many keys as there are has as much room"
@@ -308,13 +306,6 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/journal/recovery.py Recovery._refuse_damage: 0 -> 1": "what is kept declares nothing that is missing",
     f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1 #2": FIRST_GENERATION,
     f"{LOG}/archive/archive_log.py ArchiveLog.__init__: 0 -> 1 #3": LAST_DIGIT,
-    f"{LOG}/archive/manifest.py decode_frame: len(buffer) - position < FRAME_HEADER_SIZE -> len(buffer) - position <= "
-    "FRAME_HEADER_SIZE": "no frame is a header alone",
-    f"{LOG}/archive/manifest_file.py is_edit_behind: 1 -> 2 #2": "no magic begins one byte behind another",
-    f"{LOG}/archive/manifest_file.py is_edit_behind: behind >= 0 -> behind > 0": "it is behind a position",
-    f"{LOG}/archive/manifest_file.py is_edit_behind: 0 -> 1": "it is behind a position",
-    f"{LOG}/archive/manifest.py decode_frame: without end > len(buffer) in magic != MAGIC_BYTES or end > len(buffer) "
-    "or crc32c(memoryview(buffer)[position + _CRC_END:end]) != ...": "what is cut off has another checksum",
     f"{LOG}/partition/partition_log.py PartitionLog.append: attributes & TRANSACTIONAL_BIT -> attributes | "
     "TRANSACTIONAL_BIT": "producers without transactions have a way of their own for speed only",
     f"{LOG}/archive/archiver.py _PartitionWriter.add: attributes & TRANSACTIONAL_BIT -> attributes | "

@@ -13,6 +13,7 @@ import trio
 import trio.testing
 from prometheus_client.parser import text_string_to_metric_families
 
+from pipeline_broker.base.byte_budget import ByteBudget
 from pipeline_broker.node.metrics_endpoint import (
     LoopIdleTime,
     drain_regularly,
@@ -26,6 +27,7 @@ from stages.socket_server import SocketServer
 from stages.testing.memory_storage import MemoryStorage
 from tests.apis.desk import Desk
 
+EDGE_BYTES = 64 << 20
 TEXT = "# HELP up Whether it is.\n# TYPE up gauge\nup 1\n"
 
 
@@ -49,13 +51,18 @@ def split(response):
     return int(status.split()[1]), headers, body.decode()
 
 
-def with_endpoint(scenario, render=lambda: TEXT, names=()):
+def render_text():
+    yield
+    return TEXT.encode()
+
+
+def with_endpoint(scenario, render=render_text, names=()):
     """Run `scenario(port)` against an endpoint."""
 
     async def main():
         with trio.fail_after(10):
             async with trio.open_nursery() as nursery:
-                port = await nursery.start(serve_metrics, "127.0.0.1", 0, render, names)
+                port = await nursery.start(serve_metrics, "127.0.0.1", 0, render, ByteBudget(EDGE_BYTES), names)
                 result = await scenario(port)
                 nursery.cancel_scope.cancel()
         return result
@@ -164,9 +171,10 @@ def test_a_failure_to_render_is_answered_and_logged_and_the_next_scrape_served(c
 
     def render():
         text = next(texts)
+        yield
         if text is None:
             raise ValueError("no figures")
-        return text
+        return text.encode()
 
     async def scenario(port):
         return [(await exchange(port, request()))[0] for _ in range(2)]
@@ -187,9 +195,13 @@ def test_an_idle_loop_is_seen_as_idle_and_a_busy_one_as_busy(monkeypatch):
     def shares(turn):
         idle, drained = LoopIdleTime(LoopTurns()), []
 
+        def drain():
+            drained.append((idle.idle_ns, idle.observed_ns))
+            yield
+
         async def main():
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(drain_regularly, lambda: drained.append((idle.idle_ns, idle.observed_ns)), idle)
+                nursery.start_soon(drain_regularly, drain, idle)
                 while len(drained) < 3:
                     await turn()
                 nursery.cancel_scope.cancel()
@@ -263,9 +275,13 @@ def test_the_loop_is_looked_at_in_some_intervals_only(monkeypatch):
     monkeypatch.setattr("pipeline_broker.node.metrics_endpoint.random.randrange", lambda _: next(draws))
     idle, observed = LoopIdleTime(LoopTurns()), []
 
+    def drain():
+        observed.append(idle.observed_ns)
+        yield
+
     async def main():
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(drain_regularly, lambda: observed.append(idle.observed_ns), idle)
+            nursery.start_soon(drain_regularly, drain, idle)
             while len(observed) < 4:
                 await trio.sleep(DRAIN_SECONDS)
             nursery.cancel_scope.cancel()

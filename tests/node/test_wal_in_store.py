@@ -43,7 +43,7 @@ def names_in(url, prefix):
 def commits_in(url):
     """The names of objects of the journal that are no fences."""
     found = list_all(open_store(url, SystemFileSystem()), "wal/1/")
-    return [each.name for each in found if place_of(each.name) is not None and each.size_bytes > FENCE_SIZE]
+    return [each.name for each in found if place_of("wal/1", each.name) is not None and each.size_bytes > FENCE_SIZE]
 
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])

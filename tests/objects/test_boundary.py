@@ -10,6 +10,7 @@ from pipeline_broker.objects.fencing import list_places
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.settled_store import SettledStore
 from pipeline_broker.objects.slot import SlotEntry, SlotHeader, SlotKind, encode_slot
+from pipeline_broker.objects.store import list_all
 from tests.objects.faulty_store import FaultyStore
 
 LOG = "wal/1"
@@ -116,3 +117,14 @@ def test_what_was_freed_before_is_not_looked_for_again():
     boundary = raise_boundary(store, LOG, Place(50, 51))
     assert trim(Counting(), LOG, boundary, Place(50, 50)) == 1
     assert listed == [slot_name(LOG, Place(50, slot)) for slot in (50, 51)] + [boundary_name(LOG)]
+
+
+def test_strangers_objects_neither_end_a_deletion_nor_are_deleted():
+    store = MemoryStore()
+    names = [slot_name(LOG, Place(1, slot)) for slot in range(3)]
+    strays = [f"{LOG}/{name}" for name in ("0", f"{1:020d}/0", f"{1:020d}/copy/{1:020d}/{1:020d}")]
+    for name in (*names, *strays):
+        store.create(name, [bytes(200)])
+    assert trim(store, LOG, Boundary(Place(1, 2))) == 2
+    assert sorted(each.name for each in list_all(store, f"{LOG}/")) == sorted([names[2], *strays])
+    assert list_places(store, LOG, Place(0, 0)) == {Place(1, 2): False}

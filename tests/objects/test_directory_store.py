@@ -17,6 +17,7 @@ from pipeline_broker.objects.store import (
     Changed,
     Exists,
     Missing,
+    NotAnObject,
     Unavailable,
     Unsure,
     list_all,
@@ -111,7 +112,7 @@ class SyncsNoNames(MemoryFileSystem):
 
 @pytest.mark.parametrize("files", [SyncsNoData, SyncsNoNames])
 def test_a_sync_left_out_is_noticed(files):
-    with pytest.raises((AssertionError, FileNotFoundError)):
+    with pytest.raises((AssertionError, FileNotFoundError, NotAnObject)):
         run_power_cut(files(), [("create", "b/1"), ("upload", "a")], 1000, lambda _: 0)
 
 
@@ -245,7 +246,6 @@ import sys
 from pathlib import Path
 from pipeline_broker.files.file_system import ReadOnlyFileSystem, SystemFileSystem
 from pipeline_broker.objects.directory_store import DirectoryStore
-from pipeline_broker.objects.settled_store import SettledStore
 from pipeline_broker.objects.store import Changed
 
 def wait(seconds, error):

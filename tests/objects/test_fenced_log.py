@@ -211,12 +211,12 @@ def test_a_boundary_is_read_as_it_was_written_and_any_change_of_it_is_noticed(
             Boundary.decode(wrong)
 
 
-@given(st.builds(Place, st.integers(0, 10**20 - 1), st.integers(0, 10**20 - 1)), places)
+@given(st.builds(Place, st.integers(0, 2**64 - 2), st.integers(0, 2**64 - 2)), places)
 def test_names_sort_as_places_do(one: Place, other: Place) -> None:
     """And are read back; the boundary is no place."""
-    assert place_of(slot_name("wal/7", one)) == one
+    assert place_of("wal/7", slot_name("wal/7", one)) == one
     assert (slot_name("wal/7", one) < slot_name("wal/7", other)) == (one < other)
-    assert place_of(boundary_name("wal/7")) is None
+    assert place_of("wal/7", boundary_name("wal/7")) is None
 
 
 def test_a_successor_finds_the_data_in_front_of_its_fence_and_misses_none_silently() -> None:
@@ -238,3 +238,23 @@ def test_a_successor_finds_the_data_in_front_of_its_fence_and_misses_none_silent
     del listing[Place(2, 3)]
     with pytest.raises(BrokenLogError, match="slot 3 of generation 2 is missing"):
         list(data_places(Boundary(), end, listing))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"wal/7/backup/{1:020d}/{2:020d}",
+        f"wal/7{1:020d}/{2:020d}",
+        f"wal/71/{1:020d}/{2:020d}",
+        f"other/wal/7/{1:020d}/{2:020d}",
+        f"wal/7/{1:020d}/{2:020d}/x",
+        f"wal/7/{1:020d}/{2:021d}",
+        f"wal/7/{2**64 - 1:020d}/{2:020d}",
+        f"wal/7/{1:020d}/{10**20 - 1}",
+        "wal/7/" + "\u0661" * 20 + "/" + "\u0661" * 20,
+        f"{1:020d}/{2:020d}",
+    ],
+)
+def test_the_name_of_a_strangers_object_is_no_place(name: str) -> None:
+    """A copy of a log within the log itself, or numbers that no writer counts to."""
+    assert place_of("wal/7", name) is None

@@ -2,7 +2,9 @@
 
 import itertools
 
-from pipeline_broker.objects.fenced_log import STOP_DISTANCE, Place, Step, Writer
+import pytest
+
+from pipeline_broker.objects.fenced_log import STOP_DISTANCE, BrokenLogError, Place, Step, Writer, slot_name
 from pipeline_broker.objects.fencing import Fencing, list_places, take_over
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.settled_store import SettledStore
@@ -73,3 +75,10 @@ def test_a_stop_that_the_owner_has_reached_is_the_fence_and_stays():
     fence = Place(owner.first.generation, owner.first.slot + STOP_DISTANCE)
     assert fencing.fencer.place == fence
     assert list_places(store, LOG, fence) == {fence: True}
+
+
+def test_garbage_where_a_fence_belongs_is_told_with_its_name():
+    store = MemoryStore()
+    store.create(slot_name(LOG, Place(0, STOP_DISTANCE)), [b"a stranger's" * 10])
+    with pytest.raises(BrokenLogError, match=f"{slot_name(LOG, Place(0, STOP_DISTANCE))} is not a slot.*move it away"):
+        take_over(store, LOG, 1, lambda: bytes(16))

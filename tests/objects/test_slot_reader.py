@@ -7,7 +7,7 @@ import pytest
 from pipeline_broker.objects.fenced_log import BrokenLogError, Place, slot_name
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.slot import SlotEntry, SlotHeader, SlotKind, encode_slot
-from pipeline_broker.objects.slot_reader import TAIL_BYTES, SlotReader
+from pipeline_broker.objects.slot_reader import FIRST_READ_BYTES, TAIL_BYTES, SlotReader
 
 LOG = "wal/1"
 
@@ -108,3 +108,44 @@ def test_a_range_behind_the_end_breaks_the_log():
     for place, position in ((Place(1, 0), 10_000), (Place(1, 5), 0)):
         with pytest.raises(BrokenLogError):
             reader.range(place, position, 10)
+
+
+class Sized(MemoryStore):
+    """A store that notes how many bytes its answers have."""
+
+    largest = 0
+
+    def read(self, name, start, size_bytes):
+        return self._noted(super().read(name, start, size_bytes))
+
+    def read_end(self, name, size_bytes):
+        return self._noted(super().read_end(name, size_bytes))
+
+    def _noted(self, part):
+        self.largest = max(self.largest, len(part.data))
+        return part
+
+
+def large_slot():
+    body = bytes(range(256)) * (3 * FIRST_READ_BYTES // 256)
+    return encode_slot(SlotHeader(SlotKind.DATA, 1, 1, 0, bytes(16)), [SlotEntry(b"a", b"", (body,), len(body))]).parts
+
+
+def test_a_slot_larger_than_the_first_read_is_read_whole():
+    store = Sized()
+    store.create(slot_name(LOG, Place(1, 0)), large_slot())
+    (slot,) = SlotReader(store, LOG).whole(places(1))
+    assert len(slot.data) == sum(map(len, large_slot()))
+    assert len(slot.contents.entries) == 1
+
+
+@pytest.mark.parametrize(
+    "end", [b"", bytes(100), b"\xff" * 60 + b"LSBP"], ids=["longer", "zeros", "an index without end"]
+)
+def test_a_large_object_that_is_no_slot_costs_one_read(end):
+    store = Sized()
+    slot = b"".join(large_slot())
+    store.create(slot_name(LOG, Place(1, 0)), [slot + b"x" + end])
+    with pytest.raises(BrokenLogError):
+        list(SlotReader(store, LOG).whole(places(1)))
+    assert store.largest == FIRST_READ_BYTES

@@ -2,7 +2,8 @@
 
 import pytest
 
-from pipeline_broker.objects.store import NAME_BYTES_MAX, checked_name, checked_prefix
+from pipeline_broker.objects.memory_store import MemoryStore
+from pipeline_broker.objects.store import NAME_BYTES_MAX, Unavailable, checked_name, checked_prefix, list_all
 
 
 @pytest.mark.parametrize("name", ["a", "wal/7/00000000000000000001", "a.b-c_D9/..x", "a" * NAME_BYTES_MAX])
@@ -28,3 +29,17 @@ def test_a_prefix_is_of_whole_parts(prefix):
 
 def test_all_names_are_below_the_empty_prefix():
     assert checked_prefix("") == ""
+
+
+class SamePage(MemoryStore):
+    """A store that does not understand what to list after."""
+
+    def list(self, prefix, after=""):
+        return super().list(prefix, "")
+
+
+def test_a_store_that_lists_the_same_again_and_again_is_refused():
+    store = SamePage()
+    store.create("log/1", [b"x"])
+    with pytest.raises(Unavailable, match="does not list 'log/' in order"):
+        list(list_all(store, "log/"))

@@ -193,12 +193,12 @@ def test_a_segment_that_is_taken_back_while_the_journal_is_read_leaves_each_reco
     data = archived(tmp_path, segments=3)
     original, opened = journal_reader.open_segment, []
 
-    def late(directory, number):
+    def late(files, directory, number):
         opened.append(number)
         if len(opened) == 2:
             while data.archive_one():
                 pass
-        return original(directory, number)
+        return original(files, directory, number)
 
     monkeypatch.setattr(journal_reader, "open_segment", late)
     found = rows(tmp_path, subscribe="events")

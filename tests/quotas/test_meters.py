@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.quotas import meters as meters_module
 from pipeline_broker.quotas.entities import entity_of
 from pipeline_broker.quotas.limits import Limit, Measured
 from pipeline_broker.quotas.meters import METERS_MAX, Meters
@@ -31,6 +32,20 @@ def test_of_too_many_the_one_not_used_for_longest_goes():
     for name in "abac":
         meters.of(limit(name), 0).record(1, 0)
     assert [measured.client_id for measured, _ in meters.items()] == ["a", "c"]
+
+
+def test_of_names_that_are_too_long_together_the_one_not_used_for_longest_goes(monkeypatch):
+    monkeypatch.setattr(meters_module, "NAME_BYTES_MAX", 100)
+    meters = Meters(lambda: Rate(WINDOWS))
+    for name in ("a" * 40, "b" * 40, "a" * 40, "c" * 40):
+        meters.of(limit(name), 0).record(1, 0)
+    assert [measured.client_id[0] for measured, _ in meters.items()] == ["a", "c"]
+    meters.of(limit("d" * 500), 0)
+    assert [measured.client_id[0] for measured, _ in meters.items()] == ["d"], "one is always measured"
+    meters.clear()
+    for name in ("a" * 40, "b" * 40):
+        meters.of(limit(name), 0).record(1, 0)
+    assert len(meters) == 2
 
 
 def test_any_number_of_client_ids_is_measured_in_bounded_memory():

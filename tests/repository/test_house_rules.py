@@ -83,6 +83,7 @@ ABOUT_THE_WHOLE = {
     "crashes/exactly_once": "programs that copy in transactions",
     "crashes/on_objects": "the same with a store of objects",
     "differential": "the same question to Apache Kafka",
+    "fuzz": "strangers at each edge",
     "hostile": "the largest requests",
     "mutants": "changes of the source that tests must notice",
     "repository": "the repository itself",

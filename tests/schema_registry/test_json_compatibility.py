@@ -315,8 +315,8 @@ ROWS = [
     ),
     (
         "branch that looks at less",
-        {**MODERN, "anyOf": [FOO], "unevaluatedProperties": STRING},
-        {**MODERN, "anyOf": [{}], "unevaluatedProperties": STRING},
+        {**MODERN, "anyOf": [FOO], "unevaluatedProperties": NUMBER},
+        {**MODERN, "anyOf": [{}], "unevaluatedProperties": NUMBER},
         ["UNEVALUATED_PROPERTIES_EXTENDED"],
     ),
     ("anything left over", {**MODERN, **FOO, "unevaluatedProperties": {}}, {**MODERN, "unevaluatedProperties": {}}, []),

@@ -2,13 +2,14 @@
 
 import base64
 import hashlib
+import time
 
 import pytest
 
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.security.delegation_tokens import DelegationTokens
-from pipeline_broker.security.offer import read_offer
+from pipeline_broker.security.offer import LINE_USERS_MAX, read_offer
 from pipeline_broker.security.principal import KafkaPrincipal
 from pipeline_broker.security.sasl import AuthenticationFailedError
 from pipeline_broker.security.scram import SCRAM_MECHANISMS
@@ -212,3 +213,15 @@ def test_what_cannot_be_offered_is_refused_at_the_start(settings, said):
         offer(settings)
     assert "\n" not in str(caught.value)
     assert not any(secret in str(caught.value) for secret in ("s-1", "s-2"))
+
+
+def test_a_line_of_scram_has_so_many_users_as_are_hashed_in_seconds():
+    line = SCRAM_LINE.removesuffix(";") + " ".join(f'user_{number}="x"' for number in range(LINE_USERS_MAX + 1)) + ";"
+    settings = {
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        "scram-sha-256.sasl.jaas.config": line.replace("required", "required "),
+    }
+    began = time.thread_time()
+    with pytest.raises(ConfigError, match="it has 251 users, and 250 are allowed"):
+        offer(settings)
+    assert time.thread_time() - began < 0.5

@@ -1,10 +1,12 @@
 """Mapping rules do what Kafka's do: the first that matches the whole name decides."""
 
+import time
+
 import pytest
 
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.security.principal import KafkaPrincipal
-from pipeline_broker.security.principal_mapping import PrincipalMapping
+from pipeline_broker.security.principal_mapping import NAME_CHARS_MAX, PrincipalMapping
 
 KAFKAS_EXAMPLE = (
     "RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/,"
@@ -63,3 +65,79 @@ def test_rules_that_cannot_be_read_are_refused_at_the_start(rules):
     with pytest.raises(ConfigError, match=r"ssl\.principal\.mapping\.rules") as caught:
         PrincipalMapping(rules)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "rules", ["RULE:(a)\\1/x/", "RULE:(?=a)a/x/", "RULE:(?<!a)b/x/", "DEFAULT," * 101, "RULE:a/" + "$0" * 101 + "/"]
+)
+def test_what_would_take_long_is_refused_at_the_start(rules):
+    with pytest.raises(ConfigError, match=r"ssl\.principal\.mapping\.rules") as caught:
+        PrincipalMapping(rules)
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("rules", "name"),
+    [
+        ("RULE:^CN=(a+)+$/x/", "CN=" + "a" * 4_000 + "!"),
+        ("RULE:(?:a?){400}b/x/," * 99 + "DEFAULT", "a" * 4_000),
+        ("RULE:.*/" + "$0" * 100 + "/", "a" * 4_000),
+        ("RULE:(?:a|b)*/$0/", "ab" * 2_000),
+        ("RULE:a*/x/", "a" * 4_000),
+    ],
+)
+def test_a_name_is_mapped_or_refused_in_milliseconds(rules, name):
+    mapping = PrincipalMapping(rules)
+    began = time.thread_time()
+    principal = mapping.principal(name)
+    assert time.thread_time() - began < 0.05
+    assert principal is None or len(principal.name) <= NAME_CHARS_MAX or principal.name == name
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("CN=[a-z[0-9]]+", "no classes within classes"),
+        ("CN=[a-z&&[^x]]+", "no classes within classes"),
+        ("CN=[a-z&&b]", "no &&"),
+        ("CN=[[:alpha:]]+", "no classes within classes"),
+        ("CN=[^a[b]]", "no classes within classes"),
+        ("CN=[]a[b]]", "no classes within classes"),
+        (r"CN=[\]a[b]]", "no classes within classes"),
+        (r"CN=\v", r"RE2 has no \v of Java"),
+        (r"CN=(a)\12", r"RE2 has no \1 of Java"),
+        (r"CN=\0101", r"RE2 has no \0 of Java"),
+        (r"CN=(?U)\w+", "the flag U of Java"),
+        (r"CN=(?iU:\w+)", "the flag U of Java"),
+    ],
+)
+def test_what_java_and_re2_read_differently_is_refused(pattern, said):
+    with pytest.raises(ConfigError) as caught:
+        PrincipalMapping(f"RULE:{pattern}/x/")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        (r"[\[\]&]+", "[&]"),
+        ("[]a]+", "]a"),
+        ("[^]a]+", "bc"),
+        ("a&&b", "a&&b"),
+        (r"\Qa[b[c]&&\E", "a[b[c]&&"),
+        ("[(?<n]+", "(?<n"),
+        ("[(?U)]+", "U"),
+        (r"\\(?<n>a)", r"\a"),
+        (r"[a-z&]+\x41", "a&A"),
+        ("(?i-s:a)", "A"),
+    ],
+)
+def test_what_java_and_re2_read_alike_is_taken(pattern, name):
+    assert PrincipalMapping(f"RULE:{pattern}/x/").principal(name) is not None
+
+
+def test_java_replaces_each_match_up_to_a_bound():
+    assert PrincipalMapping("RULE:(?:a|b|,)*/x/").principal("a,b") == KafkaPrincipal("User", "xx")
+    assert PrincipalMapping("RULE:[ab]|(?:[ab][ab])+/x/").principal("abab") == KafkaPrincipal("User", "xxxx")
+    assert PrincipalMapping("RULE:[ab]|(?:[ab][ab])+/x/").principal("ab" * 10) is None

@@ -1,11 +1,13 @@
 """Who pushes which metrics when: rules and codes of Apache Kafka's ClientMetricsManager."""
 
+import time
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.state import client_metrics
 from pipeline_broker.state.client_metrics import ClientMetrics, TelemetryError
 from pipeline_broker.state.cluster import ClusterState
@@ -131,6 +133,43 @@ def test_who_came_again_is_remembered_longer_than_who_did_not(cluster, monkeypat
     metrics.subscription(b"\x02" * 16, CLIENT, NOW)
     assert refusal(metrics.subscription, b"\x00" * 16, CLIENT, NOW) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
     metrics.subscription(b"\x01" * 16, CLIENT, NOW)
+
+
+def test_what_clients_are_told_is_bounded_in_bytes_and_given_back_when_they_are_forgotten(cluster, monkeypatch):
+    """A subscription may have 32 KB of names, and any client makes up new ids."""
+    monkeypatch.setattr(client_metrics, "CLIENTS_BYTES_MAX", 100_000)
+    subscribe(cluster, "a", metrics=",".join(f"org.{number}" for number in range(100)))
+    metrics = ClientMetrics(cluster)
+    for number in range(50):
+        metrics.subscription(bytes([number]) * 16, CLIENT, NOW)
+        assert metrics._clients_bytes == sum(client.size_bytes for client in metrics._clients.values()) <= 100_000
+    assert 1 < len(metrics) < 20
+    subscribe(cluster, "a", metrics="org.a")
+    metrics.subscription(bytes([49]) * 16, CLIENT, NOW + 1)
+    assert metrics._clients_bytes == sum(client.size_bytes for client in metrics._clients.values())
+
+
+def test_patterns_are_read_once_for_all_clients_and_bounded_for_all_subscriptions(cluster):
+    metrics = ClientMetrics(cluster)
+    for number in range(client_metrics.PATTERNS_MAX):
+        settings = {"metrics": "m", "match": f"client_id=app-{number}"}
+        metrics.check_room(f"s{number}", settings)
+        subscribe(cluster, f"s{number}", **settings)
+    assert metrics.subscription(ID, CLIENT, NOW).metrics == ("m",)
+    assert metrics._patterns() is metrics._patterns()
+    with pytest.raises(ConfigError, match="may have 100 patterns"):
+        metrics.check_room("one more", {"match": "client_id=x"})
+    metrics.check_room("one more", {"metrics": "m"})
+    metrics.check_room("s1", {"match": "client_id=other"})
+
+
+def test_a_client_whose_texts_take_long_to_match_is_told_nothing_of_the_rest(cluster):
+    for number in range(100):
+        subscribe(cluster, f"s{number}", metrics=f"m{number}", match="client_id=(?:a?){400}a*")
+    began = time.thread_time()
+    told = ClientMetrics(cluster).subscription(ID, {**CLIENT, "client_id": "a" * 300}, NOW)
+    assert len(told.metrics) < 10
+    assert time.thread_time() - began < 0.2
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 400_000)), max_size=30))

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline_broker.apis.call import Session
+from pipeline_broker.base.steps import finished
 from pipeline_broker.broker.held_by_clients import HeldState
 from pipeline_broker.security.refusals import Refusals
 from pipeline_broker.state.set_aside import SetAside
@@ -78,10 +79,15 @@ class Time:
     now_ns = idle_ns = observed_ns = 0
 
 
+def nothing_in_steps():
+    yield
+    return {}
+
+
 def broker_metrics(time=None, statistics=None, sessions=(), request_log=lambda: None):
     time = time or Time()
     server = Server(time, statistics or default_statistics, sessions)
-    topics = TopicMetrics(dict, lambda topic_id: None)
+    topics = TopicMetrics(nothing_in_steps, lambda topic_id: None, lambda _: True)
     measurements = Measurements({}, PIPELINED)
     held = [HeldState("groups", "bytes", 7, 1000, "pipeline.group.bytes")]
     return BrokerMetrics(measurements, topics, Broker(), server, request_log, lambda: held, lambda: time.now_ns)
@@ -141,10 +147,10 @@ def processor(number, listener="PLAINTEXT", *, connections, blocked, unsent, exp
     )
 
 
-def samples_of(text):
+def samples_of(steps):
     return {
         (sample.name, *sorted(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(text)
+        for family in text_string_to_metric_families(finished(steps).decode())
         for sample in family.samples
     }
 
@@ -257,7 +263,7 @@ def test_the_loops_idle_share_follows_what_it_was_in_the_last_minutes():
         time.now_ns += SECOND_NS
         time.observed_ns += SECOND_NS // 8
         time.idle_ns += SECOND_NS // 32
-        metrics.drain()
+        finished(metrics.drain())
 
     assert abs(samples_of(metrics.render())[name] - 0.25) < 0.001
 
@@ -270,7 +276,7 @@ def test_a_look_at_the_loop_stands_for_the_time_since_the_look_before():
         time.now_ns += seconds * SECOND_NS
         time.observed_ns += looked_ns
         time.idle_ns += idle_ns
-        metrics.drain()
+        finished(metrics.drain())
 
     name = ("kafka_network_socketserver_networkprocessoravgidle_percent",)
     assert samples_of(metrics.render())[name] == pytest.approx(0.9)
@@ -350,14 +356,14 @@ def test_handlers_of_all_pools_share_one_idle_gauge(answered):
 
     time = Time()
     measurements = Measurements({0: "Produce"}, PIPELINED)
-    topics = TopicMetrics(dict, lambda topic_id: None)
+    topics = TopicMetrics(nothing_in_steps, lambda topic_id: None, lambda _: True)
     metrics = BrokerMetrics(measurements, topics, Broker(), Server(time, statistics), clock_ns=lambda: time.now_ns)
     time.now_ns = 1
-    metrics.drain()
+    finished(metrics.drain())
     for _ in range(1000):
         time.now_ns += SECOND_NS
         measurements.request_ended(answered(stamps=[0, 0, 0, *[500_000] * 7]))  # half a second in a handler
-        metrics.drain()
+        finished(metrics.drain())
     for pools[:] in ([4, 4], [2, 4], [2, 6]):
         samples = samples_of(metrics.render())
         for name in ("requesthandleravgidle_percent", "brokerrequesthandleravgidle_percent"):

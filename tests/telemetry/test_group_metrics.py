@@ -3,8 +3,10 @@
 import attrs
 from prometheus_client.parser import text_string_to_metric_families
 
+from pipeline_broker.base.steps import finished
 from pipeline_broker.broker.group_views import GroupOffsets, OffsetView
-from pipeline_broker.telemetry.exposition import render
+from pipeline_broker.telemetry import group_metrics
+from pipeline_broker.telemetry.exposition import LABEL_CHARACTERS_MAX, render
 from pipeline_broker.telemetry.group_metrics import PARTITIONS_MAX, group_families
 
 
@@ -12,7 +14,7 @@ def scraped(groups):
     """Samples by name and labels, as Prometheus reads them."""
     return {
         (sample.name, *sample.labels.values()): sample.value
-        for family in text_string_to_metric_families(render(group_families(groups)))
+        for family in text_string_to_metric_families(finished(render(group_families(groups))).decode())
         for sample in family.samples
     }
 
@@ -22,7 +24,11 @@ def offset(topic, partition, committed, end):
 
 
 def group_of(name, members, offsets):
-    return GroupOffsets(name, members, len(offsets), lambda: offsets)
+    def read():
+        yield
+        return offsets
+
+    return GroupOffsets(name, members, len(offsets), read)
 
 
 def test_offsets_and_lag_have_the_names_of_kafka_exporter():
@@ -52,3 +58,19 @@ def test_groups_that_have_no_room_are_counted_and_smaller_ones_after_them_too():
     found = scraped([large, attrs.evolve(large, group_id="b", partitions=3, read=None)])
     assert found["pipeline_broker_consumergroup_partitions_left_out",] == 3
     assert {labels[0] for name, *labels in found if name == "kafka_consumergroup_lag"} == {"a"}
+
+
+def test_groups_without_offsets_are_bounded_too(monkeypatch):
+    monkeypatch.setattr(group_metrics, "GROUPS_MAX", 3)
+    found = scraped(
+        [None, *(group_of(f"g{number}", 1, []) for number in range(5)), group_of("h", 1, [offset("t", 0, 1, 1)])]
+    )
+    assert {labels[0] for name, *labels in found if name == "kafka_consumergroup_members"} == {"g0", "g1", "g2"}
+    assert found["pipeline_broker_consumergroup_partitions_left_out",] == 1
+
+
+def test_a_long_name_is_cut_in_every_line():
+    """A group of 32 KB has a line for each of its partitions."""
+    group = group_of("g" * 32_000, 1, [offset("t", number, 1, 1) for number in range(100)])
+    text = finished(render(group_families([group])))
+    assert len(text) < 300 * (LABEL_CHARACTERS_MAX + 200)

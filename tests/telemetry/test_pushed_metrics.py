@@ -1,5 +1,6 @@
 """OpenTelemetry's metrics: what is written field by field is read, whatever is cut or changed is one error."""
 
+import json
 import struct
 from contextlib import suppress
 
@@ -7,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.telemetry.pushed_metrics import MalformedMetricsError, read_metrics
+from pipeline_broker.telemetry.client_metrics_file import CLIENT_BYTES_MAX, ClientMetricsFile
+from pipeline_broker.telemetry.pushed_metrics import (
+    ATTRIBUTES_MAX,
+    FIELDS_MAX,
+    TEXT_CHARACTERS_MAX,
+    MalformedMetricsError,
+    read_metrics,
+)
 
 MANY = 1000
 
@@ -84,3 +92,52 @@ def test_whatever_comes_is_metrics_or_malformed(data):
         data = PUSH[:index] + bytes([byte]) + PUSH[index + 1 :]
     with suppress(MalformedMetricsError):
         read_metrics(data, MANY)
+
+
+def test_attributes_of_a_resource_and_texts_of_a_push_do_not_multiply():
+    """500 points, of which each has what their resource has, are no more than a bounded part of the file."""
+    resource = b"".join(attribute(1, f"a{number}", field(1, b"x" * 10_000)) for number in range(100))
+    push = pushed(*(metric("m" * 5_000, number) for number in range(500)), resource=resource)
+    found = read_metrics(push, MANY)
+    assert len(found) == 500
+    for point in found:
+        assert len(point["name"]) <= TEXT_CHARACTERS_MAX
+        assert len(point["attributes"]) == ATTRIBUTES_MAX
+        assert all(len(value) <= TEXT_CHARACTERS_MAX for value in point["attributes"].values())
+
+
+def test_a_push_of_very_many_fields_is_malformed():
+    with pytest.raises(MalformedMetricsError, match="more than"):
+        read_metrics(pushed((varint(40 << 3) + varint(3)) * (FIELDS_MAX + 1)), MANY)
+
+
+def test_a_number_that_is_cut_short_is_no_number():
+    push = pushed(metric("m", 7, attributes=attribute(7, "short", field(4, b"abc"))))
+    assert read_metrics(push, MANY)[0]["attributes"] == {"short": None}
+
+
+def test_the_file_keeps_a_bounded_part_of_each_push_and_is_json_whatever_is_pushed(tmp_path):
+    path = tmp_path / "pushed.json"
+    file = ClientMetricsFile(path, 1 << 20)
+    resource = b"".join(attribute(1, f"a{number}", field(1, b"x" * 200)) for number in range(60))
+    push = pushed(metric("nan", float("nan"), kind=5), *(metric(f"m{n}", n) for n in range(500)), resource=resource)
+    for number in range(3):
+        file.keep(f"client {number}", {"client_id": "c" * 32_000, "received_ms": 1}, 0, push)
+    shown = json.loads(path.read_text(), parse_constant=pytest.fail)["clients"]
+    assert list(shown) == ["client 0", "client 1", "client 2"]
+    assert shown["client 0"]["metrics"][0]["value"] is None
+    assert 5 < len(shown["client 0"]["metrics"]) < 500
+    assert path.stat().st_size < 3 * (CLIENT_BYTES_MAX + 2_000)
+
+
+def test_a_push_whose_memory_others_need_ends():
+    fields = []
+
+    def pace():
+        fields.append(1)
+        if len(fields) > 5:
+            raise LookupError("others need it")
+
+    with pytest.raises(LookupError):
+        read_metrics(PUSH, MANY, pace)
+    assert len(fields) == 6

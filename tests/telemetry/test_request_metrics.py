@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from pipeline_broker.base.steps import finished
 from pipeline_broker.telemetry.exposition import render
 from pipeline_broker.telemetry.fan_out import FanOut
 from pipeline_broker.telemetry.measurements import Measurements
@@ -25,7 +26,7 @@ PREFIX = "kafka_network_requestmetrics_"
 
 def scrape(metrics):
     """Samples by name and labels (without quantile: the count, the sum)."""
-    families = text_string_to_metric_families(render(metrics.families()))
+    families = text_string_to_metric_families(finished(render(metrics.families())).decode())
     return {
         (sample.name, *sorted(sample.labels.items())): sample.value for family in families for sample in family.samples
     }
@@ -43,7 +44,7 @@ def drained(requests, mode=PIPELINED, at_ns=1_000_000_000):
     metrics = RequestMetrics(NAMES, mode)
     for request in requests:
         metrics.request_ended(request)
-    metrics.drain(at_ns)
+    finished(metrics.drain(at_ns))
     return metrics
 
 
@@ -138,7 +139,7 @@ def test_a_busy_api_is_sampled_and_its_numbers_stay_exact(answered):
         for _ in range(many):
             metrics.request_ended(answered(stamps=stamps))
         metrics.request_ended(answered(api=18, version=3, stamps=stamps))
-        metrics.drain(drain * 50_000_000)
+        finished(metrics.drain(drain * 50_000_000))
         samples = scrape(metrics)
         sampled_out = samples["pipeline_broker_metrics_requests_sampled_out_total",]
         rows, rows_before = many * drain - sampled_out - rows_before, many * drain - sampled_out
@@ -156,10 +157,10 @@ def test_requests_that_came_after_a_burst_are_told_by_the_next_row(answered):
     metrics = RequestMetrics(NAMES, PIPELINED)
     for _ in range(ROWS_MAX):
         metrics.request_ended(answered())
-    metrics.drain(1)
+    finished(metrics.drain(1))
     for drain in (2, 3):
         metrics.request_ended(answered())
-        metrics.drain(drain)
+        finished(metrics.drain(drain))
 
     assert of_request(scrape(metrics), "totaltimems")[1] == ROWS_MAX + 2
 
@@ -167,7 +168,7 @@ def test_requests_that_came_after_a_burst_are_told_by_the_next_row(answered):
 def test_commits_have_sizes_and_sync_times(answered, make_commit, make_entry):
     measurements = Measurements(NAMES, PIPELINED)
     measurements.commit_ended(make_commit(1, [(answered(), [make_entry("t", 0, 0, 0)] * 4)]))
-    measurements.drain(1)
+    finished(measurements.drain(1))
     samples = scrape(measurements.commits)
 
     assert samples["pipeline_broker_commit_entries", ("quantile", "0.50")] == 4
@@ -179,10 +180,10 @@ def test_commits_have_sizes_and_sync_times(answered, make_commit, make_entry):
 def test_a_handler_is_busy_while_it_handles_and_in_classic_mode_while_it_waits_for_its_commit(answered, mode, busy_ms):
     """4 handlers; in each tenth of a second one request: dequeued at 3 ms, handled at 4, completed at 7."""
     metrics = RequestMetrics(NAMES, mode)
-    metrics.drain(1)
+    finished(metrics.drain(1))
     for tenth in range(1, 6000):
         metrics.request_ended(answered())
-        metrics.drain(1 + tenth * 100_000_000)
+        finished(metrics.drain(1 + tenth * 100_000_000))
 
     assert metrics.idle_share(4) == pytest.approx(1 - busy_ms / 100 / 4, abs=1e-5)
 
@@ -190,10 +191,10 @@ def test_a_handler_is_busy_while_it_handles_and_in_classic_mode_while_it_waits_f
 def test_sampled_rows_count_for_the_idle_share_as_all_requests_do(answered):
     """Each takes a handler for 100 us; half of them find no room among the rows."""
     metrics = RequestMetrics(NAMES, PIPELINED)
-    metrics.drain(1)
+    finished(metrics.drain(1))
     for _ in range(ROWS_MAX * 2):
         metrics.request_ended(answered(stamps=[0, 0, 0, *[100] * 7]))
-    metrics.drain(1 + 1_000_000_000)
+    finished(metrics.drain(1 + 1_000_000_000))
 
     assert 1 - metrics.idle_share(1) == pytest.approx(ROWS_MAX * 2 * 1e-4)
 
@@ -279,7 +280,7 @@ def test_a_request_whose_connection_closed_counts_with_its_times(answered):
     request = answered(stamps=[1_000, 2_000, 3_000, 4_000, 4_000, 4_000, 5_000, 6_000, 0, 0])
     metrics = RequestMetrics(NAMES, PIPELINED)
     metrics.request_dropped(request)
-    metrics.drain(1)
+    finished(metrics.drain(1))
     samples = scrape(metrics)
 
     counts = {
@@ -300,7 +301,7 @@ def test_a_fan_out_tells_everybody_everything(answered, make_commit):
     both.mute_ended(0, 0, 0, 1)
     both.queue_sampled(0, 0, 1)
     for metrics in (first, second):
-        metrics.drain(1_000_000_000)
+        finished(metrics.drain(1_000_000_000))
 
     assert scrape(first.requests) == scrape(second.requests)
     assert [scrape(one.commits)["pipeline_broker_commit_entries_count",] for one in (first, second)] == [1, 1]

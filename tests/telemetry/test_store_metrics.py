@@ -2,6 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from pipeline_broker.base.steps import finished
 from pipeline_broker.broker.store_view import CacheState, StoreView
 from pipeline_broker.log.object_journal_state import JournalState
 from pipeline_broker.objects.lease_keeper import LeaseState
@@ -25,7 +26,7 @@ def scraped(journal=None):
         (Operation.LIST, Outcome.UNAVAILABLE, 1),
     ):
         figures.add(EndedRequest(operation, "x", 10, 3, 0, took_ms * MS, outcome, "why"))
-    text = render(store_families(StoreView(figures.totals(), CacheState(7, 2, 1 << 20), journal)))
+    text = finished(render(store_families(StoreView(figures.totals(), CacheState(7, 2, 1 << 20), journal)))).decode()
     return {
         (sample.name.removeprefix("pipeline_broker_"), *sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)

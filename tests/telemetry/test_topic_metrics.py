@@ -4,6 +4,7 @@ import attrs
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from pipeline_broker.base.steps import finished
 from pipeline_broker.records.errors import CHECKSUM, NO_KEY
 from pipeline_broker.telemetry import topic_metrics
 from pipeline_broker.telemetry.exposition import render
@@ -39,17 +40,18 @@ class Logs:
             setattr(deleted, field.name, getattr(deleted, field.name) + getattr(gone, field.name))
 
     def metrics(self):
-        return TopicMetrics(
-            lambda: {key: attrs.evolve(totals) for key, totals in self.totals.items()},
-            {ONE: "t"}.get,
-        )
+        return TopicMetrics(self._in_steps, {ONE: "t"}.get, lambda name: (name, name.encode()) in self.totals)
+
+    def _in_steps(self):
+        yield
+        return {key: attrs.evolve(totals) for key, totals in self.totals.items()}
 
 
 def scrape(metrics):
     """Values by Kafka's name in lower case and topic; None for all topics."""
     return {
         (sample.name.removeprefix("kafka_server_brokertopicmetrics_"), sample.labels.get("topic")): sample.value
-        for family in text_string_to_metric_families(render(metrics.families()))
+        for family in text_string_to_metric_families(finished(render(metrics.families())).decode())
         for sample in family.samples
     }
 
@@ -82,9 +84,10 @@ def test_a_scrape_looks_at_all_logs_once_however_many_topics_there_were_at_the_s
 
     def totals():
         looks.append(1)
+        yield
         return {("", b""): Totals(), **{(f"t{number}", bytes([number])): Totals() for number in range(50)}}
 
-    metrics = TopicMetrics(totals, {}.get)
+    metrics = TopicMetrics(totals, {}.get, lambda _: True)
     looks.clear()
     scrape(metrics)
     assert len(looks) == 1
@@ -147,6 +150,7 @@ def test_the_number_of_topics_with_metrics_of_their_own_is_bounded(monkeypatch):
     assert [samples.get(("failedfetchrequests_total", topic)) for topic in ("a", "b", "c", None)] == [1, 1, None, 3]
 
     logs.delete("a")
+    metrics.drain()
     metrics.fetch_failed("c")
     samples = scrape(metrics)
     assert [samples.get(("failedfetchrequests_total", topic)) for topic in ("a", "b", "c", None)] == [None, 1, 1, 4]

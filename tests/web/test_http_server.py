@@ -3,22 +3,29 @@
 Longer than most files: all bounds are asked of one server.
 """
 
+import contextlib
+import http
+import json
 import socket
 import sys
 
 import pytest
 import trio
 import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
 
+from pipeline_broker.base.byte_budget import ByteBudget
+from pipeline_broker.base.steps import finished
+from pipeline_broker.web import http_requests
 from pipeline_broker.web.hosts import read_place
+from pipeline_broker.web.http_requests import HEADER_BYTES_MAX, HEADER_LINES_MAX, REQUEST_SECONDS
 from pipeline_broker.web.http_server import (
     BODY_BYTES_MAX,
     EVENT_SECONDS,
-    HEADER_BYTES_MAX,
     LINGER_BYTES_MAX,
     LINGER_SECONDS,
     RECEIVE_BYTES,
-    REQUEST_SECONDS,
     HttpLimits,
     HttpUnavailableError,
     open_listeners,
@@ -26,10 +33,27 @@ from pipeline_broker.web.http_server import (
     serve_connection,
     serve_http,
 )
-from pipeline_broker.web.messages import SECURITY_HEADERS, BadRequestError, EventStream, HttpRequest, event, json_answer
+from pipeline_broker.web.messages import (
+    ANSWER_BYTES_MAX,
+    SECURITY_HEADERS,
+    Answer,
+    AnswerTooLargeError,
+    BadRequestError,
+    EventStream,
+    HttpRequest,
+    event,
+    json_answer,
+    json_steps,
+)
 
 LIMITS = HttpLimits(connections_max=3, response_seconds=10)
+EDGE_BYTES = 64 << 20
 HEAD = b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n"
+
+
+def kept():
+    """Charge a connection to a budget of its own."""
+    return ByteBudget(EDGE_BYTES).keep("connection", 0, lambda: None)
 
 
 async def say(request):
@@ -58,7 +82,7 @@ def in_memory(client_does, handler=say):
         client, server = trio.testing.memory_stream_pair()
         began = trio.current_time()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(serve_connection, server, handler, LIMITS)
+            nursery.start_soon(serve_connection, server, handler, LIMITS, kept())
             got = await client_does(client)
         return got, trio.current_time() - began
 
@@ -158,7 +182,7 @@ def test_a_client_that_does_not_read_is_given_up(is_stream, seconds):
         client, server = trio.testing.lockstep_stream_pair()
         began = trio.current_time()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(serve_connection, server, handler, LIMITS)
+            nursery.start_soon(serve_connection, server, handler, LIMITS, kept())
             await client.send_all(HEAD)
         return trio.current_time() - began
 
@@ -224,13 +248,13 @@ class MemoryListener(trio.abc.Listener):
         pass
 
 
-def with_server(scenario, handler=say):
+def with_server(scenario, handler=say, edges=None):
     """What `scenario` gives, with a server whose slots it can take, and a clock that jumps."""
 
     async def main():
         listener = MemoryListener()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(serve_http, [listener], handler, LIMITS)
+            nursery.start_soon(serve_http, [listener], handler, LIMITS, edges or ByteBudget(EDGE_BYTES))
             got = await scenario(listener)
             nursery.cancel_scope.cancel()
         return got
@@ -294,7 +318,7 @@ def test_a_client_that_resets_its_connection_harms_nobody():
         listeners = await open_listeners("the pages", "127.0.0.1", 0, LIMITS)
         port = listeners[0].socket.getsockname()[1]
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(serve_http, listeners, say, LIMITS)
+            nursery.start_soon(serve_http, listeners, say, LIMITS, ByteBudget(EDGE_BYTES))
             stream = await trio.open_tcp_stream("127.0.0.1", port)
             await stream.send_all(HEAD[:7])
             stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # closing it resets it
@@ -355,7 +379,7 @@ def test_a_server_may_take_larger_bodies_than_others():
     async def exchange(body_bytes):
         client, server = trio.testing.memory_stream_pair()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(serve_connection, server, say, limits)
+            nursery.start_soon(serve_connection, server, say, limits, kept())
             head = f"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: {body_bytes}\r\n\r\n".encode()
             await client.send_all(head + b"x" * body_bytes)
             return split(await receive_all(client))[0]
@@ -392,7 +416,7 @@ def test_a_viewer_that_reads_no_further_is_given_up_at_the_first_event_that_it_d
     async def main():
         client, server = trio.testing.lockstep_stream_pair()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(serve_connection, server, handler, LIMITS)
+            nursery.start_soon(serve_connection, server, handler, LIMITS, kept())
             await client.send_all(HEAD)
             received = b""
             while b"x" * 1_000 not in received:
@@ -405,12 +429,39 @@ def test_a_viewer_that_reads_no_further_is_given_up_at_the_first_event_that_it_d
     assert events <= 1
 
 
-def test_a_body_without_a_length_is_refused_when_it_becomes_too_large():
-    head = b"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
-    chunk = b"400\r\n" + b"x" * 0x400 + b"\r\n"
-    whole = BODY_BYTES_MAX // 0x400
-    assert ask(head, chunk * whole, b"0\r\n\r\n")[0] == 200
-    assert ask(head, chunk * whole, b"1\r\nx\r\n")[0] == 413, "its end is not waited for"
+CHUNKED = b"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def chunks(*contents):
+    return b"".join(b"%x\r\n%s\r\n" % (len(content), content) for content in (*contents, b""))
+
+
+def test_a_body_in_chunks_is_read_however_it_arrives():
+    sent = CHUNKED + chunks(b"abc", b"d" * 5_000, b"e")
+    for cut in (len(CHUNKED), len(CHUNKED) + 1, len(CHUNKED) + 5, len(sent) - 1, len(sent)):
+        status, _, body = ask(sent[:cut], sent[cut:])
+        assert (status, body.count(b"d")) == (200, 5_000)
+
+
+def test_chunks_that_come_to_more_than_a_body_may_have_are_refused():
+    assert ask(CHUNKED + chunks(b"x" * BODY_BYTES_MAX))[0] == 200
+    assert ask(CHUNKED + chunks(b"x" * BODY_BYTES_MAX, b"x"))[0] == 413
+
+
+def test_chunks_of_single_bytes_are_refused_where_they_are_too_many():
+    pieces_max = http_requests.PIECES_MAX + BODY_BYTES_MAX // http_requests.PIECE_BYTES
+    assert ask(CHUNKED + chunks(*[b"x"] * (pieces_max // 2)))[0] == 200
+    assert ask(CHUNKED + chunks(*[b"x"] * pieces_max))[0] == 400
+
+
+def test_chunks_whose_client_leaves_are_no_request():
+    async def leave(client):
+        await client.send_all(CHUNKED + chunks(b"abc")[:-2])
+        await client.send_eof()
+        return await receive_all(client)
+
+    answer, _ = in_memory(leave)
+    assert answer == b""
 
 
 def test_what_a_client_sends_behind_its_request_is_read_up_to_a_bound():
@@ -428,3 +479,130 @@ def test_what_a_client_sends_behind_its_request_is_read_up_to_a_bound():
 
     poured, _ = in_memory(pour)
     assert poured <= LINGER_BYTES_MAX + 2 * RECEIVE_BYTES
+
+
+def test_a_head_of_very_many_lines_is_refused_before_it_is_parsed():
+    assert ask(b"GET /x HTTP/1.1\r\nHost: h\r\n" + b"a:\r\n" * (HEADER_LINES_MAX - 10) + b"\r\n")[0] == 200
+    assert ask(b"GET /x HTTP/1.1\r\nHost: h\r\n" + b"a:\r\n" * HEADER_LINES_MAX)[0] == 431, "its end is not waited for"
+
+
+def test_lines_of_a_body_are_no_lines_of_a_head():
+    body = b"\n" * (2 * HEADER_LINES_MAX)
+    head = f"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    for cut in (len(head), len(head) - 1, len(head) - 3):
+        assert ask(head[:cut], head[cut:] + body)[0] == 200
+
+
+def test_a_request_in_too_many_pieces_is_refused(monkeypatch):
+    monkeypatch.setattr(http_requests, "PIECES_MAX", 60)
+    head = b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n"
+
+    async def exchange(*pieces):
+        """Each piece is received by itself."""
+        client, server = trio.testing.lockstep_stream_pair()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve_connection, server, say, LIMITS, kept())
+            with contextlib.suppress(trio.BrokenResourceError):
+                for piece in pieces:
+                    nursery.start_soon(client.send_all, piece)
+                    await trio.testing.wait_all_tasks_blocked()
+            return split(await receive_all(client))[0]
+
+    assert trio.run(exchange, *[bytes([byte]) for byte in head[:-2]], head[-2:], b"x" * 100) == 200
+    assert trio.run(exchange, *[bytes([byte]) for byte in b"GET /" + b"x" * 54], b"x") == 400
+    assert trio.run(exchange, head, *[b"x"] * 60) == 400
+
+
+@pytest.mark.parametrize("length", [b"9" * 5000, b"0" * 5000 + b"1"])
+def test_a_length_that_no_number_has_is_refused(length):
+    assert ask(b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: " + length + b"\r\n\r\n")[0] in (400, 413)
+
+
+def test_bodies_and_answers_are_charged_while_they_are_kept():
+    edges, sizes = ByteBudget(EDGE_BYTES), []
+    body = b"x" * 10_000
+    head = f"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+
+    async def note(request):
+        sizes.append(edges.size_bytes)
+        return Answer(status=http.HTTPStatus.OK, body=bytes(100_000), content_type="x")
+
+    async def main():
+        client, server = trio.testing.lockstep_stream_pair()
+        charged = edges.keep("connection", 0, lambda: None)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve_connection, server, note, LIMITS, charged)
+            await client.send_all(head + body)
+            await client.receive_some(10)
+            sizes.append(edges.size_bytes)
+            await receive_all(client)
+        charged.release()
+
+    trio.run(main)
+    assert sizes == [HEADER_BYTES_MAX + len(body), HEADER_BYTES_MAX + 100_000]
+    assert edges.size_bytes == 0
+
+
+def test_a_body_or_an_answer_that_the_budget_has_no_room_for_is_refused():
+    small = ByteBudget(8 * (HEADER_BYTES_MAX + 5_000))
+
+    async def exchange(sent, handler=say):
+        client, server = trio.testing.memory_stream_pair()
+        charged = small.keep("connection", 0, lambda: None)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve_connection, server, handler, LIMITS, charged)
+            await client.send_all(sent)
+            status = split(await receive_all(client))[0]
+        charged.release()
+        return status
+
+    async def large(request):
+        del request
+        return Answer(status=http.HTTPStatus.OK, body=bytes(10_000), content_type="x")
+
+    assert trio.run(exchange, b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 10000\r\n\r\n" + bytes(10_000)) == 413
+    assert trio.run(exchange, HEAD, large) == 503
+    assert trio.run(exchange, HEAD) == 200
+
+
+def test_when_the_budget_is_spent_the_largest_connection_is_closed_for_a_newcomer():
+    async def scenario(listener):
+        large = await listener.connect()
+        await large.send_all(b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 9000\r\n\r\n" + bytes(8_000))
+        await trio.testing.wait_all_tasks_blocked()
+        for place in range(7):
+            edges.keep(f"others {place}", edges.holder_bytes_max - 1_000, lambda: None)
+        client = await listener.connect()
+        await client.send_all(HEAD)
+        return split(await receive_all(client))[0], await large.receive_some(1)
+
+    edges = ByteBudget(8 * (HEADER_BYTES_MAX + 10_000))
+    assert with_server(scenario, edges=edges) == (200, b"")
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
+def test_json_in_steps_is_json(content):
+    assert json.loads(finished(json_steps(content))) == content
+
+
+def test_json_in_steps_is_made_some_at_a_time_and_no_larger_than_an_answer_may_be():
+    assert sum(1 for _ in json_steps(list(range(10_000)))) > 50
+    with pytest.raises(AnswerTooLargeError):
+        finished(json_steps(["x" * 1_000] * (ANSWER_BYTES_MAX // 1_000 + 100)))
+
+
+def test_an_event_stream_that_raises_says_so_to_its_viewer(caplog):
+    async def broken(send):
+        await send(event(1))
+        raise ZeroDivisionError
+
+    async def handler(request):
+        del request
+        return EventStream(broken)
+
+    assert b'event: end\ndata: {"reason":"the broker could not continue' in ask(HEAD, handler=handler)[2]
+    assert caplog.text.count("Traceback") == 1

@@ -24,6 +24,8 @@ __all__ = ["handle", "is_valid", "unsupported_version"]
 
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """What KIP-511 allows as name or version of a client's software."""
+SOFTWARE_CHARACTERS_MAX = 256
+"""Of either, as far as it is kept."""
 CLIENT_ID_CHARACTERS_MAX = 200
 """Of the client id, how much is kept with a connection."""
 NAMED_FROM = 3
@@ -38,8 +40,8 @@ def handle(call: Envelope, request: ApiVersionsRequest) -> Send:
         return call.refuse(ErrorCode.INVALID_REQUEST)
     call.session.client_id = None if call.client_id is None else call.client_id[:CLIENT_ID_CHARACTERS_MAX]
     if call.version >= NAMED_FROM:
-        call.session.software_name = request.client_software_name
-        call.session.software_version = request.client_software_version
+        call.session.software_name = request.client_software_name[:SOFTWARE_CHARACTERS_MAX]
+        call.session.software_version = request.client_software_version[:SOFTWARE_CHARACTERS_MAX]
         call.session.software_since = call.sequence
     response = ApiVersionsResponse(api_keys=_api_keys(call))
     if call.version >= NAMED_FROM and call.features is not None:

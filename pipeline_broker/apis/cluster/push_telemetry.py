@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 import uuid
 
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.cluster.get_telemetry_subscriptions import ACCEPTED_CODECS, client_of
+from pipeline_broker.base.byte_budget import OverBudgetError
 from pipeline_broker.records.errors import RecordError
 from pipeline_broker.state.client_metrics import TelemetryError
 from pipeline_broker.telemetry.pushed_metrics import MalformedMetricsError
@@ -29,19 +31,36 @@ def handle(call: Call, request: PushTelemetryRequest) -> Result:
     file = call.broker.client_metrics_file
     instance_id = str(uuid.UUID(bytes=request.client_instance_id))
     client = {**client_of(call), "received_ms": call.now_ms, "ended": request.terminating}
+    given_up = threading.Event()
+    size_bytes = min(file.unpacked_bytes_max, call.broker.edges.holder_bytes_max)
+    try:
+        kept = call.broker.edges.keep(call.session, size_bytes, given_up.set)
+    except OverBudgetError:  # this client has pushes at work already
+        return call.send(PushTelemetryResponse(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED))
+
+    def check() -> None:
+        if given_up.is_set():
+            raise MalformedMetricsError("others need the memory")
 
     def work() -> Send:
         try:
-            file.keep(instance_id, client, request.compression_type, request.metrics)
+            file.keep(instance_id, client, request.compression_type, request.metrics, check)
         except (RecordError, MalformedMetricsError) as error:
             logger.info("the metrics of %s cannot be read: %s", instance_id, error)
             return call.send(PushTelemetryResponse(error_code=ErrorCode.INVALID_RECORD))
         except OSError as error:
             logger.warning("the metrics of clients cannot be written: %s", error)
             return call.send(PushTelemetryResponse(error_code=ErrorCode.INVALID_RECORD))
+        except Exception:
+            logger.exception("a push of %s failed", instance_id)
+            return call.send(PushTelemetryResponse(error_code=ErrorCode.INVALID_RECORD))
         return call.send(PushTelemetryResponse())
 
-    return Parked(work)
+    def end(answer: Send) -> Send:
+        kept.release()
+        return answer
+
+    return Parked(work, then=end)
 
 
 def _refusal(call: Call, request: PushTelemetryRequest) -> ErrorCode:

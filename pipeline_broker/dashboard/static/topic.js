@@ -202,7 +202,7 @@ class Browser {
     this.examined += page.examined;
     this.passed += page.passed_over;
     this.found.append(...page.records.map((record) => recordView({ ...record, topic: this.topic })));
-    const passed = this.passed ? `, ${count(this.passed)} batches could not be shown` : "";
+    const passed = this.passed ? `, ${count(this.passed)} batches or values could not be read` : "";
     const end = page.at_end ? `This is the ${this.isBackwards ? "beginning" : "end"} of the topic.` : `There is more: Read on goes ${this.isBackwards ? "further back" : "on"}.`;
     this.told.textContent = `${count(this.records.length)} shown, ${count(this.examined)} looked at${passed}. ${end}`;
     this.told.classList.remove("error");

@@ -18,7 +18,7 @@ from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.archive.local_store import LocalStore
 from pipeline_broker.log.archive.manifest import Edit, Manifest, PartitionManifest
 from pipeline_broker.log.archive.manifest_file import ManifestFile
-from pipeline_broker.log.archive.segment_file import counted_names
+from pipeline_broker.log.archive.segment_file import counted_names, is_folder, parse_file_name
 from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.partition.producer_state import ProducerStates
 
@@ -228,12 +228,11 @@ class Archive:
         for folder in self.store.folders():
             check()
             if folder not in counting:
-                self.store.delete_folder(folder)
+                self._delete_folder(folder)
                 continue
             segments = counting[folder].segments
             counted = {name for one in segments for name in counted_names(folder, one)}
-            names = (f"{folder}/{name}" for name in self.store.names(folder))
-            self.store.delete([name for name in names if name not in counted])
+            self.store.delete([name for name in self._own_names(folder) if name not in counted])
 
     def make_folders_free(self, folders: Mapping[bytes, str], check: Callable[[], object] = lambda: None) -> None:
         """A new topic has the name of a deleted one: that one's files go before the first of the new is written.
@@ -251,7 +250,16 @@ class Archive:
             self.commit(Edit(self.lsn, dict.fromkeys(former)))
         for folder in new.intersection(self.store.folders()):
             check()
-            self.store.delete_folder(folder)
+            self._delete_folder(folder)
+
+    def _own_names(self, folder: str) -> list[str]:
+        """The files of a folder that a broker may have written; others, which a user has put there, are left alone."""
+        return [f"{folder}/{name}" for name in self.store.names(folder) if parse_file_name(name) is not None]
+
+    def _delete_folder(self, folder: str) -> None:
+        """Delete the files of a folder that a broker may have written, and the folder if nothing else is in it."""
+        if is_folder(folder):
+            self.store.delete_folder(folder, self._own_names(folder))
 
     def known(self) -> Collection[bytes]:
         """The entry keys of all partitions that there is something of."""

@@ -59,7 +59,6 @@ class ArchiveState:
             self.files, self.manifest = FileMap(), Manifest()
         for entry in slot.contents.entries:
             data = bytes(slot.data[entry.position : entry.position + entry.size_bytes])
-            edit = None
             if entry.key == FILES_KEY:
                 try:
                     self.files.apply(*decode_changes(data))
@@ -67,8 +66,8 @@ class ArchiveState:
                     raise ManifestDamaged(f"slot {slot.place.slot} of the archive: {error}") from error
             elif entry.key != MANIFEST_KEY or (edit := decode_frame(data, 0)) is None:
                 raise ManifestDamaged(f"slot {slot.place.slot} of the archive holds something else than an edit")
-            if edit is not None:
-                self.manifest.apply(edit[0])
+            else:
+                self.manifest.apply(edit)
 
     def as_entries(self) -> list[SlotEntry]:
         """The entries of a snapshot."""

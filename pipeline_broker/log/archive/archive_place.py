@@ -13,7 +13,7 @@ from pipeline_broker.files.file_system import FileSystem, write_all
 from pipeline_broker.log.archive.archive import ARCHIVE_NAME
 from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME
 from pipeline_broker.log.errors import ManifestDamaged
-from pipeline_broker.log.journal.segment import SEGMENT_SUFFIX
+from pipeline_broker.log.journal.segment import segment_number
 from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 
 __all__ = ["ENDED", "MEMORY", "PLACE_NAME", "ArchivePlace", "Wal", "keep_archive_place", "read_archive_place"]
@@ -87,7 +87,7 @@ def keep_archive_place(files: FileSystem, data: Path, place: ArchivePlace | None
     if ARCHIVE_NAME in files.list_directories(data) and MANIFEST_NAME in files.list_directory(data / ARCHIVE_NAME):
         raise ManifestDamaged("this directory has its archive in itself: with --store it needs to be a new one")
     if place.wal == "objects" and any(
-        name.endswith(SEGMENT_SUFFIX) for name in files.list_directory(data / JOURNAL_NAME)
+        segment_number(name) is not None for name in files.list_directory(data / JOURNAL_NAME)
     ):
         raise ManifestDamaged("this directory has a journal: with --wal objects it needs to be a new one")
     if WRITING_NAME in files.list_directory(data):

@@ -8,6 +8,7 @@ reads what was archived a moment ago reads it from the disk.
 """
 
 import contextlib
+import errno
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -178,25 +179,36 @@ class LocalStore:
 
     def delete(self, names: Iterable[str]) -> None:
         names = list(names)
-        for name in names:
-            self._unsynced.pop(name, None)
-            with contextlib.suppress(FileNotFoundError):
-                self._file_system.unlink(self._path(name))
-        self._open.forget(names)
+        self._unlink(names)
         for folder in sorted({split_name(name)[0] for name in names}):
             with contextlib.suppress(FileNotFoundError):
                 self._file_system.sync_directory(self._directory / folder)
 
-    def delete_folder(self, folder: str) -> None:
-        names = [f"{folder}/{file}" for file in self.names(folder)]
+    def delete_folder(self, folder: str, names: Iterable[str]) -> None:
         self._durable_folders.discard(folder)
+        self._unlink(names)
+        try:
+            self._file_system.remove_directory(self._directory / folder)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
+                raise
+            self._file_system.sync_directory(self._directory / folder)
+        self._file_system.sync_directory(self._directory)
+
+    def _unlink(self, names: Iterable[str]) -> None:
+        names = list(names)
         for name in names:
             self._unsynced.pop(name, None)
-            self._file_system.unlink(self._path(name))
+            path = self._path(name)
+            with contextlib.suppress(FileNotFoundError):
+                try:
+                    self._file_system.unlink(path)
+                except OSError:
+                    if path.name not in self._file_system.list_directories(path.parent):
+                        raise  # a directory that a user has put there is left alone
         self._open.forget(names)
-        with contextlib.suppress(FileNotFoundError):
-            self._file_system.remove_directory(self._directory / folder)
-        self._file_system.sync_directory(self._directory)
 
     def free_bytes(self) -> int:
         return self._file_system.free_bytes(self._directory)

@@ -21,9 +21,21 @@ import attrs
 from pipeline_broker.log.archive.index_files import IndexState
 from pipeline_broker.log.archive.segment_file import SegmentInfo
 from pipeline_broker.log.entry import Buffer
+from pipeline_broker.log.errors import ManifestDamaged
 from pipeline_broker.records.checksum import crc32c
 
-__all__ = ["FRAME_HEADER_SIZE", "MAGIC_BYTES", "Edit", "Manifest", "PartitionManifest", "decode_frame", "encode_frame"]
+__all__ = [
+    "CHECKED_FROM",
+    "FRAME_HEADER_SIZE",
+    "MAGIC_BYTES",
+    "Edit",
+    "Manifest",
+    "PartitionManifest",
+    "decode_frame",
+    "encode_frame",
+    "frame_bytes",
+    "frame_crc",
+]
 
 MAGIC_BYTES = b"PBMF"
 KEY_SIZE = 20
@@ -43,7 +55,7 @@ _OPEN_TRANSACTION = struct.Struct("<qq")
 _ABORTED_INDEX = struct.Struct("<III")
 
 FRAME_HEADER_SIZE = _FRAME.size
-_CRC_END = len(MAGIC_BYTES) + _CRC.size
+CHECKED_FROM = len(MAGIC_BYTES) + _CRC.size
 
 
 @attrs.frozen
@@ -159,17 +171,36 @@ def _encode_segment(segment: SegmentInfo) -> bytes:
     )
 
 
-def decode_frame(buffer: Buffer, position: int) -> tuple[Edit, int] | None:
-    """The edit at a position and where it ends; None when there is no intact one."""
-    if len(buffer) - position < FRAME_HEADER_SIZE:
+def frame_bytes(buffer: Buffer, position: int) -> int | None:
+    """Return the size that the edit at a position declares; None if no edit begins there."""
+    if len(buffer) - position < FRAME_HEADER_SIZE or buffer[position : position + len(MAGIC_BYTES)] != MAGIC_BYTES:
         return None
-    magic, crc, length = _FRAME.unpack_from(buffer, position)
-    end = position + FRAME_HEADER_SIZE + length
-    if magic != MAGIC_BYTES or end > len(buffer) or crc32c(memoryview(buffer)[position + _CRC_END : end]) != crc:
+    return FRAME_HEADER_SIZE + int(_FRAME.unpack_from(buffer, position)[2])
+
+
+def frame_crc(buffer: Buffer, position: int) -> int:
+    """The checksum that an edit must have, of its bytes starting at `CHECKED_FROM`."""
+    return int(_FRAME.unpack_from(buffer, position)[1])
+
+
+def decode_frame(buffer: Buffer, position: int) -> Edit | None:
+    """Return the edit at a position; None if it is damaged or missing.
+
+    Raises:
+        ManifestDamaged: it makes no sense, though its checksum is right.
+    """
+    size_bytes = frame_bytes(buffer, position)
+    if size_bytes is None or position + size_bytes > len(buffer):
         return None
-    body = memoryview(buffer)[position + FRAME_HEADER_SIZE : end]
-    lsn, count = _BODY.unpack_from(body)
-    return Edit(lsn, dict(_partitions(body, _BODY.size, count))), end
+    frame = memoryview(buffer)[position : position + size_bytes]
+    if crc32c(frame[CHECKED_FROM:]) != frame_crc(frame, 0):
+        return None
+    body = frame[FRAME_HEADER_SIZE:]
+    try:
+        lsn, count = _BODY.unpack_from(body)
+        return Edit(lsn, dict(_partitions(body, _BODY.size, count)))
+    except (struct.error, ValueError, IndexError) as error:
+        raise ManifestDamaged(f"an edit makes no sense: {error}") from error
 
 
 def _partitions(body: memoryview, position: int, count: int) -> Iterator[tuple[bytes, PartitionManifest | None]]:
@@ -179,6 +210,8 @@ def _partitions(body: memoryview, position: int, count: int) -> Iterator[tuple[b
         if length == GONE:
             yield key, None
             continue
+        if not 0 <= length <= len(body) - position:
+            raise ValueError("a partition is longer than its edit")
         yield key, _decode_partition(body[position : position + length])
         position += length
 

@@ -14,18 +14,42 @@ from typing import NamedTuple
 
 from pipeline_broker.files.errors import is_passing
 from pipeline_broker.files.file_system import File, FileSystem, write_all
-from pipeline_broker.log.archive.manifest import MAGIC_BYTES, Edit, Manifest, decode_frame, encode_frame
+from pipeline_broker.files.window import Window
+from pipeline_broker.log.archive.manifest import (
+    CHECKED_FROM,
+    FRAME_HEADER_SIZE,
+    MAGIC_BYTES,
+    Edit,
+    Manifest,
+    decode_frame,
+    encode_frame,
+    frame_bytes,
+    frame_crc,
+)
 from pipeline_broker.log.errors import ManifestDamaged
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME, ManifestEnd
-from pipeline_broker.records.checksum import crc32c
+from pipeline_broker.records.checksum import crc32c, crc32c_of
 
-__all__ = ["MANIFEST_NAME", "WRITING_NAME", "ManifestFile", "StoredEdit", "is_edit_behind", "stored_edits"]
+__all__ = [
+    "MANIFEST_NAME",
+    "WRITING_NAME",
+    "ManifestFile",
+    "StoredEdit",
+    "file_end",
+    "is_edit_behind",
+    "manifest_window",
+    "stored_edits",
+]
 
 MANIFEST_NAME = "manifest"
 WRITING_NAME = "manifest.writing"
 REWRITE_BYTES_MIN = 1 << 20
 REWRITE_FACTOR = 4
 """The file is written anew when it is so many times as long as the sum of its edits was, and not short."""
+MANIFEST_BYTES_MAX = 2 << 30
+"""A longer file was not written by a broker: one partition takes some hundred bytes. Half of it is written anew."""
+DOUBTFUL_BYTES_MAX = 4 << 30
+"""Bytes whose checksum is compared in a search for an intact edit after one that is not."""
 
 
 class StoredEdit(NamedTuple):
@@ -36,23 +60,73 @@ class StoredEdit(NamedTuple):
     edit: Edit
 
 
-def stored_edits(data: bytes) -> Iterator[StoredEdit]:
-    """The edits that count: from the beginning of the file up to the first bytes that are none."""
+def manifest_window(file: File, path: Path) -> Window:
+    """Return the window through which a manifest is read.
+
+    Raises:
+        ManifestDamaged: it is longer than any manifest.
+    """
+    window = Window(file)
+    if window.size_bytes > MANIFEST_BYTES_MAX:
+        raise ManifestDamaged(
+            f"{path} has {window.size_bytes} bytes, and a manifest has at most {MANIFEST_BYTES_MAX}: nothing was "
+            "changed; restore the file from a backup, or cut off what another program appended (truncate -s)"
+        )
+    return window
+
+
+def stored_edits(window: Window) -> Iterator[StoredEdit]:
+    """The edits that count: from the beginning of the file up to the first bytes that are none.
+
+    Raises:
+        ManifestDamaged: one makes no sense, though its checksum is right.
+    """
     position = 0
-    while (found := decode_frame(data, position)) is not None:
-        edit, end = found
-        yield StoredEdit(position, end, edit)
-        position = end
+    while (stored := _edit_at(window, position)) is not None:
+        yield stored
+        position = stored.end
 
 
-def is_edit_behind(data: bytes, position: int) -> bool:
-    """Whether an edit can be read behind bytes that are none: then these were one, and no torn end."""
-    behind = data.find(MAGIC_BYTES, position + 1)
-    while behind >= 0:
-        if decode_frame(data, behind) is not None:
+def is_edit_behind(window: Window, position: int) -> bool:
+    """Whether an edit can be read behind bytes that are none: then these were one, and no torn end.
+
+    Raises:
+        ManifestDamaged: so many bytes begin as an edit that the search does not end.
+    """
+    doubtful_bytes = 0
+    while (position := window.find(MAGIC_BYTES, position + 1)) >= 0:
+        if _edit_at(window, position) is not None:
             return True
-        behind = data.find(MAGIC_BYTES, behind + 1)
+        doubtful_bytes += _claimed_bytes(window, position) or 0
+        if doubtful_bytes > DOUBTFUL_BYTES_MAX:
+            raise ManifestDamaged("the manifest has too many broken edits at its end")
     return False
+
+
+def file_end(window: Window) -> ManifestEnd:
+    """Return how long the file is, and the checksum of all of it."""
+    return ManifestEnd(window.size_bytes, crc32c_of(window.pieces(0, window.size_bytes)))
+
+
+def _edit_at(window: Window, position: int) -> StoredEdit | None:
+    size_bytes = _claimed_bytes(window, position)
+    if size_bytes is None:
+        return None
+    end = position + size_bytes
+    if window.is_long(size_bytes):
+        crc = frame_crc(window.data, position - window.start)
+        if crc32c_of(window.pieces(position + CHECKED_FROM, end)) != crc:
+            return None
+    place = window.ensure(position, size_bytes)
+    edit = decode_frame(window.data, place)
+    return None if edit is None else StoredEdit(position, end, edit)
+
+
+def _claimed_bytes(window: Window, position: int) -> int | None:
+    """Return the size of a possible edit at a position; None if none can begin there."""
+    place = window.ensure(position, FRAME_HEADER_SIZE)
+    size_bytes = frame_bytes(window.data, place)
+    return None if size_bytes is None or position + size_bytes > window.size_bytes else size_bytes
 
 
 class ManifestFile:
@@ -77,7 +151,7 @@ class ManifestFile:
         self._end: ManifestEnd | None = ManifestEnd()
         self._file: File | None  # None while what was read is not known to be durable
         if MANIFEST_NAME in files.list_directory(directory):
-            self._load(files.open(directory / MANIFEST_NAME))
+            self._load(files.open(directory / MANIFEST_NAME), clean)
         if clean is not None and clean.size_bytes:
             if clean != self._end:
                 raise ManifestDamaged(
@@ -102,16 +176,19 @@ class ManifestFile:
         """Where the manifest ends; None after an error, when what is in the file is not known to be durable."""
         return self._end
 
-    def _load(self, file: File) -> None:
-        data = bytes(file.read(file.size_bytes(), 0))
-        position = 0
-        for stored in stored_edits(data):
-            if not position:
-                self._sum_bytes = stored.end
-            self._manifest.apply(stored.edit)
-            position = stored.end
-        self._end = ManifestEnd(len(data), crc32c(data))
-        if is_edit_behind(data, position):
+    def _load(self, file: File, clean: ManifestEnd | None) -> None:
+        window, position = manifest_window(file, self._directory / MANIFEST_NAME), 0
+        try:
+            for stored in stored_edits(window):
+                if not position:
+                    self._sum_bytes = stored.end
+                self._manifest.apply(stored.edit)
+                position = stored.end
+        except ManifestDamaged as error:
+            raise ManifestDamaged(f"{self._directory / MANIFEST_NAME} is damaged at {position}: {error}") from None
+        has_size = clean is not None and clean.size_bytes == window.size_bytes  # else it is written anew, or refused
+        self._end = file_end(window) if has_size else None
+        if is_edit_behind(window, position):
             raise ManifestDamaged(
                 f"{self._directory / MANIFEST_NAME} is damaged at {position}: what the archive holds cannot be read"
             )
@@ -160,6 +237,6 @@ class ManifestFile:
         self._size += len(data)
         self._manifest.apply(edit)
         self._end = before and ManifestEnd(self._size, crc32c(data, before.crc))
-        if self._size > max(REWRITE_BYTES_MIN, REWRITE_FACTOR * self._sum_bytes):
+        if self._size > min(MANIFEST_BYTES_MAX // 2, max(REWRITE_BYTES_MIN, REWRITE_FACTOR * self._sum_bytes)):
             self._end = None
             self._file, self._size = self._rewrite()

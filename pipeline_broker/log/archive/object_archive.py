@@ -8,6 +8,7 @@ and is an obstacle; a commit waits.
 """
 
 import os
+import re
 from itertools import takewhile
 
 from pipeline_broker.log.archive.archive import Archive
@@ -17,12 +18,19 @@ from pipeline_broker.objects.block_cache import BlockCache
 from pipeline_broker.objects.settled_store import Pause, SettledStore, pause_briefly
 from pipeline_broker.objects.store import ObjectStore, delete_all, list_all
 
-__all__ = ["bulk_prefix", "open_object_archive"]
+__all__ = ["bulk_prefix", "is_bulk_name", "open_object_archive"]
+
+_OWN = re.compile(r"[0-9]{20}-[0-9]{20}-[0-9a-f]{16}")  # generation, number, nonce
 
 
 def bulk_prefix(node: int) -> str:
     """In front of the names of all bulk objects of a node."""
     return f"bulk/{node}/"
+
+
+def is_bulk_name(name: str, node: int) -> bool:
+    """Return whether `ObjectSegmentStore` gives such names to bulk objects of a node."""
+    return name.startswith(bulk_prefix(node)) and _OWN.fullmatch(name.removeprefix(bulk_prefix(node))) is not None
 
 
 def open_object_archive(store: ObjectStore, node: int, pause: Pause) -> Archive:
@@ -42,6 +50,7 @@ def open_object_archive(store: ObjectStore, node: int, pause: Pause) -> Archive:
     log = ArchiveLog.take_over(brief, SettledStore(store, pause), node, lambda: os.urandom(16))
     own = f"{bulk_prefix(node)}{log.generation:020d}-"
     earlier = takewhile(lambda name: name < own, (each.name for each in list_all(brief, bulk_prefix(node))))
-    delete_all(brief, [name for name in earlier if name not in log.files.object_sizes])
+    counted = log.files.object_sizes
+    delete_all(brief, [name for name in earlier if name not in counted and is_bulk_name(name, node)])
     segments = ObjectSegmentStore(log, brief, BlockCache(brief), own)
     return Archive(segments, segments, log)

@@ -25,7 +25,8 @@ TIME_INDEX_SUFFIX = ".timeindex"
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
 WINDOW_BYTES = 1 << 20  # of a segment are in memory while its batches are read one by one, or a single larger batch
 
-_NAME = re.compile(r"(\d{20})(\.[1-9]\d*)?(\.log|\.index|\.timeindex|\.txnindex)")
+_NAME = re.compile(r"([0-9]{20})(\.[1-9][0-9]*)?(\.log|\.index|\.timeindex|\.txnindex)")
+_FOLDER = re.compile(r"[A-Za-z0-9._-]+-[0-9]+")
 _BATCH_LENGTH_MIN = HEADER_SIZE - LENGTH_OVERHEAD
 _NO_NAME = (POSITION_MAX + 1, -1)
 _NEW = tuple.__new__  # straight to the tuple's constructor, for every batch
@@ -156,6 +157,11 @@ def parse_file_name(file: str) -> tuple[int, str] | None:
     """Base offset and suffix; None when it is no file of a segment."""
     match = _NAME.fullmatch(file)
     return (int(match[1]), match[3]) if match else None
+
+
+def is_folder(name: str) -> bool:
+    """Return whether a folder has the name of a partition's."""
+    return _FOLDER.fullmatch(name) is not None
 
 
 def verified_batches(

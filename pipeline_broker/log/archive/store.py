@@ -55,8 +55,11 @@ class SegmentStore(Protocol):
     def delete(self, names: Iterable[str]) -> None:
         """Remove files, durably when this returns; those that are not there are no error."""
 
-    def delete_folder(self, folder: str) -> None:
-        """Remove a folder and what is in it, durably when this returns; none to remove is no error."""
+    def delete_folder(self, folder: str, names: Iterable[str]) -> None:
+        """Remove these files of a folder, and it when no others are left, durably when this returns.
+
+        What is not there is no error.
+        """
 
     def free_bytes(self) -> int:
         """How many more bytes can be written."""

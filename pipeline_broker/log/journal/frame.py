@@ -27,6 +27,7 @@ _LENGTH = struct.Struct("<i")
 
 _ENTRY_KEY_SIZE = 20
 ENTRY_OVERHEAD = _ENTRY.size
+CHECKED_FROM = _SUM.size
 FRAME_HEADER_SIZE = _SUM.size + _CHECKED_HEADER.size
 BODY_SIZE_MAX = (1 << 31) - 1
 RUN_FRAMES_MAX = RUN_ENTRIES_MAX = 64  # then whoever shares the interpreter has a turn
@@ -121,7 +122,7 @@ def read_frame_header(buffer: Buffer, position: int, available: int) -> FrameHea
 def is_intact(header: FrameHeader, buffer: Buffer, position: int) -> bool:
     """Whether the whole frame, which must lie within the buffer, matches its checksum."""
     end = position + FRAME_HEADER_SIZE + header.body_size
-    return crc32c(memoryview(buffer)[position + _SUM.size : end]) == header.crc
+    return crc32c(memoryview(buffer)[position + CHECKED_FROM : end]) == header.crc
 
 
 def seems_of_segment(buffer: Buffer, position: int, identity: int) -> bool:
@@ -199,7 +200,7 @@ def read_run(buffer: Buffer, position: int, identity: int, lsn: int, from_lsn: i
         end = start + body_size
         if magic != MAGIC or owner != identity or first_lsn != lsn or end - FRAME_HEADER_SIZE > available:
             break
-        if crc32c(view[position + _SUM.size : end]) != crc:
+        if crc32c(view[position + CHECKED_FROM : end]) != crc:
             break
         if first_lsn >= from_lsn:
             _add_entries(entries, buffer, view, start, end, count, place)

@@ -15,33 +15,30 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline_broker.files.file_system import File, FileSystem, write_all
-from pipeline_broker.log.entry import Buffer
+from pipeline_broker.files.file_system import FileSystem, write_all
 from pipeline_broker.log.errors import JournalCorrupt
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME, CleanShutdown
 from pipeline_broker.log.journal.frame import (
     FRAME_HEADER_SIZE,
-    MAGIC_BYTES,
     FrameHeader,
     StoredEntry,
-    is_intact,
     iterate_entries,
-    read_frame_header,
     read_run,
 )
 from pipeline_broker.log.journal.segment import (
     HEADER_SPACE,
-    SEGMENT_SUFFIX,
+    SEGMENT_FILE_BYTES_MAX,
     SPARE_NAME,
     Segment,
     create_segment,
     decode_header,
     global_position,
     is_zero_behind,
+    open_segment_file,
+    segment_number,
     segment_path,
 )
-
-WINDOW_BYTES = 4 << 20  # read at once; a larger frame is read whole
+from pipeline_broker.log.journal.segment_window import SegmentWindow
 
 
 class JournalEnd(NamedTuple):
@@ -60,24 +57,6 @@ class JournalEnd(NamedTuple):
     segment_lsn: int
     spare_identity: int | None
     sealed_ends: dict[int, int]
-
-
-class _Window:
-    """A file read forwards in pieces."""
-
-    def __init__(self, file: File) -> None:
-        self.file = file
-        self.size_bytes = file.size_bytes()
-        self.start = 0
-        self.data: Buffer = b""
-
-    def ensure(self, position: int, size_bytes: int) -> int:
-        """Make so many bytes (fewer at the end of the file) available; returns where they start in `data`."""
-        assert position >= self.start, "a file is read forwards"
-        if position + size_bytes > self.start + len(self.data):
-            self.start = position
-            self.data = self.file.read(max(WINDOW_BYTES, size_bytes), position)
-        return position - self.start
 
 
 class _Piece(NamedTuple):
@@ -127,16 +106,16 @@ class Recovery:
         last: tuple[int, int, int] | None = None  # number, identity and end of the last segment with a valid header
         archived = kept = self._note_archived(numbers)
         for number in numbers[archived:]:
-            window = _Window(self._files.open(segment_path(self._directory, number)))
+            window = self._window(number)
             identity = self._identity(window, number)
             if identity is None:
                 break
             if kept == archived:
-                self._begin(window, identity, number)
-            elif not self._continues(window, identity):
+                self._begin(window, number)
+            elif window.frame_at(HEADER_SPACE, self._next_lsn) is None:
                 break
             self._last_first_lsn = self._next_lsn
-            end = yield from self._segment_batches(window, number, identity)
+            end = yield from self._segment_batches(window, number)
             last = (number, identity, end)
             self._ends[number] = self._next_lsn
             kept += 1
@@ -165,14 +144,21 @@ class Recovery:
 
     def _segment_numbers(self) -> list[int]:
         names = self._files.list_directory(self._directory)
-        numbers = sorted(int(name.removesuffix(SEGMENT_SUFFIX)) for name in names if name.endswith(SEGMENT_SUFFIX))
-        if any(number != before + 1 for before, number in pairwise(numbers)):  # `_begin` looks at those before
-            raise JournalCorrupt(f"segments are missing in {self._directory}: found the numbers {numbers}")
+        numbers = sorted(number for name in names if (number := segment_number(name)) is not None)
+        for before, number in pairwise(numbers):  # `_begin` looks at those before
+            if number != before + 1:
+                raise JournalCorrupt(
+                    f"segments are missing in {self._directory}: {number} follows {before}; nothing was changed; "
+                    "restore the files between them, or move those away that another program has put there"
+                )
         return numbers
 
-    def _begin(self, window: _Window, identity: int, number: int) -> None:
+    def _window(self, number: int) -> SegmentWindow:
+        return SegmentWindow(open_segment_file(self._files, self._directory, number))
+
+    def _begin(self, window: SegmentWindow, number: int) -> None:
         """The oldest segment must begin where the archive ends, or in front of it."""
-        header = self._frame(window, identity, HEADER_SPACE, None)
+        header = window.frame_at(HEADER_SPACE)
         if header is None:
             return
         if header.first_lsn > self._archived_lsn:
@@ -182,16 +168,11 @@ class Recovery:
             )
         self._next_lsn = header.first_lsn
 
-    def _identity(self, window: _Window, number: int) -> int | None:
+    def _identity(self, window: SegmentWindow, number: int) -> int | None:
         """None for a segment whose creation was cut short: no frame is written before the header is durable."""
-        window.ensure(0, HEADER_SPACE)
-        identity = decode_header(memoryview(window.data)[:HEADER_SPACE])
-        if identity is None and window.size_bytes > HEADER_SPACE:
+        if window.identity is None and window.size_bytes > HEADER_SPACE:
             raise JournalCorrupt(f"the header of {segment_path(self._directory, number)} is damaged")
-        return identity
-
-    def _continues(self, window: _Window, identity: int) -> bool:
-        return self._frame(window, identity, HEADER_SPACE, self._next_lsn) is not None
+        return window.identity
 
     def _note_archived(self, numbers: list[int]) -> int:
         """How many segments, from the oldest on, need not be read, because the archive has all that is in them.
@@ -210,10 +191,7 @@ class Recovery:
 
     def _first_lsn(self, number: int) -> int | None:
         """Of the segment's first frame; None when there is none that can be read."""
-        window = _Window(self._files.open(segment_path(self._directory, number)))
-        window.ensure(0, HEADER_SPACE)
-        identity = decode_header(memoryview(window.data)[:HEADER_SPACE])
-        header = None if identity is None else self._frame(window, identity, HEADER_SPACE, None)
+        header = self._window(number).frame_at(HEADER_SPACE)
         return None if header is None else header.first_lsn
 
     def _go_on_behind_the_archive(self, last: tuple[int, int, int] | None) -> None:
@@ -223,39 +201,28 @@ class Recovery:
             assert last is not None, "without a segment the journal begins at the archive's end"
             self._next_lsn = self._ends[last[0]] = self._archived_lsn
 
-    def _frame(self, window: _Window, identity: int, position: int, lsn: int | None) -> FrameHeader | None:
-        """The intact frame at `position`, with this LSN unless any will do; it lies in the window."""
-        place = window.ensure(position, FRAME_HEADER_SIZE)
-        header = read_frame_header(window.data, place, window.size_bytes - position)
-        if header is None or header.identity != identity or (lsn is not None and header.first_lsn != lsn):
-            return None
-        size = FRAME_HEADER_SIZE + header.body_size
-        place = window.ensure(position, size)
-        if place + size > len(window.data):
-            return None  # the file became shorter since its size was asked: somebody else is at work
-        return header if is_intact(header, window.data, place) else None
-
-    def _segment_batches(self, window: _Window, number: int, identity: int) -> Generator[StoredEntry, None, int]:
+    def _segment_batches(self, window: SegmentWindow, number: int) -> Generator[StoredEntry, None, int]:
         """The segment's batches; the generator's value is the position behind its last valid frame."""
         position = HEADER_SPACE
         while True:
-            entries, end = self._run(window, number, identity, position)
+            entries, end = self._run(window, number, position)
             yield from entries
             if end == position:
-                header = self._frame(window, identity, position, self._next_lsn)  # perhaps the window ends too early
+                header = window.frame_at(position, self._next_lsn)  # perhaps the window ends too early
                 if header is None:
                     return position
                 yield from self._entries(window, number, header, position)
                 end = position + FRAME_HEADER_SIZE + header.body_size
             position = end
 
-    def _run(self, window: _Window, number: int, identity: int, position: int) -> tuple[list[StoredEntry], int]:
+    def _run(self, window: SegmentWindow, number: int, position: int) -> tuple[list[StoredEntry], int]:
         """Entries of valid frames that the window holds, and the position behind these; it may be none."""
         start, lsn = window.start, self._next_lsn
         assert position >= start, "a segment is read forwards"
+        assert window.identity is not None, "asked before"
         place = global_position(number, start)
         try:
-            run = read_run(window.data, position - start, identity, lsn, self._archived_lsn, place)
+            run = read_run(window.data, position - start, window.identity, lsn, self._archived_lsn, place)
         except ValueError as error:
             raise self._malformed(number, position, error) from error
         end = start + run.end
@@ -264,7 +231,7 @@ class Recovery:
             self._note(run.durable_lsn, _Piece(number, position, end - position, run.end_lsn))
         return run.entries, end
 
-    def _entries(self, window: _Window, number: int, header: FrameHeader, position: int) -> Iterator[StoredEntry]:
+    def _entries(self, window: SegmentWindow, number: int, header: FrameHeader, position: int) -> Iterator[StoredEntry]:
         """The entries of a valid frame, which lies in the window."""
         start = window.start
         try:
@@ -280,12 +247,12 @@ class Recovery:
 
     def sealed_batches(self, number: int, end_lsn: int) -> Iterator[StoredEntry]:
         """The batches of one segment that the archive has not; `end_lsn` is behind its last. See `sealed_entries`."""
-        window = _Window(self._files.open(segment_path(self._directory, number)))
-        identity = self._identity(window, number)
-        first = None if identity is None else self._frame(window, identity, HEADER_SPACE, None)
-        if identity is not None and first is not None:  # one without a frame was never complete
+        window = self._window(number)
+        self._identity(window, number)
+        first = window.frame_at(HEADER_SPACE)
+        if first is not None:  # one without a frame was never complete
             self._next_lsn = first.first_lsn
-            yield from self._segment_batches(window, number, identity)
+            yield from self._segment_batches(window, number)
             if self._next_lsn == end_lsn:
                 return
         raise JournalCorrupt(
@@ -306,7 +273,7 @@ class Recovery:
         The header of a segment is written again with its frames, and that of the last one in any case.
         """
         kept = {numbers[-1], *(piece.number for piece in self._unproven)}
-        files = {number: self._files.open(segment_path(self._directory, number)) for number in kept}
+        files = {number: open_segment_file(self._files, self._directory, number) for number in kept}
         for file in files.values():
             write_all(file, [file.read(HEADER_SPACE, 0)], 0)
         for piece in self._unproven:
@@ -319,31 +286,15 @@ class Recovery:
     def _refuse_damage(self, numbers: list[int], last: tuple[int, int, int] | None) -> None:
         """Look behind the cut for frames that declare what is missing durable."""
         for number in numbers:
-            window = _Window(self._files.open(segment_path(self._directory, number)))
-            identity = self._identity(window, number)
+            window = self._window(number)
+            self._identity(window, number)
             start = last[2] if last is not None and last[0] == number else HEADER_SPACE
-            for header in self._frames_anywhere(window, identity, start):
+            for header in window.frames_anywhere(start):
                 if header.durable_lsn > self._next_lsn:
                     raise JournalCorrupt(
                         f"{segment_path(self._directory, number)} is damaged: records {self._next_lsn} to "
                         f"{header.durable_lsn - 1} were durable and cannot be read; nothing was changed"
                     )
-
-    def _frames_anywhere(self, window: _Window, identity: int | None, position: int) -> Iterator[FrameHeader]:
-        """Intact frames wherever their magic is found behind `position`."""
-        while identity is not None and position + FRAME_HEADER_SIZE <= window.size_bytes:
-            place = window.ensure(position, FRAME_HEADER_SIZE)
-            found = bytes(window.data).find(MAGIC_BYTES, place)
-            if found < 0:
-                # the magic may lie across the end of this window
-                position = max(position + 1, window.start + len(window.data) - len(MAGIC_BYTES) + 1)
-                continue
-            position = window.start + found
-            header = self._frame(window, identity, position, None)
-            if header is not None:
-                yield header
-                position += header.body_size
-            position += len(MAGIC_BYTES)
 
     def _cut(self, rejected: list[int], last: tuple[int, int, int] | None) -> JournalEnd:
         for number in reversed(rejected):  # from the end, so that a crash in between leaves no gap in the numbers
@@ -358,7 +309,7 @@ class Recovery:
             segment = create_segment(self._files, self._directory, number + 1)
             return JournalEnd(segment, HEADER_SPACE, self._next_lsn, self._next_lsn, spare_identity, self._ends)
         path = segment_path(self._directory, number)
-        file = self._files.open(path)
+        file = open_segment_file(self._files, self._directory, number)
         zero_filled = is_zero_behind(file, position)
         if not zero_filled and file.size_bytes() > position:
             file.truncate(position)
@@ -372,9 +323,10 @@ class Recovery:
         """The spare that an earlier run left."""
         if SPARE_NAME not in self._files.list_directory(self._directory):
             return None
-        header = self._files.open(self._directory / SPARE_NAME).read(HEADER_SPACE, 0)
-        identity = decode_header(header)
-        if identity is None:
+        file = self._files.open(self._directory / SPARE_NAME)
+        identity = decode_header(file.read(HEADER_SPACE, 0))
+        if identity is None or file.size_bytes() > SEGMENT_FILE_BYTES_MAX:
+            identity = None
             self._files.unlink(self._directory / SPARE_NAME)
         return identity
 

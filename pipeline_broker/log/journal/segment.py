@@ -10,6 +10,7 @@ Layout of the first 4096 bytes (little-endian): magic 8, version 4, CRC-32C 4 (o
 """
 
 import errno
+import re
 import secrets
 import struct
 from collections.abc import Callable
@@ -18,18 +19,23 @@ from typing import Final
 
 from pipeline_broker.files.file_system import File, FileSystem, write_all
 from pipeline_broker.log.entry import Buffer
+from pipeline_broker.log.errors import JournalCorrupt
+from pipeline_broker.log.journal.frame import BODY_SIZE_MAX, FRAME_HEADER_SIZE
 from pipeline_broker.records.checksum import crc32c
 
 MAGIC: Final = b"PBJOURNL"
 VERSION: Final = 1
 HEADER_SPACE: Final = 4096  # frames start on a block of their own: the header is never rewritten with a frame
 SEGMENT_SUFFIX: Final = ".segment"
+SEGMENT_FILE_BYTES_MAX: Final = HEADER_SPACE + FRAME_HEADER_SIZE + BODY_SIZE_MAX
+"""A segment ends before it gets too long, but for one that holds nothing but one commit."""
 SPARE_NAME: Final = "spare"
 PREPARING_NAME: Final = "preparing"
 ZERO_FILL_CHUNK_BYTES: Final = 1 << 20
 SPARES_FREE_MIN: Final = 2  # space for so many spares must be free before one is written: commits need it more
 ZERO_FILL_SYNC_BYTES: Final = 8 << 20  # synced in steps, so that commits never queue behind one sync of a whole segment
 
+_NAME: Final = re.compile(r"([0-9]{20})\.segment")
 _FIRST: Final = struct.Struct("<8sII")
 _REST: Final = struct.Struct("<Q")
 
@@ -50,6 +56,29 @@ def split_position(place: int) -> tuple[int, int]:
 def segment_path(directory: Path, number: int) -> Path:
     """Where the segment's file is."""
     return directory / f"{number:020d}{SEGMENT_SUFFIX}"
+
+
+def segment_number(name: str) -> int | None:
+    """Return the number of a segment by the name of its file; None for a file that is not a segment."""
+    match = _NAME.fullmatch(name)
+    return None if match is None else int(match[1])
+
+
+def open_segment_file(files: FileSystem, directory: Path, number: int) -> File:
+    """Open the file of a segment.
+
+    Raises:
+        JournalCorrupt: it is longer than any segment.
+        OSError: it cannot be opened.
+    """
+    path = segment_path(directory, number)
+    file = files.open(path)
+    if (size_bytes := file.size_bytes()) > SEGMENT_FILE_BYTES_MAX:
+        raise JournalCorrupt(
+            f"{path} has {size_bytes} bytes, and a segment has at most {SEGMENT_FILE_BYTES_MAX}: nothing was changed; "
+            "restore the file from a backup, or cut off what another program appended (truncate -s)"
+        )
+    return file
 
 
 def encode_header(identity: int) -> bytes:
@@ -215,7 +244,7 @@ def is_zero_behind(file: File, position: int) -> bool:
     if position >= size_bytes:
         return False
     zeros = bytes(min(ZERO_FILL_CHUNK_BYTES, size_bytes - position))
-    while position < size_bytes:
+    while (position := file.data_from(position)) < size_bytes:
         piece = file.read(len(zeros), position)
         if piece != zeros[: len(piece)]:
             return False

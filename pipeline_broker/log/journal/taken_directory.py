@@ -42,6 +42,7 @@ class TakenDirectory:
             DirectoryLocked: another process has it.
             OSError: it is unusable.
         """
+        files.confine(path)
         files.make_directory(path / JOURNAL_NAME)
         files.sync_directory(path)  # a journal whose directory is lost with the power is lost with it
         lock = files.lock(path / LOCK_NAME)

@@ -80,7 +80,7 @@ def waits_for_archive(log: PartitionLog, now_ms: int) -> bool:
 
 
 def _created_ms(log: PartitionLog) -> int:
-    """When the active segment was begun, where its first batch has no timestamp."""
+    """Return the time at which the active segment began, for a first batch without a timestamp."""
     segments = () if log.archived is None else log.archived.manifest.segments
     return segments[-1].modified_ms if segments and not segments[-1].is_sealed else log.untimed_since_ms
 

@@ -24,10 +24,12 @@ import attrs
 from pipeline_broker.config.duration import milliseconds
 from pipeline_broker.config.properties import ConfigError, broker_properties, property_text
 from pipeline_broker.config.settings import is_acted_on, parse_settings
+from pipeline_broker.files.bounded_file import read_bounded
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
 from pipeline_broker.measure.experiment.modes import COMPARED_MODES
 from pipeline_broker.measure.experiment.plan import TRACED_ROUNDS
 
+FILE_BYTES_MAX = 1 << 20
 ROUNDS_MAX = 1000
 RUNS_MAX = 20_000
 RUN_S_MIN, RUN_S_MAX = 0.05, 600.0
@@ -152,11 +154,10 @@ def read_sweep(path: Path) -> Sweep:
         ExperimentError: the file cannot be read, or something in it is wrong; in one line.
     """
     try:
-        with path.open("rb") as file:
-            return parse_sweep(tomllib.load(file))
+        return parse_sweep(tomllib.loads(read_bounded(path, FILE_BYTES_MAX)[0].decode()))
     except OSError as error:
         raise ExperimentError(f"{path}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ExperimentError(f"{path}: not TOML: {error}") from None
     except ValueError as error:
         raise ExperimentError(f"{path}: {error}") from None

@@ -277,10 +277,10 @@ class GroupCoordinator:
             return []
         return commits.fetch(self._offsets, group_id, topics, require_stable=require_stable)
 
-    def committed_partitions(self, group_id: str) -> dict[str, list[int]]:
-        """The partitions that `fetch` shows of a group, by topic: to be fetched some at a time."""
+    def committed_partitions(self, group_id: str, topic: str | None = None) -> dict[str, list[int]]:
+        """The partitions that `fetch` shows of a group, by topic, to be fetched some at a time; `topic` None is all."""
         group = self.registry.get(group_id)
-        return {} if group is not None and group.is_deleted else self._offsets.partitions_of_group(group_id)
+        return {} if group is not None and group.is_deleted else self._offsets.partitions_of_group(group_id, topic)
 
     def count_offsets(self, group_id: str) -> int:
         """How many offsets `fetch` shows of a group, without looking at each."""

@@ -31,10 +31,14 @@ _TAIL = struct.Struct(">qqB")
 _ID_TAG = struct.Struct(">BBq")
 _VERSION_TAG = struct.Struct(">BBh")
 KEYS_REMEMBERED = 4_096
+REMEMBERED_CHARACTERS_MAX = 256
+"""Of a transactional id whose key is remembered: a client may choose 32 KB."""
 STORED_STATES = frozenset(TransactionState) - {TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE}
 """The two others are steps in between, which no record holds; none leads from them to a producer that writes."""
 PARTITIONS_REMEMBERED = 1_024
 """Of sets of partitions: producers write to the same ones again and again."""
+REMEMBERED_PARTITIONS_MAX = 32
+"""Of one such set: about 10 KB with the longest names of topics."""
 
 
 def read_transaction(key: bytes, value: bytes | None) -> tuple[str, Transaction | None] | None:
@@ -120,8 +124,13 @@ def tombstone(transactional_id: str) -> StateRecord:
     return StateRecord(_key(transactional_id), None)
 
 
-@functools.lru_cache(PARTITIONS_REMEMBERED)
 def _partitions(partitions: frozenset[Partition]) -> bytes:
+    few = len(partitions) <= REMEMBERED_PARTITIONS_MAX
+    return _remembered_partitions(partitions) if few else _remembered_partitions.__wrapped__(partitions)
+
+
+@functools.lru_cache(PARTITIONS_REMEMBERED)
+def _remembered_partitions(partitions: frozenset[Partition]) -> bytes:
     """Their array: for each topic its name, the array of its partitions, no tags."""
     topics = by_topic(partitions)
     data = bytearray()
@@ -135,6 +144,11 @@ def _partitions(partitions: frozenset[Partition]) -> bytes:
     return bytes(data)
 
 
-@functools.lru_cache(KEYS_REMEMBERED)
 def _key(transactional_id: str) -> bytes:
+    short = len(transactional_id) <= REMEMBERED_CHARACTERS_MAX
+    return _remembered_key(transactional_id) if short else _remembered_key.__wrapped__(transactional_id)
+
+
+@functools.lru_cache(KEYS_REMEMBERED)
+def _remembered_key(transactional_id: str) -> bytes:
     return b"".join([_NUMBER.pack(_KEY_TYPE), *encode(TransactionLogKey(transactional_id), 0)])

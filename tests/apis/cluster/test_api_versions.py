@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from pipeline_broker.apis.cluster.api_versions import CLIENT_ID_CHARACTERS_MAX
+from pipeline_broker.apis.cluster.api_versions import CLIENT_ID_CHARACTERS_MAX, SOFTWARE_CHARACTERS_MAX
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.wire.codec import decode, versions_of
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
@@ -64,3 +64,11 @@ def test_a_version_that_is_not_served_is_answered_in_the_layout_of_version_0():
 @pytest.mark.parametrize(("key", "version"), [(HeartbeatRequest.SCHEMA.key, 99), (17, 0), (0, 2), (22, 6)])
 def test_what_is_not_served_closes_the_connection(key, version):
     assert isinstance(handle(Desk(), encode_request_header(RequestHeader(key, version, 1, "x"))), Close)
+
+
+def test_of_a_long_name_of_software_the_beginning_is_remembered():
+    desk = Desk()
+    desk.ask(ApiVersionsRequest(client_software_name="l" * 5_000, client_software_version="2" * 5_000), 4)
+    session = desk.connection.session
+    assert session.software_name == "l" * SOFTWARE_CHARACTERS_MAX
+    assert session.software_version == "2" * SOFTWARE_CHARACTERS_MAX

@@ -135,3 +135,32 @@ def test_of_too_many_clients_the_one_that_has_pushed_least_lately_is_left_out(de
     assert list(json.loads(path.read_text())["clients"]) == [
         str(uuid.UUID(bytes=told.client_instance_id)) for told in (first, third)
     ]
+
+
+def test_a_push_is_charged_with_what_it_may_unpack_to_until_it_is_read(desk):
+    charged = []
+    file, edges = desk.broker.client_metrics_file, desk.broker.edges
+    keep = file.keep
+    file.keep = lambda *push: charged.append(edges.size_bytes) or keep(*push)
+    assert push(desk, asked(desk)) == ErrorCode.NONE
+    assert (charged, edges.size_bytes) == ([file.unpacked_bytes_max], 0)
+
+
+def test_a_client_with_too_many_pushes_at_work_is_told_to_push_later(desk):
+    told = asked(desk)
+    edges = desk.broker.edges
+    taken = edges.keep(desk.connection.session, edges.holder_bytes_max, lambda: None)
+    assert push(desk, told) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    taken.release()
+    assert push(desk, told, terminating=True) == ErrorCode.NONE
+
+
+def test_a_push_that_fails_in_a_way_that_nobody_thought_of_is_answered(desk, caplog):
+    def fail(*push):
+        raise ZeroDivisionError(len(push))
+
+    told = asked(desk)
+    desk.broker.client_metrics_file.keep = fail
+    assert push(desk, told) == ErrorCode.INVALID_RECORD
+    assert "ZeroDivisionError" in caplog.text
+    assert desk.broker.edges.size_bytes == 0

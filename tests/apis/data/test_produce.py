@@ -20,6 +20,7 @@ from pipeline_broker.wire.registry import ApiKey
 from stages.request import NO_OP, Close, Pending, Request, Send, Unfinished, go_on
 from tests.apis.counted import Counted
 from tests.apis.desk import Connection, Desk
+from tests.apis.remembered import remembered
 from tests.tables import each_row
 
 VERSION = 9
@@ -119,22 +120,22 @@ def test_what_was_not_appended_is_refused_as_ever(desk, monkeypatch, caplog):
 def test_templates_are_bounded_on_a_connection_and_on_all_together_and_go_with_their_connection(desk, monkeypatch):
     for partition in (0, 0, 1, 1):
         desk.ask(request(b"1", partition), VERSION)
-    assert desk.broker.produce_templates == 2
+    assert remembered(desk) == 2
     session = desk.connection.session
 
     desk.connection = Connection()
-    monkeypatch.setattr(produce_template, "TEMPLATES_OF_ALL_MAX", 3)
+    desk.broker.edges.bytes_max = 8 * 2 * produce_template.TEMPLATE_BYTES  # a connection has room for one
     for partition in (0, 1):
         desk.ask(request(b"2", partition), VERSION)
-    assert desk.broker.produce_templates == 3
+    assert remembered(desk) == 3
     desk.dispatcher.connection_closed(session)
-    assert desk.broker.produce_templates == 1
+    assert remembered(desk) == 1
 
     monkeypatch.setattr(produce_template, "TEMPLATES_MAX", 1)
     desk.ask(request(b"3", 1), VERSION)
-    assert desk.broker.produce_templates == 1
+    assert remembered(desk) == 1
     desk.dispatcher.connection_closed(desk.connection.session)
-    assert desk.broker.produce_templates == 0
+    assert remembered(desk) == 0
     assert lengths(desk) == [(3, 3), (4, 4)]
 
 

@@ -21,6 +21,7 @@ from pipeline_broker.wire.messages.transactions.list_transactions import ListTra
 from stages.request import Pending, Send
 from tests.apis.counted import Counted
 from tests.apis.desk import Desk
+from tests.apis.remembered import remembered
 from tests.apis.transactions.transaction_desk import (
     ABORTABLE,
     INVALID_EPOCH,
@@ -146,7 +147,7 @@ def test_without_verification_it_is_appended_as_before_kafka_3_6(desk):
     producer.sequences[("t", 0), producer.epoch] = 5
     for _ in range(2):
         assert codes(desk.ask(producer.produce(0), 11)) == {0: 0}
-    assert desk.broker.produce_templates == 0
+    assert remembered(desk) == 0
     assert state_of(desk).transaction_state == "Empty"
     assert logs_of(desk.decide(producer.produce(1), 12)) == ["__transaction_state", "t"], "a batch adds its partition"
 

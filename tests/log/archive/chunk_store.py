@@ -89,9 +89,9 @@ class ChunkStore:
             self._files.pop(name, None)
             self._durable.pop(name, None)
 
-    def delete_folder(self, folder: str) -> None:
+    def delete_folder(self, folder: str, names: Iterable[str]) -> None:
         """See SegmentStore."""
-        self.delete([f"{folder}/{file}" for file in self.names(folder)])
+        self.delete(names)
 
     def free_bytes(self) -> int:
         """See SegmentStore."""

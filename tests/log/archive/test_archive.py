@@ -150,8 +150,8 @@ def test_who_still_reads_a_segment_whose_files_go_is_told_that_it_is_gone():
 
 def test_what_nobody_knows_any_more_goes_and_what_killed_writers_left():
     setting = Setting()
-    setting.archive.store.write("a-0/left.log", [b"x"], 0)
-    setting.archive.store.write("c-0/left.log", [b"x"], 0)
+    setting.archive.store.write("a-0/00000000000000000099.log", [b"x"], 0)
+    setting.archive.store.write("c-0/00000000000000000099.log", [b"x"], 0)
     looks = []
     setting.archive.remove_unknown({ONE}, lambda: looks.append(None))
     assert set(setting.archive.known()) == {ONE}
@@ -174,6 +174,25 @@ def test_a_topic_that_has_the_name_of_a_deleted_one_finds_nothing_of_it():
     again = setting.again()
     assert (set(again.known()), again.lsn) == ({ONE}, 7)
     assert again.store.folders() == ["a-0"]
-    setting.archive.store.write("e-0/left.log", [b"x"], 0)
+    setting.archive.store.write("e-0/00000000000000000099.log", [b"x"], 0)
     setting.archive.make_folders_free({THREE: "e-0"})
     assert setting.archive.store.folders() == ["a-0"], "also what a killed writer has left"
+
+
+def test_what_a_stranger_has_put_into_the_archive_is_left_alone():
+    setting = Setting()
+    names = [
+        "a-0/note.txt",
+        "a-0/00000000000000000000.log.bak",
+        "b-0/note.txt",
+        "notes/00000000000000000099.log",
+        "c-0/x",
+    ]
+    for name in names:
+        setting.archive.store.write(name, [b"stray"], 0)
+    setting.archive.store.sync(names)
+    for archive in (setting.archive, setting.again()):
+        archive.remove_unknown({ONE})
+        assert set(archive.known()) == {ONE}
+        assert all(bytes(archive.store.read(name, 9, 0)) == b"stray" for name in names)
+        assert archive.store.names("b-0") == ["note.txt"], "and the files of the partition are gone"

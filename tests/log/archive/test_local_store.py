@@ -17,7 +17,7 @@ def goes_by_its_name(store):
 
 
 def goes_with_its_folder(store):
-    store.delete_folder("t-0")
+    store.delete_folder("t-0", ["t-0/a.log"])
 
 
 def is_replaced(store):
@@ -185,3 +185,15 @@ def test_a_closed_store_holds_no_file_open(tmp_path):
     assert open_files() == [str(tmp_path / "archive" / "t-0" / name) for name in ("read.log", "written.log")]
     store.close()
     assert open_files() == []
+
+
+def test_a_directory_that_has_the_name_of_a_file_is_not_deleted(tmp_path):
+    store = LocalStore(SystemFileSystem(), tmp_path)
+    for name in ("t-0/a.log", "t-0/b.log"):
+        store.write(name, [b"x"], 0)
+    store.sync(["t-0/a.log", "t-0/b.log"])
+    (tmp_path / "t-0/c.log").mkdir()
+    store.delete(["t-0/a.log", "t-0/c.log"])
+    store.delete_folder("t-0", ["t-0/b.log", "t-0/c.log"])
+    store.close()
+    assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == ["t-0", "t-0/c.log"]

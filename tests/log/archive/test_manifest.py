@@ -10,16 +10,21 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from pipeline_broker.files import window
+from pipeline_broker.files.file_system import SystemFileSystem, write_all
+from pipeline_broker.files.window import Window
 from pipeline_broker.log.archive import manifest_file
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.archiver import Archiver, CompleteSegment
 from pipeline_broker.log.archive.index_files import IndexState
 from pipeline_broker.log.archive.manifest import Edit, Manifest, PartitionManifest, decode_frame, encode_frame
-from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME, ManifestFile, is_edit_behind
+from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME, ManifestFile, is_edit_behind, stored_edits
 from pipeline_broker.log.archive.segment_file import SegmentInfo
 from pipeline_broker.log.errors import ManifestDamaged
 from pipeline_broker.log.journal.clean_shutdown import ManifestEnd
+from pipeline_broker.records.checksum import crc32c
 from tests.files.memory_file_system import MemoryFileSystem
+from tests.files.test_window import Counting
 
 DIRECTORY = Path("/archive")
 
@@ -58,11 +63,18 @@ def opened(files):
     return ManifestFile(files, DIRECTORY)
 
 
+def window_of(data):
+    files = MemoryFileSystem()
+    file = files.open(DIRECTORY / "any", create=True)
+    write_all(file, [data], 0)
+    return Window(file)
+
+
 @given(edit=edits, before=st.binary(max_size=8), behind=st.binary(max_size=8))
 def test_an_edit_is_read_as_it_was_written(edit, before, behind):
     frame = encode_frame(edit)
 
-    assert decode_frame(before + frame + behind, len(before)) == (edit, len(before) + len(frame))
+    assert decode_frame(before + frame + behind, len(before)) == edit
 
 
 @given(edit=edits, data=st.data())
@@ -230,8 +242,8 @@ def test_while_the_manifest_may_not_be_durable_nothing_is_given_up_for_it():
     files, data = MemoryFileSystem(), Path("/data")
     files.make_directory(data)
     archive = Archive.open(data, files)
-    archive.store.write("t-0/stray", [b"stray"], 0)
-    archive.store.sync(["t-0/stray"])
+    archive.store.write("t-0/00000000000000000099.log", [b"stray"], 0)
+    archive.store.sync(["t-0/00000000000000000099.log"])
     files.before = no_space_for("create")
     archive = Archive.open(data, files)
     refuse, operations = files.before, []
@@ -255,10 +267,10 @@ def test_while_the_manifest_may_not_be_durable_nothing_is_given_up_for_it():
 def test_an_edit_behind_bytes_that_are_none_is_found_wherever_it_begins():
     frame = encode_frame(Edit(7, {}))
     for junk in (b"x", b"PBM", b"PBMF", b"PBMF" * 3, b"PPBMF" + bytes(30)):
-        assert is_edit_behind(junk + frame, 0)
-        assert is_edit_behind(frame + junk + frame, len(frame))
-        assert not is_edit_behind(junk + frame[:-1], 0)
-        assert not is_edit_behind(frame + junk, 0), "not the one that begins there"
+        assert is_edit_behind(window_of(junk + frame), 0)
+        assert is_edit_behind(window_of(frame + junk + frame), len(frame))
+        assert not is_edit_behind(window_of(junk + frame[:-1]), 0)
+        assert not is_edit_behind(window_of(frame + junk), 0), "not the one that begins there"
 
 
 @pytest.mark.parametrize("size_min", [0, 700])
@@ -318,3 +330,57 @@ def test_a_commit_that_a_full_disk_refused_is_done_again(operation, monkeypatch)
     files.before = lambda _operation, _path: None
     file.commit(Edit(20, {}))
     assert file.manifest.lsn == opened(files).manifest.lsn == 20
+
+
+def test_a_manifest_that_no_broker_has_written_is_refused_before_it_is_read(tmp_path):
+    files = SystemFileSystem()
+    ManifestFile(files, tmp_path).close()
+    os.truncate(tmp_path / MANIFEST_NAME, 40 << 30)
+    with pytest.raises(ManifestDamaged, match=r"manifest has 42949672960 bytes, and a manifest has at most .*truncate"):
+        ManifestFile(files, tmp_path)
+
+
+def test_zeros_behind_a_manifest_are_a_torn_end_and_holes_are_not_read(tmp_path):
+    files = SystemFileSystem()
+    manifest = ManifestFile(files, tmp_path)
+    manifest.commit(Edit(7, {}))
+    manifest.close()
+    os.truncate(tmp_path / MANIFEST_NAME, 2 << 30)
+    counting = Counting(files.open(tmp_path / MANIFEST_NAME))
+    assert [stored.edit.lsn for stored in stored_edits(Window(counting))] == [0, 7]
+    assert counting.read_bytes < 32 << 20
+    assert ManifestFile(files, tmp_path).manifest.lsn == 7
+    assert (tmp_path / MANIFEST_NAME).stat().st_size < 1000
+
+
+def test_an_edit_that_says_that_it_is_long_is_read_in_pieces_unless_it_is(tmp_path):
+    files, path = SystemFileSystem(), tmp_path / "any"
+    long = encode_frame(Edit(7, {bytes(20): PartitionManifest("a-0", producers=bytes(9 << 20))}))
+    path.write_bytes(long[:-1] + b"x" + encode_frame(Edit(8, {})))
+    counting = Counting(files.open(path))
+    assert list(stored_edits(Window(counting))) == []
+    assert is_edit_behind(Window(counting), 0)
+    assert counting.largest <= window.WINDOW_BYTES
+    path.write_bytes(long)
+    assert [len(stored.edit.partitions) for stored in stored_edits(Window(files.open(path)))] == [1]
+
+
+def test_a_search_for_an_edit_ends(monkeypatch):
+    monkeypatch.setattr(manifest_file, "DOUBTFUL_BYTES_MAX", 50_000)
+    heads = encode_frame(Edit(7, {bytes(20): PartitionManifest("a-0", producers=bytes(1000))}))[:12] * 100
+    with pytest.raises(ManifestDamaged, match="too many broken edits"):
+        is_edit_behind(window_of(heads + bytes(2000)), 0)
+
+
+@given(edits.filter(lambda edit: edit.partitions), st.data())
+def test_a_number_that_makes_no_sense_is_damage_and_no_other_error(edit, data):
+    """Also where the checksum is right."""
+    content = bytearray(encode_frame(edit))
+    place = data.draw(st.integers(12, len(content) - 4))
+    content[place : place + 4] = data.draw(st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**32 - 1])).to_bytes(4, "little")
+    content[4:8] = crc32c(memoryview(content)[8:]).to_bytes(4, "little")
+    try:
+        found = decode_frame(content, 0)
+    except ManifestDamaged:
+        return
+    assert isinstance(found, Edit)

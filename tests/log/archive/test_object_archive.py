@@ -27,7 +27,7 @@ def test_objects_that_no_commit_names_go_and_the_others_stay():
     first = open_object_archive(store, NODE, no_pause)
     commit(first, b"counts")
     (counted,) = objects_of(store)
-    store.upload(f"{bulk_prefix(NODE)}{1:020d}-left", [b"of a killed process"])
+    store.upload(f"{bulk_prefix(NODE)}{1:020d}-{7:020d}-{8:016x}", [b"of a killed process"])
     first.close()
     again = open_object_archive(store, NODE, no_pause)
     assert objects_of(store) == [counted]
@@ -53,5 +53,19 @@ def test_a_start_that_was_overtaken_deletes_nothing_of_its_successor():
     assert bytes(successor.store.read(NAME, 100, 0)) == b"counts"
     successor.close()
     again = open_object_archive(store, NODE, no_pause)
+    assert bytes(again.store.read(NAME, 100, 0)) == b"counts"
+    again.close()
+
+
+def test_objects_of_strangers_in_a_folder_of_the_archive_stay():
+    store = MemoryStore()
+    strays = [f"bulk/{NODE}/{name}" for name in ("backup", "0", f"{1:020d}-left", f"backup/{1:020d}-{7:020d}-{8:016x}")]
+    for name in strays:
+        store.upload(name, [b"a stranger's"])
+    first = open_object_archive(store, NODE, no_pause)
+    commit(first, b"counts")
+    first.close()
+    again = open_object_archive(store, NODE, no_pause)
+    assert set(strays) < set(objects_of(store))
     assert bytes(again.store.read(NAME, 100, 0)) == b"counts"
     again.close()

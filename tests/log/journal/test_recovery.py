@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.files import window
 from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.errors import JournalCorrupt
-from pipeline_broker.log.journal import recovery
 from pipeline_broker.log.journal.frame import (
     ENTRY_OVERHEAD,
     FRAME_HEADER_SIZE,
@@ -62,7 +62,7 @@ def test_a_window_of_any_size_shows_the_same(commits, window_bytes, data):
     archived_lsn = data.draw(st.sampled_from(ends))
     sizes = [size for sizes in commits for size in sizes]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recovery, "WINDOW_BYTES", window_bytes)
+        patch.setattr(window, "WINDOW_BYTES", window_bytes)
         journal, found = opened(files), []
         for key, place, batch in journal.recover(archived_lsn):
             assert key == Owner.entry_key
@@ -82,7 +82,7 @@ def test_a_window_of_any_size_shows_the_same(commits, window_bytes, data):
 @pytest.mark.parametrize("count", [0, 2])
 def test_a_frame_with_another_number_of_entries_than_it_says_refuses_the_start(monkeypatch, count, size_bytes):
     """The window holds all of a small one, and is made larger for the other."""
-    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    monkeypatch.setattr(window, "WINDOW_BYTES", HEADER_SPACE)
     files = MemoryFileSystem()
     journal = opened(files)
     list(journal.recover())
@@ -175,7 +175,7 @@ def test_what_a_later_frame_declares_durable_is_not_written_again_and_without_sy
 
     Nor is what lies behind the last one written, which the window holds, or is made larger for.
     """
-    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    monkeypatch.setattr(window, "WINDOW_BYTES", HEADER_SPACE)
     files = MemoryFileSystem()
     journal = Journal.open(DATA, files=files, segment_bytes=1 << 20)
     list(journal.recover())
@@ -191,7 +191,7 @@ def test_what_a_later_frame_declares_durable_is_not_written_again_and_without_sy
 
 @pytest.mark.parametrize("archived_lsn", range(4))
 def test_of_frames_that_no_window_holds_those_are_read_that_the_archive_has_not(monkeypatch, archived_lsn):
-    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    monkeypatch.setattr(window, "WINDOW_BYTES", HEADER_SPACE)
     files = MemoryFileSystem()
     journal = Journal.open(DATA, files=files, segment_bytes=1 << 20)
     list(journal.recover())
@@ -266,7 +266,7 @@ def test_after_a_stop_in_order_the_journal_ends_as_it_was_left_or_the_start_is_r
 @pytest.mark.parametrize("inside", range(6))
 def test_a_frame_that_begins_across_the_end_of_a_window_says_too_what_was_durable(monkeypatch, inside):
     """So many of its bytes are in the first window that is read behind the damage."""
-    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    monkeypatch.setattr(window, "WINDOW_BYTES", HEADER_SPACE)
     files = MemoryFileSystem()
     journal = opened(files)
     list(journal.recover())
@@ -281,7 +281,7 @@ def test_a_frame_that_begins_across_the_end_of_a_window_says_too_what_was_durabl
 @pytest.mark.parametrize("size_bytes", [700, HEADER_SPACE])
 def test_what_a_batch_holds_is_no_frame_whatever_it_looks_like(monkeypatch, size_bytes):
     """A producer may send what declares anything durable: it must not refuse the start behind a torn tail."""
-    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    monkeypatch.setattr(window, "WINDOW_BYTES", HEADER_SPACE)
     files = MemoryFileSystem()
     journal = opened(files)
     list(journal.recover())
@@ -298,7 +298,7 @@ def test_what_a_batch_holds_is_no_frame_whatever_it_looks_like(monkeypatch, size
 @pytest.mark.parametrize("inside", range(6))
 def test_a_frame_at_the_very_end_of_a_segment_says_too_what_was_durable(monkeypatch, inside):
     """So many of its bytes are in the first window that is read behind the damage."""
-    monkeypatch.setattr(recovery, "WINDOW_BYTES", HEADER_SPACE)
+    monkeypatch.setattr(window, "WINDOW_BYTES", HEADER_SPACE)
     files = MemoryFileSystem()
     journal = opened(files)
     list(journal.recover())

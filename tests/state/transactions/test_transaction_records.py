@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.state.errors import CorruptStateRecordError
+from pipeline_broker.state.transactions import records
 from pipeline_broker.state.transactions.records import STORED_STATES, read_transaction, tombstone, transaction_record
 from pipeline_broker.state.transactions.states import TransactionState
 from pipeline_broker.state.transactions.transaction import Partition, Transaction
@@ -129,3 +130,15 @@ def test_a_producer_that_had_no_epoch_yet_is_read():
     value = b"\0\0" + struct.pack(">qhib", 0, -1, 1, 0) + b"\0" * 4 + struct.pack(">qq", 12, -1)
     _, read = read_transaction(KEY, value)
     assert (read.producer_id, read.producer_epoch) == (0, -1)
+
+
+def test_long_ids_and_large_sets_of_partitions_are_written_and_not_remembered():
+    for cached in (records._remembered_key, records._remembered_partitions):
+        cached.cache_clear()
+    for size in (records.REMEMBERED_CHARACTERS_MAX, records.REMEMBERED_CHARACTERS_MAX + 1, 32_000):
+        assert records._key("x" * size) == records._remembered_key.__wrapped__("x" * size)
+    for size in (records.REMEMBERED_PARTITIONS_MAX, records.REMEMBERED_PARTITIONS_MAX + 1, 1_000):
+        partitions = frozenset(Partition("t", number) for number in range(size))
+        assert records._partitions(partitions) == records._remembered_partitions.__wrapped__(partitions)
+    assert records._remembered_key.cache_info().currsize == 1
+    assert records._remembered_partitions.cache_info().currsize == 1

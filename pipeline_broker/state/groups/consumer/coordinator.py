@@ -7,7 +7,7 @@ of its request or, where it has none, for those of the group that are still on t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from pipeline_broker.state.deadlines import Deadlines
@@ -27,7 +27,7 @@ from pipeline_broker.state.groups.classic.messages import (
 from pipeline_broker.state.groups.classic.records import group_tombstone
 from pipeline_broker.state.groups.consumer import classic_members, heartbeats, migration
 from pipeline_broker.state.groups.consumer.assigning import bump_epoch
-from pipeline_broker.state.groups.consumer.describing import describe_group
+from pipeline_broker.state.groups.consumer.describing import assignment_of, describe_group
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.consumer.leaving import remove_members, tombstone_all
 from pipeline_broker.state.groups.consumer.member import Member
@@ -36,6 +36,7 @@ from pipeline_broker.state.groups.consumer.messages import (
     GroupError,
     HeartbeatRequest,
     HeartbeatResult,
+    NamedPartitions,
 )
 from pipeline_broker.state.groups.consumer.records import record_of
 from pipeline_broker.state.groups.consumer.step import Step, Timer, TimerKind
@@ -202,6 +203,12 @@ class ConsumerGroups:
         if not isinstance(group, ConsumerGroup):
             return DescribedConsumerGroup(group_id=group_id, not_found=f"Group {group_id} is not a consumer group.")
         return describe_group(self._step(group, 0))
+
+    def assignments(self, group: ConsumerGroup) -> Iterator[tuple[Member, tuple[NamedPartitions, ...]]]:
+        """Show the members of a group one by one, each with its assignment."""
+        step = self._step(group, 0)
+        for member in list(group.members.values()):
+            yield member, assignment_of(step, member)
 
     def tombstones(self, group: Group, now_ms: int) -> Write:
         """Tombstones for an empty group that a classic one replaces."""

@@ -13,7 +13,7 @@ from pipeline_broker.state.groups.consumer.messages import (
 )
 from pipeline_broker.state.groups.consumer.step import Step
 
-__all__ = ["describe_group"]
+__all__ = ["assignment_of", "describe_group"]
 
 
 def describe_group(step: Step) -> DescribedConsumerGroup:
@@ -40,10 +40,15 @@ def _member(step: Step, member: Member) -> DescribedConsumerMember:
         client_host=metadata.client_host,
         topic_names=tuple(sorted(metadata.topic_names)),
         topic_regex=metadata.topic_regex,
-        assignment=_named(step, _owned(member)),
+        assignment=assignment_of(step, member),
         target=_named(step, step.group.target_of(member.member_id)),
         is_classic=metadata.classic is not None,
     )
+
+
+def assignment_of(step: Step, member: Member) -> tuple[NamedPartitions, ...]:
+    """Show what a member has; topics that are gone are left out."""
+    return _named(step, _owned(member))
 
 
 def _owned(member: Member) -> dict[bytes, set[int]]:

@@ -1,0 +1,183 @@
+"""Requests over HTTP, received within bounds of time, bytes and pieces.
+
+h11 parses heads and chunked bodies, in the turn of the edges. A body with a Content-Length passes by it. A client that
+sends single bytes, or chunks of single bytes, would cost a step for each of them, so a request has a bounded number of
+pieces beside those that its size needs.
+"""
+
+from __future__ import annotations
+
+import http
+import importlib
+import logging
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import trio
+
+from pipeline_broker.base.byte_budget import Kept, OverBudgetError
+from pipeline_broker.base.numbers import whole_number
+from pipeline_broker.web.messages import Answer, BadRequestError, HttpRequest, refusal
+from pipeline_broker.web.turns import Steps, in_turns
+
+if TYPE_CHECKING:
+    import h11
+
+__all__ = ["HEADER_BYTES_MAX", "receive_request"]
+
+HEADER_BYTES_MAX = 16 * 1024
+"""Of an incomplete request; a complete one may be larger by one receive."""
+HEADER_LINES_MAX = 128
+"""h11 takes 3 microseconds for each line of a head; 16 KiB could be 4,000 of them."""
+RECEIVE_BYTES = 4096
+BODY_RECEIVE_BYTES = 64 * 1024
+PIECES_MAX = 1000
+"""Of one request, beside one for each PIECE_BYTES of the largest body: a receive, or a chunk."""
+PIECE_BYTES = 256
+REQUEST_SECONDS = 5.0
+"""For a client to send its request."""
+HEAD_END = b"\r\n\r\n"
+
+logger = logging.getLogger(__name__)
+
+
+class _RefusedError(Exception):
+    """The request is not read to its end."""
+
+    def __init__(self, status: http.HTTPStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.answer = refusal(status, reason)
+
+
+def _too_small() -> _RefusedError:
+    return _RefusedError(http.HTTPStatus.BAD_REQUEST, "the request arrives in too small pieces")
+
+
+def _too_large(bytes_max: int) -> _RefusedError:
+    return _RefusedError(http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {bytes_max} bytes")
+
+
+async def receive_request(
+    stream: trio.abc.ReceiveStream, connection: h11.Connection, body_bytes_max: int, kept: Kept
+) -> HttpRequest | Answer | None:
+    """Return the client's request, or the answer that refuses it; None if the client closed before its end.
+
+    Args:
+        stream: of the client.
+        connection: parses its head.
+        body_bytes_max: of the body.
+        kept: is charged for the request.
+    """
+    h11 = importlib.import_module("h11")
+    with trio.move_on_after(REQUEST_SECONDS) as waiting:
+        try:
+            head = await _receive_head(stream, connection)
+            if not isinstance(head, h11.Request):
+                return None
+            request = HttpRequest.parse(head.method, head.target, list(head.headers))
+            is_chunked = "transfer-encoding" in request.headers
+            receive_body = _receive_chunks if is_chunked else _receive_body
+            body = await receive_body(stream, connection, request, body_bytes_max, kept)
+            return None if body is None else attrs.evolve(request, body=body)
+        except _RefusedError as error:
+            return error.answer
+        except h11.RemoteProtocolError as error:
+            return refusal(http.HTTPStatus(error.error_status_hint), f"{error}")
+        except BadRequestError as error:
+            return refusal(http.HTTPStatus.BAD_REQUEST, str(error))
+        except OverBudgetError as error:
+            return refusal(http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is too large: {error}")
+        except (ValueError, RecursionError):  # a library does not understand what the client sent
+            logger.exception("a request could not be read")
+            return refusal(http.HTTPStatus.BAD_REQUEST, "the request cannot be understood")
+    assert waiting.cancelled_caught
+    return refusal(http.HTTPStatus.REQUEST_TIMEOUT, "the request took too long")
+
+
+async def _receive_head(stream: trio.abc.ReceiveStream, connection: h11.Connection) -> Any:
+    """Return the first event of a connection."""
+    lines, end = 0, b""
+    for _ in range(PIECES_MAX):
+        data = bytes(await stream.receive_some(RECEIVE_BYTES))
+        lines += (end + data).partition(HEAD_END)[0].count(b"\n")
+        end = data[1 - len(HEAD_END) :]
+        if lines > HEADER_LINES_MAX:
+            status = http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+            raise _RefusedError(status, f"a request has at most {HEADER_LINES_MAX} lines of headers")
+        event = await in_turns(_parsed(connection, data))
+        if event is not importlib.import_module("h11").NEED_DATA:
+            return event
+    raise _too_small()
+
+
+def _parsed(connection: h11.Connection, data: bytes) -> Steps[Any]:
+    yield
+    connection.receive_data(data)
+    return connection.next_event()
+
+
+async def _receive_body(
+    stream: trio.abc.ReceiveStream, connection: h11.Connection, request: HttpRequest, bytes_max: int, kept: Kept
+) -> bytes | None:
+    """Return a body of as many bytes as its Content-Length says; None if the client closed before its end."""
+    h11 = importlib.import_module("h11")
+    size = whole_number(request.headers.get("content-length", "0"), 0, bytes_max)  # h11 has checked that it is one
+    if size is None:
+        raise _too_large(bytes_max)
+    body = bytearray()
+    while isinstance(event := connection.next_event(), h11.Data):  # what arrived with the head
+        body += event.data
+    pieces_left = PIECES_MAX + size // PIECE_BYTES
+    while len(body) < size:
+        data = await stream.receive_some(min(BODY_RECEIVE_BYTES, size - len(body)))
+        if not data:
+            return None
+        kept.resize(HEADER_BYTES_MAX + len(body) + len(data))
+        body += data
+        pieces_left -= 1
+        if not pieces_left:
+            raise _too_small()
+    return bytes(body)
+
+
+async def _receive_chunks(
+    stream: trio.abc.ReceiveStream, connection: h11.Connection, _request: HttpRequest, bytes_max: int, kept: Kept
+) -> bytes | None:
+    """Return a chunked body; None if the client closed before its end."""
+    chunks = _Chunks(connection, bytes_max, kept)
+    while not await in_turns(chunks.take()):
+        data = bytes(await stream.receive_some(RECEIVE_BYTES))
+        if not data:
+            return None
+        connection.receive_data(data)
+    return bytes(chunks.body)
+
+
+class _Chunks:
+    """The chunks of a body that arrived so far."""
+
+    def __init__(self, connection: h11.Connection, bytes_max: int, kept: Kept) -> None:
+        self._connection, self._bytes_max, self._kept = connection, bytes_max, kept
+        self._pieces_left = PIECES_MAX + bytes_max // PIECE_BYTES
+        self.body = bytearray()
+
+    def take(self) -> Steps[bool]:
+        """Take the received chunks; return whether the body is complete."""
+        h11 = importlib.import_module("h11")
+        while (event := self._connection.next_event()) is not h11.NEED_DATA:
+            yield
+            if isinstance(event, h11.EndOfMessage):
+                return True
+            if not isinstance(event, h11.Data):
+                break
+            self.body += event.data
+            self._kept.resize(HEADER_BYTES_MAX + len(self.body))
+            if len(self.body) > self._bytes_max:
+                raise _too_large(self._bytes_max)
+            self._pieces_left -= 1
+            if not self._pieces_left:
+                raise _too_small()
+        self._pieces_left -= 1
+        if self._pieces_left <= 0:
+            raise _too_small()
+        return False

@@ -1,0 +1,49 @@
+"""A store that a broker has its archive and its journal in: strangers' objects, and objects damaged or replaced."""
+
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from tests.fuzz import _places
+from tests.fuzz._places import changes, run_one
+
+__all__ = ["CORPUS", "fuzz", "run_one"]
+
+HUGE = b"9" * 20
+NAMES = st.sampled_from(
+    [
+        b"stray",
+        b"a b",
+        b"\xff",
+        b"new\nline",
+        HUGE,
+        b"18446744073709551615",
+        b"0" * 19,
+        b"lease.bak",
+        b"~",
+        b"a" * 255,
+        b"+x",
+        b"\xd9\xa3",
+    ]
+)
+CORPUS = {
+    f"{mutation} {number} {given}": ("store", [(mutation, number, given)])
+    for number in range(0, 20, 2)
+    for mutation, given in (("extend", _places.SPARSE_BYTES), ("replace", "fifo"))
+} | {
+    "strangers of any name": (
+        "store",
+        [("add", n, name, "garbage") for n in range(8) for name in (b"a b", HUGE, b"\xff", b"stray")],
+    ),
+    "strangers without content": (
+        "store",
+        [("add", n, name, kind) for n in range(8) for name, kind in ((b"x", "empty"), (b"y", "fifo"))],
+    ),
+}
+
+
+@examples(max_examples=15, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(changes, min_size=1, max_size=2) | st.lists(_places.stray(NAMES), min_size=1, max_size=4))
+def fuzz(mutations):
+    """Damage a store anyhow, or only add to it."""
+    run_one(("store", mutations))

@@ -1,0 +1,53 @@
+"""Browsers of strangers are refused by one rule, on every port."""
+
+import pytest
+
+from pipeline_broker.web.strangers import OwnPlace
+
+PLACE = OwnPlace(host="127.0.0.1", port=80, names=("broker.example",), any_address=False)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "127.0.0.1:80"},
+        {"host": "LOCALHOST:80"},
+        {"host": "broker.example:80"},
+        {"host": "localhost:80", "origin": "http://localhost:80"},
+        {"host": "localhost:80", "sec-fetch-site": "same-origin"},
+        {"host": "localhost:80", "sec-fetch-site": "none"},
+    ],
+)
+def test_the_own_pages_and_clients_may_pass(headers):
+    assert PLACE.refusal(headers) is None
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"host": "evil.example:80"},
+        {"host": "10.0.0.1:80"},
+        {"host": "127.0.0.1:81"},
+        {"host": "127.0.0.1:80, evil.example"},
+        {"host": "localhost:80", "origin": "null"},
+        {"host": "localhost:80", "origin": "http://localhost:81"},
+        {"host": "localhost:80", "origin": "https://localhost:80"},
+        {"host": "localhost:80", "origin": "http://localhost:80, http://evil.example"},
+        {"host": "localhost:80", "sec-fetch-site": "cross-site"},
+        {"host": "localhost:80", "sec-fetch-site": "same-site"},
+    ],
+)
+def test_what_a_stranger_has_a_browser_send_is_refused(headers):
+    assert PLACE.refusal(headers)
+
+
+def test_a_page_may_be_opened_from_a_link_but_not_by_another_name():
+    assert PLACE.refusal({"host": "localhost:80", "sec-fetch-site": "cross-site"}, is_page=True) is None
+    assert PLACE.refusal({"host": "evil.example", "sec-fetch-site": "cross-site"}, is_page=True)
+
+
+def test_where_ports_are_forwarded_and_no_host_is_needed_addresses_pass():
+    place = OwnPlace(host="0.0.0.0", needs_host=False)
+    assert [place.refusal(headers) for headers in ({}, {"host": "10.0.0.1:9"}, {"host": "[::1]"})] == [None] * 3
+    assert place.refusal({"origin": "http://evil.example"})
