@@ -9,6 +9,7 @@ no quorum to talk to.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -34,6 +35,8 @@ __all__ = ["BrokerConfig"]
 
 INT32_MAX = 2**31 - 1
 DATA_DEFAULT = Path("data")
+HOST = re.compile(r"[0-9A-Za-z%._:-]+")
+"""A name or an address, as Kafka takes it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -188,6 +191,11 @@ class BrokerConfig:
             number = whole_number(limit, 0, INT32[1])
             if not host or number is None:
                 raise ConfigError(f"max.connections.per.ip.overrides: {item!r} is not of the form host:limit")
+            if not HOST.fullmatch(host):
+                raise ConfigError(
+                    f"max.connections.per.ip.overrides: {host!r} is not a host. Write IPv6 addresses without brackets.",
+                    f"max.connections.per.ip.overrides contains invalid addresses : {host}",
+                )
             limits[host] = number
         return limits
 
