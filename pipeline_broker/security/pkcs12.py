@@ -77,7 +77,7 @@ def read_pkcs12(store: bytes, password: str, name: str) -> StoreContent:
 
 def _opened(store: bytes, password: str) -> StoreContent:
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - an extra
-    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - an extra
         Encoding,
         NoEncryption,
         PrivateFormat,
