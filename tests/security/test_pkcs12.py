@@ -24,10 +24,10 @@ PASSWORD = "changeit"
 
 
 def export(directory, *words, password=PASSWORD, issued=SERVER):
-    """A store by openssl, with the chain in an order of its own."""
+    """A store by openssl, with the root before those below it."""
     store, pem = directory / "store.p12", directory / "all.pem"
     chain = [each.bytes() for each in issued.cert_chain_pems]
-    pem.write_bytes(issued.private_key_pem.bytes() + chain[0] + b"".join(reversed(chain[1:])) + ROOT.cert_pem.bytes())
+    pem.write_bytes(b"".join([issued.private_key_pem.bytes(), chain[0], ROOT.cert_pem.bytes(), *chain[1:]]))
     command = ["openssl", "pkcs12", "-export", "-in", pem, "-out", store, "-passout", f"pass:{password}", *words]
     subprocess.run(command, check=True, capture_output=True)
     return store
