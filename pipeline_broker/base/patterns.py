@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import attrs
 import re2
@@ -48,8 +48,8 @@ NAME_SECONDS = 50e-6
 """The time for many names, and more for each of them: four times what an expression usually takes."""
 
 
-TOKEN_OF_JAVA = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?|\]|&&|\(\?[A-Za-z-]*|.", re.DOTALL)
-"""A quoted text, an escape, what begins or ends a class, an intersection, or what begins a group with flags."""
+PART_OF_JAVA = re.compile(r"\\.|\[\^?\]?|&&|\(\?[A-Za-z-]*|.", re.DOTALL)
+"""An escape, what begins a class, an intersection, what begins a group with flags, or a character."""
 ESCAPES_OF_BOTH = frozenset("AbBdDsSwWzpPQEtnrfax")
 """Letters and digits that mean the same after a backslash in RE2 and in Java."""
 
@@ -174,7 +174,7 @@ def compiled_java(text: str) -> Pattern:
 def _check_java(text: str) -> None:
     """Refuse what RE2 would not refuse, and would match differently."""
     is_in_class = False
-    for part in TOKEN_OF_JAVA.findall(text):
+    for part in _parts_of_java(text):
         if part[0] == "\\":
             if part[1:2].isalnum() and part[1:2] not in ESCAPES_OF_BOTH:
                 raise InvalidPatternError(f"RE2 has no {part} of Java; write \\x{{41}} for a character")
@@ -189,3 +189,14 @@ def _check_java(text: str) -> None:
             is_in_class = False
         elif not is_in_class and part.startswith("(?") and "U" in part.partition("-")[0]:
             raise InvalidPatternError("the flag U of Java is another one in RE2; write \\pL for letters")
+
+
+def _parts_of_java(text: str) -> Iterator[str]:
+    """Yield the parts of an expression, without the texts that it quotes."""
+    position = 0
+    while (match := PART_OF_JAVA.match(text, position)) is not None:
+        position = match.end()
+        if match[0] == "\\Q":
+            end = text.find("\\E", position)
+            position = len(text) if end < 0 else end + 2
+        yield match[0]

@@ -68,7 +68,7 @@ FIELDS = frozenset(field.name.replace("_", ".") for field in attrs.fields(Broker
 ACTED_ON = (FIELDS - AUTHORIZER_PROPERTIES.keys()) | LISTENER_PROPERTIES | SHARE_PROPERTIES | INHERITED_BY_TOPICS
 COPIES = re.compile(r".*\.(?:replication\.factor|min\.isr)|min\.insync\.replicas")
 """Properties that count copies of records."""
-COMMENT = re.compile(r"\s+#.*", re.DOTALL)
+COMMENT = re.compile(r"\s#")
 WITHOUT_BLANKS = frozenset({
     "advertised.listeners", "authorizer.class.name", "inter.broker.listener.name", "listener.security.protocol.map",
     "listeners", "sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol",
@@ -174,7 +174,8 @@ def _without_comment(name: str, text: str) -> str:
     rest = name if prefixed is None else prefixed[1]
     definition = broker_properties().get(rest)
     has_words = definition is None or not (definition.is_number_or_choice or rest in WITHOUT_BLANKS)
-    return text if has_words else COMMENT.sub("", text)
+    comment = None if has_words else COMMENT.search(text)
+    return text if comment is None else text[: comment.start()].rstrip()
 
 
 def _checked(name: str, text: str, fields: dict[str, Any]) -> str:

@@ -244,7 +244,8 @@ def test_suites_can_be_chosen_by_javas_names(settings):
     ("change", "said"),
     [
         ({"ssl.keystore.type": "JKS"}, "keytool -importkeystore"),
-        ({"ssl.keystore.type": "PKCS12"}, "openssl pkcs12"),
+        ({"ssl.keystore.type": "PKCS12"}, "the PKCS12 store cannot be read"),
+        ({"ssl.keystore.type": "BCFKS"}, "BCFKS cannot be read here"),
         ({"ssl.keystore.location": "/no/such/file"}, "No such file"),
         ({"ssl.keystore.location": "/dev/null"}, "cannot read /dev/null: it is not a regular file"),
         ({"ssl.keystore.location": "/dev/ptmx"}, "cannot read /dev/ptmx: it is not a regular file"),
