@@ -158,6 +158,6 @@ $(VENV)/$(1).stamp: pyproject.toml constraints.txt | $(RUN)/python
 	@touch $(addprefix $(VENV)/,$(addsuffix .stamp,$(1) $(3)))
 endef
 $(eval $(call INSTALLATION,build,,,mypy))
-$(eval $(call INSTALLATION,serve,[dashboard$(comma)oauth]))
-$(eval $(call INSTALLATION,compare,[compare$(comma)spark$(comma)dashboard$(comma)oauth],serve))
-$(eval $(call INSTALLATION,dev,[compare$(comma)spark$(comma)dashboard$(comma)objects$(comma)oauth$(comma)schema-registry$(comma)dev],serve compare))
+$(eval $(call INSTALLATION,serve,[dashboard$(comma)oauth$(comma)pkcs12]))
+$(eval $(call INSTALLATION,compare,[compare$(comma)spark$(comma)dashboard$(comma)oauth$(comma)pkcs12],serve))
+$(eval $(call INSTALLATION,dev,[compare$(comma)spark$(comma)dashboard$(comma)objects$(comma)oauth$(comma)pkcs12$(comma)schema-registry$(comma)dev],serve compare))

@@ -7,12 +7,14 @@ Kafka's property names where Kafka has one.
 
 from __future__ import annotations
 
+import errno
 import importlib
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.first_cause import first_cause
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -62,6 +64,19 @@ class Refused(click.ClickException):
     exit_code = 2
 
 
+OF_A_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
+"""Errors of the system that concern a disk, whether they name a file or not."""
+
+
+def _about_a_place(error: BaseException) -> click.ClickException | None:
+    """The one line about a file or folder that a command cannot use; None for any other error."""
+    cause = first_cause(error)
+    if not isinstance(cause, OSError) or (cause.filename is None and cause.errno not in OF_A_DISK):
+        return None
+    what = "a file" if cause.filename is None else cause.filename
+    return click.ClickException(f"cannot use {what}: {cause.strerror}. Name another place, or make this one usable.")
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported on use."""
 
@@ -91,7 +106,7 @@ class LazyGroup(click.Group):
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a mistake in its options or in the configuration is one line."""
+        """Run the command; a mistake in its options or in the configuration, or a place of no use, is one line."""
         try:
             return super().invoke(ctx)
         except ConfigError as error:
@@ -100,6 +115,11 @@ class LazyGroup(click.Group):
             if isinstance(error, _NO_ARGUMENTS):  # it shows the help of a subject
                 raise
             raise Refused(error.format_message()) from None
+        except (OSError, BaseExceptionGroup) as error:
+            told = _about_a_place(error)
+            if told is None:
+                raise
+            raise told from None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

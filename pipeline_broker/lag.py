@@ -25,8 +25,11 @@ def lag_of(committed: int | None, end: int | None) -> int | None:
 
 
 def add_lag(total: int | None, lag: int | None) -> int | None:
-    """Add a lag to the sum of those that are known; None as long as none is."""
-    return total if lag is None else lag + (total or 0)
+    """Add a lag to the sum of those that are known; None as long as none is.
+
+    A negative lag counts as 0, so an offset beyond the end of one partition does not hide the lag of another.
+    """
+    return total if lag is None else max(lag, 0) + (total or 0)
 
 
 def total_lag(lags: Iterable[int | None]) -> int | None:

@@ -39,7 +39,8 @@ MARKER = (
     "those of kafka_topic"
 )
 MARKER_ARGUMENTS = frozenset({"mode", "settings", "partitions"})
-FIXTURES = ("kafka_broker", "kafka_broker_fresh")
+BROKERS = ("kafka_broker", "kafka_broker_fresh")
+FIXTURES = (*BROKERS, "kafka_faults", "kafka_schema_registry", "kafka_topic", "kafka_topics")
 SECTION = "kafka broker"
 SECTION_FRESH = "kafka broker, fresh"
 NAME_CHARACTERS_MAX = 200
@@ -87,6 +88,37 @@ class _WrongMarkerError(Exception):
     """What a marker says makes no sense: one line for the test that has it."""
 
 
+def _is_ours(node: Any, name: str) -> bool:
+    """Return whether a test gets a fixture from this plugin, and not a project's own one of that name."""
+    definitions = getattr(getattr(node, "_fixtureinfo", None), "name2fixturedefs", {}).get(name, ())
+    for definition in reversed(definitions):
+        if definition.func.__module__ == __name__:
+            return True
+        if name not in definition.argnames:  # else it is made of the one that it replaces
+            return False
+    return False
+
+
+def _check_broker(broker: object, request: pytest.FixtureRequest) -> None:
+    """Fail a test whose `kafka_broker` is another thing than the plugin's."""
+    from pipeline_broker import EmbeddedBroker  # noqa: PLC0415 - see the rules
+
+    if not isinstance(broker, EmbeddedBroker):
+        raise pytest.fail.Exception(
+            f"{request.fixturename} needs the kafka_broker of pipeline-broker, but this project defines a fixture of "
+            f"that name, which gives {type(broker).__name__!r}. Rename the project's fixture.",
+            pytrace=False,
+        )
+
+
+def _said(node: Any) -> dict[str, Any]:
+    """Like `_marked`, for a test that runs: a wrong marker fails it."""
+    try:
+        return _marked(node)
+    except _WrongMarkerError as error:
+        raise pytest.fail.Exception(f"@pytest.mark.kafka {error}", pytrace=False) from None
+
+
 def _marked(node: Any) -> dict[str, Any]:
     """What the markers of a test say together, the closest last; `mode` is a list, empty where none is named.
 
@@ -125,7 +157,7 @@ def _partitions(said: Mapping[str, object]) -> int | None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a test that is marked a broker as the marker says, and run it once for each mode that it names."""
-    fixtures = [name for name in FIXTURES if name in metafunc.fixturenames]
+    fixtures = [name for name in BROKERS if name in metafunc.fixturenames and _is_ours(metafunc.definition, name)]
     if not fixtures:
         return
     try:
@@ -168,7 +200,7 @@ def _kafka_island(request: pytest.FixtureRequest) -> Iterator[None]:
         def begin(broker: EmbeddedBroker) -> None:
             item.stash[_ISLANDS][SECTION] = broker, stack.enter_context(broker.island())
 
-        if "kafka_broker" in request.fixturenames:
+        if "kafka_broker" in request.fixturenames and _is_ours(item, "kafka_broker"):
             request.getfixturevalue("kafka_broker")
         if _BROKER in stash:
             begin(stash[_BROKER])
@@ -246,8 +278,9 @@ def _started(request: pytest.FixtureRequest) -> EmbeddedBroker:
 @pytest.fixture
 def kafka_topic(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -> str:
     """The name of a topic that only this test has; it is there and empty."""
+    _check_broker(kafka_broker, request)
     name = f"{_safe(request.node.name)}-{next(_topic_numbers)}"
-    kafka_broker.create_topic(name, partitions=_marked(request.node)["partitions"])
+    kafka_broker.create_topic(name, partitions=_said(request.node)["partitions"])
     return name
 
 
@@ -258,7 +291,8 @@ def kafka_topics(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -
     They are called as the test, with a number and the name that is given; `partitions` and `configs` are those of
     `EmbeddedBroker.create_topic`.
     """
-    of_marker = _marked(request.node)["partitions"]
+    _check_broker(kafka_broker, request)
+    of_marker = _said(request.node)["partitions"]
 
     def make(
         *names: str, partitions: int | None = None, configs: Mapping[str, str | float | bool] | None = None
@@ -274,10 +308,11 @@ def kafka_topics(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -
 
 
 @pytest.fixture(scope="session")
-def kafka_schema_registry(kafka_broker: EmbeddedBroker) -> str:
+def kafka_schema_registry(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -> str:
     """The URL of the schema registry of `kafka_broker`, which is served from the first test on that asks for it."""
     from pipeline_broker.embedded.errors import EmbeddedBrokerError  # noqa: PLC0415 - see the rules
 
+    _check_broker(kafka_broker, request)
     try:
         return kafka_broker.schema_registry_url
     except EmbeddedBrokerError as error:
@@ -285,8 +320,9 @@ def kafka_schema_registry(kafka_broker: EmbeddedBroker) -> str:
 
 
 @pytest.fixture
-def kafka_faults(kafka_broker: EmbeddedBroker) -> EmbeddedFaults:
+def kafka_faults(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -> EmbeddedFaults:
     """The fault rules of the broker; those that a test makes end with it."""
+    _check_broker(kafka_broker, request)
     return kafka_broker.faults
 
 
@@ -297,13 +333,15 @@ def _safe(name: str) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Note when a test begins, for what a broker saw before is none of its business; fail it for a wrong marker."""
+    """Note when a test begins, for what a broker saw before is none of its business; fail it for a wrong marker.
+
+    A marker of this name on a test without a fixture of the plugin is the project's own.
+    """
     item.stash[_BEGAN_NS] = time.monotonic_ns()
     item.stash[_ISLANDS] = {}
-    try:
-        _marked(item)
-    except _WrongMarkerError as error:
-        raise pytest.fail.Exception(f"@pytest.mark.kafka {error}", pytrace=False) from None
+    names = getattr(item, "fixturenames", ())
+    if any(name in names and _is_ours(item, name) for name in FIXTURES):
+        _said(item)
 
 
 @pytest.hookimpl(wrapper=True)

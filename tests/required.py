@@ -15,6 +15,7 @@ TOOLS = {
     "fusermount": "fuse",
     "java": "default-jdk-headless",
     "javac": "default-jdk-headless",
+    "keytool": "default-jdk-headless",
     "libfuse": "libfuse2",
     "mvn": "maven",
     "openssl": "openssl",

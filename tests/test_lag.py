@@ -12,6 +12,8 @@ def test_the_lag_is_the_end_minus_what_is_committed_or_unknown(committed, end, l
     assert lag_of(committed, end) == lag
 
 
-@pytest.mark.parametrize(("lags", "total"), [([], None), ([None], None), ([0], 0), ([3, None, 4], 7)])
-def test_the_total_is_of_what_is_known(lags, total):
+@pytest.mark.parametrize(
+    ("lags", "total"), [([], None), ([None], None), ([0], 0), ([3, None, 4], 7), ([8, 5, 1, -99], 14), ([-1], 0)]
+)
+def test_the_total_is_of_what_is_known_and_never_less_than_a_part_of_it(lags, total):
     assert total_lag(lags) == total

@@ -249,6 +249,79 @@ def test_a_mistake_in_a_marker_fails_its_own_test_with_one_line_and_no_other(tre
     assert "another exception" not in outcome.text
 
 
+def test_a_marker_of_the_same_name_is_the_projects_own_where_no_fixture_of_ours_is_used(tree):
+    files = {
+        "conftest.py": """
+            import pytest
+
+            @pytest.fixture(params=["real"])
+            def kafka_broker(request):
+                return request.param
+
+            @pytest.fixture
+            def topic(kafka_broker):
+                return kafka_broker
+            """,
+        "test_it.py": """
+            import pytest
+
+            @pytest.mark.kafka("integration")
+            def test_plain():
+                pass
+
+            @pytest.mark.kafka(topic="orders")
+            class TestAll:
+                @pytest.mark.kafka(mode="classic", settings={"a": "b"})
+                def test_theirs(self, kafka_broker, topic):
+                    assert kafka_broker == topic == "real"
+            """,
+    }
+    assert tree(files, "-q").counts() == {"passed": 2}
+
+
+def test_a_fixture_that_is_made_of_ours_takes_the_marker(tree):
+    files = {
+        "test_it.py": """
+            import pytest
+
+            @pytest.fixture(scope="session")
+            def kafka_broker(kafka_broker):
+                return kafka_broker
+
+            @pytest.mark.kafka(settings={"num.partitions": 3})
+            def test_settings(kafka_broker, kafka_topic):
+                assert kafka_broker.topics()[kafka_topic] == 3
+
+            @pytest.mark.kafka(partitions=2)
+            def test_partitions(kafka_topic, kafka_broker):
+                assert kafka_broker.topics()[kafka_topic] == 2
+            """
+    }
+    outcome = tree(files, "-q")
+    assert outcome.counts() == {"passed": 2}, outcome.text
+
+
+@pytest.mark.parametrize("name", ["kafka_topic", "kafka_topics", "kafka_faults", "kafka_schema_registry"])
+def test_a_projects_own_broker_below_a_fixture_of_ours_is_told_in_one_line(tree, name):
+    files = {
+        "test_it.py": f"""
+            import pytest
+
+            @pytest.fixture(scope="session")
+            def kafka_broker():
+                return object()
+
+            def test_it({name}):
+                pass
+            """
+    }
+    outcome = tree(files, "-q")
+    assert outcome.counts() == {"error": 1}, outcome.text
+    line = f"{name} needs the kafka_broker of pipeline-broker, but this project defines a fixture of that name"
+    assert line in outcome.text
+    assert "Traceback" not in outcome.text
+
+
 def test_what_does_not_come_is_told_at_the_line_of_the_test_and_no_line_of_ours(tree):
     files = {
         "test_it.py": """

@@ -48,6 +48,7 @@ class Session:
         is_by_token: whether it has proved that by a delegation token.
         is_privileged: whether it came by the listener of the brokers themselves.
         is_trusted: whether it may do everything, as what an embedding program asks for; such a session has no client.
+        is_told_of_text: whether it is logged that the client sends text that is not UTF-8.
         produce_templates: what its produce requests have in common; None before the first.
     """
 
@@ -59,6 +60,7 @@ class Session:
     is_by_token: bool = False
     is_privileged: bool = False
     is_trusted: bool = False
+    is_told_of_text: bool = False
     software_name: str = UNKNOWN_SOFTWARE
     software_version: str = UNKNOWN_SOFTWARE
     software_since: int = -1

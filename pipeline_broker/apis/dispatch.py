@@ -1,9 +1,10 @@
 """From a frame to its handler, and from whatever goes wrong to an answer.
 
 Rules of this room: input that cannot be understood closes the connection, as in Apache Kafka (malformed header, unknown
-or unserved API, unsupported version, body that does not decode); a handler that raises is answered with the
-error in its API's own response; while the journal cannot be written to, what would have to write is refused, as that of
-a log directory of Kafka's that is offline. Nothing here waits.
+or unserved API, unsupported version, body that does not decode); text that is not UTF-8 is understood, and logged
+once for each connection; a handler that raises is answered with the error in its API's own response; while the journal
+cannot be written to, what would have to write is refused, as that of a log directory of Kafka's that is offline.
+Nothing here waits.
 """
 
 from __future__ import annotations
@@ -21,11 +22,19 @@ from pipeline_broker.apis.refusals import refusal
 from pipeline_broker.apis.registry import SERVED, Served
 from pipeline_broker.apis.steps import Stepwise, paced
 from pipeline_broker.broker.broker import Broker
-from pipeline_broker.wire.codec import LARGE_BYTES, DecodeError, ResponseTooLargeError, stepwise_decoder
+from pipeline_broker.wire.codec import (
+    LARGE_BYTES,
+    DecodeError,
+    NotUtf8Error,
+    ResponseTooLargeError,
+    decoder,
+    stepwise_decoder,
+)
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import read_request_header
 from pipeline_broker.wire.primitives import ELEMENTS_MAX
 from pipeline_broker.wire.registry import ApiKey, message_classes
+from pipeline_broker.wire.text import REPLACEMENT
 from stages.request import Close, Parked, Request, Result, Send, go_on
 
 __all__ = ["Dispatcher", "refusal_by_api"]
@@ -85,6 +94,8 @@ class Dispatcher:
         if key != PRODUCE and not self._is_owner():  # what is in memory may be old; of a write, its end tells
             return LEASE_RUN_OUT
         call = Call(self._broker, request, session, key, version, correlation_id, header.client_id, now_ms)
+        if header.client_id is not None and REPLACEMENT in header.client_id and not session.is_told_of_text:
+            _tell_of_text(call)
         handler = self._handlers.get((key, version))
         if handler is None:
             return self._handle_first(call, key, version, position)
@@ -120,7 +131,11 @@ class Dispatcher:
         if len(frame) > LARGE_BYTES:
             return self._begin(call, self._handle_large(call, handler, frame, position))
         try:
-            message, _ = handler.decode(frame, position)
+            try:
+                message, _ = handler.decode(frame, position)
+            except NotUtf8Error:
+                _tell_of_text(call)
+                message, _ = decoder(handler.message, call.version)(frame, position)
         except DecodeError as error:
             return Close(f"malformed request: {error}")
         result = handler.handle(call, message)
@@ -136,8 +151,13 @@ class Dispatcher:
 
     def _handle_large(self, call: Call, handler: Handler, frame: Any, position: int) -> Stepwise[Result]:
         """Read a large request in steps, then handle it; what is decided at once has a turn of its own."""
+        message_class, version = handler.message, call.version
         try:
-            message, _, left = yield from stepwise_decoder(handler.message, call.version)(frame, position)
+            try:
+                message, _, left = yield from stepwise_decoder(message_class, version, utf8_only=True)(frame, position)
+            except NotUtf8Error:
+                _tell_of_text(call)
+                message, _, left = yield from stepwise_decoder(message_class, version)(frame, position)
         except DecodeError as error:
             return Close(f"malformed request: {error}")
         if ELEMENTS_MAX - left > handler.elements_max:
@@ -272,6 +292,20 @@ class Dispatcher:
         self._broker.share.connection_closed(session)
         if session.produce_templates is not None:
             session.produce_templates.forget()
+
+
+def _tell_of_text(call: Call) -> None:
+    """Log that a client sends text that is not UTF-8, once for each connection."""
+    if call.session.is_told_of_text:
+        return
+    call.session.is_told_of_text = True
+    logger.warning(
+        "%s (client id %r) sends text that is not UTF-8, first in a request of API %d: malformed bytes are read as "
+        "U+FFFD. Correct the encoding of names in the client.",
+        call.session.host,
+        call.client_id,
+        call.request.api,
+    )
 
 
 def refusal_by_api(code: ErrorCode, call: Call, message: Any, *, is_handled: bool = False) -> Any:

@@ -46,7 +46,7 @@ def load(served: Served, version: int) -> Handler | Close:
             import_module(f"pipeline_broker.{name}")
         request, response = message_classes(served.key)
         encoder(response, version)
-        return Handler(request, decoder(request, version), module.handle, served.elements_max)
+        return Handler(request, decoder(request, version, utf8_only=True), module.handle, served.elements_max)
     except (ImportError, OSError) as error:  # no descriptors: the connection that ends is one of them
         logger.error("API %d cannot be loaded, its connections are closed: %s", served.key, error)  # noqa: TRY400 - one line
         return Close(f"API {served.key} cannot be loaded: {error}")

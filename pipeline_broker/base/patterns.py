@@ -3,24 +3,34 @@
 Rules of this file: expressions of clients, and those that meet texts of clients, never reach an engine that backtracks.
 RE2 reads and matches on the event loop and holds Python's lock, so the cost of both is bounded before it is paid:
 an expression by its classes, repeats, memory and program, a match by program and text. Apache Kafka reads the
-expressions of groups with RE2/J, which has this syntax.
+expressions of groups with RE2/J, which has this syntax. It reads others with `java.util.regex`: `compiled_java` refuses
+those that RE2 would read as something else.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import attrs
 import re2
 
-__all__ = ["LENGTH_MAX", "MATCH_WORK_MAX", "MEMORY_BYTES_MAX", "InvalidPatternError", "Pattern", "compiled"]
+__all__ = [
+    "LENGTH_MAX",
+    "MATCH_WORK_MAX",
+    "MEMORY_BYTES_MAX",
+    "InvalidPatternError",
+    "Pattern",
+    "compiled",
+    "compiled_java",
+]
 
 MEMORY_BYTES_MAX = 1 << 18
 """Of one expression and what matching it remembers."""
 REMEMBERED_BYTES_MAX = 32 << 20
-"""Of all expressions that are remembered: so many have room as take MEMORY_BYTES_MAX each."""
+"""Of all remembered expressions, each counted as MEMORY_BYTES_MAX."""
 LENGTH_MAX = 4_096
 """Characters of one expression: 1.5 microseconds each are spent on reading it."""
 CLASS_COST = 200
@@ -35,7 +45,13 @@ MATCH_WORK_MAX = 500_000
 """Instructions times characters of one match, 5 ms at worst: the longest name of a topic has 249 characters."""
 MATCHING_SECONDS = 0.02
 NAME_SECONDS = 50e-6
-"""What an expression may take for many names, and for each of them more: four times what one usually takes."""
+"""The time for many names, and more for each of them: four times what an expression usually takes."""
+
+
+PART_OF_JAVA = re.compile(r"\\.|\[\^?\]?|&&|\(\?[A-Za-z-]*|.", re.DOTALL)
+"""An escape, what begins a class, an intersection, what begins a group with flags, or a character."""
+ESCAPES_OF_BOTH = frozenset("AbBdDsSwWzpPQEtnrfax")
+"""Letters and digits that mean the same after a backslash in RE2 and in Java."""
 
 
 class InvalidPatternError(ValueError):
@@ -142,3 +158,45 @@ def compiled(text: str) -> Pattern:
     if size > PROGRAM_SIZE_MAX:
         raise InvalidPatternError(f"its program has {size} instructions, and {PROGRAM_SIZE_MAX} are allowed")
     return Pattern(expression, size)
+
+
+def compiled_java(text: str) -> Pattern:
+    """Read an expression of `java.util.regex`.
+
+    Raises:
+        InvalidPatternError: RE2 cannot read it, or reads it as something else.
+    """
+    if len(text) <= LENGTH_MAX:
+        _check_java(text)
+    return compiled(text)
+
+
+def _check_java(text: str) -> None:
+    """Refuse what RE2 would not refuse, and would match differently."""
+    is_in_class = False
+    for part in _parts_of_java(text):
+        if part[0] == "\\":
+            if part[1:2].isalnum() and part[1:2] not in ESCAPES_OF_BOTH:
+                raise InvalidPatternError(f"RE2 has no {part} of Java; write \\x{{41}} for a character")
+        elif is_in_class and (part[0] == "[" or part == "&&"):
+            raise InvalidPatternError(
+                "RE2 has no classes within classes and no &&; write one class, such as [a-z0-9] for [a-z[0-9]],"
+                " or \\[ and \\& for the characters"
+            )
+        elif part[0] == "[":
+            is_in_class = True
+        elif part == "]":
+            is_in_class = False
+        elif not is_in_class and part.startswith("(?") and "U" in part.partition("-")[0]:
+            raise InvalidPatternError("the flag U of Java is another one in RE2; write \\pL for letters")
+
+
+def _parts_of_java(text: str) -> Iterator[str]:
+    """Yield the parts of an expression, without the texts that it quotes."""
+    position = 0
+    while (match := PART_OF_JAVA.match(text, position)) is not None:
+        position = match.end()
+        if match[0] == "\\Q":
+            end = text.find("\\E", position)
+            position = len(text) if end < 0 else end + 2
+        yield match[0]

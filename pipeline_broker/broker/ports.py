@@ -21,8 +21,8 @@ __all__ = ["Load", "Ports", "Submit", "wall_clock_ms"]
 Submit: TypeAlias = Callable[[Sequence["JournalEntry"], Callable[[], None]], None]
 """Commits entries, then calls back."""
 Load: TypeAlias = Callable[[], Callable[[], None]]
-"""Opens, in a thread, what a configuration names, and raises ConfigError where that cannot be used. It returns what is
-called on the event loop just before the configuration counts."""
+"""Opens, in a thread, the files that a configuration names; raises ConfigError if they cannot be used. The returned
+function is called on the event loop just before the configuration counts."""
 
 
 def wall_clock_ms() -> int:

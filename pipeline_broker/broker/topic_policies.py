@@ -12,7 +12,8 @@ from pipeline_broker.config.resolution import BrokerSettings, topic_value
 from pipeline_broker.log.partition.policies import CompactionRules, LogPolicies
 from pipeline_broker.log.partition.retention import RetentionRules, RollRules
 from pipeline_broker.records.check import Rules
-from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, LEVEL_DEFAULTS, Compression
+from pipeline_broker.records.compression import LEVEL_DEFAULTS, Compression
+from pipeline_broker.records.decompression import DECOMPRESSED_SIZE_MAX
 from pipeline_broker.records.recompression import Target
 from pipeline_broker.state.metadata_records import Topic
 

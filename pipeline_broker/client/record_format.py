@@ -77,7 +77,9 @@ def _fields(null: bytes, show: Show) -> dict[str, Callable[[TopicPartition, Reco
         return null if data is None else show(data)
 
     def headers(record: Record) -> bytes:
-        return b",".join(show(name.encode()) + b"=" + content(value) for name, value in record.headers)
+        return b",".join(
+            show(name.encode(errors="surrogateescape")) + b"=" + content(value) for name, value in record.headers
+        )
 
     return {
         "s": lambda _, record: content(record.value),

@@ -1,7 +1,7 @@
 """A record as a line of JSON, and back: what `consume --json` prints is what `produce --json` takes.
 
-Rules of this file: no I/O. Nothing is lost: bytes that are no UTF-8 stand under `key_base64` and `value_base64` instead
-of `key` and `value`. A field that is unknown is refused, because a mistyped `value` would be a tombstone otherwise.
+Rules of this file: no I/O. Nothing is lost: bytes that are not UTF-8 stand under `key_base64`, `value_base64` and, of a
+header, `name_base64` instead of `key`, `value` and `name`; a time before 1970, or none, is a number below 0. A field that is unknown is refused, because a mistyped `value` would be a tombstone otherwise.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _SUFFIX = "_base64"
 _IGNORED = frozenset({"topic", "offset", "timestamp_type", "leader_epoch"})
 """What `consume --json` tells beside what can be written."""
 _KNOWN = frozenset({"key", "key_base64", "value", "value_base64", "headers", "partition", "timestamp"})
-TIMESTAMP_MAX = 2**63 - 1
+TIMESTAMPS = range(-(2**63), 2**63)
+PARTITIONS = range(2**31)
 
 
 class RecordFormError(ValueError):
@@ -50,11 +51,14 @@ def record_object(topic: str, partition: int, record: Record, *, is_append_time:
         "topic": topic,
         "partition": partition,
         "offset": record.offset,
-        "timestamp": record.timestamp if record.timestamp >= 0 else None,
+        "timestamp": record.timestamp,
         "timestamp_type": "append" if is_append_time else "create",
         **_shown("key", record.key),
         **_shown("value", record.value),
-        "headers": [{"name": name, **_shown("value", value)} for name, value in record.headers],
+        "headers": [
+            {**_shown("name", name.encode(errors="surrogateescape")), **_shown("value", value)}
+            for name, value in record.headers
+        ],
     }
 
 
@@ -90,8 +94,8 @@ def read_record(line: bytes) -> Given:
         _bytes(given, "key"),
         _bytes(given, "value"),
         _headers(given.get("headers")),
-        _number(given, "partition", 2**31 - 1),
-        _number(given, "timestamp", TIMESTAMP_MAX),
+        _number(given, "partition", PARTITIONS),
+        _number(given, "timestamp", TIMESTAMPS),
     )
 
 
@@ -125,16 +129,19 @@ def _headers(given: Any) -> tuple[tuple[str, Buffer | None], ...]:
         raise RecordFormError('headers are neither {"name": "value"} nor [{"name": ..., "value": ...}]')
     headers = []
     for header in given:
-        if not isinstance(header, dict) or not isinstance(header.get("name"), str):
+        if not isinstance(header, dict) or not isinstance(header.get("name", ""), str):
             raise RecordFormError('a header is not {"name": ..., "value": ...}')
-        headers.append((header["name"], _bytes(header, "value")))
+        name = _bytes(header, "name")
+        if name is None:
+            raise RecordFormError('a header is not {"name": ..., "value": ...}')
+        headers.append((name.decode(errors="surrogateescape"), _bytes(header, "value")))
     return tuple(headers)
 
 
-def _number(given: dict[str, Any], name: str, largest: int) -> int | None:
+def _number(given: dict[str, Any], name: str, numbers: range) -> int | None:
     number = given.get(name)
     if number is None:
         return None
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= largest:
-        raise RecordFormError(f"{name} is not a number from 0 to {largest}")
+    if isinstance(number, bool) or not isinstance(number, int) or number not in numbers:
+        raise RecordFormError(f"{name} is not a number from {numbers[0]} to {numbers[-1]}")
     return number

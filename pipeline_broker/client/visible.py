@@ -72,6 +72,6 @@ def visible_batches(
 
 
 def _within(header: BatchHeader, batch: Buffer, offset: int, stop: int | None) -> Iterator[Record]:
-    for record in iterate_records(batch, header, size_max=BATCH_BYTES_MAX):
+    for record in iterate_records(batch, header, size_max=BATCH_BYTES_MAX, name_errors="surrogateescape"):
         if record.offset >= offset and (stop is None or record.offset < stop):
             yield record

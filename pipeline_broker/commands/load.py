@@ -42,9 +42,16 @@ class Address(click.ParamType[Any]):
 
 
 class Setting(click.ParamType[Any]):
-    """NAME=VALUE."""
+    """NAME=VALUE.
+
+    Args:
+        example: shown where the value has another form.
+    """
 
     name = "name=value"
+
+    def __init__(self, example: str = "security.protocol=ssl") -> None:
+        self.example = example
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         """Name and value."""
@@ -52,7 +59,7 @@ class Setting(click.ParamType[Any]):
             return value
         name, separator, text = str(value).partition("=")
         if not name.strip() or not separator:
-            self.fail("expected NAME=VALUE, such as security.protocol=ssl", param, ctx)
+            self.fail(f"expected NAME=VALUE, such as {self.example}", param, ctx)
         return name.strip(), text
 
 

@@ -9,6 +9,7 @@ no quorum to talk to.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -34,6 +35,8 @@ __all__ = ["BrokerConfig"]
 
 INT32_MAX = 2**31 - 1
 DATA_DEFAULT = Path("data")
+HOST = re.compile(r"[0-9A-Za-z%._:-]+")
+"""A name or an address, as Kafka takes it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -188,6 +191,11 @@ class BrokerConfig:
             number = whole_number(limit, 0, INT32[1])
             if not host or number is None:
                 raise ConfigError(f"max.connections.per.ip.overrides: {item!r} is not of the form host:limit")
+            if not HOST.fullmatch(host):
+                raise ConfigError(
+                    f"max.connections.per.ip.overrides: {host!r} is not a host. Write IPv6 addresses without brackets.",
+                    f"max.connections.per.ip.overrides contains invalid addresses : {host}",
+                )
             limits[host] = number
         return limits
 
@@ -206,7 +214,7 @@ def _advertised_listeners(config: BrokerConfig) -> dict[str, tuple[str, int]]:
         }
     advertised = read_endpoints("advertised.listeners", config.advertised_listeners)
     for endpoint in advertised:
-        if endpoint.host in WILDCARDS:
+        if endpoint.host in WILDCARDS - {""}:
             raise ConfigError(
                 f"advertised.listeners: {str(endpoint)!r} is not allowed: a host that clients can connect to is"
                 " expected",
@@ -221,7 +229,8 @@ def _advertised_listeners(config: BrokerConfig) -> dict[str, tuple[str, int]]:
             f" in listeners. Found {','.join(endpoint.name for endpoint in advertised)}. The valid options based on"
             f" the current configuration are {','.join(names)}",
         )
-    return {endpoint.name: (endpoint.host, endpoint.port) for endpoint in advertised}
+    # without a host the machine's own address is advertised, as in Kafka's ListenerInfo
+    return {endpoint.name: (endpoint.host or ADVERTISED_FOR_WILDCARD, endpoint.port) for endpoint in advertised}
 
 
 def _listener_configs(config: BrokerConfig) -> tuple[ListenerConfig, ...]:
@@ -241,7 +250,8 @@ def _listener_configs(config: BrokerConfig) -> tuple[ListenerConfig, ...]:
         raise refusal_of_listeners(
             "listeners",
             config.listeners,
-            f"listener.security.protocol.map has no security protocol for {unknown[0]}",
+            f"listener.security.protocol.map has no security protocol for {unknown[0]}; if it is the controller's,"
+            f" set controller.listener.names={unknown[0]}",
             f"No security protocol defined for listener {unknown[0]}",
         )
     privileged = _privileged(config, served, protocols)

@@ -9,7 +9,7 @@ __all__ = ["BY_DURATION", "MS_PER_UNIT", "iso_milliseconds", "milliseconds"]
 _FORM = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)\s{0,9}(us|ms|s)?")
 MS_PER_UNIT = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 BY_DURATION = "by_duration:"
-"""What a duration begins with in `share.auto.offset.reset`."""
+"""The beginning of a duration in `share.auto.offset.reset`."""
 _ISO = re.compile(
     r"P(?=[0-9]|T[0-9])(?:([0-9]{1,20})D)?"
     r"(?:T(?=[0-9])(?:([0-9]{1,20})H)?(?:([0-9]{1,20})M)?(?:([0-9]{1,20})(?:\.([0-9]{1,9}))?S)?)?",

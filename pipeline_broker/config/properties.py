@@ -67,6 +67,12 @@ class Property:
         return self.type in {"password", "unknown"}
 
     @property
+    def is_number_or_choice(self) -> bool:
+        """Whether it holds numbers, true or false, or some of a few words."""
+        kind, _, _ = self.values.partition(" ")
+        return self.type in TYPE_RANGES or self.type in {"double", "boolean"} or kind in {"of", "anycase"}
+
+    @property
     def read_only(self) -> bool:
         """Whether a running broker refuses to change it."""
         return self.update_mode == "read-only"

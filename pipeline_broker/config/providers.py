@@ -97,13 +97,13 @@ def _provider(name: str, settings: Mapping[str, str]) -> Lookup:
 
 
 def _environment(pattern: str | None) -> Lookup:
-    from pipeline_broker.base.patterns import InvalidPatternError, compiled  # noqa: PLC0415 - most starts need no RE2
+    from pipeline_broker.base.patterns import InvalidPatternError, compiled_java  # noqa: PLC0415 - most starts need no RE2
 
     def lookup(path: str, key: str) -> str:
         if path:
             raise ConfigError("a variable of the environment has no path")
         try:
-            is_allowed = pattern is None or compiled(pattern).matches(key)
+            is_allowed = pattern is None or compiled_java(pattern).matches(key)
         except InvalidPatternError as error:
             raise ConfigError(f"allowlist.pattern is not an expression: {error}") from None
         if not is_allowed or key not in os.environ:
@@ -150,7 +150,7 @@ def _allowed(paths: str | None) -> tuple[Path, ...] | None:
 def _within(path: Path, allowed: tuple[Path, ...] | None) -> Path:
     if not path.is_absolute():
         raise ConfigError(f"{path} is not an absolute path")
-    real = Path(os.path.realpath(path))  # links must not lead out of what is allowed
+    real = Path(os.path.realpath(path))  # links must not lead out of the allowed paths
     if allowed is not None and not any(real == each or each in real.parents for each in allowed):
         raise ConfigError(f"allowed.paths does not allow {path}")
     return real

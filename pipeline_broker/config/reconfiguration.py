@@ -1,8 +1,7 @@
 """What a running broker refuses to become, in Kafka's words.
 
 Rules of this file: it compares the configuration that counts with the one that would count and changes neither; a
-start is free to do what is refused here. An answer without an error means that the setting acts: what the broker would
-store without acting on it is refused.
+start may do anything that is refused here.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from pipeline_broker.config.listeners import prefix_of, zero_refusal
 from pipeline_broker.config.properties import PREFIXED, ConfigError, Property, broker_properties, refusal
 from pipeline_broker.config.settings import AUTHORIZER_PROPERTIES, is_acted_on, is_idle_jaas
 
-__all__ = ["check_acts", "check_change", "has_subject"]
+__all__ = ["CLASS_LISTS", "FLUSHING", "check_acts", "check_change"]
 
 POOLS = (
     "num.io.threads",
@@ -26,30 +25,10 @@ POOLS = (
 )
 """The last two are pools that this broker does not have; a client is told the same of them."""
 
-WITHOUT_SUBJECT = frozenset(
-    {
-        "follower.fetch.last.tiered.offset.enable",
-        "follower.replication.throttled.rate",
-        "group.coordinator.cached.buffer.max.bytes",
-        "group.streams.assignment.interval.ms",
-        "leader.replication.throttled.rate",
-        "num.recovery.threads.per.data.dir",
-        "num.replica.fetchers",
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-        "sasl.mechanism.inter.broker.protocol",
-        "share.coordinator.cached.buffer.max.bytes",
-        "ssl.endpoint.identification.algorithm",
-        "ssl.keymanager.algorithm",
-        "ssl.provider",
-        "ssl.secure.random.implementation",
-        "ssl.trustmanager.algorithm",
-        "unclean.leader.election.enable",
-    }
-)
-"""Dynamic properties of what this broker does not have: replicas, other brokers, streams groups, buffers and providers
-of Java. Tools set some of them on every cluster, and nothing here contradicts any value."""
-WITHOUT_SUBJECT_PREFIXES = ("log.local.", "remote.", "sasl.kerberos.", "sasl.login.")
-"""The same: tiered storage, GSSAPI, and logins at other brokers."""
+FLUSHING = frozenset({"log.flush.interval.messages", "log.flush.interval.ms"})
+"""Properties that promise when records are synced."""
+CLASS_LISTS = frozenset({"metric.reporters"})
+"""Lists of names of classes."""
 
 
 def check_change(before: BrokerConfig, after: BrokerConfig) -> None:
@@ -66,17 +45,11 @@ def check_change(before: BrokerConfig, after: BrokerConfig) -> None:
     _check_listeners(before, after)
 
 
-def has_subject(name: str) -> bool:
-    """Whether a property, without the prefix of a listener, is about something that this broker has."""
-    return name not in WITHOUT_SUBJECT and not name.startswith(WITHOUT_SUBJECT_PREFIXES)
-
-
 def check_acts(altered: Mapping[str, str], names: Iterable[str]) -> None:
-    """Refuse settings that would be stored, and answered without an error, though the broker does not act on them.
+    """Refuse settings that would promise safety which is not there, or that name a class.
 
-    A property that is not acted on may be set to its default, by which the broker acts. Names that are no property of
-    a broker pass, as in Kafka, except those of the authorizer: Kafka stores `super.users`, and goes on with those of
-    its start.
+    Others that have no effect are stored and shown, as in Kafka, with a warning (`SettingsWarnings`): clients set them
+    on every cluster. Any property may be set to its default, by which the broker acts.
 
     Args:
         altered: all that is set after the change, in Kafka's form.
@@ -93,14 +66,18 @@ def check_acts(altered: Mapping[str, str], names: Iterable[str]) -> None:
         definition = known.get(name if prefixed is None else prefixed[1])
         if name in AUTHORIZER_PROPERTIES or is_idle_jaas(name):
             refused.append(name)
-        elif definition is None or is_acted_on(name) or not has_subject(definition.name):
+        elif definition is None or is_acted_on(name) or _is_default(definition, altered[name]):
             continue
-        elif definition.default is None or altered[name] != definition.canonical(definition.default):
-            if definition.type == "class":
-                raise _unknown_class(name, definition, altered[name])
+        elif definition.type == "class" or definition.name in CLASS_LISTS:
+            raise _unknown_class(name, definition, altered[name])
+        elif definition.name in FLUSHING or prefixed is not None:
             refused.append(name)
     if refused:
         raise not_dynamic(refused)
+
+
+def _is_default(definition: Property, text: str) -> bool:
+    return definition.default is not None and text == definition.canonical(definition.default)
 
 
 def _unknown_class(name: str, definition: Property, text: str) -> ConfigError:

@@ -9,8 +9,13 @@ from pipeline_broker.config.listeners import zero_refusal
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.share_properties import SHARE_PROPERTIES
 
-AUTHORIZERS = ("", "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "kafka.security.authorizer.AclAuthorizer")
-"""What `authorizer.class.name` may be: nobody is asked, Kafka's, and its former name."""
+AUTHORIZERS = (
+    "",
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+    "kafka.security.auth.SimpleAclAuthorizer",
+)
+"""What `authorizer.class.name` may be: nobody is asked, Kafka's, and its former names."""
 
 SHARE_BOUNDED = (
     "session_timeout_ms",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from pipeline_broker.base.patterns import InvalidPatternError, Pattern, compiled
+from pipeline_broker.base.patterns import InvalidPatternError, Pattern, compiled_java
 from pipeline_broker.config.changes import Operation, alter_known, check_list_operations
 from pipeline_broker.config.group_relations import check_group_settings
 from pipeline_broker.config.properties import FOLDER, ConfigError, Property, Settings, Value, of_broker, read_table
@@ -125,7 +125,7 @@ def matches_of(text: str) -> dict[str, Pattern]:
         if not equals or name not in MATCHED_BY or not pattern:
             raise ConfigError(f"Illegal client matching pattern: {item}")
         try:
-            found[name] = compiled(pattern)
+            found[name] = compiled_java(pattern)
         except InvalidPatternError:
             raise ConfigError(f"Illegal client matching pattern: {item}") from None
     return found

@@ -37,7 +37,7 @@ from pipeline_broker.config.unknown_names import misspelled
 
 JAAS = "sasl.jaas.config"
 KAFKA_VERSION = "4.3"
-"""Whose names are known."""
+"""The release whose names are known."""
 PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")
 """Properties that Kafka hands to plug-ins unread."""
 
@@ -68,8 +68,16 @@ FIELDS = frozenset(field.name.replace("_", ".") for field in attrs.fields(Broker
 ACTED_ON = (FIELDS - AUTHORIZER_PROPERTIES.keys()) | LISTENER_PROPERTIES | SHARE_PROPERTIES | INHERITED_BY_TOPICS
 COPIES = re.compile(r".*\.(?:replication\.factor|min\.isr)|min\.insync\.replicas")
 """Properties that count copies of records."""
+COMMENT = re.compile(r"\s#")
+WITHOUT_BLANKS = frozenset({
+    "advertised.listeners", "authorizer.class.name", "inter.broker.listener.name", "listener.security.protocol.map",
+    "listeners", "sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol",
+})  # fmt: skip
+"""Texts in which a blank and a # cannot be meant."""
 ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 """Former names, and the properties that they set."""
+BROKER_ID_GENERATED = "-1"
+"""The default of `broker.id`: with ZooKeeper the broker drew a number."""
 
 
 def load_settings(files: Iterable[Path], arguments: Iterable[str]) -> tuple[BrokerConfig, list[str]]:
@@ -98,7 +106,9 @@ def parse_settings(
     Raises:
         ConfigError: settings cannot be used; the text has a line for each of them.
     """
-    texts = dict(pairs)
+    given = dict(pairs)
+    texts = {name: _without_comment(name, text) for name, text in given.items()}
+    commented = [name for name, text in texts.items() if text != given[name]]
     known = broker_properties() if texts else {}
     fields: dict[str, Any] = {}
     properties: dict[str, str] = {}
@@ -123,10 +133,24 @@ def parse_settings(
     warnings = [f"warning: {warning_of(*idle)}"] if idle else []
     if unknown:
         warnings.append(f"warning: {', '.join(unknown)}: not a property of Kafka {KAFKA_VERSION}, and ignored")
+    if commented:
+        warnings.append(
+            f"warning: {', '.join(commented)}: the comment after the value is ignored; give it its own line"
+        )
     _apply_aliases(fields, properties)
     config = BrokerConfig(**fields, properties=properties, secrets=secrets)
     check_relations(config)
-    return config, warnings + _idle_warnings(config)
+    return config, _warnings_of_names(idle, unknown, commented) + _idle_warnings(config)
+
+
+def _warnings_of_names(idle: list[str], unknown: list[str], commented: list[str]) -> list[str]:
+    """Return a line for each kind of names that there is."""
+    lines = [warning_of(*idle)] if idle else []
+    if unknown:
+        lines.append(f"{', '.join(unknown)}: not a property of Kafka {KAFKA_VERSION}, and ignored")
+    if commented:
+        lines.append(f"{', '.join(commented)}: the comment after the value is ignored; give it its own line")
+    return [f"warning: {line}" for line in lines]
 
 
 def is_known(name: str) -> bool:
@@ -139,6 +163,19 @@ def is_known(name: str) -> bool:
         or name in AUTHORIZER_PROPERTIES
         or name.startswith(PLUGIN_PREFIXES)
     )
+
+
+def _without_comment(name: str, text: str) -> str:
+    """Return a value without the comment after it, where no value of the property has a blank and a #.
+
+    Java's format has no such comments, and Apache Kafka refuses these values; files of guides have them.
+    """
+    prefixed = PREFIXED.fullmatch(name)
+    rest = name if prefixed is None else prefixed[1]
+    definition = broker_properties().get(rest)
+    has_words = definition is None or not (definition.is_number_or_choice or rest in WITHOUT_BLANKS)
+    comment = None if has_words else COMMENT.search(text)
+    return text if comment is None else text[: comment.start()].rstrip()
 
 
 def _checked(name: str, text: str, fields: dict[str, Any]) -> str:
@@ -258,7 +295,9 @@ def _idle_warnings(config: BrokerConfig) -> list[str]:
 
 def _apply_aliases(fields: dict[str, Any], properties: dict[str, str]) -> None:
     node, broker = properties.get("node.id"), properties.get("broker.id")
-    if node is None and broker is not None:
+    if node is None and broker == BROKER_ID_GENERATED:
+        properties["broker.id"] = str(BrokerConfig().node_id)
+    elif node is None and broker is not None:
         if int(broker) < 0:
             raise ConfigError(f"broker.id: {broker!r} is not allowed: must be at least 0")
         fields["node_id"] = int(broker)

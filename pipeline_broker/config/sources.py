@@ -28,13 +28,16 @@ def read_argument(argument: str) -> tuple[str, str]:
 
 def read_settings_file(path: Path, *, is_properties: bool = False) -> list[tuple[str, str]]:
     """Return the pairs of a file: TOML by its suffix unless it `is_properties`, otherwise Java properties."""
+    is_toml = path.suffix.lower() == ".toml" and not is_properties
     try:
-        text = read_bounded(path, FILE_BYTES_MAX)[0].decode("utf-8")
+        data = read_bounded(path, FILE_BYTES_MAX)[0]
+        text = data.decode("utf-8-sig")
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"cannot read {path}: it is not UTF-8 text") from None
-    is_toml = path.suffix.lower() == ".toml" and not is_properties
+        if is_toml or b"\0" in data:  # UTF-16 has them, too
+            raise ConfigError(f"cannot read {path}: it is not UTF-8 text") from None
+        text = data.decode("latin-1")  # as Java reads properties; comments of older files are in any code page
     return _read_toml(path, text) if is_toml else list(_read_properties(text))
 
 

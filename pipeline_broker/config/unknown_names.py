@@ -20,7 +20,7 @@ FORMER_NAMES = frozenset({
     "advertised.host.name", "advertised.port", "auto.create.topics", "broker.id.generation.enable", "brokerid",
     "controlled.shutdown.max.retries", "controlled.shutdown.retry.backoff.ms", "controller.message.queue.size",
     "controller.quorum.voters", "default.flush.interval.ms", "delegation.token.master.key", "enable.zookeeper",
-    "group.coordinator.new.enable", "group.share.enable", "group.share.max.groups",
+    "fetch.min.bytes", "group.coordinator.new.enable", "group.share.enable", "group.share.max.groups",
     "group.share.record.lock.partition.limit", "host.name", "hostname", "inter.broker.protocol.version",
     "kafka.csv.metrics.dir", "kafka.csv.metrics.reporter.enabled", "kafka.metrics.polling.interval.secs",
     "kafka.metrics.reporters", "leader.imbalance.check.interval.seconds", "leader.imbalance.per.broker.percentage",
@@ -38,7 +38,8 @@ FORMER_NAMES = frozenset({
     "zookeeper.connection.timeout.ms", "zookeeper.max.in.flight.requests", "zookeeper.session.timeout.ms",
     "zookeeper.set.acl", "zookeeper.sync.time.ms",
 })  # fmt: skip
-"""Of brokers from Kafka 0.7 on. Only a name that is close to one of today needs to be here."""
+"""Of brokers from Kafka 0.7 on, and of consumers, which some files set as well.
+Only a name that is close to one of today needs to be here."""
 
 
 def misspelled(name: str, known: Iterable[str]) -> str | None:

@@ -17,6 +17,7 @@ from pipeline_broker.node.schema_registry import SchemaRegistry, check_installed
 from pipeline_broker.node.worker_process import Workers
 from pipeline_broker.schema_registry.api import error_answer
 from pipeline_broker.schema_registry.errors import RegistryError
+from pipeline_broker.schema_registry.formats import PRELOADED
 from pipeline_broker.web.hosts import LOOPBACK
 from pipeline_broker.web.http_server import HttpUnavailableError
 from pipeline_broker.web.messages import Answer, HttpRequest, StreamedAnswer
@@ -44,7 +45,7 @@ class EmbeddedRegistry:
         except HttpUnavailableError as error:
             raise EmbeddedBrokerError(str(error)) from None
         self._turn, self._find_running = turn, find_running
-        self._workers = Workers()
+        self._workers = Workers(PRELOADED)
         self._running: Running | None = None
         self._registry: SchemaRegistry | None = None
         self._port = 0

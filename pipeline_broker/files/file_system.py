@@ -36,10 +36,10 @@ _NOT_PAST_PAGE_CACHE = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
 
 
 class ReadableFile(Protocol):
-    """What is read of an open file."""
+    """The reading of an open file."""
 
     def read(self, size_bytes: int, position: int) -> Buffer:
-        """Up to so many bytes; fewer only at the end of the file."""
+        """Return up to `size` bytes; fewer only at the end of the file."""
 
     def size_bytes(self) -> int:
         """The length of the file."""

@@ -110,7 +110,7 @@ class MemoryFiles:
         return copied
 
     def confine(self, directory: Path) -> None:
-        """There are no links."""
+        """Do nothing: files in memory have no links."""
 
     def make_directory(self, path: Path) -> None:
         with self._changing:

@@ -14,7 +14,7 @@ NAMED_MAX = 100
 
 
 def some_of(names: Sequence[str], place: str, findings: Callable[[str], Iterable[Finding]]) -> Iterator[Finding]:
-    """What is found of the first names, and how many others a place has."""
+    """The findings about the first names, and the number of the others."""
     for name in names[:NAMED_MAX]:
         yield from findings(name)
     if len(names) > NAMED_MAX:

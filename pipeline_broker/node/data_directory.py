@@ -173,10 +173,10 @@ def _refusal(data: Path, error: Exception) -> StartError:
     if isinstance(cause, DAMAGES):
         return StartError(f"{data}: {error}")
     if not isinstance(cause, OSError):
-        logger.debug("what is stored makes no sense", exc_info=error)
+        logger.debug("the data directory is unreadable", exc_info=error)
         return StartError(
-            f"{data}: what is stored there makes no sense ({type(error).__name__}: {error}); nothing was deleted; "
-            "look for the damage with pipeline-broker inspect, and restore the directory from a backup"
+            f"{data} holds data that this broker cannot read ({type(error).__name__}: {error}); nothing was deleted;"
+            " look for the damage with pipeline-broker inspect, and restore the directory from a backup"
         )
     if cause.errno in NO_SPACE:
         return StartError(f"the disk of the data directory {data} is full, but this start must write: make room there")

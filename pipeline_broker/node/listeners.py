@@ -133,7 +133,7 @@ class _Served:
         return _made_of(self.config) == _made_of(config)
 
     def adopt(self, config: ListenerConfig, loaded: Loaded) -> None:
-        """Take over other properties, and what was loaded for them."""
+        """Adopt other properties, and the keys and users that were loaded for them."""
         is_renewed = loaded.tls is not self.loaded.tls
         self.loaded = loaded
         self.config = attrs.evolve(config, host=self.config.host, port=self.config.port)
@@ -214,7 +214,7 @@ class BrokerListeners:
         return told
 
     def update(self, config: BrokerConfig) -> None:
-        """Let the listeners that stay follow a configuration, as far as what they need is loaded."""
+        """Let existing listeners follow a configuration, as far as their keys and users are loaded."""
         for listener in config.listener_configs:
             served, loaded = self._served.get(listener.name), self._loaded.get(listener.name)
             if served is None:
@@ -280,7 +280,7 @@ class BrokerListeners:
                 self._loaded[listener.name] = self._load(listener, self._users_of(listener))
             except ConfigError as error:
                 failed.add(listener.name)
-                state = "goes on as it was" if listener.name in self._served else "is not served"
+                state = "continues with its previous settings" if listener.name in self._served else "is not served"
                 logger.error("the listener %s %s: %s", listener.name, state, error)  # noqa: TRY400 - one line says it
         return failed
 

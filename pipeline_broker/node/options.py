@@ -97,7 +97,9 @@ class ServeOptions:
 
     @classmethod
     def from_command_line(cls, config: BrokerConfig, options: Mapping[str, Any]) -> ServeOptions:
-        """The options of the command line over those of the configuration."""
+        """The options of the command line over those of the configuration; raises StartError."""
+        for host in config.connection_limit_overrides():
+            _check_host(host)
         if options["host"] is not None or options["port"] is not None:
             config = config.listening_at(options["host"], options["port"])
         return cls(
@@ -267,10 +269,25 @@ def _of_listeners(config: BrokerConfig, name: str) -> dict[str, int]:
     return {listener: limit for listener, limit in limits.items() if limit is not None}
 
 
-def _addresses_of(host: str) -> set[str]:
-    """The addresses of a host, itself if it is one; of one that is not known none, and one line says so."""
+def _check_host(host: str) -> None:
+    """Refuse a start with a limit for a host that cannot be found: its clients would have no limit."""
     try:
-        return {str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+        _looked_up(host)
+    except OSError as error:
+        raise StartError(
+            f"max.connections.per.ip.overrides: {host!r} cannot be found: {error.strerror or error}. Give an address, or "
+            "a name that resolves on this machine."
+        ) from None
+
+
+def _looked_up(host: str) -> set[str]:
+    return {str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+
+
+def _addresses_of(host: str) -> set[str]:
+    """The addresses of a host, itself if it is one; none, and a warning, for one that was found once and is not now."""
+    try:
+        return _looked_up(host)
     except OSError as error:
         logger.warning("max.connections.per.ip.overrides: %s is left out: %s", host, error.strerror or error)
         return set()

@@ -256,9 +256,10 @@ async def _serving_schema_registry(
         return
     from pipeline_broker.node.schema_registry import SchemaRegistry, serving  # noqa: PLC0415 - for those who asked
     from pipeline_broker.node.worker_process import Workers  # noqa: PLC0415 - see above
+    from pipeline_broker.schema_registry.formats import PRELOADED  # noqa: PLC0415 - see above
     from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
 
-    workers = Workers()
+    workers = Workers(PRELOADED)
     registry = SchemaRegistry(broker, server, workers)
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(workers.serving())

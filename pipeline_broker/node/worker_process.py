@@ -8,18 +8,20 @@ kill stops a library in C, so that is how work ends that takes too long, or whos
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pickle
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Hashable
+import time
+from collections.abc import AsyncIterator, Hashable, Sequence
 from typing import Any
 
 import trio
 
-from pipeline_broker.worker.child import HEAD_BYTES, Outcome
+from pipeline_broker.worker.child import HEAD_BYTES, READY, Outcome
 from pipeline_broker.worker.fair_queue import FairQueue
 from pipeline_broker.worker.work import (
     OUTCOME_BYTES_MAX,
@@ -34,9 +36,13 @@ __all__ = ["IDLE_SECONDS", "SHORT_SECONDS", "WAITING_MAX", "WORK_SECONDS_MAX", "
 
 IDLE_SECONDS = 30.0
 SHORT_SECONDS = 0.5
-"""Work that takes longer begins anew in the process for long work, as soon as other work waits."""
+"""Of a processor. Work that takes more begins anew in the process for long work, as soon as other work waits."""
 WORK_SECONDS_MAX = 10.0
 """Of one piece of work."""
+START_SECONDS_MAX = 30.0
+"""Until a process is ready: it imports libraries, on a machine that may be busy."""
+CPU_CLOCK = 2
+"""The kind of clock that a process has of the processor (CPUCLOCK_SCHED, in the kernel's posix-timers.h)."""
 WAITING_MAX = 256
 """Pieces of work that wait for one process; the HTTP servers have fewer connections."""
 PROGRAM = "pipeline_broker.worker.child"
@@ -82,12 +88,12 @@ class _Child:
         OSError: it cannot be started.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, modules: Sequence[str]) -> None:
         self._directory = tempfile.mkdtemp(prefix="pipeline-broker-worker-")
         try:
             # Started in the thread of the event loop: the kernel kills a child when the thread ends that started it.
             self._process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-P", "-m", PROGRAM, str(os.getpid())],
+                [sys.executable, "-P", "-m", PROGRAM, str(os.getpid()), *modules],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -102,6 +108,16 @@ class _Child:
         with self._process.stdin as stdin, self._process.stdout as stdout:
             self._work = trio.lowlevel.FdStream(os.dup(stdin.fileno()))
             self._outcomes = trio.lowlevel.FdStream(os.dup(stdout.fileno()))
+
+    async def wait_ready(self) -> None:
+        """Return when the process has imported its modules, or has ended."""
+        with trio.move_on_after(START_SECONDS_MAX):
+            await self._outcomes.receive_some(len(READY))
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The time of a processor that the process took."""
+        return time.clock_gettime(~self._process.pid << 3 | CPU_CLOCK)
 
     async def do(self, work: Work) -> Outcome:
         """Return the outcome of work."""
@@ -147,11 +163,12 @@ class WorkerProcess:
 
     Args:
         seconds_max: of one piece of work.
-        makes_room_after: seconds after which work is ended for other work that waits; None never.
+        modules: that a process imports before its first work.
+        makes_room_after: seconds of a processor after which work is ended for other work that waits; None never.
     """
 
-    def __init__(self, seconds_max: float, makes_room_after: float | None = None) -> None:
-        self._seconds_max, self._makes_room_after = seconds_max, makes_room_after
+    def __init__(self, seconds_max: float, modules: Sequence[str], makes_room_after: float = math.inf) -> None:
+        self._seconds_max, self._modules, self._makes_room_after = seconds_max, modules, makes_room_after
         self._queue: FairQueue[_Job] = FairQueue()
         self._child: _Child | None = None
         self._stirred = trio.Event()
@@ -191,7 +208,9 @@ class WorkerProcess:
 
     async def _do(self, job: _Job) -> None:
         try:
-            self._child = self._child or _Child()
+            if self._child is None:
+                self._child = _Child(self._modules)
+                await self._child.wait_ready()
         except OSError as error:
             job.fail(WorkFailedError(f"a worker process cannot be started: {error}"))
             return
@@ -199,7 +218,7 @@ class WorkerProcess:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._exchange, self._child, job)
             with trio.move_on_after(self._seconds_max):
-                makes_room = await self._watch(job)
+                makes_room = await self._watch(job, self._child)
             nursery.cancel_scope.cancel()
         if job.ended.is_set() and job.outcome[0] != "failed":
             return
@@ -211,17 +230,18 @@ class WorkerProcess:
         job.end(await child.do(job.work))
         self._stir()
 
-    async def _watch(self, job: _Job) -> bool:
+    async def _watch(self, job: _Job, child: _Child) -> bool:
         """Wait until a job has ended or its caller is gone; return True where it must make room first."""
-        patience = float("inf") if self._makes_room_after is None else self._makes_room_after
-        with trio.move_on_after(patience) as short:
-            while not (job.ended.is_set() or job.is_abandoned):
+        end = child.cpu_seconds + self._makes_room_after
+        patience = self._makes_room_after
+        while not (job.ended.is_set() or job.is_abandoned):
+            if patience <= 0 and self._queue:
+                return True
+            with trio.move_on_after(patience if patience > 0 else math.inf):
                 await self._stirred.wait()
-        if not short.cancelled_caught:
-            return False
-        while not (job.ended.is_set() or job.is_abandoned or self._queue):
-            await self._stirred.wait()
-        return not (job.ended.is_set() or job.is_abandoned)
+            if not job.ended.is_set():
+                patience = end - child.cpu_seconds
+        return False
 
     async def _end_child(self) -> None:
         child, self._child = self._child, None
@@ -238,12 +258,13 @@ class Workers:
     """See the module. `run` does its work inside of `serving`.
 
     Args:
+        modules: that a process imports before its first work.
         seconds_max: of one piece of work.
     """
 
-    def __init__(self, seconds_max: float = WORK_SECONDS_MAX) -> None:
-        self._short = WorkerProcess(seconds_max, SHORT_SECONDS)
-        self._long = WorkerProcess(seconds_max)
+    def __init__(self, modules: Sequence[str] = (), seconds_max: float = WORK_SECONDS_MAX) -> None:
+        self._short = WorkerProcess(seconds_max, modules, SHORT_SECONDS)
+        self._long = WorkerProcess(seconds_max, modules)
 
     async def run(self, work: Work, client: Hashable) -> Any:
         """Return what the work returns.

@@ -7,11 +7,11 @@ Names of hosts are not looked up: a broker that waits for a name server serves n
 
 from __future__ import annotations
 
-import ipaddress
 import math
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
+from pipeline_broker.base.addresses import normal_address
 from pipeline_broker.wire.error import ErrorCode
 
 __all__ = [
@@ -98,12 +98,7 @@ def check_entity(entity: Entity) -> Mapping[str, float | None]:
 
 def normal_ip(name: str) -> str | None:
     """An address as connections show it; None when it is not one."""
-    if name == LOCALHOST:
-        return "127.0.0.1"
-    try:
-        return str(ipaddress.ip_address(name))
-    except ValueError:
-        return None
+    return "127.0.0.1" if name == LOCALHOST else normal_address(name)
 
 
 def altered(

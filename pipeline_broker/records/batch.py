@@ -105,7 +105,10 @@ class BatchHeader(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """A record to be written; it gets its offset from its place in the batch."""
+    """A record to be written; it gets its offset from its place in the batch.
+
+    Names of headers that are not UTF-8 have their other bytes as surrogates (PEP 383).
+    """
 
     value: Buffer | None
     key: Buffer | None = None
@@ -256,7 +259,7 @@ def _write_record(target: bytearray, record: NewRecord, timestamp_delta: int, of
     _write_nullable(body, record.value)
     write_varint(body, len(record.headers))
     for key, value in record.headers:
-        _write_nullable(body, key.encode())
+        _write_nullable(body, key.encode(errors="surrogateescape"))
         _write_nullable(body, value)
     write_varint(target, len(body))
     target += body

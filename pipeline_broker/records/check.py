@@ -28,7 +28,8 @@ from pipeline_broker.records.batch import (
     with_times,
 )
 from pipeline_broker.records.checksum import crc32c
-from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, Compression, decompress
+from pipeline_broker.records.compression import Compression
+from pipeline_broker.records.decompression import DECOMPRESSED_SIZE_MAX, decompress
 from pipeline_broker.records.errors import (
     BatchTooLarge,
     CorruptFirstHeader,
@@ -152,7 +153,7 @@ def check_batch(  # noqa: C901 - every batch takes this way, where each call cos
         for _ in _check_records(header, data, rules, now_ms):
             pass  # there are few
     if (  # nearly always: `_stored_header` says the same
-        highest == max_timestamp
+        highest == max_timestamp >= NO_TIMESTAMP
         and not attributes & APPEND_TIME_BIT
         and not rules.append_time
         and end <= rules.segment_size_max
@@ -234,6 +235,7 @@ def _stored_header(header: BatchHeader, view: Buffer, highest: int, rules: Rules
         raise RecordListTooLarge(f"a batch of {len(view)} bytes is larger than a segment ({rules.segment_size_max})")
     if rules.append_time:
         return with_times(header, view, now_ms, append_time=True)
+    highest = max(highest, NO_TIMESTAMP)  # what lies before is not told from no timestamp, as in Kafka
     if highest == header[8] and not header[5] & APPEND_TIME_BIT:
         return header
     return with_times(header, view, highest)  # what a client says of append time is not believed, as in Kafka

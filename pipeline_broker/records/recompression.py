@@ -8,7 +8,8 @@ flags that only a broker sets are gone. The size is checked once more, because i
 from typing import NamedTuple
 
 from pipeline_broker.records.batch import APPEND_TIME_BIT, HEADER_SIZE, TRANSACTIONAL_BIT, BatchHeader, assembled
-from pipeline_broker.records.compression import Compression, compress, decompress
+from pipeline_broker.records.compression import Compression, compress
+from pipeline_broker.records.decompression import decompress
 from pipeline_broker.records.errors import BatchTooLarge, RecordListTooLarge
 from pipeline_broker.records.record_places import append_shifted, record_places
 

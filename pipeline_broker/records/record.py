@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from pipeline_broker.records.batch import APPEND_TIME_BIT, HEADER_SIZE, BatchHeader, read_header
-from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, decompress
+from pipeline_broker.records.decompression import DECOMPRESSED_SIZE_MAX, decompress_stored
 from pipeline_broker.records.errors import InvalidRecord
 from pipeline_broker.records.record_places import record_places
 from pipeline_broker.records.varint import read_varint, read_varlong
@@ -30,16 +30,26 @@ class Record(NamedTuple):
 
 
 def iterate_records(
-    batch: Buffer, header: BatchHeader | None = None, *, size_max: int = DECOMPRESSED_SIZE_MAX
+    batch: Buffer,
+    header: BatchHeader | None = None,
+    *,
+    size_max: int = DECOMPRESSED_SIZE_MAX,
+    name_errors: str = "replace",
 ) -> Iterator[Record]:
-    """The records of one complete batch, decompressed to at most `size_max` bytes."""
+    """The records of one complete batch, decompressed to at most `size_max` bytes; for `name_errors` see `records_in`."""
     if header is None:
         header = read_header(batch)
-    yield from records_in(record_bytes(batch, header, size_max), header)
+    yield from records_in(record_bytes(batch, header, size_max), header, name_errors)
 
 
-def records_in(data: bytes, header: BatchHeader) -> Iterator[Record]:
-    """The records of a batch whose decompressed bytes are at hand."""
+def records_in(data: bytes, header: BatchHeader, name_errors: str = "replace") -> Iterator[Record]:
+    """The records of a batch whose decompressed bytes are at hand.
+
+    Args:
+        data: the bytes.
+        header: the header of the batch.
+        name_errors: how names of headers that are not UTF-8 are read; "surrogateescape" loses nothing of them.
+    """
     append_time = header.max_timestamp if header.attributes & APPEND_TIME_BIT else None
     position = 0
     for _ in range(header.record_count):
@@ -47,7 +57,7 @@ def records_in(data: bytes, header: BatchHeader) -> Iterator[Record]:
         end = position + length
         if length < 0 or end > len(data):
             raise InvalidRecord("a record is longer than its batch")
-        yield _read_record(data, position, end, header, append_time)
+        yield _read_record(data, position, end, header, append_time, name_errors)
         position = end
     if position != len(data):
         raise InvalidRecord("bytes are left after the last record")
@@ -78,10 +88,17 @@ def chosen_records(
 
 def record_bytes(batch: Buffer, header: BatchHeader, size_max: int = DECOMPRESSED_SIZE_MAX) -> bytes:
     """The records' bytes behind the header, decompressed."""
-    return decompress(header.compression, memoryview(batch)[HEADER_SIZE : header.size_bytes], size_max)
+    return decompress_stored(header.compression, memoryview(batch)[HEADER_SIZE : header.size_bytes], size_max)
 
 
-def _read_record(data: bytes, position: int, end: int, header: BatchHeader, append_time: int | None) -> Record:
+def _read_record(  # noqa: PLR0917 - called for every record, where keywords cost a fifth
+    data: bytes,
+    position: int,
+    end: int,
+    header: BatchHeader,
+    append_time: int | None,
+    name_errors: str = "replace",
+) -> Record:
     timestamp_delta, position = read_varlong(data, position + 1)  # one byte of attributes, none defined
     offset_delta, position = read_varint(data, position)
     key, position = _read_nullable(data, position, end)
@@ -95,7 +112,7 @@ def _read_record(data: bytes, position: int, end: int, header: BatchHeader, appe
         if name is None:
             raise InvalidRecord("a header without a key")
         content, position = _read_nullable(data, position, end)
-        headers.append((name.decode(errors="replace"), content))
+        headers.append((name.decode(errors=name_errors), content))
     if position != end:
         raise InvalidRecord("a record does not fill its length")
     sequence = -1 if header.base_sequence < 0 else (header.base_sequence + offset_delta) % _SEQUENCE_MODULUS

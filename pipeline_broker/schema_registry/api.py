@@ -45,6 +45,7 @@ from pipeline_broker.schema_registry.registration import (
     register,
     shown,
 )
+from pipeline_broker.schema_registry.settings import read_settings
 from pipeline_broker.schema_registry.state import (
     LATEST,
     SUBJECTS_WITH_SETTINGS_MAX,
@@ -53,7 +54,7 @@ from pipeline_broker.schema_registry.state import (
     RegistryState,
     read_version,
 )
-from pipeline_broker.schema_registry.values import Level, Mode, SchemaType, Version
+from pipeline_broker.schema_registry.values import Mode, SchemaType, Version
 from pipeline_broker.web.messages import Answer, BadRequestError, HttpRequest, StreamedAnswer
 from pipeline_broker.worker.work import Work
 
@@ -67,11 +68,6 @@ PIECE_CHARACTERS, PIECE_ELEMENTS = 64 << 10, 500
 """Of a list, as it is sent: a piece is made within 1 ms, unless a single element is larger."""
 AT_ONCE_MAX = 500
 """Versions of a subject that are deleted in one step."""
-CONFIG_FIELDS = frozenset({
-    "alias", "compatibilityGroup", "defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet",
-    "normalize", "validateFields", "validateRules",
-})  # fmt: skip
-"""That a configuration may have beside the level; they are kept, and `normalize` counts."""
 
 
 @attrs.frozen
@@ -90,6 +86,11 @@ class Call:
 
     @property
     def subject(self) -> str:
+        """The subject that the first argument names, or is an alias of; raises RegistryError."""
+        return self.state.alias_target(self.named)
+
+    @property
+    def named(self) -> str:
         """The first argument, as the name of a subject; raises RegistryError."""
         subject = self.arguments[0]
         if not subject.isprintable() or len(subject) > SUBJECT_CHARACTERS_MAX:
@@ -147,14 +148,14 @@ def _schema_id(call: Call) -> int:
 
 def _versions_of(call: Call) -> list[Version]:
     schema_id, with_deleted = _schema_id(call), call.flag("deleted")
-    wanted = call.request.query.get("subject")
+    wanted = call.state.alias_target(call.request.query.get("subject", ""))
     return sorted(
         (
             version
             for version in call.state.all_versions()
             if version.schema_id == schema_id
             and (with_deleted or not version.is_deleted)
-            and wanted in (None, "", version.subject)
+            and wanted in ("", version.subject)
         ),
         key=lambda version: (version.subject, version.number),
     )
@@ -298,8 +299,7 @@ def _check_compatibility(call: Call) -> Steps:
         has_none = number == LATEST and not call.state.versions(call.subject)
         versions = [] if has_none else [call.state.version(call.subject, number)]
     else:
-        level, every = call.state.level(call.subject), call.state.versions(call.subject)
-        versions = every if level.is_transitive else every[-1:]
+        versions = call.state.versions(call.subject)
     return compatibility(
         call.state,
         call.subject,
@@ -314,7 +314,7 @@ def _check_compatibility(call: Call) -> Steps:
 
 
 def _own(call: Call) -> str | None:
-    return call.subject if call.arguments else None
+    return call.named if call.arguments else None
 
 
 def _get_config(call: Call) -> Decision:
@@ -344,13 +344,7 @@ def _fields(call: Call) -> Generator[Work | None, Any, Config]:
 
 def _put_config(call: Call) -> Steps:
     subject, fields = _own(call), (yield from _fields(call))
-    level = fields.get("compatibility", fields.get("compatibilityLevel"))
-    if level is not None and (not isinstance(level, str) or level.upper() not in Level.__members__):
-        raise RegistryError(
-            42203, f"Invalid compatibility level. Valid values are {', '.join(sorted(Level.__members__)).lower()}"
-        )
-    kept = {name: value for name, value in fields.items() if name in CONFIG_FIELDS}
-    changed = {**kept, **({} if level is None else {"compatibilityLevel": level.upper()})}
+    changed = read_settings(fields)
     config = {
         name: value for name, value in {**(call.state.config(subject) or {}), **changed}.items() if value is not None
     }

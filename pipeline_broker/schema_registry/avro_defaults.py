@@ -21,30 +21,30 @@ BYTE_MAX = 255
 SHOWN_CHARACTERS_MAX = 200
 
 
-def wrong_default(root: avro.schema.Schema, known: Collection[avro.schema.Schema]) -> str | None:
-    """What is wrong with the first default that is no value of its type; None where all are.
+def wrong_default(root: avro.schema.Schema, own: Collection[str]) -> str | None:
+    """Return an error about the first default that is not a value of its type; None if all are.
 
     Args:
-        root: the schema that is looked at, with all that it defines.
-        known: named types of others, which are not looked into.
+        root: the schema, with all that it refers to.
+        own: full names of the types that it defines itself; others are not checked.
     """
-    for field in _fields(root, known):
+    for field in _fields(root, own):
         if field.has_default and not _is_value(field.type, field.default):
             default, kind = (text[:SHOWN_CHARACTERS_MAX] for text in (json.dumps(field.default), str(field.type)))
             return f"Invalid default for field {field.name}: {default} is not a value of the type {kind}"
     return None
 
 
-def _fields(root: avro.schema.Schema, known: Collection[avro.schema.Schema]) -> Iterator[Any]:
-    """The fields of all records in a schema, every record once."""
-    seen = {id(schema) for schema in known}
+def _fields(root: avro.schema.Schema, own: Collection[str]) -> Iterator[Any]:
+    """Yield the fields of all records that a schema defines, every record once."""
+    seen: set[int] = set()
     waiting: list[Any] = [root]
     while waiting:
         schema = waiting.pop()
         if id(schema) in seen:
             continue
         seen.add(id(schema))
-        if isinstance(schema, avro.schema.RecordSchema):
+        if isinstance(schema, avro.schema.RecordSchema) and schema.fullname in own:
             yield from schema.fields
             waiting += [field.type for field in reversed(schema.fields)]
         elif isinstance(schema, avro.schema.UnionSchema):
@@ -64,6 +64,10 @@ def _is_whole(value: Any, bits: int) -> bool:
     return type(value) is int and -(1 << bits) <= value < 1 << bits
 
 
+def _is_float(value: Any) -> bool:
+    return type(value) in (int, float) or (isinstance(value, str) and value.lstrip("+-") in ("NaN", "Infinity"))
+
+
 def _is_bytes(value: Any) -> bool:
     return isinstance(value, str) and all(ord(letter) <= BYTE_MAX for letter in value)
 
@@ -81,8 +85,8 @@ IS_VALUE: Mapping[str, Callable[[Any, Any], bool]] = {
     "boolean": lambda _, value: isinstance(value, bool),
     "int": lambda _, value: _is_whole(value, INT_BITS),
     "long": lambda _, value: _is_whole(value, LONG_BITS),
-    "float": lambda _, value: type(value) in (int, float),
-    "double": lambda _, value: type(value) in (int, float),
+    "float": lambda _, value: _is_float(value),
+    "double": lambda _, value: _is_float(value),
     "string": lambda _, value: isinstance(value, str),
     "bytes": lambda _, value: _is_bytes(value),
     "fixed": lambda schema, value: _is_bytes(value) and len(value) == schema.size,

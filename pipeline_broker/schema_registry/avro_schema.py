@@ -1,14 +1,13 @@
 """Avro: what is a schema, what form it is kept in, and which schema reads what another has written.
 
-Rules of this file: Apache's own library decides what a schema is and what resolves to what (`avro.compatibility`, which
-is Avro's specification, section "Schema Resolution"); this file reads and writes forms. It comes with the extra
-`schema-registry` and is imported when it is used, in a thread.
+Rules of this file: `avro_form` reads a schema, and Apache's own library decides what resolves to what
+(`avro.compatibility`, which is Avro's specification, section "Schema Resolution"): it is given the form, in which names
+and aliases are full. It comes with the extra `schema-registry` and is imported when it is used, in the worker process.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import avro.compatibility
@@ -16,82 +15,118 @@ import avro.errors
 import avro.name
 import avro.schema
 
+from pipeline_broker.base.strict_json import InvalidJsonError, dump
 from pipeline_broker.schema_registry.avro_defaults import wrong_default
-from pipeline_broker.schema_registry.errors import invalid_schema
+from pipeline_broker.schema_registry.avro_form import (
+    AvroFormError,
+    Definitions,
+    definitions_of,
+    read,
+    read_json,
+    written,
+)
+from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
 
-__all__ = ["canonical", "check_new", "incompatibilities", "parse"]
+__all__ = ["canonical", "check_new", "identity", "incompatibilities", "parse", "sketch", "top_level_names"]
 
-FIELDS_IN_ORDER = ("type", "name", "namespace", "doc", "aliases", "fields", "symbols", "size", "items", "values")
-"""How the attributes of a schema stand when it is normalized; others follow by their names."""
+
+class _FullNames(avro.name.Names):
+    """Names without a namespace that applies to others: in the form of a schema all names are full."""
+
+    @property
+    def default_namespace(self) -> str | None:
+        return None
+
+    @default_namespace.setter
+    def default_namespace(self, _: str | None) -> None:
+        pass
 
 
 def parse(text: str, dependencies: Mapping[str, str]) -> avro.schema.Schema:
-    """A schema; raises RegistryError.
+    """Read a schema; raises RegistryError.
 
     Args:
         text: the schema.
-        dependencies: by name what it refers to, each behind those that it needs itself.
+        dependencies: the schemas that it refers to, by name, each after those that it needs itself.
     """
-    return _read(text, dependencies)[0]
+    return _made(_form(text, dependencies, is_strict=False)[0], text)
 
 
-def _read(text: str, dependencies: Mapping[str, str]) -> tuple[avro.schema.Schema, Collection[avro.schema.NamedSchema]]:
-    """A schema, and the named types of those that it refers to."""
-    names = avro.name.Names()
+def _form(text: str, dependencies: Mapping[str, str], *, is_strict: bool) -> tuple[Any, Definitions]:
+    """Return the form of a schema with all that it refers to, and the types that it defines itself."""
     try:
-        for dependency in dependencies.values():
-            avro.schema.make_avsc_object(_plain(json.loads(dependency)), names)
-        known = list(names.names.values())
-        return avro.schema.make_avsc_object(_plain(json.loads(text)), names), known
+        known = definitions_of([read_json(dependency) for dependency in dependencies.values()])
+        node, own = read(read_json(text), known, is_strict=is_strict)
+        return written(node, {**known, **own}), own
+    except (AvroFormError, InvalidJsonError) as error:
+        raise _invalid(text, error) from None
+
+
+def _made(form: Any, text: str) -> avro.schema.Schema:
+    names = _FullNames(validate_names=False)
+    try:
+        return avro.schema.make_avsc_object(_plain(form), names, validate_names=False)
     except (avro.errors.AvroException, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-        raise invalid_schema(f"Invalid schema {text[:200]}, details: {type(error).__name__}: {error}") from None
+        raise _invalid(text, error) from None
+
+
+def _invalid(text: str, error: Exception) -> RegistryError:
+    return invalid_schema(f"Invalid schema {text[:200]}, details: {type(error).__name__}: {str(error)[:500]}")
 
 
 def check_new(text: str, dependencies: Mapping[str, str]) -> None:
-    """Check what is asked of a schema that is new: its defaults are values of their types. Raises RegistryError.
+    """Check what is asked of a new schema: its names, and that defaults are values of their types.
 
-    Schemas that are registered are read without it: others may have taken them who do not look.
+    Registered schemas are read without these checks, because other registries may have accepted them.
+
+    Raises:
+        RegistryError: the schema does not pass.
     """
-    if wrong := wrong_default(*_read(text, dependencies)):
+    form, own = _form(text, dependencies, is_strict=True)
+    if wrong := wrong_default(_made(form, text), own):
         raise invalid_schema(f"Invalid schema {text[:200]}, details: {wrong}")
 
 
 def _plain(content: Any) -> Any:
-    """A schema without logical types, which resolve nothing: the library warns of those that it does not know."""
+    """Return a form without what resolves nothing: logical types, and whether a record is an error."""
     if isinstance(content, list):
         return [_plain(each) for each in content]
     if not isinstance(content, dict):
         return content
-    return {name: _plain(each) for name, each in content.items() if name != "logicalType"}
+    plain = {name: _plain(each) for name, each in content.items() if name != "logicalType"}
+    return {**plain, "type": "record"} if content.get("type") == "error" and "fields" in content else plain
 
 
-def canonical(text: str, *, is_normalized: bool) -> str:
-    """The form that a schema is kept in: without spaces, and where that is wanted with its attributes in order."""
-    content = json.loads(text)
-    return json.dumps(_normalized(content) if is_normalized else content, separators=(",", ":"), ensure_ascii=False)
+def canonical(text: str, dependencies: Mapping[str, str], *, is_normalized: bool) -> str:
+    """Return a schema in the form that is kept: without spaces, and if that is wanted in the form of `avro_form`."""
+    content = read_json(text)
+    if is_normalized:
+        known = definitions_of([read_json(dependency) for dependency in dependencies.values()])
+        node, own = read(content, known, is_strict=False)
+        content = written(node, {**known, **own}, known)
+    return dump(content)
 
 
-def _normalized(content: Any) -> Any:
-    if isinstance(content, list):
-        return [_normalized(each) for each in content]
-    if not isinstance(content, dict):
-        return content
-    if content.keys() == {"type"}:
-        return _normalized(content["type"])  # {"type": "string"} is "string"
-    rank = {name: position for position, name in enumerate(FIELDS_IN_ORDER)}
-    ordered = sorted(content, key=lambda name: (rank.get(name, len(rank)), name))
-    nested = {"type", "fields", "items", "values"}
-    return {name: _normalized(content[name]) if name in nested else content[name] for name in ordered}
+def sketch(text: str) -> str:
+    """Return a text that schemas have in common if they are the same, whatever they refer to."""
+    node, own = read(read_json(text), {}, is_strict=False)
+    return dump(written(node, own), is_sorted=True)
 
 
-def _checker() -> Any:
-    made: Any = avro.compatibility.ReaderWriterCompatibilityChecker  # has no types
-    return made()
+def identity(text: str, dependencies: Mapping[str, str]) -> str:
+    """Return a text that schemas have in common if they are the same, with all that they refer to."""
+    return dump(_form(text, dependencies, is_strict=False)[0], is_sorted=True)
+
+
+def top_level_names(schema: avro.schema.Schema) -> list[str]:
+    """Return the names of the fields of a record."""
+    return [field.name for field in schema.fields] if isinstance(schema, avro.schema.RecordSchema) else []
 
 
 def incompatibilities(reader: avro.schema.Schema, writer: avro.schema.Schema) -> Sequence[str]:
-    """Why a reader with one schema cannot read what was written with another; empty where it can."""
-    found = _checker().get_compatibility(reader, writer)
+    """Return why a reader with one schema cannot read what was written with another; empty if it can."""
+    made: Any = avro.compatibility.ReaderWriterCompatibilityChecker  # has no types
+    found = made().get_compatibility(reader, writer)
     if found.compatibility is avro.compatibility.SchemaCompatibilityType.compatible:
         return []
     kinds = ", ".join(dict.fromkeys(kind.name.upper() for kind in found.incompatibilities))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from pipeline_broker.schema_registry.errors import RegistryError
 from pipeline_broker.schema_registry.formats import TEXT_CHARACTERS_MAX, Given, parsed
-from pipeline_broker.schema_registry.registration import given
+from pipeline_broker.schema_registry.references import given
 from pipeline_broker.schema_registry.state import RegistryState
 from pipeline_broker.schema_registry.values import SchemaType
 

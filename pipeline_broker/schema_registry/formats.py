@@ -8,28 +8,36 @@ schema is compared with the same ones again and again.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import attrs
 
-from pipeline_broker.base.strict_json import NESTING_MAX, nesting_estimate
+from pipeline_broker.base.strict_json import NESTING_MAX, RawJson, nesting_estimate
+from pipeline_broker.schema_registry.contracts import reserved_fields
 from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
 from pipeline_broker.schema_registry.values import Level, Schema, SchemaType, Version
 
 __all__ = [
+    "PRELOADED",
     "TEXT_CHARACTERS_MAX",
     "Dependencies",
     "Given",
+    "Recognized",
     "canonical",
     "check_new",
     "compare",
+    "identity",
     "incompatibilities",
     "parsed",
+    "registered_identity",
+    "reserved_differences",
     "serialized",
+    "sketches",
 ]
 
 TEXT_CHARACTERS_MAX = 1 << 20
@@ -41,6 +49,10 @@ SHOWN_CHARACTERS_MAX = 4_000
 """Of an old schema, or of a difference, in an error."""
 DIFFERENCES_SHOWN_MAX = 100
 """In an error."""
+DIGEST_BYTES = 16
+MODULES = ("avro_schema", "json_schema", "json_compatibility", "protobuf_schema", "protobuf_compatibility")
+PRELOADED = (*(f"pipeline_broker.schema_registry.{name}" for name in MODULES), "grpc_tools.protoc")
+"""Modules of all languages, for a worker process to import before it has work."""
 PACKAGES = {
     "avro": "avro",
     "jsonschema": "jsonschema",
@@ -119,24 +131,115 @@ def _strange_schemas() -> Iterator[None]:
         raise invalid_schema(f"Invalid schema, details: {type(error).__name__}: {str(reason)[:200]}") from None
 
 
-def canonical(given: Given, is_normalized: bool) -> Schema:
-    """Return a schema in the form that is kept; raises RegistryError where it is invalid."""
+class Recognized(NamedTuple):
+    """A schema, and what it has in common with the same schema in other words.
+
+    Attributes:
+        schema: in the form that is kept.
+        sketch: depends on the text alone, and is made quickly. The same Avro or JSON schemas have the same sketch, and
+            others have not; other Protobuf schemas may have it, too.
+        identity: depends on the schemas that it refers to as well. Only the same schemas have it.
+    """
+
+    schema: Schema
+    sketch: str
+    identity: str
+
+
+def canonical(given: Given, is_normalized: bool) -> Recognized:
+    """Return a schema in the form that is kept; raises RegistryError if it is invalid."""
     found = parsed(given)
     schema = given.schema
     room = _room(f"{schema.type.value.lower()}_schema")
     with _strange_schemas():
-        if schema.type is SchemaType.PROTOBUF:
-            return attrs.evolve(schema, text=room.canonical(schema.text, found, is_normalized=is_normalized))
-        return attrs.evolve(schema, text=room.canonical(schema.text, is_normalized=is_normalized))
+        match schema.type:
+            case SchemaType.AVRO:
+                text = room.canonical(schema.text, dict(given.dependencies), is_normalized=is_normalized)
+            case SchemaType.JSON:
+                text = room.canonical(schema.text, is_normalized=is_normalized)
+            case SchemaType.PROTOBUF:
+                text = room.canonical(schema.text, found, is_normalized=is_normalized)
+    references = tuple(sorted(set(schema.references))) if is_normalized else schema.references
+    kept = attrs.evolve(schema, text=text, references=references)
+    (made,) = sketches(schema.type, (text,))
+    return Recognized(kept, made, identity(given))
 
 
-def check_new(given: Given) -> None:
-    """Check the further rules for a schema that is new; raises RegistryError."""
+def sketches(schema_type: SchemaType, texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the sketch of each text, which need not be a schema."""
+    room = _room(f"{schema_type.value.lower()}_schema")
+    found = []
+    for text in texts:
+        try:
+            content = room.sketch(text)
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - other registries may have registered anything
+            content = text
+        found.append(_digest(schema_type, content))
+    return tuple(found)
+
+
+def identity(given: Given) -> str:
+    """Return the identity of a schema; raises RegistryError if it is invalid."""
+    schema_type = given.schema.type
+    room = _room(f"{schema_type.value.lower()}_schema")
+    with _strange_schemas():
+        match schema_type:
+            case SchemaType.AVRO:
+                content = room.identity(given.schema.text, dict(given.dependencies))
+            case SchemaType.JSON:
+                content = room.sketch(given.schema.text)
+            case SchemaType.PROTOBUF:
+                content = room.identity(parsed(given))
+    return _digest(schema_type, content)
+
+
+def registered_identity(given: Given) -> str | None:
+    """Return the identity of a registered schema; None if it cannot be read."""
+    try:
+        return identity(given)
+    except RegistryError:
+        return None
+
+
+def _digest(schema_type: SchemaType, content: str) -> str:
+    data = f"{schema_type} {content}".encode(errors="surrogatepass")
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
+
+
+def check_new(given: Given, expected: str) -> None:
+    """Check the further rules for a schema that is new; raises RegistryError.
+
+    Args:
+        given: the schema in the form that is kept.
+        expected: the identity of what the client sent.
+    """
     with _strange_schemas():
         if given.schema.type is SchemaType.AVRO:
             _room("avro_schema").check_new(given.schema.text, dict(given.dependencies))
         elif given.schema.type is SchemaType.JSON:
             _room("json_schema").check_new(parsed(given))
+    if given.schema.type is SchemaType.PROTOBUF and identity(given) != expected:
+        raise invalid_schema("Invalid schema, details: the source that this registry makes of it is another schema")
+
+
+def reserved_differences(new: Given, before: RawJson | None) -> list[str]:
+    """Return how a schema breaks its own reservations of fields, or those of the version before.
+
+    Args:
+        new: the schema.
+        before: the metadata of the version before it.
+    """
+    reserved = reserved_fields(new.schema.metadata)
+    room = _room(f"{new.schema.type.value.lower()}_schema")
+    with _strange_schemas():
+        names = room.top_level_names(parsed(new))
+    if wrong := sorted(name for name in names if name.startswith("$$") and new.schema.type is SchemaType.JSON):
+        raise invalid_schema(f"Invalid schema, details: the name of a field cannot begin with $$: {wrong[0][:200]}")
+    found = [f"RESERVED_FIELD_REMOVED at {name}" for name in sorted(reserved_fields(before) - reserved)]
+    found += [f"FIELD_CONFLICTS_WITH_RESERVED_FIELD at {name}" for name in sorted(reserved & set(names))]
+    return [_shown(each) for each in found[:DIFFERENCES_SHOWN_MAX]]
 
 
 def compare(new: Given, others: Sequence[tuple[Version, Given]], level: Level) -> list[str]:

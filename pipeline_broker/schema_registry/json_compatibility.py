@@ -62,20 +62,42 @@ class _Comparison:
     ) -> None:
         self._original, self._update = original, update
         self._open: set[tuple[int, int, int]] = set() if open_pairs is None else open_pairs
+        self._narrowed: dict[tuple[int, int], list[str]] = {}
 
     def narrowings(self, original: Any, update: Any, path: str) -> list[str]:
-        """Of a schema that became another; a pair that is being compared already is taken for equal."""
+        """Return what became narrower in a schema that became another.
+
+        A pair that is being compared already is taken for equal. If the schemas as their authors wrote them differ,
+        they are compared as what they mean.
+        """
         original, update = self._original.resolved(original), self._update.resolved(update)
+        found = self._compared(original, update, path)
+        if not found:
+            return []
+        simple = self._original.simplified(original), self._update.simplified(update)
+        if (simple[0] is not original or simple[1] is not update) and not self._compared(*simple, path):
+            return []
+        alternatives = self._original.alternatives(simple[0])
+        if alternatives and all(not self.narrowings(each, simple[1], path) for each in alternatives):
+            return []
+        return found
+
+    def _compared(self, original: Any, update: Any, path: str) -> list[str]:
         pair = id(self._original), id(original), id(update)
         if pair in self._open or original is False or update is True or update == {} or original is None:
             return []
         if update is False:
             return [f"TYPE_CHANGED at {path}"]
+        if known := self._narrowed.get(pair[1:]):
+            return known
         self._open.add(pair)
         try:
-            return self._compare({} if original is True else original, update or {}, path)
+            found = self._compare({} if original is True else original, update or {}, path)
         finally:
             self._open.discard(pair)
+        if found:
+            self._narrowed[pair[1:]] = found  # branches are compared with branches again and again
+        return found
 
     def _compare(self, original: dict[str, Any], update: dict[str, Any], path: str) -> list[str]:
         types = types_of(original)
@@ -228,8 +250,13 @@ class _Comparison:
                 found.append(f"{item_difference_of(had, has, is_added=is_added)} at {place}")
             else:
                 found += narrowed
+        has_first = bool(before or after)
+        if not has_first and "items" not in original and "items" not in update:
+            # this keyword has no effect alone, but Confluent's registry compares it
+            rest_before, rest_after = (it.get("additionalItems", True) for it in (original, update))
+            has_first = True
         if rest := self.narrowings(rest_before, rest_after, f"{path}/items"):
-            if before or after:
+            if has_first:
                 found.append(
                     f"ADDITIONAL_ITEMS_{'REMOVED' if rest_after is False else 'NARROWED'} at {path}/additionalItems"
                 )

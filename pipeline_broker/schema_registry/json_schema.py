@@ -10,14 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote, urljoin
 
 import attrs
 import jsonschema
 
+from pipeline_broker.base.strict_json import dump, load
 from pipeline_broker.schema_registry.errors import invalid_schema
+from pipeline_broker.schema_registry.json_references import BY_NAME, References, subschemas
+from pipeline_broker.schema_registry.json_simplification import Simplification
 
-__all__ = ["Document", "canonical", "check_new", "parse"]
+__all__ = ["Document", "canonical", "check_new", "parse", "sketch", "top_level_names"]
 
 REFERENCE_DEPTH_MAX = 64
 """Of references that lead to references."""
@@ -38,10 +40,6 @@ ANNOTATIONS = frozenset(
     }
 )
 """What may stand beside a reference and accepts everything."""
-VALUES = frozenset({"const", "default", "enum", "examples"})
-"""What holds values, which are no schemas."""
-BY_NAME = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependencies", "dependentSchemas"})
-"""What holds schemas by names of a user's choice, which may be those of keywords."""
 
 
 @attrs.frozen
@@ -58,56 +56,45 @@ class Document:
     others: Mapping[str, Any] = attrs.field(factory=dict)
     is_modern: bool = False
     _both: dict[int, dict[str, Any]] = attrs.field(factory=dict)  # what a reference and its neighbours are together
+    _references: References = attrs.field(init=False)
+
+    @_references.default
+    def _made_references(self) -> References:
+        return References(self.root, self.others)
+
+    _simplification: Simplification = attrs.field(init=False)
+
+    @_simplification.default
+    def _made_simplification(self) -> Simplification:
+        return Simplification(self.resolved)
+
+    def simplified(self, schema: Any) -> Any:
+        """Return a schema that accepts the same as one, in fewer words; None if its reference leads to nothing."""
+        return self._simplification.simplified(schema)
+
+    def alternatives(self, schema: Any) -> list[Any]:
+        """Return schemas of which one accepts what a schema accepts; none if it has no alternatives."""
+        return self._simplification.alternatives(schema)
+
+    def target(self, schema: Any, reference: str) -> Any:
+        """Return what a reference in a schema leads to; None if that is nothing."""
+        return self._references.target(schema, reference)
 
     def resolved(self, schema: Any) -> Any:
-        """What a schema leads to where it is a reference, itself otherwise; None where that is nothing."""
+        """Return what a schema leads to if it is a reference, itself otherwise; None if that is nothing."""
         for _ in range(REFERENCE_DEPTH_MAX):
             reference = schema.get("$ref") if isinstance(schema, dict) else None
             if not isinstance(reference, str):
                 return schema
-            target = self._target(reference)
+            target = self.target(schema, reference)
             if self.is_modern and target is not None and not schema.keys() <= ANNOTATIONS:
                 beside = {name: value for name, value in schema.items() if name != "$ref"}
                 both = {**beside, "allOf": [target, *beside.get("allOf", [])]}
-                return self._both.setdefault(id(schema), both)
+                both = self._both.setdefault(id(schema), both)
+                self._references.keep_base(both, schema)
+                return both
             schema = target
         return None
-
-    def _target(self, reference: str) -> Any:
-        name, _, fragment = reference.partition("#")
-        document = self.root
-        if name:
-            identity = self.root.get("$id", self.root.get("id")) if isinstance(self.root, dict) else None
-            base = identity if isinstance(identity, str) else ""
-            document = next((self.others[it] for it in (name, urljoin(base, name)) if it in self.others), None)
-            if document is None and urljoin(base, name) == base.partition("#")[0]:
-                document = self.root
-        if fragment and not fragment.startswith("/"):
-            return _anchored(document, fragment)
-        for part in fragment.split("/")[1:]:
-            key = unquote(part).replace("~1", "/").replace("~0", "~")
-            if isinstance(document, list) and key.isascii() and key.isdigit() and int(key) < len(document):
-                document = document[int(key)]
-            else:
-                document = document.get(key) if isinstance(document, dict) else None
-        return document
-
-
-def _anchored(document: Any, name: str) -> Any:
-    """The schema of an anchor."""
-    waiting = [document]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict):
-            if name in (
-                each.get("$anchor"),
-                each.get("$id", "").removeprefix("#") if isinstance(each.get("$id"), str) else "",
-            ):
-                return each
-            waiting += each.values()
-        elif isinstance(each, list):
-            waiting += each
-    return None
 
 
 def parse(text: str, dependencies: Mapping[str, str]) -> Document:
@@ -149,20 +136,27 @@ def check_new(document: Document) -> None:
 
 
 def _check_references(document: Document, by_name: frozenset[str] = frozenset()) -> None:
-    """Refuse a schema whose references lead to nothing; `by_name` are keywords below which no name is a keyword."""
-    waiting = [(document.root, False)]
-    while waiting:
-        each, is_by_name = waiting.pop()
-        if isinstance(each, dict) and is_by_name:
-            waiting += [(inner, False) for inner in each.values()]
-        elif isinstance(each, dict):
-            if isinstance(each.get("$ref"), str) and document.resolved(each) is None:
-                raise invalid_schema(f"Invalid schema, details: unresolved reference {each['$ref'][:200]!r}")
-            waiting += [(inner, name in by_name) for name, inner in each.items() if name not in VALUES]
-        elif isinstance(each, list):
-            waiting += [(inner, False) for inner in each]
+    """Refuse a schema with a reference that leads to nothing; `by_name` are keywords below which no name is one."""
+    for schema in subschemas(document.root, by_name):
+        for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+            reference = schema.get(keyword)
+            if isinstance(reference, str) and document.target(schema, reference) is None:
+                raise invalid_schema(f"Invalid schema, details: unresolved reference {reference[:200]!r}")
+        if document.resolved(schema) is None:
+            raise invalid_schema(f"Invalid schema, details: the reference {schema['$ref'][:200]!r} leads to itself")
 
 
 def canonical(text: str, *, is_normalized: bool) -> str:
-    """The form that a schema is kept in: without spaces, and where that is wanted with its names in order."""
-    return json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False, sort_keys=is_normalized)
+    """Return a schema in the form that is kept: without spaces, and if that is wanted with its names in order."""
+    return dump(load(text), is_sorted=is_normalized)
+
+
+def sketch(text: str) -> str:
+    """Return a text that schemas have in common if they are the same: the order of names does not matter."""
+    return dump(load(text), is_sorted=True)
+
+
+def top_level_names(document: Document) -> list[str]:
+    """Return the names of the properties of an object."""
+    properties = document.root.get("properties") if isinstance(document.root, dict) else None
+    return list(properties) if isinstance(properties, dict) else []

@@ -47,6 +47,8 @@ def incompatibilities(update: ProtobufFile, original: ProtobufFile) -> Sequence[
         original: that of the writer.
     """
     comparison = _Comparison(_types_of(original), _types_of(update))
+    if original.root.package != update.root.package:
+        comparison.found.append("PACKAGE_CHANGED at #/")
     comparison.messages(original.root.message_type, update.root.message_type, "#")
     return comparison.found[:DIFFERENCES_MAX]
 
@@ -124,7 +126,7 @@ class _Comparison:
         numbers = {field.number for field in original.field}
         kept = set(after.values())
         for number, name in before.items():
-            if name in kept and number not in {field.number for field in update.field}:
+            if name in kept and after.get(number) != name:  # removed, or moved out of it
                 self.found.append(f"ONEOF_FIELD_REMOVED at {path}/{name}/{number}")
         for name in dict.fromkeys(after.values()):
             members = [number for number, oneof in after.items() if oneof == name and number in numbers]

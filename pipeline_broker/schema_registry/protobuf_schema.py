@@ -23,10 +23,11 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.message import DecodeError
 
 from pipeline_broker.schema_registry.errors import invalid_schema
+from pipeline_broker.schema_registry.protobuf_form import clear_options, normalized, sketch_of
 from pipeline_broker.schema_registry.protobuf_known import KNOWN
 from pipeline_broker.schema_registry.protobuf_text import text_of
 
-__all__ = ["ProtobufFile", "canonical", "parse", "serialized"]
+__all__ = ["ProtobufFile", "canonical", "identity", "parse", "serialized", "sketch", "top_level_names"]
 
 ERROR_BYTES_MAX = 1_000
 """Shown of what the compiler says: a line a mistake, each as long as the names in it."""
@@ -86,8 +87,11 @@ def parse(text: str, dependencies: Mapping[str, str]) -> ProtobufFile:
     """
     given = {name: _descriptor(content) for name, content in dependencies.items()}
     root = _descriptor(text)
-    if root is None or None in given.values():
-        root, imported = _compiled(text, root, dependencies, given)
+    if root is None:
+        root, imported = _compiled(text, dependencies, given)
+    elif None in given.values():  # the compiler would lose options of the descriptor
+        imports = "".join(f'import "{name}";\n' for name in dependencies)
+        _, imported = _compiled(f'syntax = "proto3";\n{imports}', dependencies, given)
     else:
         imported = {name: file for name, file in given.items() if file is not None}
     for name, file in imported.items():
@@ -109,7 +113,6 @@ def _descriptor(text: str) -> FileDescriptorProto | None:
 
 def _compiled(
     text: str,
-    root: FileDescriptorProto | None,
     dependencies: Mapping[str, str],
     given: Mapping[str, FileDescriptorProto | None],
 ) -> tuple[FileDescriptorProto, dict[str, FileDescriptorProto]]:
@@ -128,7 +131,7 @@ def _compiled(
             path = Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content, encoding="utf-8")
-        Path(folder, main).write_text(text if root is None else text_of(root), encoding="utf-8")
+        Path(folder, main).write_text(text, encoding="utf-8")
         found = _run_protoc(folder, main)
     files = {file.name: file for file in found.file}
     return files.pop(main), {name: files[name] for name in files if name in dependencies}
@@ -146,6 +149,7 @@ def _run_protoc(folder: str, main: str) -> FileDescriptorSet:
                 f"-I{Path(protoc.__file__).with_name('_proto')}",  # google/protobuf
                 f"--descriptor_set_out={out}",
                 "--include_imports",
+                "--retain_options",  # those that no generated code needs, too: they are part of the schema
                 str(Path(folder, main)),
             ]
         )
@@ -170,15 +174,43 @@ def _standard_error_in(path: Path) -> Iterator[None]:
 
 
 def canonical(text: str, parsed: ProtobufFile, *, is_normalized: bool) -> str:
-    """The form that a schema is kept in: source as it was given, or made of its descriptor."""
+    """Return a schema in the form that is kept: source as it was given, or made of its descriptor."""
     if not is_normalized and _descriptor(text) is None:
         return text.strip()
     try:
-        return text_of(parsed.root)
+        pool = parsed.pool()
+        return text_of(normalized(parsed.root, pool) if is_normalized else parsed.root, pool)
     except ValueError as error:
         raise invalid_schema(f"Invalid schema, details: {error}") from None
+
+
+def sketch(text: str) -> str:
+    """Return a text that schemas have in common if they are the same, and few others have."""
+    file = _descriptor(text)
+    return sketch_of(text if file is None else _plain_text(file))
+
+
+def _plain_text(file: FileDescriptorProto) -> str:
+    """Return the source of a descriptor without options, whose names need what it imports."""
+    plain = FileDescriptorProto.FromString(file.SerializeToString())
+    clear_options(plain)
+    return text_of(plain)
+
+
+def identity(parsed: ProtobufFile) -> str:
+    """Return a text that schemas have in common if they are the same, whoever made source or descriptor."""
+    try:
+        data: bytes = normalized(parsed.root, parsed.pool()).SerializeToString(deterministic=True)
+    except ValueError as error:
+        raise invalid_schema(f"Invalid schema, details: {error}") from None
+    return data.hex()
 
 
 def serialized(parsed: ProtobufFile) -> str:
     """The descriptor in base64, as clients ask for it with `format=serialized`."""
     return base64.b64encode(parsed.root.SerializeToString()).decode()
+
+
+def top_level_names(parsed: ProtobufFile) -> list[str]:
+    """Return the names of the fields of the first message."""
+    return [field.name for message in parsed.root.message_type[:1] for field in message.field]

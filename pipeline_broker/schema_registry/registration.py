@@ -13,18 +13,23 @@ from typing import Any, TypeAlias
 import attrs
 
 from pipeline_broker.base.strict_json import InvalidJsonError, load
+from pipeline_broker.schema_registry.contracts import group_values, merged_metadata, merged_rules
 from pipeline_broker.schema_registry.errors import RegistryError, incompatible, invalid_schema, not_permitted
 from pipeline_broker.schema_registry.formats import (
     TEXT_CHARACTERS_MAX,
     Given,
+    Recognized,
     canonical,
     check_new,
     compare,
+    reserved_differences,
     serialized,
 )
-from pipeline_broker.schema_registry.records import Change, VersionChange
+from pipeline_broker.schema_registry.matching import is_same, same_in_subject, same_schema_id
+from pipeline_broker.schema_registry.records import Change, Config, VersionChange
+from pipeline_broker.schema_registry.references import given
 from pipeline_broker.schema_registry.state import LATEST, TEXT_BYTES_MAX, VERSIONS_MAX, RegistryState
-from pipeline_broker.schema_registry.values import Level, Mode, Reference, Schema, SchemaType, Version
+from pipeline_broker.schema_registry.values import Level, Mode, Schema, SchemaType, Version
 from pipeline_broker.worker.work import Work
 
 __all__ = [
@@ -32,7 +37,6 @@ __all__ = [
     "Decision",
     "Steps",
     "compatibility",
-    "given",
     "in_form",
     "lookup",
     "read_json",
@@ -41,13 +45,11 @@ __all__ = [
     "shown",
 ]
 
-DEPENDENCIES_MAX = 200
-"""Of one schema, with what they need themselves."""
-FOLLOWED_MAX = 2_000
-"""References of a schema and of those that it needs: 2 ms."""
 COMPARED_MAX = 1_000
 """Versions that a new one is compared with."""
 COMPARED_AT_ONCE_MAX = 50
+MERGED = frozenset({"defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet"})
+"""Settings that add to the metadata and rules of a schema."""
 SMALL_BYTES_MAX = 16 << 10
 """JSON of this size is read within 2 ms, whatever it says, so it needs no worker."""
 
@@ -71,43 +73,6 @@ class Decision:
 Steps: TypeAlias = Generator[Work | None, Any, Decision]
 """An operation that yields work and is sent its result. None is yielded where other operations may have a turn; it is
 sent None. Raises RegistryError."""
-
-
-def given(state: RegistryState, schema: Schema) -> Given:
-    """Return a schema with all that it refers to; raises RegistryError where a reference leads to nothing."""
-    collected = _References(state)
-    collected.collect(schema.references)
-    return Given(schema, tuple(collected.found.items()))
-
-
-class _References:
-    """The schemas that one refers to, by the names that it has for them, each after those that it needs itself."""
-
-    def __init__(self, state: RegistryState) -> None:
-        self._state = state
-        self._path: set[Reference] = set()
-        self._followed = 0
-        self.found: dict[str, str] = {}
-
-    def collect(self, references: Sequence[Reference]) -> None:
-        for reference in references:
-            if reference in self._path:
-                raise invalid_schema(f"The reference {reference.name!r} leads to itself")
-            self._followed += 1
-            if len(self._path) + len(self.found) >= DEPENDENCIES_MAX or self._followed > FOLLOWED_MAX:
-                raise invalid_schema(
-                    f"A schema needs at most {DEPENDENCIES_MAX} others, by {FOLLOWED_MAX} references of all of them"
-                )
-            if reference.name in self.found:
-                continue
-            try:
-                schema = self._state.resolved(reference).schema
-            except RegistryError as error:
-                raise invalid_schema(f"The reference {reference.name!r} leads to nothing: {error.message}") from None
-            self._path.add(reference)
-            self.collect(schema.references)
-            self._path.remove(reference)
-            self.found[reference.name] = schema.text
 
 
 def remembering(steps: Steps, known: dict[Work, Any]) -> Steps:
@@ -153,7 +118,7 @@ class Wanted:
     def read(cls, body: bytes) -> Wanted:
         """Read a body; raises RegistryError."""
         content = read_json(body)
-        return cls(Schema.read(content), _number(content, "id"), _number(content, "version"))
+        return cls(Schema.read(content, may_be_empty=True), _number(content, "id"), _number(content, "version"))
 
 
 def read_json(body: bytes) -> Any:
@@ -171,52 +136,100 @@ def _wanted(body: bytes) -> Generator[Work | None, Any, Wanted]:
     return wanted
 
 
+def _recognized(
+    state: RegistryState, wanted: Wanted, *, is_normalized: bool
+) -> Generator[Work | None, Any, Recognized]:
+    if not wanted.schema.text.strip():
+        raise invalid_schema("Empty schema")
+    recognized: Recognized = yield Work(canonical, (given(state, wanted.schema), is_normalized))
+    return recognized
+
+
 def register(state: RegistryState, subject: str, body: bytes, *, is_normalized: bool) -> Steps:
     """Make a schema a version of a subject, unless it is one already; the answer is its id."""
     mode = state.mode_in_scope(subject)
     if mode.is_read_only:
         raise not_permitted(f"Subject {subject} is in read-only mode")
     wanted = yield from _wanted(body)
-    schema = yield Work(canonical, (given(state, wanted.schema), is_normalized))
-    registered = _registered(state, subject, schema)
-    if registered is not None and wanted.schema_id in (None, registered.schema_id):
-        return Decision(registered.as_json() if is_normalized else {"id": registered.schema_id})
+    latest = next(iter(state.versions(subject)[-1:]), None)
+    if not wanted.schema.text.strip() and latest is not None:  # the latest schema with other metadata or rules
+        before = latest.schema
+        schema = attrs.evolve(wanted.schema, type=before.type, text=before.text, references=before.references)
+        wanted = attrs.evolve(wanted, schema=schema)
+    recognized = yield from _recognized(state, wanted, is_normalized=is_normalized)
+    config = state.config_in_scope(subject)
+    if not config.keys() & MERGED:
+        registered = yield from same_in_subject(state, subject, recognized)
+        if registered is not None and wanted.schema_id in (None, registered.schema_id):
+            return _known(registered, is_normalized=is_normalized)
     if mode is Mode.IMPORT:
-        return _imported(state, subject, schema, wanted.schema_id, wanted.number)
+        return (yield from _imported(state, subject, recognized, wanted))
     if wanted.schema_id is not None:
         raise not_permitted(f"Subject {subject} is not in import mode")
-    yield Work(check_new, (given(state, schema),))
-    found = yield from _compared(state, state.versions(subject), schema, state.level(subject))
+    completed = yield from _with_contract(recognized.schema, latest.schema if latest is not None else None, config)
+    if completed != recognized.schema or config.keys() & MERGED:
+        recognized = recognized._replace(schema=completed)
+        registered = yield from same_in_subject(state, subject, recognized)
+        if registered is not None:
+            return _known(registered, is_normalized=is_normalized)
+    return (yield from _registered(state, subject, recognized, wanted))
+
+
+def _known(version: Version, *, is_normalized: bool) -> Decision:
+    return Decision(version.as_json() if is_normalized else {"id": version.schema_id})
+
+
+def _with_contract(schema: Schema, latest: Schema | None, config: Config) -> Generator[Work | None, Any, Schema]:
+    """Return a schema with its metadata and rules, or those of the latest version, merged with a configuration's."""
+    metadata = schema.metadata if schema.metadata is not None or latest is None else latest.metadata
+    rules = schema.rule_set if schema.rule_set is not None or latest is None else latest.rule_set
+    if config.keys() & {"defaultMetadata", "overrideMetadata"}:
+        every = (config.get("defaultMetadata"), metadata, config.get("overrideMetadata"))
+        metadata = yield Work(merged_metadata, (every,))
+    if config.keys() & {"defaultRuleSet", "overrideRuleSet"}:
+        every = (config.get("defaultRuleSet"), rules, config.get("overrideRuleSet"))
+        rules = yield Work(merged_rules, (every,))
+    return attrs.evolve(schema, metadata=metadata, rule_set=rules)
+
+
+def _registered(state: RegistryState, subject: str, recognized: Recognized, wanted: Wanted) -> Steps:
+    """Make a schema that a subject does not have its next version, if it is compatible."""
+    schema = recognized.schema
+    yield Work(check_new, (given(state, schema), recognized.identity))
+    found = yield from _compared(state, subject, state.versions(subject), schema)
     if found:
         raise incompatible(
             f'Schema being registered is incompatible with an earlier schema for subject "{subject}",'
             f" details: [{', '.join(found)}]"
         )
-    schema_id = state.id_of(schema) or state.next_id
+    schema_id = (yield from same_schema_id(state, recognized)) or state.next_id
     number = state.next_number(subject)
     if wanted.number not in (None, number, LATEST):
         raise invalid_schema(f"Version is not one more than previous version: {wanted.number} instead of {number}")
-    return _new_version(state, Version(subject, number, schema_id, schema))
+    return _new_version(state, Version(subject, number, schema_id, schema), recognized)
 
 
-def _imported(
-    state: RegistryState, subject: str, schema: Schema, schema_id: int | None, number: int | None
-) -> Decision:
-    """A version with the id that it had elsewhere."""
-    if schema_id is None:
+def _imported(state: RegistryState, subject: str, recognized: Recognized, wanted: Wanted) -> Steps:
+    """Make a schema a version with the id that it had elsewhere."""
+    if wanted.schema_id is None:
         raise not_permitted(f"Subject {subject} is in import mode: a registration names the id")
-    if (other := state.schema(schema_id)) is not None and other != schema:
-        raise RegistryError(42207, f"The schema of id {schema_id} is another one")
-    return _new_version(state, Version(subject, number or state.next_number(subject), schema_id, schema))
+    if state.schema(wanted.schema_id) is not None and not (yield from is_same(state, wanted.schema_id, recognized)):
+        raise RegistryError(42207, f"The schema of id {wanted.schema_id} is another one")
+    number = wanted.number or state.next_number(subject)
+    return _new_version(state, Version(subject, number, wanted.schema_id, recognized.schema), recognized)
 
 
-def _new_version(state: RegistryState, version: Version) -> Decision:
+def _new_version(state: RegistryState, version: Version, recognized: Recognized) -> Decision:
+    shared = state.schema(version.schema_id)
+    if shared is not None:  # the text that an id has does not change
+        version = attrs.evolve(version, schema=shared)
     change = VersionChange(version.subject, version.number, version)
     if not state.has_room(change):
         raise not_permitted(
             f"This registry keeps at most {VERSIONS_MAX} versions and {TEXT_BYTES_MAX >> 20} MiB of their texts;"
             " delete some for good"
         )
+    state.schemas.expect(version.schema, recognized.sketch)
     return Decision({"id": version.schema_id}, [change])
 
 
@@ -227,19 +240,19 @@ def _number(body: Any, name: str) -> int | None:
     return None if number in (None, LATEST) or (name == "id" and number < 0) else number
 
 
-def _registered(state: RegistryState, subject: str, schema: Schema, *, with_deleted: bool = False) -> Version | None:
-    """The latest version of a subject that is this schema."""
-    versions = state.versions(subject, with_deleted=with_deleted)
-    return next((version for version in reversed(versions) if version.schema == schema), None)
-
-
 def _compared(
-    state: RegistryState, versions: Sequence[Version], schema: Schema, level: Level
+    state: RegistryState, subject: str, versions: Sequence[Version], schema: Schema
 ) -> Generator[Work | None, Any, list[str]]:
-    """Return why a schema is incompatible with versions, compared from the latest on; empty if it is compatible."""
+    """Return why a schema is incompatible with versions of a subject, by its settings; empty if it is compatible."""
+    config, level = state.config_in_scope(subject), state.level(subject)
+    if config.get("validateFields") is True:
+        before = versions[-1].schema.metadata if versions else None
+        if found := (yield Work(reserved_differences, (given(state, schema), before))):
+            return list(found)
     if level is Level.NONE:
         return []
-    compared = list(reversed(versions if level.is_transitive else versions[-1:]))[:COMPARED_MAX]
+    of_group = yield from _of_group(versions, schema, config.get("compatibilityGroup"))
+    compared = list(reversed(of_group if level.is_transitive else of_group[-1:]))[:COMPARED_MAX]
     new = given(state, schema)
     some: list[tuple[Version, Given]] = []
     characters = 0
@@ -255,14 +268,25 @@ def _compared(
     return list((yield Work(compare, (new, tuple(some), level)))) if some else []
 
 
+def _of_group(
+    versions: Sequence[Version], schema: Schema, group: object
+) -> Generator[Work | None, Any, Sequence[Version]]:
+    """Return the versions of the group of a schema: those whose metadata has the same value for a property."""
+    if not isinstance(group, str) or not group:
+        return versions
+    every = tuple(dict.fromkeys([schema.metadata, *(version.schema.metadata for version in versions)]))
+    values = dict(zip(every, (yield Work(group_values, (every, group))), strict=True))
+    return [version for version in versions if values[version.schema.metadata] == values[schema.metadata]]
+
+
 def lookup(
     state: RegistryState, subject: str, body: bytes, *, is_normalized: bool, with_deleted: bool, form: str
 ) -> Steps:
     """Return the version of a subject that is this schema."""
     state.existing_versions(subject, with_deleted=with_deleted)
     wanted = yield from _wanted(body)
-    schema = yield Work(canonical, (given(state, wanted.schema), is_normalized))
-    version = _registered(state, subject, schema, with_deleted=with_deleted)
+    recognized = yield from _recognized(state, wanted, is_normalized=is_normalized)
+    version = yield from same_in_subject(state, subject, recognized, with_deleted=with_deleted)
     if version is None:
         raise RegistryError(40403, "Schema not found")
     return (yield from shown(state, version, form))
@@ -279,11 +303,10 @@ def compatibility(
 ) -> Steps:
     """Return whether a schema is compatible with all of some versions of a subject."""
     wanted = yield from _wanted(body)
-    schema = yield Work(canonical, (given(state, wanted.schema), is_normalized))
+    recognized = yield from _recognized(state, wanted, is_normalized=is_normalized)
+    schema = recognized.schema
     if not any(version.schema == schema for version in versions):
-        yield Work(check_new, (given(state, schema),))
-    level = state.level(subject)
-    every = level if level is Level.NONE or level.is_transitive or len(versions) < 2 else Level(f"{level}_TRANSITIVE")
-    found = yield from _compared(state, versions, schema, every)
+        yield Work(check_new, (given(state, schema), recognized.identity))
+    found = yield from _compared(state, subject, versions, schema)
     answer: dict[str, Any] = {"is_compatible": not found}
     return Decision({**answer, "messages": found} if is_verbose else answer)

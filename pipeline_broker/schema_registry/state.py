@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 
 from pipeline_broker.base.numbers import whole_number
+from pipeline_broker.base.strict_json import RawJson
 from pipeline_broker.schema_registry.errors import RegistryError, subject_not_found, version_not_found
 from pipeline_broker.schema_registry.records import (
     Change,
@@ -24,6 +25,7 @@ from pipeline_broker.schema_registry.records import (
     SubjectDeleted,
     VersionChange,
 )
+from pipeline_broker.schema_registry.schema_index import SchemaIndex
 from pipeline_broker.schema_registry.values import Level, Mode, Reference, Schema, Version
 
 __all__ = [
@@ -61,8 +63,7 @@ class RegistryState:
     def __init__(self) -> None:
         self._subjects: dict[str, dict[int, Version]] = {}
         self._live: Counter[str] = Counter()  # versions that are not deleted, by subjects that have some
-        self._schemas: dict[int, Schema] = {}
-        self._ids: dict[Schema, int] = {}
+        self._schemas = SchemaIndex()
         self._uses: Counter[int] = Counter()  # versions of each schema, by its id
         self._configs: dict[str | None, Config] = {}
         self._modes: dict[str | None, Mode] = {}
@@ -147,8 +148,8 @@ class RegistryState:
             versions[change.number] = after
             self._count(after, 1)
             self._id_max = max(self._id_max, after.schema_id)
-            self._schemas[after.schema_id] = after.schema
-            self._ids[after.schema] = after.schema_id
+            if shared != after.schema:
+                self._schemas.set(after.schema_id, after.schema)
         if not versions:
             del self._subjects[change.subject]
         if before is not None and not self._uses[before.schema_id]:
@@ -176,9 +177,7 @@ class RegistryState:
     def _forget(self, schema_id: int) -> None:
         """Drop a schema that no version has."""
         del self._uses[schema_id]
-        schema = self._schemas.pop(schema_id)
-        if self._ids.get(schema) == schema_id:
-            del self._ids[schema]
+        self._schemas.remove(schema_id)
 
     # What there is
 
@@ -217,11 +216,12 @@ class RegistryState:
         """That a new version of a subject gets."""
         return max(self._subjects.get(subject, {}), default=0) + 1
 
+    @property
+    def schemas(self) -> SchemaIndex:
+        return self._schemas
+
     def schema(self, schema_id: int) -> Schema | None:
         return self._schemas.get(schema_id)
-
-    def id_of(self, schema: Schema) -> int | None:
-        return self._ids.get(schema)
 
     @property
     def next_id(self) -> int:
@@ -256,6 +256,11 @@ class RegistryState:
     def level(self, subject: str) -> Level:
         """That counts for a subject."""
         return Level(str(self.config_in_scope(subject)["compatibilityLevel"]))
+
+    def alias_target(self, subject: str) -> str:
+        """Return the subject that a subject is another name of; itself if it is none."""
+        alias = self._configs.get(subject, {}).get("alias")
+        return alias if isinstance(alias, str) and alias and not isinstance(alias, RawJson) else subject
 
     def mode(self, subject: str | None) -> Mode | None:
         return self._modes.get(subject)

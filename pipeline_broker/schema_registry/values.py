@@ -1,6 +1,7 @@
 """Schemas and where they are registered, as values.
 
-Rules of this file: values only. Two schemas are the same, and share an id, when all of a `Schema` is equal.
+Rules of this file: values only. Two schemas are the same, and share an id, if their content is the same in whatever
+words (`formats.Recognized`), and all else of a `Schema` is equal (`Schema.has_same_contract`).
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Mode(enum.StrEnum):
         return self in (Mode.READONLY, Mode.READONLY_OVERRIDE)
 
 
-@attrs.frozen
+@attrs.frozen(order=True)
 class Reference:
     """Another schema that one needs.
 
@@ -101,7 +102,7 @@ class Schema:
     """A schema with all that makes it another one.
 
     Attributes:
-        text: in the one form that is kept.
+        text: in the form that is kept.
         metadata, rule_set: kept for serializers, which act on them.
     """
 
@@ -112,12 +113,19 @@ class Schema:
     rule_set: RawJson | None = None
 
     @classmethod
-    def read(cls, given: object) -> Schema:
-        """The schema of a request's body, or of a stored value; raises RegistryError."""
+    def read(cls, given: object, *, may_be_empty: bool = False) -> Schema:
+        """Read the schema of a request's body, or of a stored value; raises RegistryError.
+
+        Args:
+            given: the body or value.
+            may_be_empty: accept a missing text, which becomes an empty one.
+        """
         if not isinstance(given, Mapping):
             raise RegistryError(422, "The body is not an object of JSON")
         text, references = given.get("schema"), given.get("references")
-        if not isinstance(text, str) or not text.strip():
+        if may_be_empty and text is None:
+            text = ""
+        if not isinstance(text, str) or not (text.strip() or may_be_empty):
             raise invalid_schema("Empty schema")
         try:
             schema_type = SchemaType(given.get("schemaType") or SchemaType.AVRO)
@@ -132,6 +140,14 @@ class Schema:
             _kept(given.get("metadata")),
             _kept(given.get("ruleSet")),
         )
+
+    def has_same_contract(self, other: Schema) -> bool:
+        """Return whether type, metadata and rules are those of another schema."""
+        return (self.type, self.metadata, self.rule_set) == (other.type, other.metadata, other.rule_set)
+
+    def has_same_references(self, other: Schema) -> bool:
+        """Return whether the references are those of another schema, in whatever order."""
+        return set(self.references) == set(other.references)
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields of answers and stored values, without those that have their defaults; some are RawJson."""

@@ -1,7 +1,8 @@
 """Access control: what may be allowed or denied, to whom, on what; and filters over such rules.
 
 Rules of this file: data and matching only; numbers are those on the wire. A rule with an ANY, MATCH or UNKNOWN in it is
-no rule; a filter may have ANY, and MATCH as its pattern (Kafka's AclBinding and AclBindingFilter, KIP-290).
+no rule; a filter may have ANY, and MATCH as its pattern (Kafka's AclBinding and AclBindingFilter, KIP-290). A rule
+shows its host as it was given, and is compared by `address`: rules of Kafka name IPv6 clients as Java writes them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import enum
 
 import attrs
+
+from pipeline_broker.base.addresses import normal_address
 
 __all__ = [
     "CLUSTER_NAME",
@@ -20,6 +23,7 @@ __all__ = [
     "PatternType",
     "PermissionType",
     "ResourceType",
+    "address_of",
 ]
 
 CLUSTER_NAME = "kafka-cluster"
@@ -114,6 +118,11 @@ SUPPORTED: dict[ResourceType, tuple[AclOperation, ...]] = {
 """The operations that each type of resource knows."""
 
 
+def address_of(host: str) -> str:
+    """Return the text by which the host of a rule or of a client is compared."""
+    return normal_address(host) or host
+
+
 @attrs.frozen(order=True)
 class AclBinding:
     """One rule: on what, to whom, from where, what, and whether.
@@ -123,6 +132,7 @@ class AclBinding:
         principal: as `User:alice`; `User:*` is everybody.
         host: an address, or `*`.
         operation, permission: what is allowed or denied.
+        address: the host in the form of `address_of`.
     """
 
     resource_type: ResourceType
@@ -132,6 +142,11 @@ class AclBinding:
     host: str
     operation: AclOperation
     permission: PermissionType
+    address: str = attrs.field(init=False, eq=False, repr=False)
+
+    @address.default
+    def _address(self) -> str:
+        return address_of(self.host)
 
 
 @attrs.frozen
@@ -145,13 +160,18 @@ class AclFilter:
     host: str | None
     operation: AclOperation
     permission: PermissionType
+    address: str | None = attrs.field(init=False, eq=False, repr=False)
+
+    @address.default
+    def _address(self) -> str | None:
+        return None if self.host is None else address_of(self.host)
 
     def matches(self, binding: AclBinding) -> bool:
         """Whether a rule is meant."""
         return (
             self.resource_type in (ResourceType.ANY, binding.resource_type)
             and self.principal in (None, binding.principal)
-            and self.host in (None, binding.host)
+            and self.address in (None, binding.address)
             and self.operation in (AclOperation.ANY, binding.operation)
             and self.permission in (PermissionType.ANY, binding.permission)
             and self._matches_name(binding)

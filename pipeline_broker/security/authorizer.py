@@ -3,13 +3,15 @@
 Rules of this file: super users may do everything. Otherwise a rule that denies wins over every rule that allows; what
 nobody mentions is decided by `allow.everyone.if.no.acl.found` when no rule at all is about the resource, and denied
 when there are rules that do not fit. To be allowed to read, write, delete or alter implies to describe, and to alter
-configs implies to describe them; to be denied implies nothing more. Principals and hosts are compared as they are.
+configs implies to describe them; to be denied implies nothing more. Principals are compared as they are, hosts as
+addresses.
 Every denial is counted and told to a logger of its own, in Kafka's words; what is allowed costs nothing there.
 """
 
 from __future__ import annotations
 
 import enum
+import functools
 import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -23,6 +25,7 @@ from pipeline_broker.security.acl import (
     PatternType,
     PermissionType,
     ResourceType,
+    address_of,
 )
 from pipeline_broker.security.principal import USER
 
@@ -56,6 +59,11 @@ IMPLYING: dict[AclOperation, frozenset[AclOperation]] = {
 """What, when it is allowed, allows an operation that is asked for."""
 
 
+ADDRESSES_MAX = 1_000
+"""Of clients, in the form in which rules are compared: to read one takes longer than to apply a rule."""
+_client_address = functools.lru_cache(maxsize=ADDRESSES_MAX)(address_of)
+
+
 class _Finding(enum.Enum):
     NO_RULES = enum.auto()
     NOT_MENTIONED = enum.auto()
@@ -69,9 +77,10 @@ class _Asker:
 
     principal: str
     host: str
+    address: str
 
     def is_meant(self, binding: AclBinding) -> bool:
-        return binding.principal in (self.principal, ANYBODY) and binding.host in (self.host, WILDCARD)
+        return binding.principal in (self.principal, ANYBODY) and binding.address in (self.address, WILDCARD)
 
 
 def _fits(binding: AclBinding, operation: AclOperation) -> bool:
@@ -113,7 +122,7 @@ class Authorizer:
         is_logged: bool = True,
     ) -> bool:
         """Whether somebody may do something to one resource; `is_logged` is whether a denial is a refusal."""
-        asker = _Asker(str(principal), host)
+        asker = _Asker(str(principal), host, _client_address(host))
         if asker.principal in self._super_users:
             return True
         finding = self._find(asker, operation, self.acls.of_resource(resource_type, name))
@@ -144,7 +153,7 @@ class Authorizer:
 
         A rule allows it, and none that denies covers all that this one allows (Kafka's authorizeByResourceType).
         """
-        asker = _Asker(str(principal), host)
+        asker = _Asker(str(principal), host, _client_address(host))
         if asker.principal in self._super_users:
             return True
         of_type = self.acls.of_type(resource_type)

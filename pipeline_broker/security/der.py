@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["INTEGER", "OBJECT_ID", "SEQUENCE", "Place", "elements", "object_id"]
+__all__ = ["INTEGER", "OBJECT_ID", "SEQUENCE", "Place", "elements", "object_id", "sequence"]
 
 INTEGER, OBJECT_ID, SEQUENCE = 0x02, 0x06, 0x30
 OBJECT_ID_BYTES_MAX = 64
@@ -58,3 +58,19 @@ def object_id(data: bytes, tag: int, start: int, end: int) -> str:
             number = 0
     first = min(numbers[0] // 40, 2)
     return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
+
+
+def sequence(data: bytes, place: Place, count: int) -> list[Place]:
+    """Return the elements of a sequence.
+
+    Args:
+        count: elements that it has at least.
+
+    Raises:
+        ValueError: it is not one.
+    """
+    tag, start, end = place
+    found = list(elements(data, start, end))
+    if tag != SEQUENCE or len(found) < count:
+        raise ValueError("it is damaged")
+    return found

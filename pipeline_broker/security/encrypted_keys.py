@@ -1,4 +1,4 @@
-"""What it costs to open an encrypted private key: its rounds are read before OpenSSL spends them.
+"""The cost of opening an encrypted private key, read from its parameters before OpenSSL spends it.
 
     EncryptedPrivateKeyInfo = SEQUENCE { SEQUENCE { scheme, parameters }, OCTET STRING }        (RFC 5958)
     parameters of PBES1 and PKCS #12 = SEQUENCE { salt, rounds }
@@ -11,9 +11,9 @@ Rules of this file: a scheme that is not known here is refused, since its cost i
 
 from __future__ import annotations
 
-from pipeline_broker.security.der import INTEGER, SEQUENCE, Place, elements, object_id
+from pipeline_broker.security.der import INTEGER, SEQUENCE, Place, object_id, sequence
 
-__all__ = ["ROUNDS_MAX", "check_cost"]
+__all__ = ["ROUNDS_MAX", "algorithm", "check_cost", "number", "rounds_of", "rounds_of_function"]
 
 ROUNDS_MAX = 600_000
 """Of PBKDF2 and its elders: 0.2 s with SHA-256, 0.6 s with SHA-1 and SHA-512. OpenSSL spends them up to four times
@@ -34,25 +34,43 @@ def check_cost(key: bytes) -> None:
     Raises:
         ValueError: it takes too long, or the cost cannot be read; the message says which.
     """
-    outer = _sequence(key, (SEQUENCE, 0, len(key)), 1)[0]
-    scheme, parameters = _algorithm(key, _sequence(key, outer, 2)[0])
-    if scheme == PBES2:
-        scheme, parameters = _algorithm(key, _sequence(key, parameters, 2)[0])
-        if scheme == SCRYPT:
-            _check_scrypt(key, parameters)
-            return
-        is_known = scheme == PBKDF2
-    else:
-        is_known = scheme in PBES1 | PKCS12
-    if not is_known:
-        raise ValueError(f"its encryption, {scheme}, is not one of PBKDF2, scrypt, PBES1 and PKCS #12")
-    rounds = _number(key, _sequence(key, parameters, 2)[1])
+    outer = sequence(key, (SEQUENCE, 0, len(key)), 1)[0]
+    rounds = rounds_of(key, sequence(key, outer, 2)[0])
     if rounds > ROUNDS_MAX:
         raise ValueError(f"its password takes {rounds} rounds, and {ROUNDS_MAX} are allowed")
 
 
+def rounds_of(key: bytes, place: Place) -> int:
+    """Return the rounds of an encryption by a password; those of scrypt, which has none, count as ROUNDS_MAX.
+
+    Raises:
+        ValueError: it takes too long, or the cost cannot be read; the message says which.
+    """
+    scheme, parameters = algorithm(key, place)
+    if scheme == PBES2:
+        return rounds_of_function(key, sequence(key, parameters, 2)[0])
+    if scheme not in PBES1 | PKCS12:
+        raise _unknown(scheme)
+    return number(key, sequence(key, parameters, 2)[1])
+
+
+def rounds_of_function(key: bytes, place: Place) -> int:
+    """Return the rounds of a function that makes keys of passwords; see `rounds_of`."""
+    function, parameters = algorithm(key, place)
+    if function == SCRYPT:
+        _check_scrypt(key, parameters)
+        return ROUNDS_MAX
+    if function != PBKDF2:
+        raise _unknown(function)
+    return number(key, sequence(key, parameters, 2)[1])
+
+
+def _unknown(scheme: str) -> ValueError:
+    return ValueError(f"its encryption, {scheme}, is not one of PBKDF2, scrypt, PBES1 and PKCS #12")
+
+
 def _check_scrypt(key: bytes, parameters: Place) -> None:
-    n, r, p = (_number(key, place) for place in _sequence(key, parameters, 4)[1:4])
+    n, r, p = (number(key, place) for place in sequence(key, parameters, 4)[1:4])
     memory_bytes = 128 * n * r
     if memory_bytes > SCRYPT_BYTES_MAX or memory_bytes * p > SCRYPT_WORK_BYTES_MAX:
         raise ValueError(
@@ -61,21 +79,14 @@ def _check_scrypt(key: bytes, parameters: Place) -> None:
         )
 
 
-def _sequence(key: bytes, place: Place, count: int) -> list[Place]:
-    """Return the elements of a sequence, at least `count`."""
-    tag, start, end = place
-    found = list(elements(key, start, end))
-    if tag != SEQUENCE or len(found) < count:
-        raise ValueError("it is damaged")
-    return found
-
-
-def _algorithm(key: bytes, place: Place) -> tuple[str, Place]:
-    kind, parameters = _sequence(key, place, 2)[:2]
+def algorithm(key: bytes, place: Place) -> tuple[str, Place]:
+    """Return the object id of an algorithm, and where its parameters stand."""
+    kind, parameters = sequence(key, place, 2)[:2]
     return object_id(key, *kind), parameters
 
 
-def _number(key: bytes, place: Place) -> int:
+def number(key: bytes, place: Place) -> int:
+    """Return a number that is not negative; raises ValueError if it is not one, or is large."""
     tag, start, end = place
     if tag != INTEGER or not 0 < end - start <= NUMBER_BYTES_MAX or key[start] & 0x80:
         raise ValueError("its number of rounds cannot be read")

@@ -1,9 +1,11 @@
-"""Keys and certificates in PEM form, as Kafka's `ssl.*` settings name them: in files, or in the settings themselves.
+"""Keys and certificates, in PEM form or in PKCS #12 stores, as Kafka's `ssl.*` settings name them.
 
-Rules of this file: a text is taken apart into its blocks and put together again, so that one whose line ends were lost
-in a settings file is read too. A refusal is one line and never shows what a setting holds, unless it is a path. JKS and
-PKCS12 cannot be read; the refusal says how to convert them. Each character is looked at a fixed number of times, and an
-encrypted key is refused whose password takes long to try: whoever sets it chooses that cost. Call it in a thread.
+Rules of this file: PEM is in files, or in the settings themselves. A text is taken apart into its blocks and put
+together again, so that one whose line ends were lost in a settings file is read too. A refusal is one line and never
+shows what a setting holds, unless it is a path. A store of Java's own format, JKS, cannot be read; the refusal says how
+to convert it. Like Java, a PKCS #12 store is read also where the type says JKS. Each character is looked at a fixed
+number of times, and an encrypted key is refused whose password takes long to try: its author chooses that cost.
+Call it in a thread.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import attrs
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.files.bounded_file import read_bounded
 from pipeline_broker.security.encrypted_keys import check_cost
+from pipeline_broker.security.pkcs12 import StoreContent, read_pkcs12
 
 __all__ = ["KeyStore", "read_key_store", "read_trust_store"]
 
@@ -30,6 +33,9 @@ LINE_CHARS = 64
 CERTIFICATES = frozenset({"CERTIFICATE", "X509 CERTIFICATE"})
 KEYS = frozenset({"PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"})
 PEM_NAMES = (".pem", ".crt", ".cer", ".key")
+PKCS12 = "PKCS12"
+DER_SEQUENCE = b"\x30"
+"""The first byte of a PKCS #12 store; a text in PEM form and a store in JKS form have others."""
 ENCRYPTED_KEY = "ENCRYPTED PRIVATE KEY"
 FILE_BYTES_MAX = 1 << 20
 """A bundle of all public authorities has a quarter of it."""
@@ -63,9 +69,16 @@ def read_key_store(settings: Mapping[str, str]) -> KeyStore:
     """
     location, inline = settings.get("ssl.keystore.location"), settings.get("ssl.keystore.key")
     chain = settings.get("ssl.keystore.certificate.chain")
+    store = _read_java_store(settings, "ssl.keystore")
+    if store is not None:
+        if store.key is None or not store.certificates:
+            raise ConfigError(f"ssl.keystore.location: {location} must hold one private key and its certificates")
+        if settings.get("ssl.key.password", "") not in ("", settings.get("ssl.keystore.password", "")):
+            raise ConfigError("ssl.key.password: a PKCS12 store has one password; leave it out, or give that one")
+        return KeyStore(store.key, store.certificates, "")
     _check_store(settings, "ssl.keystore", has_inline=bool(inline or chain))
     if location:
-        text = _read(Path(location), "ssl.keystore.location")
+        text = _read_pem(Path(location), "ssl.keystore.location")
         keys, certificates = (
             _blocks(text, "ssl.keystore.location", KEYS),
             _blocks(text, "ssl.keystore.location", CERTIFICATES),
@@ -91,12 +104,34 @@ def read_trust_store(settings: Mapping[str, str]) -> str | None:
     location, inline = settings.get("ssl.truststore.location"), settings.get("ssl.truststore.certificates")
     if not location and not inline:
         return None
+    store = _read_java_store(settings, "ssl.truststore")
+    if store is not None:
+        if not store.certificates:
+            raise ConfigError(f"ssl.truststore.location: there is no certificate in {location}")
+        return "".join(store.certificates)
     _check_store(settings, "ssl.truststore", has_inline=bool(inline))
     name = "ssl.truststore.location" if location else "ssl.truststore.certificates"
-    certificates = _blocks(_read(Path(location), name) if location else str(inline), name, CERTIFICATES)
+    certificates = _blocks(_read_pem(Path(location), name) if location else str(inline), name, CERTIFICATES)
     if not certificates:
         raise ConfigError(f"{name}: there is no certificate in PEM form in it")
     return "".join(certificates)
+
+
+def _read_java_store(settings: Mapping[str, str], prefix: str) -> StoreContent | None:
+    """Return the content of a PKCS #12 store; None if the settings name none."""
+    kind = settings.get(f"{prefix}.type", "JKS").upper()
+    location = settings.get(f"{prefix}.location")
+    if not location or kind not in (PKCS12, "JKS"):
+        return None
+    try:
+        data = _read(Path(location), f"{prefix}.location")
+    except ConfigError:
+        if kind == PKCS12:
+            raise
+        return None
+    if kind != PKCS12 and not data.startswith(DER_SEQUENCE):
+        return None
+    return read_pkcs12(data, settings.get(f"{prefix}.password", ""), f"{prefix}.location: {location}")
 
 
 def _check_store(settings: Mapping[str, str], prefix: str, *, has_inline: bool) -> None:
@@ -121,12 +156,16 @@ def _check_store(settings: Mapping[str, str], prefix: str, *, has_inline: bool) 
         raise ConfigError(f"{prefix}.password is not for PEM: only a private key has a password, ssl.key.password")
 
 
-def _read(path: Path, name: str) -> str:
+def _read(path: Path, name: str) -> bytes:
     try:
         data, _ = read_bounded(path, FILE_BYTES_MAX)
     except OSError as error:
         raise ConfigError(f"{name}: cannot read {path}: {error.strerror}") from None
-    return data.decode("latin-1")  # PEM is ASCII, and comments around it may be anything
+    return data
+
+
+def _read_pem(path: Path, name: str) -> str:
+    return _read(path, name).decode("latin-1")  # PEM is ASCII, and comments around it may be anything
 
 
 def _blocks(text: str, name: str, labels: frozenset[str]) -> list[str]:

@@ -5,9 +5,9 @@ r"""`ssl.principal.mapping.rules`: from the distinguished name of a certificate 
 
 Rules of this file: the first rule whose pattern matches the whole name decides; DEFAULT takes the name as it is; no
 match is no user. A name comes from a client, so RE2 matches the patterns. Its syntax is Java's without references back
-(`\1`), lookahead and lookbehind; classes are ASCII, groups may be `(?<name>...)`, and the replacement has `$1`. A `/`
-in either part is written `\/`. A pattern that RE2 cannot read is refused at startup. One name has one budget of work
-for all rules.
+(`\1`), lookahead, lookbehind, and classes within classes; classes are ASCII, groups may be `(?<name>...)`, and the
+replacement has `$1`. A `/` in either part is written `\/`. A pattern that RE2 cannot read, or would read as something
+else, is refused at startup. One name has one budget of work for all rules.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from pipeline_broker.base.patterns import MATCH_WORK_MAX, InvalidPatternError, Pattern, compiled
+from pipeline_broker.base.patterns import MATCH_WORK_MAX, InvalidPatternError, Pattern, compiled_java
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.security.principal import USER, KafkaPrincipal
 
@@ -38,7 +38,6 @@ NAME_CHARS_MAX = 1_000
 """Of a user, since each connection keeps it."""
 SHOWN_CHARS_MAX = 100
 """Of a rule, in its refusal."""
-NAMED_GROUP = re.compile(r"(?<!\\)\(\?<(?=[A-Za-z])")
 REFERENCE = re.compile(
     r"\\(?P<literal>.)|\$(?P<number>[0-9]{1,3})|\$\{(?P<name>[A-Za-z][A-Za-z0-9]{0,50})\}", re.DOTALL
 )
@@ -113,7 +112,7 @@ def _read(text: str) -> list[_Rule]:
 
 def _rule(pattern: str, replacement: str, letters: str) -> _Rule:
     try:
-        expression = compiled(NAMED_GROUP.sub("(?P<", pattern))
+        expression = compiled_java(pattern)
     except InvalidPatternError as error:
         raise ConfigError(
             f"{MAPPING_RULES}: the pattern {_shown(pattern)} cannot be read: {error}; it is of RE2's syntax, without"

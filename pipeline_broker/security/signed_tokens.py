@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 JWKS_URL = "sasl.oauthbearer.jwks.endpoint.url"
 FILE_BYTES_MAX = 1 << 18
 KEYS_MAX = 100
-"""A file that has changed is read on the event loop at the next login: 3 ms for so many keys."""
+"""A file that has changed is read on the event loop at the next login: 3 ms for this many keys."""
 RSA_BITS_MIN = 2048
 EXPIRY_SECONDS_MAX = 2.0**40
 """An expiry beyond is taken for a mistake; in milliseconds it is still an int64."""

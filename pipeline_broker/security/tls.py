@@ -1,7 +1,7 @@
 """TLS contexts from Kafka's properties.
 
 Rules of this file: it is called in a thread once the broker serves. What cannot be used is one line at the start, or
-refuses the change of a running broker, which then goes on with what it had. Nothing below TLS 1.2 is spoken. A context
+refuses the change of a running broker, which then keeps its previous keys. Nothing below TLS 1.2 is spoken. A context
 is never altered after it was handed out; a reload makes another one. A certificate that replaces another must be for
 the same names, unless the settings allow otherwise, as in Kafka: a mistake in a file name cannot make the broker
 somebody else. Keys reach OpenSSL through memory; only where a system has no files in memory through one that nobody
@@ -31,6 +31,8 @@ __all__ = ["TlsContexts"]
 
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 PROTOCOLS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+UNSPOKEN = frozenset({"SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1"})
+"""Versions that Java reads, and does not speak either; beside a newer one they are left out."""
 PROTOCOLS_DEFAULT = "TLSv1.2,TLSv1.3"
 RENEWAL_TIME = dt.timedelta(days=7)
 """So long before its end a certificate is warned of."""
@@ -112,7 +114,8 @@ def _load(settings: Mapping[str, str]) -> _Loaded:
 
 
 def _set_versions_and_suites(context: ssl.SSLContext, settings: Mapping[str, str]) -> None:
-    versions = _items(settings.get("ssl.enabled.protocols", PROTOCOLS_DEFAULT))
+    listed = _items(settings.get("ssl.enabled.protocols", PROTOCOLS_DEFAULT))
+    versions = [version for version in listed if version not in UNSPOKEN] or listed
     for name, wanted in (
         ("ssl.enabled.protocols", versions),
         ("ssl.protocol", _items(settings.get("ssl.protocol", ""))),

@@ -26,7 +26,7 @@ __all__ = ["CLIENTS_MAX", "ClientMetrics", "Subscription", "TelemetryError"]
 CLIENTS_MAX = 16_384
 """As many as Kafka remembers."""
 CLIENTS_BYTES_MAX = 32 << 20
-"""What all of them are told: names of metrics, which a subscription may have 32 KB of, times clients."""
+"""Of the answers to all clients: a subscription may have 32 KB of names of metrics."""
 CLIENT_BYTES, NAME_BYTES = 500, 60
 """Of a client, and of each name beside its characters."""
 PATTERNS_MAX = 100

@@ -21,7 +21,7 @@ from typing import Any
 
 from pipeline_broker import owner_only
 from pipeline_broker.log.archive.pace import Pace
-from pipeline_broker.records.compression import decompress
+from pipeline_broker.records.decompression import decompress
 from pipeline_broker.telemetry.pushed_metrics import read_metrics
 
 __all__ = ["CLIENTS_MAX", "POINTS_MAX", "ClientMetricsFile"]

@@ -7,8 +7,8 @@
     Gauge, Sum       1 data_points                          NumberDataPoint  4 double, 6 integer, 7 attributes
 
 Rules of this file: it reads what clients send, which is sums and gauges, and reads past everything else. Whatever is no
-such message is one error; lengths are checked against what is there. The size of the result is bounded: the attributes
-of a resource belong to each of its points, so a small push could mean a large file.
+such message is one error; lengths are checked first. The size of the result is bounded: the attributes of a
+resource belong to each of its points, so a small push could mean a large file.
 """
 
 from __future__ import annotations

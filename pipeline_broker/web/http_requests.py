@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["HEADER_BYTES_MAX", "receive_request"]
 
 HEADER_BYTES_MAX = 16 * 1024
-"""Of a request that is not complete yet; what is complete may be larger by what one receive brings."""
+"""Of an incomplete request; a complete one may be larger by one receive."""
 HEADER_LINES_MAX = 128
 """h11 takes 3 microseconds for each line of a head; 16 KiB could be 4,000 of them."""
 RECEIVE_BYTES = 4096
@@ -35,7 +35,7 @@ PIECES_MAX = 1000
 """Of one request, beside one for each PIECE_BYTES of the largest body: a receive, or a chunk."""
 PIECE_BYTES = 256
 REQUEST_SECONDS = 5.0
-"""How long a client may take to send its request."""
+"""For a client to send its request."""
 HEAD_END = b"\r\n\r\n"
 
 logger = logging.getLogger(__name__)
@@ -162,7 +162,7 @@ class _Chunks:
         self.body = bytearray()
 
     def take(self) -> Steps[bool]:
-        """Take what was received; return whether the body is complete."""
+        """Take the received chunks; return whether the body is complete."""
         h11 = importlib.import_module("h11")
         while (event := self._connection.next_event()) is not h11.NEED_DATA:
             yield

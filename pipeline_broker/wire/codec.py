@@ -2,8 +2,9 @@
 
 Rules of this room: bytes in, messages out, no I/O. A message is declared once with its version ranges
 (`wire/messages`); the first use of a version writes a Python function for it and compiles it. Whatever is wrong
-with input is a DecodeError; what cannot be written is an EncodeError, a mistake of ours. Bytes behind a message
-are the caller's business: a decoder returns the position after it.
+with input is a DecodeError; what cannot be written is an EncodeError, a mistake of ours. Text that is not UTF-8 is
+read as in Kafka, with replacements (`wire/text.py`), or reported to a caller that asks for `utf8_only`. Bytes after a
+message are the caller's business: a decoder returns the position after it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from pipeline_broker.wire.decoding import DecoderWriter
 from pipeline_broker.wire.encoding import EncoderWriter
-from pipeline_broker.wire.primitives import LARGE_BYTES, Buffer, DecodeError, EncodeError, ResponseTooLargeError
+from pipeline_broker.wire.primitives import (
+    LARGE_BYTES,
+    Buffer,
+    DecodeError,
+    EncodeError,
+    NotUtf8Error,
+    ResponseTooLargeError,
+)
 from pipeline_broker.wire.schema import Schema, parse_versions
 
 __all__ = [
@@ -22,6 +30,7 @@ __all__ = [
     "Buffer",
     "DecodeError",
     "EncodeError",
+    "NotUtf8Error",
     "ResponseTooLargeError",
     "decode",
     "decoder",
@@ -44,9 +53,9 @@ def versions_of(message: type) -> range:
 
 
 @cache
-def _decoder(message: type, version: int, *, in_steps: bool = False) -> Any:
+def _decoder(message: type, version: int, *, in_steps: bool = False, utf8_only: bool = False) -> Any:
     _check_version(message, version)
-    return DecoderWriter(message, version, in_steps=in_steps).write()
+    return DecoderWriter(message, version, in_steps=in_steps, utf8_only=utf8_only).write()
 
 
 @cache
@@ -60,19 +69,23 @@ def _check_version(message: type, version: int) -> None:
         raise ValueError(f"{message.__name__} has no version {version}")
 
 
-def decoder(message: type[Message], version: int) -> Decoder[Message]:
-    """Return the function `(buffer, position) -> (message, position after it)` of a version."""
-    return cast("Decoder[Message]", _decoder(cast("Any", message), version))
+def decoder(message: type[Message], version: int, *, utf8_only: bool = False) -> Decoder[Message]:
+    """Return the function `(buffer, position) -> (message, position after it)` of a version.
+
+    With `utf8_only` the function raises NotUtf8Error for text that is not UTF-8.
+    """
+    return cast("Decoder[Message]", _decoder(cast("Any", message), version, utf8_only=utf8_only))
 
 
 def stepwise_decoder(
-    message: type[Message], version: int
+    message: type[Message], version: int, *, utf8_only: bool = False
 ) -> Callable[[Buffer, int], Generator[None, None, tuple[Message, int, int]]]:
     """Like `decoder`, for messages above LARGE_BYTES: it yields now and then, and refuses more than ELEMENTS_MAX.
 
     The generator returns the message, the position after it, and how many elements it had left.
     """
-    return cast("Any", _decoder(cast("Any", message), version, in_steps=True))  # type: ignore[no-any-return]  # generated
+    made = _decoder(cast("Any", message), version, in_steps=True, utf8_only=utf8_only)
+    return cast("Any", made)  # type: ignore[no-any-return]  # generated
 
 
 def encoder(message: type[Message], version: int) -> Encoder[Message]:

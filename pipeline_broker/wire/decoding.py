@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-from pipeline_broker.wire import primitives
+from pipeline_broker.wire import primitives, text
 from pipeline_broker.wire.schema import Field, Schema, fields_of, parse_versions, resolve
 from pipeline_broker.wire.source import FORMATS, Source, width
 
@@ -19,6 +19,7 @@ NAMES = {
     "DecodeError": primitives.DecodeError,
     "ELEMENTS_A_TURN": primitives.ELEMENTS_A_TURN,
     "ELEMENTS_MAX": primitives.ELEMENTS_MAX,
+    "NotUtf8Error": primitives.NotUtf8Error,
     "bad_length": primitives.bad_length,
     "bad_tag_size": primitives.bad_tag_size,
     "read_tag_count": primitives.read_tag_count,
@@ -27,6 +28,7 @@ NAMES = {
     "skip_tags_within": primitives.skip_tags_within,
     "string_too_long": primitives.string_too_long,
     "struct_error": struct.error,
+    "text_of": text.text_of,
     "too_many_elements": primitives.too_many_elements,
     "unpack_from": struct.unpack_from,
 }
@@ -83,16 +85,19 @@ class DecoderWriter:
     """Turns a declaration into the source of its decode function.
 
     For large messages, `in_steps`, that is a generator: it counts elements and yields where others may have a turn.
+    Where `utf8_only`, malformed text is an error, which costs valid text nothing; else it is replaced.
     """
 
-    def __init__(self, message: Any, version: int, *, in_steps: bool = False) -> None:
+    def __init__(self, message: Any, version: int, *, in_steps: bool = False, utf8_only: bool = False) -> None:
         self.message = message
         self.version = version
         self.in_steps = in_steps
+        self.utf8_only = utf8_only
         schema: Schema = message.SCHEMA
         self.flexible = version in parse_versions(schema.flexible)
         self.has_views = has_records(message, message, version)
-        self.source = Source(f"decode_{message.__name__}_v{version}{'_in_steps' * in_steps}", "b, p", NAMES)
+        variant = "_in_steps" * in_steps + "_utf8" * utf8_only
+        self.source = Source(f"decode_{message.__name__}_v{version}{variant}", "b, p", NAMES)
         self.run: list[tuple[str, str]] = []
         """Fixed-width reads not yet written: struct code and variable."""
 
@@ -110,8 +115,11 @@ class DecoderWriter:
                 source.line("if not turn: yield  # a message without arrays is read by a generator too")
             result = self.structure(self.message, self.message.__name__)
             source.line(f"return {result}, p{', left' * self.in_steps}")
-        with source.block("except (struct_error, IndexError, UnicodeDecodeError) as error:"):
+        with source.block("except (struct_error, IndexError) as error:"):
             source.line(f'raise DecodeError(f"{self.message.__name__} v{self.version}: {{error}}") from error')
+        if self.utf8_only:
+            with source.block("except UnicodeDecodeError as error:"):
+                source.line(f'raise NotUtf8Error(f"{self.message.__name__} v{self.version}: {{error}}") from None')
         return source.compile()
 
     def fixed(self, code: str, stem: str) -> str:
@@ -192,7 +200,10 @@ class DecoderWriter:
         source.line(f"stop = p + {length.value}")
         source.line(f"if not p <= stop <= end: raise bad_length({path!r}, {length.value}, end - p)")
         if kind == "string":
-            source.line(f"{variable} = b[p:stop]{'.tobytes()' if self.has_views else ''}.decode()")
+            data = f"b[p:stop]{'.tobytes()' * self.has_views}"
+            source.line(f"{variable} = {data}.decode()" if self.utf8_only else f"{variable} = text_of({data})")
+            if self.in_steps and not self.utf8_only:
+                source.line(f"turn -= (stop - p) // {primitives.MALFORMED_UNIT_BYTES}")
         elif kind == "bytes" and self.has_views:
             source.line(f"{variable} = b[p:stop].tobytes()")
         else:

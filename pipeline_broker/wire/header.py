@@ -21,6 +21,7 @@ from pipeline_broker.wire.primitives import (
     skip_tags,
 )
 from pipeline_broker.wire.registry import FLEXIBLE_FROM, ApiKey
+from pipeline_broker.wire.text import text_of
 
 REQUEST: Final = struct.Struct(">hhih")
 """API key, API version, correlation id, length of the client id."""
@@ -56,13 +57,13 @@ def read_request_header(frame: Buffer, position: int = 0) -> tuple[RequestHeader
             stop = position + length
             if not position <= stop <= end:
                 raise bad_length("RequestHeader.client_id", length, end - position)
-            client_id = bytes(frame[position:stop]).decode()
+            client_id = text_of(bytes(frame[position:stop]))
             position = stop
         if api_version >= FLEXIBLE_FROM[api_key]:
             position = skip_tags(frame, position, end) if frame[position] else position + 1
     except KeyError:
         raise DecodeError(f"unknown API key {api_key}") from None
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except (struct.error, IndexError) as error:
         raise DecodeError(f"request header: {error}") from error
     return RequestHeader(api_key, api_version, correlation_id, client_id), position
 

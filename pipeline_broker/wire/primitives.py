@@ -31,6 +31,9 @@ TAGS_MAX: Final = 1_000
 RESPONSE_BYTES_MAX: Final = 32 * 1024 * 1024
 """A response of this size is written; records do not count."""
 
+MALFORMED_UNIT_BYTES: Final = 32
+"""Text of this size counts as one element of a turn when a message with malformed text is read."""
+
 CHUNK_UNIT_BYTES: Final = 1024
 """So many bytes of text count as one element when a response is written."""
 
@@ -43,6 +46,10 @@ UUID_ZERO: Final = bytes(16)
 
 class DecodeError(Exception):
     """The bytes are not what the schema says: the one error that decoding raises."""
+
+
+class NotUtf8Error(DecodeError):
+    """Text is not UTF-8: raised only by the decoders that leave it to the caller what to do with such a message."""
 
 
 class EncodeError(Exception):

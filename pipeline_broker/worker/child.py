@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import importlib
 import os
 import pickle
 import resource
@@ -19,15 +20,16 @@ from typing import Any, Literal, TypeAlias
 
 from pipeline_broker.worker.work import OUTCOME_BYTES_MAX, WORK_BYTES_MAX, Refusal, Work
 
-__all__ = ["HEAD_BYTES", "MEMORY_BYTES_MAX", "Outcome", "main"]
+__all__ = ["HEAD_BYTES", "MEMORY_BYTES_MAX", "READY", "Outcome", "main"]
 
+READY = b"."
 HEAD_BYTES = 4
 """Before each work and each outcome: its size."""
 MEMORY_BYTES_MAX = 192 << 20
 """Beyond it an allocation fails."""
 FILE_BYTES_MAX = 32 << 20
 """A file that the Protobuf compiler writes, its errors included."""
-NICENESS = 10
+NICENESS = 5
 """Clients of the broker come first where processors are scarce."""
 FAILURE_CHARACTERS_MAX = 200
 PR_SET_PDEATHSIG = 1
@@ -38,13 +40,20 @@ Outcome: TypeAlias = tuple[Literal["returned", "raised", "failed"], Any]
 
 
 def main() -> None:
-    """Work until the input ends. The only argument is the id of the broker's process."""
+    """Work until the input ends. Arguments: the id of the broker's process, and modules to import beforehand.
+
+    The first byte of the output says that the process is ready.
+    """
     _end_with(int(sys.argv[1]))
     _limit()
+    for module in sys.argv[2:]:
+        with contextlib.suppress(ImportError):  # work that needs it says so
+            importlib.import_module(module)
     source, sink = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1):  # what libraries print must not get into an outcome
         os.dup2(nothing, standard)
+    _write(sink, READY)
     while head := _read(source, HEAD_BYTES):
         size = int.from_bytes(head)
         if size > WORK_BYTES_MAX:

@@ -12,9 +12,12 @@ from pipeline_broker.broker.ports import Ports
 from pipeline_broker.config.settings import load_settings
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.wire.codec import encode
+from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
-from stages.request import Close, Request
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
+from pipeline_broker.wire.registry import ApiKey
+from pipeline_broker.wire.text import REPLACEMENT
+from stages.request import Close, Request, Send, Unfinished, go_on
 from tests.bad_input.raw_client import each_served_version, frame_of, request_class
 from tests.wire.generated import sample
 from tests.wire.reference import Reference
@@ -22,6 +25,7 @@ from tests.wire.reference import Reference
 NOW_MS = 1_700_000_000_000
 TEXT = b"name"
 """What `sample` puts into every text."""
+MALFORMED = b"\xff" * len(TEXT)
 
 
 @attrs.define(eq=False)
@@ -45,12 +49,12 @@ def dispatch(tmp_path_factory):
     journal.sync(journal.write(entries))
     broker.entries_durable(entries)
     dispatcher = Dispatcher(broker)
-    yield lambda frame: dispatcher.handle(Request(Connection(), 0, frame, 0))
+    yield lambda frame, connection=None: dispatcher.handle(Request(connection or Connection(), 0, frame, 0))
     journal.close()
 
 
-def header_of(key, version):
-    return encode_request_header(RequestHeader(key, version, 1, "every-byte"))
+def header_of(key, version, client_id="every-byte"):
+    return encode_request_header(RequestHeader(key, version, 1, client_id))
 
 
 @each_served_version()
@@ -77,15 +81,44 @@ def test_any_length_or_count_beyond_the_rest_closes(dispatch, key, version):
 
 
 @each_served_version()
-def test_text_that_is_no_utf_8_closes(dispatch, key, version):
-    """Case 61: in every text of a request, one at a time; the bytes are as many as were declared."""
-    frame = frame_of(sample(request_class(key), version), version)
-    header_size = len(frame) - len(b"".join(encode(sample(request_class(key), version), version)))
-    position = frame.find(TEXT, header_size)
-    while position >= 0:
-        damaged = frame[:position] + b"\xff" * len(TEXT) + frame[position + len(TEXT) :]
-        assert isinstance(dispatch(damaged), Close), f"at {position}"
-        position = frame.find(TEXT, position + 1)
+def test_text_that_is_not_utf_8_is_answered_as_if_it_were_replaced(dispatch, key, version):
+    """Case 61: in every text of a request, one at a time, and in its client id."""
+    message = sample(request_class(key), version)
+    data = b"".join(encode(message, version))
+    for client_id in (b"c" * len(TEXT), MALFORMED):
+        header = header_of(key, version, "c" * len(TEXT)).replace(b"c" * len(TEXT), client_id)
+        position = data.find(TEXT)
+        while position >= 0:
+            damaged = data[:position] + MALFORMED + data[position + len(TEXT) :]
+            replaced, _ = decode(type(message), version, damaged)
+            valid = b"".join(encode(replaced, version))
+            assert (REPLACEMENT * len(TEXT)).encode() in valid
+            found, expected = (dispatch(header + body) for body in (damaged, valid))
+            assert type(found) is type(expected), f"at {position}"
+            if isinstance(found, Close):
+                assert found.reason == expected.reason
+            position = data.find(TEXT, position + 1)
+
+
+def test_text_that_is_not_utf_8_is_logged_once_for_each_connection(dispatch, caplog):
+    frame = header_of(ApiKey.METADATA, 9, "c" * 4).replace(b"c" * 4, MALFORMED) + b"".join(encode(MetadataRequest(), 9))
+    large = MetadataRequest([MetadataRequest.MetadataRequestTopic(name="name" * 5000)])
+    first, second, third = Connection(), Connection(), Connection()
+    for connection, sent in (
+        (first, frame),
+        (first, frame),
+        (second, frame_of(sample(MetadataRequest, 9), 9).replace(TEXT, MALFORMED)),
+        (third, frame_of(large, 9).replace(TEXT, MALFORMED)),
+    ):
+        result = dispatch(sent, connection)
+        while isinstance(result, Unfinished):
+            result = go_on(result.steps)
+        assert isinstance(result, Send)
+    assert [record.message for record in caplog.records] == [
+        f"127.0.0.1 (client id {name!r}) sends text that is not UTF-8, first in a request of API 3: malformed bytes "
+        "are read as U+FFFD. Correct the encoding of names in the client."
+        for name in (REPLACEMENT * 4, "bad-input", "bad-input")
+    ]
 
 
 @each_served_version()

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, Compression, compress
+from pipeline_broker.records.compression import Compression, compress
+from pipeline_broker.records.decompression import DECOMPRESSED_SIZE_MAX
 from pipeline_broker.records.record_walk import RECORD_HEADERS_MAX
 from pipeline_broker.records.varint import write_varint
 from pipeline_broker.wire.error import ErrorCode

@@ -11,19 +11,23 @@ from pipeline_broker.records.record import Record
 
 contents = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(str.encode)
 
+names = (st.binary(max_size=5) | st.text(max_size=5).map(str.encode)).map(
+    lambda it: it.decode(errors="surrogateescape")
+)
+
 
 @given(
     contents,
     contents,
-    st.lists(st.tuples(st.text(max_size=5), contents), max_size=3).map(tuple),
-    st.integers(-1, 2**63 - 1),
+    st.lists(st.tuples(names, contents), max_size=3).map(tuple),
+    st.integers(-(2**63), 2**63 - 1),
     st.booleans(),
 )
 def test_what_is_printed_is_read_as_the_same_record(key, value, headers, timestamp, is_append_time):
     shown = record_object("t", 3, Record(7, timestamp, key, value, headers, -1), is_append_time=is_append_time)
     found = read_record(json.dumps(shown).encode())
     assert (found.key, found.value, found.headers, found.partition) == (key, value, headers, 3)
-    assert found.timestamp_ms == (None if timestamp < 0 else timestamp)
+    assert found.timestamp_ms == timestamp
 
 
 def test_bytes_that_are_no_text_are_base64_under_another_name():
@@ -50,6 +54,12 @@ def test_values_of_every_kind(line, value):
     assert read_record(line.encode()).value == value
 
 
+def test_names_of_headers_that_are_no_text_are_base64_too():
+    shown = record_object("t", 0, Record(0, -5000, None, None, (("b\udcfcro", b"1"),), -1), is_append_time=False)
+    assert shown["headers"] == [{"name_base64": "Yvxybw==", "value": "1"}]
+    assert shown["timestamp"] == -5000
+
+
 def test_headers_may_be_an_object():
     assert read_record(b'{"value": "", "headers": {"a": "1", "b": null}}').headers == (("a", b"1"), ("b", None))
 
@@ -74,6 +84,14 @@ def test_a_record_without_a_time_has_that_of_now():
         (b'{"value": "\\ud800"}', "half a character"),
         (b'{"value": "", "headers": 1}', "headers are neither"),
         (b'{"value": "", "headers": [{"value": "x"}]}', "a header is not"),
+        (b'{"value": "", "headers": [{"name": 5, "value": "x"}]}', "a header is not"),
+        (b'{"value": "", "headers": [{"name": "\\udc80", "value": "x"}]}', "name has half a character"),
+        (b'{"value": "", "headers": {"\\ud800": "x"}}', "name has half a character"),
+        (
+            b'{"value": "", "headers": [{"name": "a", "name_base64": "YQ==", "value": "x"}]}',
+            "both name and name_base64",
+        ),
+        (b'{"value": "", "timestamp": 9223372036854775808}', "timestamp is not a number"),
         (b'{"value": "", "partition": -1}', "partition is not a number"),
         (b'{"value": "", "partition": true}', "partition is not a number"),
         (b'{"value": "", "timestamp": 1.5}', "timestamp is not a number"),

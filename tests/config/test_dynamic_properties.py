@@ -1,11 +1,11 @@
-"""A dynamic property acts, or is about nothing that this broker has, or is refused: none is stored to be forgotten."""
+"""A dynamic property acts, or is kept without effect as in Kafka, unless it promises safety or names a class."""
 
 import attrs
 import pytest
 
 from pipeline_broker.config.changes import ONLY_OF_A_LISTENER, NotDynamicError, Operation, alter_broker_settings
 from pipeline_broker.config.properties import ConfigError, broker_properties
-from pipeline_broker.config.reconfiguration import WITHOUT_SUBJECT, check_acts, has_subject
+from pipeline_broker.config.reconfiguration import CLASS_LISTS, FLUSHING, check_acts
 from pipeline_broker.config.resolution import BrokerSettings, topic_entries
 from pipeline_broker.config.settings import config_with, is_acted_on, is_idle_jaas, parse_settings
 from pipeline_broker.config.share_settings import share_settings
@@ -80,30 +80,37 @@ def test_a_dynamic_property_that_is_acted_on_changes_what_counts(definition):
     assert counting(name, text) != counting(None, None)
 
 
-@each_property([each for each in IDLE if has_subject(each.name)])
-def test_one_that_is_not_acted_on_is_refused_but_for_its_default(definition):
+NAMES_CLASSES = [each for each in IDLE if each.type == "class" or each.name in CLASS_LISTS]
+PROMISES = [each for each in IDLE if each.name in FLUSHING]
+
+
+@each_property(PROMISES)
+def test_one_that_promises_a_sync_is_refused_but_for_its_default(definition):
+    with pytest.raises(NotDynamicError) as caught:
+        altered(definition.name, another(definition))
+    assert caught.value.client_message == f"Cannot update these configs dynamically: [{definition.name}]"
+
+
+@each_property(NAMES_CLASSES)
+def test_one_that_names_a_class_is_refused(definition):
     text = another(definition)
     with pytest.raises(ConfigError) as caught:
         altered(definition.name, text)
-    said = f"Cannot update these configs dynamically: [{definition.name}]"
-    if definition.type == "class":
-        said = f"Invalid value {text} for configuration {definition.name}: Class {text} could not be found."
-    assert caught.value.client_message == said
-
-    if definition.default is not None:
-        assert altered(definition.name, definition.default) == {
-            definition.name: definition.canonical(definition.default)
-        }
+    assert caught.value.client_message == (
+        f"Invalid value {text} for configuration {definition.name}: Class {text} could not be found."
+    )
 
 
-@each_property([each for each in IDLE if not has_subject(each.name)])
-def test_one_about_what_the_broker_does_not_have_is_kept(definition):
+@each_property([each for each in IDLE if each.default is not None])
+def test_one_without_effect_may_have_its_default(definition):
+    text = definition.canonical(definition.default)
+    assert altered(definition.name, definition.default) == {definition.name: text}
+
+
+@each_property([each for each in IDLE if each not in NAMES_CLASSES + PROMISES and not is_idle_jaas(each.name)])
+def test_any_other_one_without_effect_is_kept_as_in_kafka(definition):
     text = another(definition)
     assert altered(definition.name, text) == {definition.name: definition.canonical(text)}
-
-
-def test_each_name_without_a_subject_is_a_dynamic_property_that_is_not_acted_on():
-    assert {each.name for each in IDLE} >= WITHOUT_SUBJECT
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_one_listener_may_be_the_control_plane():
         ([("listener.security.protocol.map", "PLAINTEXT")], "NAME:PROTOCOL"),
         ([("listener.security.protocol.map", "PLAINTEXT:TCP")], "'TCP' is not one of PLAINTEXT"),
         ([("advertised.listeners", "PLAINTEXT://0.0.0.0:1")], "a host that clients can connect to"),
-        ([("advertised.listeners", "PLAINTEXT://:1")], "a host that clients can connect to"),
+        ([("advertised.listeners", "PLAINTEXT://[::]:1")], "a host that clients can connect to"),
         ([("advertised.listeners", "SSL://h:1")], "SSL is not among listeners (PLAINTEXT)"),
         ([("inter.broker.listener.name", "OUT")], "'OUT' is not among listeners (PLAINTEXT)"),
         ([("control.plane.listener.name", "OUT")], "'OUT' is not among listeners (PLAINTEXT)"),

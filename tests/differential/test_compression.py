@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.records.batch import CHECKED_FROM, NewRecord, build_batch, iterate_batches
+from pipeline_broker.records.batch import CHECKED_FROM, NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.compression import Compression
 from pipeline_broker.records.record import iterate_records
@@ -21,6 +21,8 @@ from pipeline_broker.wire.registry import ApiKey
 from tests.differential.comparison import compare, drawn
 from tests.differential.data_requests import NOW_MS, ask, topic_id
 from tests.differential.test_sequences import fetched
+from tests.kafka_tools import kafka_tool
+from tests.records.frames import ROWS, Outcome
 from tests.records.test_check import changed
 
 pytestmark = pytest.mark.xdist_group("kafka")
@@ -55,21 +57,31 @@ class Topic:
         found = compare(self.sides, api, step)
         assert not found, "\n".join(found)
 
-    def produce(self, batch):
-        """Asks all; the error that they agree on. The time of an append is each side's own."""
+    def answer_of(self, side, batch):
+        data = ProduceRequest.TopicProduceData(
+            self.name, topic_id(side, self.name), [ProduceRequest.PartitionProduceData(0, batch)]
+        )
+        answer = side.ask(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data]), PRODUCE_VERSION)
+        (partition,) = answer["responses"][0]["partition_responses"]
+        return partition
+
+    def produce(self, batch, *, codes_differ=False):
+        """Asks all; the error that they agree on. The time of an append is each side's own.
+
+        With `codes_differ` they agree that there is one; the last code of ours is returned.
+        """
         answers = []
         for side in self.sides.all:
-            data = ProduceRequest.TopicProduceData(
-                self.name, topic_id(side, self.name), [ProduceRequest.PartitionProduceData(0, batch)]
-            )
-            answer = side.ask(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data]), PRODUCE_VERSION)
-            (partition,) = answer["responses"][0]["partition_responses"]
+            partition = self.answer_of(side, batch)
             is_stamped = partition["log_append_time"] not in {None, -1}
             answers.append(
                 (partition["error_code"], partition["base_offset"], partition["log_start_offset"], is_stamped)
             )
-        assert answers == answers[:1] * len(answers)
-        return ErrorCode(answers[0][0])
+        if codes_differ:
+            assert all(code for code, *_ in answers)
+        else:
+            assert answers == answers[:1] * len(answers)
+        return ErrorCode(answers[-1][0])
 
     def held(self):
         """What each side has: headers without what depends on the compressor, and records; checksums must be right."""
@@ -99,6 +111,38 @@ def many_batches(producer_id):
     plain = build_batch([NewRecord(b"value", timestamp=NOW_MS + 7)])
     yield changed(plain, base_timestamp=NOW_MS + 4, max_timestamp=1)
     yield changed(plain, attributes=0x40)
+
+
+def test_records_are_accepted_if_kafka_reads_them(sides):
+    """Every feature of every codec: Kafka answers as the table says, and so does each mode of ours."""
+    with Topic(sides) as topic:
+        for name, (outcome, batch) in ROWS.items():
+            if outcome is Outcome.LOST:
+                continue
+            error = topic.produce(batch, codes_differ=outcome is Outcome.REFUSED)
+            if outcome is Outcome.REFUSED:
+                assert error in {ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.INVALID_RECORD}, name
+            else:
+                assert error == outcome.value, name
+
+
+def test_every_acknowledged_batch_is_read_by_a_consumer_in_java(sides, tmp_path):
+    """Of our brokers: an acknowledged batch that blocks a consumer for ever is lost, with all that follow it."""
+    with Topic(sides) as topic:
+        records = 0
+        for _, batch in ROWS.values():
+            answers = [topic.answer_of(side, batch) for side in sides.ours]
+            assert answers[0] == answers[1]
+            if answers[0]["error_code"] == 0:
+                records += read_header(batch).record_count
+        for side in sides.ours:
+            read = kafka_tool(tmp_path)(
+                "consumer.ConsoleConsumer",
+                *("--bootstrap-server", f"127.0.0.1:{side.port}", "--topic", topic.name, "--from-beginning"),
+                *("--timeout-ms", "5000", "--formatter-property", "print.value=false"),
+                *("--formatter-property", "print.offset=true"),
+            )
+            assert [line.partition(":")[2] for line in read.stdout.splitlines()] == [str(n) for n in range(records)]
 
 
 @pytest.mark.parametrize("time_type", ["CreateTime", "LogAppendTime"])

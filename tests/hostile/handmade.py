@@ -17,7 +17,8 @@ from pipeline_broker.broker.broker import LONG_BATCHES_MAX
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.checksum import crc32c
-from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, Compression, compress
+from pipeline_broker.records.compression import Compression, compress
+from pipeline_broker.records.decompression import DECOMPRESSED_SIZE_MAX
 from pipeline_broker.records.record_walk import RECORD_HEADERS_MAX
 from pipeline_broker.wire.messages.cluster.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from pipeline_broker.wire.messages.cluster.push_telemetry import PushTelemetryRequest

@@ -458,6 +458,18 @@ def test_a_log_that_is_in_the_journal_only_expires_as_a_whole():
     assert (bench.log.log_start_offset, bench.log.log_end_offset, bench.values()) == (2, 3, [2])
 
 
+def test_the_largest_timestamp_of_a_log_is_none_that_retention_deleted():
+    bench = Bench(policies=retention(retention_ms=HOUR_MS))
+    bench.produce(2, timestamp=NOW_MS - 2 * HOUR_MS)
+    assert bench.log.max_timestamp() == (NOW_MS - 2 * HOUR_MS, 0, 0)
+    trio.run(retained, bench)
+    assert bench.log.max_timestamp() is None
+    bench.start()
+    assert bench.log.max_timestamp() is None
+    bench.produce(1, timestamp=5)
+    assert bench.log.max_timestamp() == (5, 2, 0)
+
+
 def test_young_records_in_the_journal_stay():
     bench = Bench(policies=retention(retention_ms=HOUR_MS))
     bench.produce(2)

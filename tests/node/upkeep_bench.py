@@ -54,7 +54,7 @@ class Bench:
         self.archive = Archive.open(self.directory, self.files)
         self.logs = LogManager(self.journal, 0, self.archive, self.randomness)
         (self.log,) = self.logs.create("topic", TOPIC_ID, 1, policies=self.policies)
-        self.logs.recover(lambda *_: None, 0)
+        self.logs.recover(lambda *_: None, self.clock.now_ms)
         self.upkeep = Upkeep(
             self.logs,
             self.archive,
@@ -69,7 +69,7 @@ class Bench:
             number = self.log.log_end_offset
             value = f"{number}:".encode().ljust(size, b"v")
             batch = build_batch([NewRecord(value, timestamp=self.clock.now_ms if timestamp is None else timestamp)])
-            entry = self.log.append(read_header(batch), batch, 0).entry
+            entry = self.log.append(read_header(batch), batch, self.clock.now_ms).entry
             self.journal.sync(self.journal.write([entry]))
             self.logs.on_durable([entry])
 

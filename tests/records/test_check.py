@@ -136,6 +136,15 @@ def test_create_times_outside_the_window_are_named():
     assert check_batch(build_batch([NewRecord(b"value")]), NOW_MS, rules), "a record without timestamp is not judged"
 
 
+@pytest.mark.parametrize("stamps", [[-2], [-5, -2, -3], [-(10**12)]])
+def test_a_largest_timestamp_before_minus_one_is_stored_as_minus_one(stamps):
+    """As in Kafka, which looks for the largest one from there."""
+    batch = build_batch([NewRecord(b"value", timestamp=stamp) for stamp in stamps])
+    header = check_batch(batch, NOW_MS)
+    assert header.max_timestamp == -1
+    assert header.base_timestamp == stamps[0]
+
+
 def test_an_append_time_set_by_a_client_is_not_believed():
     batch = changed(ONE, attributes=0x08)
     header = check_batch(batch, NOW_MS)
@@ -146,6 +155,6 @@ def test_an_append_time_set_by_a_client_is_not_believed():
 def test_a_wrong_max_timestamp_is_corrected_and_append_time_is_set(records, wrong):
     batch = changed(build_batch(records), max_timestamp=wrong)
     header = check_batch(batch, NOW_MS)
-    assert header.max_timestamp == max(record.timestamp for record in records)
+    assert header.max_timestamp == max(-1, *(record.timestamp for record in records))
     header = check_batch(batch, NOW_MS, Rules(append_time=True))
     assert (header.max_timestamp, header.timestamp_type) == (NOW_MS, 1)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.records.compression import Compression, compress, decompress
+from pipeline_broker.records.compression import Compression, compress
+from pipeline_broker.records.decompression import decompress
 from pipeline_broker.records.errors import BatchTooLarge, RecordError, UnknownCompression, UnreadableCompression
 
 CODECS = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]

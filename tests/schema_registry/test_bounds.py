@@ -18,7 +18,8 @@ from pipeline_broker.schema_registry.records import (
     read_change,
     read_changes,
 )
-from pipeline_broker.schema_registry.registration import DEPENDENCIES_MAX, FOLLOWED_MAX, Decision, given
+from pipeline_broker.schema_registry.references import DEPENDENCIES_MAX, FOLLOWED_MAX, given
+from pipeline_broker.schema_registry.registration import Decision
 from pipeline_broker.schema_registry.state import RegistryState
 from pipeline_broker.schema_registry.values import Mode, Reference, Schema, SchemaType, Version
 from tests.schema_registry.registry_desk import RegistryDesk, code
@@ -205,9 +206,9 @@ def test_metadata_and_settings_that_are_no_json_are_refused_and_those_that_are_k
     deep = b"[" * 150 + b"]" * 150
     assert desk.ask("POST", "/subjects/a/versions", body % deep)[0] == 200
     assert desk.ask("GET", "/subjects/a/versions/1")[1]["metadata"] == {"a": json.loads(deep)}
-    assert desk.ask("PUT", "/config", b'{"defaultMetadata":%s,"normalize":true}' % deep)[0] == 200
+    assert desk.ask("PUT", "/config", b'{"defaultMetadata":{"a":%s},"normalize":true}' % deep)[0] == 200
     assert desk.ask("GET", "/config")[1] == {
         "compatibilityLevel": "BACKWARD",
-        "defaultMetadata": json.loads(deep),
+        "defaultMetadata": {"a": json.loads(deep)},
         "normalize": True,
     }

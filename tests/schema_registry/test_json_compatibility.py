@@ -315,8 +315,8 @@ ROWS = [
     ),
     (
         "branch that looks at less",
-        {**MODERN, "anyOf": [FOO], "unevaluatedProperties": STRING},
-        {**MODERN, "anyOf": [{}], "unevaluatedProperties": STRING},
+        {**MODERN, "anyOf": [FOO], "unevaluatedProperties": NUMBER},
+        {**MODERN, "anyOf": [{}], "unevaluatedProperties": NUMBER},
         ["UNEVALUATED_PROPERTIES_EXTENDED"],
     ),
     ("anything left over", {**MODERN, **FOO, "unevaluatedProperties": {}}, {**MODERN, "unevaluatedProperties": {}}, []),
@@ -333,6 +333,14 @@ ROWS = [
         ["UNEVALUATED_ITEMS_EXTENDED"],
     ),
     ("nothing is accepted", STRING, False, ["TYPE_CHANGED"]),
+    ("additional items alone", {"additionalItems": True}, {"additionalItems": False}, ["ADDITIONAL_ITEMS_REMOVED"]),
+    (
+        "additional items changed",
+        {"additionalItems": STRING},
+        {"additionalItems": NUMBER},
+        ["ADDITIONAL_ITEMS_NARROWED"],
+    ),
+    ("additional items alone removed", {"additionalItems": STRING}, {}, []),
     ("nothing was accepted", False, STRING, []),
 ]  # fmt: skip
 

@@ -22,7 +22,8 @@ TWO = "message M { string a = 1; string b = 2; }"
 ONEOF = "message M { oneof o { string a = 1; string b = 2; } }"
 
 ROWS = [
-    ("package", "package a; message M {}", "package b; message M {}", []),
+    ("package", "package a; message M {}", "package b; message M {}", ["PACKAGE_CHANGED at #/"]),
+    ("package added", "message M {}", "package b; message M {}", ["PACKAGE_CHANGED at #/"]),
     ("field added", "message M { string a = 1; }", TWO, []),
     ("field removed", TWO, "message M { string a = 1; }", []),
     ("field renamed", "message M { string a = 1; }", "message M { string b = 1; }", []),
@@ -74,7 +75,19 @@ ROWS = [
     ("oneof field removed", ONEOF, "message M { oneof o { string a = 1; } }", ["ONEOF_FIELD_REMOVED at #/M/o/2"]),
     ("oneof removed", ONEOF, TWO, []),
     ("oneof renamed", ONEOF, ONEOF.replace("oneof o", "oneof p"), []),
-    ("oneof divided", ONEOF, "message M { oneof o { string a = 1; } oneof p { string b = 2; } }", []),
+    (
+        "oneof divided",
+        ONEOF,
+        "message M { oneof o { string a = 1; } oneof p { string b = 2; } }",
+        ["ONEOF_FIELD_REMOVED at #/M/o/2"],
+    ),
+    (
+        "field moved out of a oneof",
+        ONEOF,
+        "message M { string b = 2; oneof o { string a = 1; } }",
+        ["ONEOF_FIELD_REMOVED at #/M/o/2"],
+    ),
+    ("all fields moved out of a oneof", ONEOF, TWO, []),
     (
         "oneofs joined",
         "message M { oneof o { string a = 1; } oneof p { string b = 2; } }",

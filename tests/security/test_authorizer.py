@@ -1,5 +1,6 @@
 """Who may do what, against the rules spelled out plainly, and the cases that security holes of the past teach."""
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -296,3 +297,35 @@ def test_the_cluster_is_one_resource():
     authorizer = Authorizer(acls_of(of_cluster))
     assert authorizer.is_allowed(ALICE, HOST, AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     assert not authorizer.is_allowed(ALICE, HOST, AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
+
+
+LONG_FORMS = [
+    ("::1", "0:0:0:0:0:0:0:1"),
+    ("2001:db8::a", "2001:DB8:0:0:0:0:0:A"),
+    ("192.0.2.1", "::ffff:192.0.2.1"),
+    ("fe80::1%eth7", "FE80:0:0:0:0:0:0:1%eth7"),
+]
+
+
+@pytest.mark.parametrize("permission", [ALLOW, DENY])
+@pytest.mark.parametrize(("client", "host"), [*LONG_FORMS, *(forms[::-1] for forms in LONG_FORMS)])
+def test_a_host_in_another_form_of_the_address_is_the_same_host(client, host, permission):
+    authorizer = Authorizer(acls_of(rule(host=host, permission=permission)), allow_everyone=permission is DENY)
+    assert authorizer.is_allowed(ALICE, client, AclOperation.READ, TOPIC, "t") is (permission is ALLOW)
+    assert authorizer.is_allowed_somewhere(ALICE, client, AclOperation.READ, TOPIC) is True
+
+
+@pytest.mark.parametrize("client", ["::2", "0.0.0.1", "fe80::1%eth8", "fe80::1"])
+def test_another_address_is_another_host(client):
+    rules = acls_of(*(rule(host=host) for _, host in LONG_FORMS))
+    assert not Authorizer(rules).is_allowed(ALICE, client, AclOperation.READ, TOPIC, "t")
+
+
+@pytest.mark.parametrize(("short", "long"), LONG_FORMS)
+def test_a_filter_finds_rules_of_a_host_in_any_form_and_shows_them_as_they_were_given(short, long):
+    rules = acls_of(rule(host=short), rule(host=long), rule(host="*"))
+    for host in (short, long):
+        wanted = attrs.evolve(ANY_RULE, host=host)
+        assert sorted(found.host for found in rules.matching(wanted)) == sorted([short, long])
+    rules.durable(rules.remove(rules.matching(attrs.evolve(ANY_RULE, host=long))))
+    assert [found.host for found in rules] == ["*"]

@@ -94,6 +94,49 @@ def test_a_name_is_mapped_or_refused_in_milliseconds(rules, name):
     assert principal is None or len(principal.name) <= NAME_CHARS_MAX or principal.name == name
 
 
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("CN=[a-z[0-9]]+", "no classes within classes"),
+        ("CN=[a-z&&[^x]]+", "no classes within classes"),
+        ("CN=[a-z&&b]", "no &&"),
+        ("CN=[[:alpha:]]+", "no classes within classes"),
+        ("CN=[^a[b]]", "no classes within classes"),
+        ("CN=[]a[b]]", "no classes within classes"),
+        (r"CN=[\]a[b]]", "no classes within classes"),
+        (r"CN=\v", r"RE2 has no \v of Java"),
+        (r"CN=(a)\12", r"RE2 has no \1 of Java"),
+        (r"CN=\0101", r"RE2 has no \0 of Java"),
+        (r"CN=(?U)\w+", "the flag U of Java"),
+        (r"CN=(?iU:\w+)", "the flag U of Java"),
+    ],
+)
+def test_what_java_and_re2_read_differently_is_refused(pattern, said):
+    with pytest.raises(ConfigError) as caught:
+        PrincipalMapping(f"RULE:{pattern}/x/")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        (r"[\[\]&]+", "[&]"),
+        ("[]a]+", "]a"),
+        ("[^]a]+", "bc"),
+        ("a&&b", "a&&b"),
+        (r"\Qa[b[c]&&\E", "a[b[c]&&"),
+        ("[(?<n]+", "(?<n"),
+        ("[(?U)]+", "U"),
+        (r"\\(?<n>a)", r"\a"),
+        (r"[a-z&]+\x41", "a&A"),
+        ("(?i-s:a)", "A"),
+    ],
+)
+def test_what_java_and_re2_read_alike_is_taken(pattern, name):
+    assert PrincipalMapping(f"RULE:{pattern}/x/").principal(name) is not None
+
+
 def test_java_replaces_each_match_up_to_a_bound():
     assert PrincipalMapping("RULE:(?:a|b|,)*/x/").principal("a,b") == KafkaPrincipal("User", "xx")
     assert PrincipalMapping("RULE:[ab]|(?:[ab][ab])+/x/").principal("abab") == KafkaPrincipal("User", "xxxx")

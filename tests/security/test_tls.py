@@ -224,6 +224,11 @@ def test_one_version_can_be_chosen(settings, version):
     assert handshake(contexts.context(), client_context()).version() == version
 
 
+def test_versions_that_nobody_speaks_any_more_may_stand_beside_others(settings):
+    context = TlsContexts({**settings, "ssl.enabled.protocols": "TLSv1.2,TLSv1.1,TLSv1"}).context()
+    assert handshake(context, client_context()).version() == "TLSv1.2"
+
+
 def test_suites_can_be_chosen_by_javas_names(settings):
     suite = {"ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"}
     side = handshake(TlsContexts({**settings, **suite}).context(), client_context())
@@ -239,7 +244,8 @@ def test_suites_can_be_chosen_by_javas_names(settings):
     ("change", "said"),
     [
         ({"ssl.keystore.type": "JKS"}, "keytool -importkeystore"),
-        ({"ssl.keystore.type": "PKCS12"}, "openssl pkcs12"),
+        ({"ssl.keystore.type": "PKCS12"}, "the PKCS12 store cannot be read"),
+        ({"ssl.keystore.type": "BCFKS"}, "BCFKS cannot be read here"),
         ({"ssl.keystore.location": "/no/such/file"}, "No such file"),
         ({"ssl.keystore.location": "/dev/null"}, "cannot read /dev/null: it is not a regular file"),
         ({"ssl.keystore.location": "/dev/ptmx"}, "cannot read /dev/ptmx: it is not a regular file"),
@@ -255,7 +261,8 @@ def test_suites_can_be_chosen_by_javas_names(settings):
         ({"ssl.truststore.location": "/dev/null", "ssl.truststore.type": "PEM"}, "it is not a regular file"),
         ({"ssl.truststore.certificates": "x", "ssl.truststore.type": "PEM"}, "certificates: there is no certificate"),
         ({"ssl.truststore.location": "/a.jks"}, "keytool -importkeystore -srckeystore /a.jks"),
-        ({"ssl.enabled.protocols": "TLSv1.1,TLSv1.2"}, "TLSv1.1"),
+        ({"ssl.enabled.protocols": "TLSv1.1,TLSv1"}, "'TLSv1.1' is not allowed"),
+        ({"ssl.enabled.protocols": "TLSv1.4,TLSv1.2"}, "'TLSv1.4' is not allowed"),
         ({"ssl.protocol": "SSLv3"}, "SSLv3"),
         ({"ssl.cipher.suites": "TLS_RSA_WITH_NULL_SHA"}, "TLS_RSA_WITH_NULL_SHA"),
         ({"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}, "together"),

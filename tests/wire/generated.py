@@ -119,19 +119,19 @@ def objects(message: type, version: int) -> st.SearchStrategy[Any]:
     return structures(message, message, version, lambda _owner, field: primitive(str(field.type)))
 
 
-def sample(message: type, version: int, *, elements: int = 1) -> Any:
+def sample(message: type, version: int, *, elements: int = 1, text: str = "name") -> Any:
     """One message with something in every array and every nullable field."""
-    return filled(message, message, version, elements)
+    return filled(message, message, version, elements, text)
 
 
-def filled(message: type, structure: type, version: int, elements: int) -> Any:
+def filled(message: type, structure: type, version: int, elements: int, text: str) -> Any:
     found: dict[str, Any] = {}
     for field in fields_of(structure):
         if version not in field.versions:
             continue
         nested = resolve(message, field.type)
-        plain = {"bool": True, "string": "name", "bytes": b"data", "records": b"batch", "uuid": bytes(range(16))}
-        one = filled(message, nested, version, elements) if nested else plain.get(str(field.type), 7)
+        plain = {"bool": True, "string": text, "bytes": b"data", "records": b"batch", "uuid": bytes(range(16))}
+        one = filled(message, nested, version, elements, text) if nested else plain.get(str(field.type), 7)
         found[field.name] = [one] * elements if field.is_array else one
     return structure(**found)
 

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.wire.codec import DecodeError, EncodeError, decode, decoder, encode, encoder, versions_of
+from pipeline_broker.wire.codec import (
+    DecodeError,
+    EncodeError,
+    NotUtf8Error,
+    decode,
+    decoder,
+    encode,
+    encoder,
+    versions_of,
+)
 from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsResponse
 from pipeline_broker.wire.messages.data.fetch import FetchRequest, FetchResponse
 from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
@@ -25,6 +34,7 @@ from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from pipeline_broker.wire.schema import parse_versions
 from tests.wire.generated import MESSAGES, RECORDS, REQUESTS, each_message, each_version, objects, plain, quick, sample
 from tests.wire.reference import Reference
+from tests.wire.test_steps import stepwise
 
 
 def joined(message, version):
@@ -140,6 +150,22 @@ def test_mutated_bytes_give_a_message_or_a_decode_error(message, data):
         assert 0 <= position <= len(mutant)
 
 
+@each_version(MESSAGES)
+def test_text_that_is_not_utf8_is_replaced_or_told(message, version):
+    """Each text of a message, read in one go and in steps; what is valid is the same for all decoders."""
+    data = joined(sample(message, version), version)
+    malformed = data.replace(b"name", b"n\xff\xfee")
+    for make in (decoder, stepwise):
+        assert plain(make(message, version, utf8_only=True)(data, 0)[0]) == sample(message, version)
+        if malformed == data:
+            continue
+        decoded, position = make(message, version)(malformed, 0)
+        assert position == len(malformed)
+        assert plain(decoded) == sample(message, version, text="n\ufffd\ufffde")
+        with pytest.raises(NotUtf8Error):
+            make(message, version, utf8_only=True)(malformed, 0)
+
+
 @each_message(REQUESTS)
 @quick
 @given(noise=st.binary(max_size=200), data=st.data())
@@ -220,10 +246,12 @@ class TestLimits:
         decoded, _ = decode(CreateTopicsResponse, version, joined(response, version))
         assert decoded.topics[0].error_message == "é" * 0x3FFF
 
-    def test_text_that_is_not_utf8_is_refused(self):
-        data = joined(produce(b"", name="name"), 9).replace(b"name", b"n\xff\xfee")
-        with pytest.raises(DecodeError):
-            decode(ProduceRequest, 9, data)
+    def test_text_that_is_replaced_can_be_written_again(self):
+        """Three bytes replace one, so a long name is cut."""
+        data = joined(produce(b"", name="n" * 0x7FFF), 9).replace(b"n", b"\xff")
+        decoded, _ = decode(ProduceRequest, 9, data)
+        assert decoded.topic_data[0].name == "\ufffd" * (0x7FFF // 3)
+        assert plain(decode(ProduceRequest, 9, joined(decoded, 9))[0]) == plain(decoded)
 
 
 class TestRecords:

@@ -81,15 +81,19 @@ def test_noise_gives_a_header_or_a_decode_error(noise):
         b"\xff\xff\x00\x00\x00\x00\x00\x00\xff\xff",
         b"\x00\x00\x00\x03\x00\x00\x00\x00\xff\xfe",
         b"\x00\x00\x00\x03\x00\x00\x00\x00\x7f\xffx",
-        b"\x00\x00\x00\x03\x00\x00\x00\x00\x00\x01\xff",
         b"\x00\x00\x00\x09\x00\x00\x00\x00\xff\xff\x80\x80\x80\x80\x80\x00",
         b"GET / HTTP/1.1\r\n\r\n",
     ],
-    ids=["key 93", "key -1", "length -2", "length beyond the rest", "not UTF-8", "varint too long", "HTTP"],
+    ids=["key 93", "key -1", "length -2", "length beyond the rest", "varint too long", "HTTP"],
 )
 def test_bad_headers_are_decode_errors(data):
     with pytest.raises(DecodeError):
         read_request_header(data)
+
+
+def test_a_client_id_that_is_not_utf8_is_replaced():
+    data = b"\x00\x00\x00\x03\x00\x00\x00\x05\x00\x05b\xfcro\xffbody"
+    assert read_request_header(data) == (RequestHeader(0, 3, 5, "b\ufffdro\ufffd"), len(data) - 4)
 
 
 def test_the_version_of_a_known_api_is_not_judged_by_its_header():

@@ -77,7 +77,8 @@ print(sorted(name for name in sys.modules if name.startswith(("pipeline_broker",
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     wire = "pipeline_broker.wire"
     rooms = [
-        f"{wire}.{name}" for name in ("codec", "decoding", "encoding", "primitives", "registry", "schema", "source")
+        f"{wire}.{name}"
+        for name in ("codec", "decoding", "encoding", "primitives", "registry", "schema", "source", "text")
     ]
     messages = [f"{wire}.messages", f"{wire}.messages.data", f"{wire}.messages.data.produce"]
     assert eval(done.stdout) == sorted(["pipeline_broker", wire, *rooms, *messages])

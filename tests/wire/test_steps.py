@@ -17,6 +17,7 @@ from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from pipeline_broker.wire.primitives import (
     ELEMENTS_A_TURN,
     ELEMENTS_MAX,
+    MALFORMED_UNIT_BYTES,
     OWN_PART_BYTES_MIN,
     RESPONSE_BYTES_MAX,
     TAGS_MAX,
@@ -40,9 +41,9 @@ def finished(steps):
         turns += 1
 
 
-def stepwise(message, version):
+def stepwise(message, version, **options):
     """A decoder that goes to the end."""
-    decode = stepwise_decoder(message, version)
+    decode = stepwise_decoder(message, version, **options)
     return lambda data, position: finished(decode(data, position))[0][:2]
 
 
@@ -52,6 +53,14 @@ def test_a_message_that_is_read_in_steps_is_the_same(message, version):
     counted, position = stepwise(message, version)(data, 0)
     assert position == len(data)
     assert plain(counted) == plain(decoder(message, version)(data, 0)[0])
+
+
+def test_malformed_text_is_replaced_in_turns():
+    """A thousand names of 1,024 bytes are as much work as 32,000 elements."""
+    topics = [MetadataRequest.MetadataRequestTopic(name="n" * 1024)] * 1000
+    data = b"".join(encode(MetadataRequest(topics=topics), 12))
+    _, turns = finished(stepwise_decoder(MetadataRequest, 12)(data.replace(b"n", b"\xff"), 0))
+    assert turns == 1 + 1000 * (1 + 1024 // MALFORMED_UNIT_BYTES) // ELEMENTS_A_TURN
 
 
 @each_version(RESPONSES)

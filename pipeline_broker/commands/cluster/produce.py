@@ -58,7 +58,9 @@ Examples:
 @click.option("--partition", "-p", type=click.IntRange(0, PARTITION_MAX), help="Write all records to this partition.")
 @click.option("--key", "-k", help="The key of every record that has none of its own.")
 @click.option("--key-delimiter", "-K", type=Bytes(), help="A line is KEY, this, VALUE.")
-@click.option("--header", "-H", "headers", type=Setting(), multiple=True, help="NAME=VALUE; repeatable.")
+@click.option(
+    "--header", "-H", "headers", type=Setting("source=orders.csv"), multiple=True, help="NAME=VALUE; repeatable."
+)
 @click.option("--delimiter", "-D", type=Bytes(), help=r"Between records.  A line feed if not given.")
 @click.option("--whole", is_flag=True, help="A file, or all of standard input, is one record.")
 @click.option("--tombstones", "-Z", is_flag=True, help="Write a tombstone where the value is empty.")
@@ -140,8 +142,8 @@ def _form(
     return LineForm(
         is_json=as_json,
         key_delimiter=key_delimiter,
-        key=None if key is None else key.encode(),
-        headers=tuple((name, value.encode()) for name, value in headers),
+        key=None if key is None else key.encode(errors="surrogateescape"),
+        headers=tuple((name, value.encode(errors="surrogateescape")) for name, value in headers),
         has_tombstones=has_tombstones,
     )
 

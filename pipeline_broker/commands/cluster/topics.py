@@ -25,7 +25,11 @@ __all__ = ["topics"]
 
 _topic = click.argument("topic", shell_complete=complete_topics)
 _config = click.option(
-    "--config", "configs", type=Setting(), multiple=True, help="A setting of the topic, by Kafka's name; repeatable."
+    "--config",
+    "configs",
+    type=Setting("cleanup.policy=compact"),
+    multiple=True,
+    help="A setting of the topic, by Kafka's name; repeatable.",
 )
 
 

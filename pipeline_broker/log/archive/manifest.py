@@ -172,7 +172,7 @@ def _encode_segment(segment: SegmentInfo) -> bytes:
 
 
 def frame_bytes(buffer: Buffer, position: int) -> int | None:
-    """How many bytes the edit at a position says that it has; None where no edit begins."""
+    """Return the size that the edit at a position declares; None if no edit begins there."""
     if len(buffer) - position < FRAME_HEADER_SIZE or buffer[position : position + len(MAGIC_BYTES)] != MAGIC_BYTES:
         return None
     return FRAME_HEADER_SIZE + int(_FRAME.unpack_from(buffer, position)[2])
@@ -184,7 +184,7 @@ def frame_crc(buffer: Buffer, position: int) -> int:
 
 
 def decode_frame(buffer: Buffer, position: int) -> Edit | None:
-    """The edit at a position; None when there is no intact one.
+    """Return the edit at a position; None if it is damaged or missing.
 
     Raises:
         ManifestDamaged: it makes no sense, though its checksum is right.

@@ -123,7 +123,7 @@ def _edit_at(window: Window, position: int) -> StoredEdit | None:
 
 
 def _claimed_bytes(window: Window, position: int) -> int | None:
-    """How long an edit at a position would be; None where none can be."""
+    """Return the size of a possible edit at a position; None if none can begin there."""
     place = window.ensure(position, FRAME_HEADER_SIZE)
     size_bytes = frame_bytes(window.data, place)
     return None if size_bytes is None or position + size_bytes > window.size_bytes else size_bytes

@@ -84,7 +84,7 @@ class SegmentWindow(Window):
             position += len(MAGIC_BYTES)
 
     def used_until(self, position: int) -> int:
-        """The end of what is not zero starting at a position."""
+        """Return the end of the bytes other than zero that start at a position."""
         end = self.size_bytes
         while end > position:
             start = max(position, end - ZERO_SEARCH_BYTES)

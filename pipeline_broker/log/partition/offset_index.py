@@ -73,6 +73,11 @@ class OffsetIndex:
             return next((number for number in range(first, len(own)) if own[number] >= timestamp), None)
         return number if number < len(self.timestamps) else None
 
-    def latest(self) -> int | None:
-        """The first batch that has the largest timestamp of all."""
-        return self.first_since(self.timestamps[-1]) if self.timestamps else None
+    def latest(self, offset: int) -> int | None:
+        """The first batch with the largest timestamp of those that begin at or after the offset."""
+        first = bisect_left(self.bases, offset)
+        if first == len(self.bases):
+            return None
+        own = self.own_timestamps
+        timestamp = self.timestamps[-1] if not first else max(own[first:])
+        return self.first_since(timestamp, first)

@@ -18,6 +18,7 @@ from pipeline_broker.log.errors import JournalCorrupt, OffsetOutOfRange, Recycle
 from pipeline_broker.log.journal.frame import JOIN_BELOW_BYTES, entry_key
 from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
 from pipeline_broker.log.partition.committed_reads import AbortedView, in_front_of
+from pipeline_broker.log.partition.log_segment import NO_TIMESTAMP
 from pipeline_broker.log.partition.offset_index import OffsetIndex
 from pipeline_broker.log.partition.policies import DEFAULT_POLICIES, LogPolicies
 from pipeline_broker.log.partition.producer_batches import note_among_transactions, replay_transactional
@@ -70,9 +71,12 @@ class PartitionLog:
         "producers",
         "roll_seed",
         "rules",
+        "stored_from",
         "tail",
         "topic",
         "topic_id",
+        "untimed_ms",
+        "untimed_since_ms",
     )
 
     def __init__(
@@ -99,6 +103,10 @@ class PartitionLog:
         self.producers = ProducerStates()
         self.duplicates = 0  # batches that came again and were not appended
         self.tail: dict[int, JournalEntry] = {}  # the cache's entries of this log
+        self.stored_from = 0  # in the index; what lies before is deleted with its segment
+        # When batches without timestamps were written to the index: their age is that of the write.
+        self.untimed_since_ms = NO_TIMESTAMP  # the first of them; 0 if that was before the start
+        self.untimed_ms = NO_TIMESTAMP  # the last of them
         self.archived: ArchivedLog | None = None  # what the archive holds: all in front of the index
         self._dropped_batches = 0  # from the index, since the start
         self._cache = cache
@@ -175,6 +183,10 @@ class PartitionLog:
             parts = restamp(header, batch, base_offset, LEADER_EPOCH)
         entry = JournalEntry(self, base_offset, last_offset, max_timestamp, parts, size)
         self.log_end_offset = last_offset + 1
+        if max_timestamp < 0:
+            self.untimed_ms = now_ms
+            if not self.index.bases:
+                self.untimed_since_ms = now_ms
         stamped = max_timestamp if attributes & APPEND_TIME_BIT else -1
         return _NEW(Appended, (entry, base_offset, last_offset, stamped, False, True))
 
@@ -265,6 +277,8 @@ class PartitionLog:
         last_offset = base_offset + last_delta
         self.log_end_offset = self.high_watermark = last_offset + 1
         self.index.append(base_offset, place, LENGTH_OVERHEAD + length, max_timestamp)
+        if max_timestamp < 0:
+            self.untimed_since_ms, self.untimed_ms = 0, now_ms
         if producer_id >= 0:
             if attributes & TRANSACTIONAL_BIT:
                 replay_transactional(self.producers, header, batch, now_ms)
@@ -279,7 +293,7 @@ class PartitionLog:
         """Begin with what the archive holds, before anything is replayed."""
         assert not self.log_end_offset, "a log is attached once"
         self.archived = archived
-        self.log_start_offset = archived.manifest.log_start_offset
+        self.log_start_offset = self.stored_from = archived.manifest.log_start_offset
         self.log_end_offset = self.high_watermark = archived.end_offset
         self.producers = producers
 
@@ -288,8 +302,12 @@ class PartitionLog:
         self.archived = archived
         if self.producers.ended is not None:
             self.producers.ended.archived(archived.end_offset)
-        self._dropped_batches += self.index.drop_before(archived.end_offset)
-        self.raise_log_start(archived.manifest.log_start_offset)
+        dropped = self.index.drop_before(archived.end_offset)
+        if dropped:
+            self._dropped_batches += dropped
+            self.untimed_since_ms = self.untimed_ms
+        self.stored_from = archived.manifest.log_start_offset
+        self.raise_log_start(self.stored_from)
 
     def raise_log_start(self, offset: int) -> None:
         """Show nothing before the offset any more; the start never falls."""
@@ -411,4 +429,4 @@ class PartitionLog:
                 return result
             return ReadResult(cold=self.or_from_archive(result.cold, self.index.bases[number], 0, self.high_watermark))
 
-        return TimeSearch(self.archived, self.index, self.log_start_offset, read_batch)
+        return TimeSearch(self.archived, self.index, self.log_start_offset, self.stored_from, read_batch)

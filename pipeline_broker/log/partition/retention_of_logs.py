@@ -46,6 +46,7 @@ def segments_of(log: PartitionLog) -> tuple[LogSegment, ...]:
         size_bytes=index.size_bytes,
         first_timestamp=index.own_timestamps[0],
         max_timestamp=index.timestamps[-1],
+        modified_ms=log.untimed_ms,
         is_sealed=False,
     )
     if archived and not archived[-1].is_sealed:
@@ -55,6 +56,7 @@ def segments_of(log: PartitionLog) -> tuple[LogSegment, ...]:
             last_offset=active.last_offset,
             size_bytes=begun.size_bytes + active.size_bytes,
             max_timestamp=max(begun.max_timestamp, active.max_timestamp),
+            modified_ms=max(begun.modified_ms, active.modified_ms),
         )
         return (*archived_only, active)
     return (*archived, active)
@@ -68,12 +70,19 @@ def waits_for_archive(log: PartitionLog, now_ms: int) -> bool:
     active = segments_of(log)[-1]
     if active.size_bytes >= roll.segment_bytes:
         return True
-    if active.first_timestamp < 0 or not (retention.delete or roll.compact):
+    if not (retention.delete or roll.compact):
         return False
-    if retention.delete and 0 <= retention.retention_ms < now_ms - active.max_timestamp:
+    if retention.delete and 0 <= retention.retention_ms < now_ms - active.largest_timestamp:
         return False  # all of it has expired: nothing of it need be kept
     jitter_ms = roll.jitter_ms(log.roll_seed, active.base_offset)
-    return now_ms - active.first_timestamp > roll.roll_ms - jitter_ms
+    since_ms = active.first_timestamp if active.first_timestamp >= 0 else _created_ms(log)
+    return now_ms - since_ms > roll.roll_ms - jitter_ms
+
+
+def _created_ms(log: PartitionLog) -> int:
+    """Return the time at which the active segment began, for a first batch without a timestamp."""
+    segments = () if log.archived is None else log.archived.manifest.segments
+    return segments[-1].modified_ms if segments and not segments[-1].is_sealed else log.untimed_since_ms
 
 
 def expiries(logs: Iterable[PartitionLog], now_ms: int) -> dict[bytes, Expiry]:

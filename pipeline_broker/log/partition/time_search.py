@@ -13,6 +13,7 @@ import attrs
 
 from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.entry import LEADER_EPOCH, Buffer
+from pipeline_broker.log.partition.log_segment import NO_TIMESTAMP
 from pipeline_broker.log.partition.offset_index import OffsetIndex
 from pipeline_broker.log.partition.reading import ColdRead, ReadResult, TimestampedOffset
 from pipeline_broker.records.batch import iterate_batches
@@ -35,12 +36,14 @@ class TimeSearch:
         archived: what the archive holds of it.
         index: what only the journal holds.
         log_start_offset: what stands in front of it is not found by time.
+        stored_from: nothing of the index before it is stored any more, as far as clients can tell.
         read_batch: a batch of the index, by its number.
     """
 
     _archived: ArchivedLog | None
     _index: OffsetIndex
     _log_start_offset: int
+    _stored_from: int
     _read_batch: Callable[[int], ReadResult]
 
     def offset_for_timestamp(self, timestamp: int) -> Found:
@@ -64,13 +67,15 @@ class TimeSearch:
     def max_timestamp(self) -> Found:
         """The first record with the largest timestamp; None in an empty log.
 
-        As in Apache Kafka it is looked for in all that is stored: it may lie in front of the start.
+        Like Kafka it searches all that is stored: after DeleteRecords the record may lie before the start. What
+        retention has deleted is not stored, although the journal may still have it.
         """
-        latest = self._index.timestamps[-1] if self._index.timestamps else None
+        latest = self._index.latest(self._stored_from)
         archived = self._archived if self._archived is not None and self._archived.manifest.segments else None
-        if archived is not None and (latest is None or archived.max_timestamp >= latest):
+        timestamp = NO_TIMESTAMP if latest is None else self._index.own_timestamps[latest]
+        if archived is not None and (latest is None or archived.max_timestamp >= timestamp):
             return archived.offset_for_timestamp(archived.max_timestamp, 0)
-        return None if latest is None else self._search(self._index.latest(), latest)
+        return self._search(latest, timestamp)
 
     def _search(self, number: int | None, timestamp: int, start_offset: int = 0) -> Found:
         if number is None:

@@ -78,7 +78,7 @@ def test_what_is_there_or_not_is_no_error_when_it_may_be_so(call, name):
         (["alter", "nowhere"], 2, "nothing is to be changed"),
         (["create", "a b"], 1, "(INVALID_TOPIC_EXCEPTION)"),
         (["create", "x", "--config", "nope=1"], 1, "nope (INVALID_CONFIG)"),
-        (["create", "x", "--config", "nope"], 2, "expected NAME=VALUE"),
+        (["create", "x", "--config", "nope"], 2, "expected NAME=VALUE, such as cleanup.policy=compact"),
         (["create", "x", "--replication-factor", "2"], 1, "(INVALID_REPLICATION_FACTOR)"),
         (["creat", "x"], 2, "there is no command 'creat' for topics"),
         (["create"], 2, "Missing argument 'TOPIC'"),

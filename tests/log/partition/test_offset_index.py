@@ -30,7 +30,9 @@ def check(index, rows):
     assert [index.size_of(number) for number in range(len(rows))] == sizes
     for offset in range(40):
         assert index.find(offset) == sum(base <= offset for base in bases) - 1
-    assert index.latest() == (times.index(max(times)) if times else None)
+    for offset in range(40):
+        first = sum(base < offset for base in bases)
+        assert index.latest(offset) == (first + times[first:].index(max(times[first:])) if times[first:] else None)
     for first in range(len(rows)):
         for time in range(-2, 7):
             later = number_of(rows[first:], lambda row, time=time: row[3] >= time)

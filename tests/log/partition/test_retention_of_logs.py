@@ -112,9 +112,40 @@ def test_with_jitter_a_segment_ends_earlier():
     assert [waits_for_archive(bench.log, now_ms) for now_ms in (end_ms, end_ms + 1)] == [False, True]
 
 
-def test_records_without_a_time_make_nobody_wait_for_it():
-    assert not waits_for_archive(bench_of([-1]).log, NOW_MS)
-    assert waits_for_archive(bench_of([0]).log, 1_001), "1970 is a time"
+@pytest.mark.parametrize("timestamp", [-1, -2, -(10**12)])
+def test_records_without_a_timestamp_age_from_when_they_are_written(timestamp):
+    """By the clock of the broker, in the journal and in the archive, as a file in Kafka does."""
+    policies = LogPolicies(roll=ROLL, retention=RetentionRules(retention_ms=5_000))
+    bench = bench_of([timestamp], policies=policies)
+    bench.clock.now_ms += 600
+    bench.produce(1, timestamp=timestamp)
+
+    assert [waits_for_archive(bench.log, NOW_MS + after) for after in (1_000, 1_001)] == [False, True]
+    archive_all(bench.journal, bench.logs, NOW_MS + 1_001)
+    bench.clock.now_ms = NOW_MS + 1_500
+    bench.produce(1, timestamp=timestamp)
+    assert [waits_for_archive(bench.log, NOW_MS + after) for after in (2_001, 2_002)] == [False, True]
+    assert expiries(bench.logs, NOW_MS + 6_500) == {}
+    (found,) = expiries(bench.logs, NOW_MS + 6_501).values()
+    assert found.log_start_offset == 3
+
+
+def test_what_a_start_finds_without_a_timestamp_is_archived_and_ages_from_then():
+    """When it was written is not known, and must not be forgotten at each start again."""
+    bench = bench_of([-1], policies=LogPolicies(roll=ROLL, retention=RetentionRules(retention_ms=5_000)))
+    bench.clock.now_ms += 10
+    bench.start()
+    assert waits_for_archive(bench.log, NOW_MS + 10)
+    archive_all(bench.journal, bench.logs, NOW_MS + 20)
+    bench.clock.now_ms += 1_000_000
+    bench.start()
+    assert expiries(bench.logs, NOW_MS + 5_020) == {}
+    (found,) = expiries(bench.logs, NOW_MS + 5_021).values()
+    assert found.log_start_offset == 1
+
+
+def test_1970_is_a_time():
+    assert waits_for_archive(bench_of([0]).log, 1_001)
 
 
 def test_what_has_expired_goes_with_its_segments_and_what_of_it_is_in_the_journal_is_shown_no_more():

@@ -6,15 +6,15 @@ from hypothesis import strategies as st
 from pipeline_broker.log.partition.offset_index import OffsetIndex
 from pipeline_broker.log.partition.reading import ColdRead, ReadResult
 from pipeline_broker.log.partition.time_search import SEARCHED_AT_ONCE_MAX, TimeSearch
-from pipeline_broker.records.batch import read_header
+from pipeline_broker.records.batch import read_header, restamped, with_times
 from tests.log.archive.segments import make_batch
 from tests.log.archive.test_archived_log import made, records_of, resolved
 
-TIMES = st.lists(st.integers(0, 9), min_size=1, max_size=3)
+TIMES = st.lists(st.integers(-1, 9), min_size=1, max_size=3)
 ARCHIVED = st.lists(st.lists(TIMES.map(lambda times: (times, False, 0)), min_size=1, max_size=2), max_size=2)
 
 
-def search_of(archived, batches, start, *, is_cold=False):
+def search_of(archived, batches, start, *, stored_from=0, is_cold=False):
     """A search in what the archive has and in batches behind it, which are in memory or not."""
     index = OffsetIndex()
     for batch in batches:
@@ -25,7 +25,7 @@ def search_of(archived, batches, start, *, is_cold=False):
         parts = [batches[number][:10], batches[number][10:]]
         return ReadResult(cold=ColdRead(lambda: parts, 77)) if is_cold else ReadResult(parts)
 
-    return TimeSearch(archived, index, start, read_batch)
+    return TimeSearch(archived, index, start, stored_from, read_batch)
 
 
 def batches_of(offset, shapes):
@@ -52,6 +52,26 @@ def test_the_first_record_at_or_after_a_time_is_found_wherever_the_log_starts_an
         largest = max((it.timestamp for it in records), default=None)
         expected = next(((it.timestamp, it.offset, 0) for it in records if it.timestamp == largest), None)
         assert resolved(search.max_timestamp()) == expected, "also of what lies in front of the start"
+
+
+@given(st.lists(TIMES, max_size=4))
+def test_the_largest_timestamp_is_that_of_a_batch_that_retention_has_left(shapes):
+    """Retention deletes batches that the journal still has; DeleteRecords deletes none."""
+    batches = batches_of(0, shapes)
+    for stored_from in range(len(records_of(batches)) + 1):
+        stored = records_of([batch for batch in batches if read_header(batch).base_offset >= stored_from])
+        largest = max((it.timestamp for it in stored), default=None)
+        expected = next(((it.timestamp, it.offset, 0) for it in stored if it.timestamp == largest), None)
+        for start in (0, stored_from):
+            assert resolved(search_of(None, batches, start, stored_from=stored_from).max_timestamp()) == expected
+
+
+def test_timestamps_below_minus_one_are_no_largest_timestamp():
+    """Their batch says -1, as in Kafka, so that its records are not found."""
+    batches = [make_batch(0, [-2]), make_batch(1, [-1])]
+    below = with_times(read_header(batches[0]), batches[0], -1)
+    batches[0] = restamped(below, batches[0], 0, 0)
+    assert resolved(search_of(None, batches, 0).max_timestamp()) is None
 
 
 def test_a_search_waits_only_for_the_disk_or_for_very_many_records():

@@ -177,13 +177,14 @@ class ClassicGroups:
         self._take_in(group)
         return group
 
-    def take_over(self, group: ClassicGroup, now_ms: int) -> Outcome:
-        """Let a group that was of another kind go on: its sessions start, and everybody is to join again."""
+    def take_over(self, group: ClassicGroup, now_ms: int, *, rebalances: bool) -> Outcome:
+        """Continue a group that was of another kind: its sessions start, and where it `rebalances` all join again."""
         self._registry.put(group)
         turn = self._turn(now_ms)
         for member in group.members.values():
             turn.refresh_session(group, member)
-        rebalancing.prepare_rebalance(turn, group)
+        if rebalances:
+            rebalancing.prepare_rebalance(turn, group)
         return turn.outcome
 
     def records(self, group: ClassicGroup) -> tuple[StateRecord, ...]:

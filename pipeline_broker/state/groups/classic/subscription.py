@@ -8,6 +8,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
+from pipeline_broker.wire.text import text_of
+
 __all__ = ["subscribed_topics"]
 
 _HEAD = struct.Struct(">hi")
@@ -35,6 +37,6 @@ def _read(subscription: bytes) -> list[str]:
         position += _LENGTH.size
         if not 0 <= length <= len(subscription) - position:
             raise ValueError("a topic is longer than the rest")
-        topics.append(str(subscription[position : position + length], "utf-8"))
+        topics.append(text_of(subscription[position : position + length]))
         position += length
     return topics

@@ -138,13 +138,18 @@ class ConsumerGroups:
         group = self._group(request.group_id)
         assert group is not None, "the coordinator has seen that it is one"
         step = self._step(group, now_ms)
-        was_mixed = group.classic_members < len(group.members)
+        was_mixed, epoch = group.classic_members < len(group.members), group.epoch
         try:
             result = classic_members.join(step, request)
         except GroupError as error:
             return _refused(token, JoinResult(error=error.code, member_id=request.member_id))
-        left_behind = was_mixed and migration.can_downgrade(step, frozenset(), replaced=True)
-        return self._finish(step, token, result, self._downgrade(step, frozenset()) if left_behind else None)
+        if not was_mixed or not migration.can_downgrade(step, frozenset(), replaced=True):
+            return self._finish(step, token, result)
+        # The others continue undisturbed (KAFKA-19546), unless the member returns with another subscription or has no
+        # target yet. Then all join again; this one learns it from a generation that does not exist, as in Kafka.
+        rebalances = not epoch == group.epoch == group.assignment_epoch
+        result = result._replace(generation_id=0 if rebalances else epoch)
+        return self._finish(step, token, result, self._downgrade(step, frozenset(), epoch, rebalances=rebalances))
 
     def sync(self, request: SyncRequest, token: object, now_ms: int) -> Outcome:
         """Answer a SyncGroup to a consumer group."""
@@ -329,15 +334,15 @@ class ConsumerGroups:
         """Take members out; what else that leaves to do, if the others are a classic group now."""
         leaving = frozenset(member.member_id for member in members)
         if leaving and migration.can_downgrade(step, leaving):
-            return self._downgrade(step, leaving)
+            return self._downgrade(step, leaving, step.group.epoch, rebalances=True)
         if leaving:
             remove_members(step, members)
         return None
 
-    def _downgrade(self, step: Step, leaving: frozenset[str]) -> Outcome:
-        classic = migration.downgrade(step, leaving)
+    def _downgrade(self, step: Step, leaving: frozenset[str], generation_id: int, *, rebalances: bool) -> Outcome:
+        classic = migration.downgrade(step, leaving, generation_id)
         self._registry.remove(step.group)
-        outcome = self._classic.take_over(classic, step.now_ms)
+        outcome = self._classic.take_over(classic, step.now_ms, rebalances=rebalances)
         records = [record_of(classic.group_id, update) for update in step.updates]
         change = GroupUpdated(classic.group_id, (), goes=True, successor=classic)
         outcome.writes.insert(0, Write(classic.group_id, (*records, *self._classic.records(classic)), change))

@@ -18,7 +18,13 @@ from pipeline_broker.state.groups.classic.records import group_tombstone
 from pipeline_broker.state.groups.consumer.embedded import partitions_by_id, write_assignment
 from pipeline_broker.state.groups.consumer.heartbeats import partitions_of
 from pipeline_broker.state.groups.consumer.leaving import tombstone_all
-from pipeline_broker.state.groups.consumer.member import ClassicMetadata, CurrentAssignment, Member, MemberMetadata
+from pipeline_broker.state.groups.consumer.member import (
+    ClassicMetadata,
+    CurrentAssignment,
+    Member,
+    MemberMetadata,
+    Partitions,
+)
 from pipeline_broker.state.groups.consumer.messages import GroupError
 from pipeline_broker.state.groups.consumer.step import Step
 from pipeline_broker.state.groups.consumer.topic_view import TopicView, metadata_hash
@@ -140,26 +146,29 @@ def _can_be_classic(members: Sequence[Member]) -> bool:
     )
 
 
-def downgrade(step: Step, leaving: frozenset[str]) -> ClassicGroup:
-    """Take everything out of the group of a step; returns the classic group that its classic members are in then."""
+def downgrade(step: Step, leaving: frozenset[str], generation_id: int) -> ClassicGroup:
+    """Take everything out of the group of a step; returns the classic group that its classic members are in then.
+
+    Each member has been assigned its target, as in Kafka: what it does not own yet included.
+    """
     group = step.group
     classic = ClassicGroup(
         group_id=group.group_id,
         state=GroupState.STABLE,
         state_since_ms=step.now_ms,
-        generation_id=group.epoch,
+        generation_id=generation_id,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
     )
     for member in group.members.values():
         if member.member_id not in leaving:
-            classic.add(_to_classic(member, step.topics))
+            classic.add(_to_classic(member, group.target_of(member.member_id), step.topics))
     classic.protocol_name = classic.select_protocol()
     classic.refresh_topics()
     tombstone_all(step)
     return classic
 
 
-def _to_classic(member: Member, topics: TopicView) -> ClassicMember:
+def _to_classic(member: Member, target: Partitions, topics: TopicView) -> ClassicMember:
     metadata = member.metadata
     assert metadata.classic is not None
     version = subscription_version(metadata.classic.protocols[0][1])
@@ -171,5 +180,5 @@ def _to_classic(member: Member, topics: TopicView) -> ClassicMember:
         rebalance_timeout_ms=metadata.rebalance_timeout_ms,
         session_timeout_ms=metadata.classic.session_timeout_ms,
         protocols=tuple(MemberProtocol(name, data) for name, data in metadata.classic.protocols),
-        assignment=write_assignment(topics, partitions_of(member.current.assigned), version),
+        assignment=write_assignment(topics, target, version),
     )

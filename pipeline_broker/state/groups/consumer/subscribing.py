@@ -97,7 +97,7 @@ def _resolve(step: Step, regexes: Iterable[str], names: Collection[str], may_des
 def _matching(regex: str, names: Iterable[str]) -> list[str]:
     """Return the names that an expression of the group matches: none if it is invalid, as in a record, or too slow.
 
-    `check_regex` refuses the member that subscribes by an invalid one; the other members go on.
+    `check_regex` refuses the member that subscribes by an invalid one; the other members continue.
     """
     try:
         return compiled(regex).matching(names)

@@ -323,6 +323,68 @@ def test_down_when_a_static_member_comes_back_with_the_classic_protocol(driver):
     assert kind(driver) is GroupType.CLASSIC
 
 
+def numbers_given(driver, answer):
+    """The partitions of topic t that a member is given with a SyncGroup after its JoinGroup."""
+    asked = driver.sync(
+        f"sync-{next(driver.fresh)}",
+        answer.member_id,
+        answer.generation_id,
+        group_instance_id="i" if answer.member_id.startswith("back") else None,
+    )
+    assert asked.error is ErrorCode.NONE
+    return dict(named(asked))["t"]
+
+
+def settled(driver):
+    """A classic member, and a static one of the consumer protocol that has its share; gives the former's join."""
+    member_id = classic(driver)
+    driver.enter("new", instance_id="i")
+    driver.tick(1_000)
+    driver.beat("new", member_epoch=1, instance_id="i")
+    joined = rejoin(driver, member_id, [0, 1, 2, 3])
+    joined = rejoin(driver, member_id, numbers_given(driver, joined))
+    owned = {topic_id: frozenset(it) for topic_id, it in driver.group().members["new"].current.assigned.items()}
+    driver.beat("new", member_epoch=driver.group().members["new"].current.member_epoch, instance_id="i", owned=owned)
+    assert driver.group().state_name == "Stable"
+    return joined
+
+
+def test_down_nobody_joins_again_when_a_static_member_comes_back_with_its_subscription(driver):
+    """KAFKA-19546: everyone keeps what it has, so that nothing is worked on twice."""
+    other = settled(driver)
+    before = numbers_given(driver, other)
+    back = driver.join("back", protocols=protocols("t"), group_instance_id="i")
+    group = driver.coordinator.registry.get("g")
+    assert (group.group_type, group.state.value) == (GroupType.CLASSIC, "Stable")
+    assert driver.heartbeat(other.member_id, other.generation_id) is ErrorCode.NONE
+    mine = numbers_given(driver, back)
+    assert numbers_given(driver, other) == before
+    assert sorted([*before, *mine]) == [0, 1, 2, 3]
+
+
+def test_down_a_static_member_has_its_target_at_once_though_another_has_not_given_it_back(driver):
+    """It is the target of the member that came back; the other one must join again, because its generation is over."""
+    member_id = classic(driver)
+    driver.enter("new", instance_id="i")
+    driver.tick(1_000)
+    driver.beat("new", member_epoch=1, instance_id="i")
+    back = driver.join("back", protocols=protocols("t"), group_instance_id="i")
+    assert driver.heartbeat(member_id, 1) is ErrorCode.ILLEGAL_GENERATION
+    mine = numbers_given(driver, back)
+    assert len(mine) == 2
+
+
+def test_down_all_join_again_when_a_static_member_comes_back_with_another_subscription(driver):
+    driver.create("u")
+    other = settled(driver)
+    back = driver.join("back", protocols=protocols("t", "u"), group_instance_id="i")
+    group = driver.coordinator.registry.get("g")
+    assert (group.group_type, group.state.value) == (GroupType.CLASSIC, "PreparingRebalance")
+    assert driver.heartbeat(other.member_id, other.generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
+    asked = driver.sync("early", back.member_id, back.generation_id, group_instance_id="i")
+    assert asked.error is ErrorCode.ILLEGAL_GENERATION
+
+
 @pytest.mark.parametrize("when", ["up", "down"])
 def test_a_crash_leaves_the_one_or_the_other(driver, when):
     """The tombstones of one kind and the records of the other are one batch."""

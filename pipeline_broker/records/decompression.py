@@ -1,0 +1,389 @@
+"""Reads the four compression codecs of record batches, as far as Apache Kafka reads them.
+
+Rules of this file: data is accepted if a Java consumer can read it, and refused otherwise. So the framing is read here,
+as Kafka's `KafkaLZ4BlockInputStream`, `SnappyInputStream`, `GZIPInputStream` and `ZstdInputStreamNoFinalizer` read it:
+each of them ignores other bytes after the data. The library unpacks what is in the frame. Output is bounded by the
+caller *before* memory is taken: it grows in steps that are paid for by output actually produced, never by a size that
+the input declares. Every failure is a RecordError.
+"""
+
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Final
+
+import cramjam
+
+from pipeline_broker.records.compression import XERIAL_HEADER_SIZE, XERIAL_MAGIC, Compression
+from pipeline_broker.records.errors import BatchTooLarge, InvalidRecord, UnknownCompression, UnreadableCompression
+
+Buffer = bytes | bytearray | memoryview
+
+# Large enough for any honest batch of the default max.message.bytes, small enough that a bomb is harmless: what it
+# takes to walk over that many records that are all alike is the time nobody else is served.
+DECOMPRESSED_SIZE_MAX: Final = 32 * 1024 * 1024
+PIECE_BYTES: Final = 1024
+"""Each block, frame or member takes as long as unpacking this many bytes: so many more are allowed than PIECES_MIN."""
+PIECES_MIN: Final = 256
+
+_GROWTH: Final = 16
+"""A smaller one would try a buffer of half the bound; glibc keeps the memory of such a one instead of giving it back,
+until the next one needs more."""
+_OUTPUT_SIZE_START: Final = 16 * 1024
+_OUTPUT_FULL: Final = "failed to write whole buffer"  # cramjam's message when output is larger than the buffer it got
+
+
+def decompress(codec: int, data: Buffer, size_max: int = DECOMPRESSED_SIZE_MAX) -> bytes:
+    """The original data, or a RecordError when it is damaged or larger than `size_max`."""
+    if codec == Compression.NONE:
+        return bytes(data)
+    if codec == Compression.GZIP:
+        return _decompress_gzip(bytes(data), size_max)
+    if codec == Compression.SNAPPY:
+        return _decompress_snappy(memoryview(data), size_max)
+    if codec == Compression.LZ4:
+        return _decompress_bounded(cramjam.lz4.decompress_into, _plain_lz4_frame(memoryview(data), size_max), size_max)
+    if codec == Compression.ZSTD:
+        return _decompress_zstd(data, size_max)
+    raise UnknownCompression(f"unknown compression id {codec}")
+
+
+def decompress_stored(codec: int, data: Buffer, size_max: int = DECOMPRESSED_SIZE_MAX) -> bytes:
+    """Like `decompress`, but also reads LZ4 that earlier versions of this broker accepted and Kafka does not."""
+    try:
+        return decompress(codec, data, size_max)
+    except UnreadableCompression:
+        if codec != Compression.LZ4:
+            raise
+    return _decompress_bounded(cramjam.lz4.decompress_into, data, size_max)
+
+
+def _decompress_bounded(into: Callable[[Buffer, bytearray], int], data: Buffer, size_max: int) -> bytes:
+    """Decompress into a buffer that grows only after the smaller one was filled."""
+    size = min(size_max, max(_OUTPUT_SIZE_START, len(data) * _GROWTH))
+    while True:
+        output = bytearray(size)
+        try:
+            written = into(data, output)
+        except cramjam.DecompressionError as error:
+            del output  # the traceback of what is raised, and the next buffer, would keep it
+            if _OUTPUT_FULL not in str(error):
+                raise UnreadableCompression(f"compressed records cannot be read: {error}") from None
+            if size >= size_max:
+                raise _too_large(size_max) from None
+            size = min(size_max, size * _GROWTH)
+            continue
+        return bytes(memoryview(output)[:written])
+
+
+def _too_large(size_max: int) -> BatchTooLarge:
+    return BatchTooLarge(f"records are larger than {size_max} bytes when decompressed")
+
+
+def _check_pieces(number: int, size_max: int) -> None:
+    """Refuse data in too many pieces: walking over them would take longer than unpacking `size_max` bytes."""
+    if number > PIECES_MIN + size_max // PIECE_BYTES:
+        raise BatchTooLarge(f"compressed records are in more than {number - 1} pieces")
+
+
+# gzip (RFC 1952)
+
+_GZIP_HEADER: Final = struct.Struct("<HBB6x")
+_GZIP_MAGIC: Final = 0x8B1F
+_DEFLATE: Final = 8
+_HEADER_CRC, _EXTRA, _NAME, _COMMENT = 2, 4, 8, 16
+_GZIP_TRAILER: Final = struct.Struct("<II")
+_MEMBER_BYTES_MIN: Final = 18
+"""Java looks for another member in more bytes than this after a trailer."""
+_FEED_BYTES: Final = 16 * 1024
+"""Of what follows a member the library copies at most this much."""
+
+
+def _decompress_gzip(data: bytes, size_max: int) -> bytes:
+    """All members; bytes after the last that are not the header of another are ignored."""
+    parts: list[bytes] = []
+    try:
+        position = _gzip_header_end(data, 0)
+    except (ValueError, IndexError, struct.error) as error:
+        raise UnreadableCompression(f"the gzip header cannot be read: {error}") from None
+    remaining, members = size_max, 0
+    while True:
+        members += 1
+        _check_pieces(members, size_max)
+        part, position = _inflated(data, position, remaining, size_max)
+        parts.append(part)
+        remaining -= len(part)
+        if position + _GZIP_TRAILER.size > len(data):
+            raise UnreadableCompression("the gzip trailer is cut off")
+        if _GZIP_TRAILER.unpack_from(data, position) != (zlib.crc32(part), len(part) & 0xFFFFFFFF):
+            raise UnreadableCompression("the checksum or the size in the gzip trailer is wrong")
+        position += _GZIP_TRAILER.size
+        if len(data) - position <= _MEMBER_BYTES_MIN:
+            break
+        try:
+            position = _gzip_header_end(data, position)
+        except (ValueError, IndexError, struct.error):
+            break
+    return b"".join(parts)
+
+
+def _gzip_header_end(data: bytes, start: int) -> int:
+    """The position after a member's header; raises ValueError, IndexError or struct.error."""
+    magic, method, flags = _GZIP_HEADER.unpack_from(data, start)
+    if magic != _GZIP_MAGIC or method != _DEFLATE:
+        raise ValueError("this is not gzip")
+    position = start + _GZIP_HEADER.size
+    if flags & _EXTRA:
+        position += 2 + int(struct.unpack_from("<H", data, position)[0])
+    for field in (_NAME, _COMMENT):
+        if flags & field:
+            position = data.index(b"\0", position) + 1
+    if flags & _HEADER_CRC:
+        (checksum,) = struct.unpack_from("<H", data, position)
+        if checksum != zlib.crc32(data[start:position]) & 0xFFFF:
+            raise ValueError("its checksum is wrong")
+        position += 2
+    if position > len(data):
+        raise ValueError("it is cut off")
+    return position
+
+
+def _inflated(data: bytes, position: int, remaining: int, size_max: int) -> tuple[bytes, int]:
+    """The content of a member, at most `remaining` bytes, and the position after it."""
+    inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
+    parts, size = [], 0
+    rest: Buffer = b""
+    try:
+        while not inflater.eof:
+            if not rest:
+                rest = data[position : position + _FEED_BYTES]
+                position += len(rest)
+                if not rest:
+                    raise UnreadableCompression("the gzip data is cut off")
+            parts.append(inflater.decompress(rest, remaining - size + 1))
+            size += len(parts[-1])
+            if size > remaining:
+                raise _too_large(size_max)
+            rest = inflater.unconsumed_tail
+    except zlib.error as error:
+        raise UnreadableCompression(f"compressed records cannot be read: {error}") from None
+    return b"".join(parts), position - len(inflater.unused_data)
+
+
+# Snappy: blocks in xerial's framing, or one raw block (librdkafka, older clients)
+
+_BLOCK_LENGTH: Final = struct.Struct(">i")
+_XERIAL_MAGIC_HEAD: Final = _BLOCK_LENGTH.unpack(XERIAL_MAGIC[:4])[0]
+# A raw snappy element of 3 bytes yields at most 64: a block that declares more than this is lying.
+_SNAPPY_RATIO_MAX: Final = 22
+
+
+def _decompress_snappy(view: memoryview, size_max: int) -> bytes:
+    """All blocks of xerial's framing, which may begin again; up to three bytes after them are ignored."""
+    if len(view) < XERIAL_HEADER_SIZE or bytes(view[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
+        return _decompress_raw_block(view, size_max)
+    parts = []
+    position, remaining, pieces = XERIAL_HEADER_SIZE, size_max, 0
+    while position + _BLOCK_LENGTH.size <= len(view):
+        pieces += 1
+        _check_pieces(pieces, size_max)
+        (length,) = _BLOCK_LENGTH.unpack_from(view, position)
+        if length == _XERIAL_MAGIC_HEAD:
+            _check_xerial_header(view[position : position + XERIAL_HEADER_SIZE])
+            position += XERIAL_HEADER_SIZE
+            continue
+        position += _BLOCK_LENGTH.size
+        if not 0 < length <= len(view) - position:
+            raise UnreadableCompression("a snappy block is longer than the rest of the data")
+        part = _decompress_raw_block(view[position : position + length], remaining)
+        parts.append(part)
+        remaining -= len(part)
+        position += length
+    return b"".join(parts)
+
+
+def _check_xerial_header(header: memoryview) -> None:
+    if len(header) < XERIAL_HEADER_SIZE:
+        raise UnreadableCompression("the header of another snappy stream is cut off")
+    if bytes(header[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
+        raise InvalidRecord("snappy blocks are followed by other data")
+
+
+def _decompress_raw_block(block: memoryview, size_max: int) -> bytes:
+    try:
+        size = int(cramjam.snappy.decompress_raw_len(block))
+        if size > size_max:
+            raise _too_large(size_max)
+        if size > len(block) * _SNAPPY_RATIO_MAX:
+            raise UnreadableCompression("a snappy block declares more than it can hold")
+        output = bytearray(size)
+        cramjam.snappy.decompress_raw_into(block, output)
+    except cramjam.DecompressionError as error:
+        raise UnreadableCompression(f"compressed records cannot be read: {error}") from None
+    return bytes(output)
+
+
+# LZ4 frames (https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md)
+
+_LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
+_LZ4_FIXED: Final = 0b1110_0011, 0b0110_0000
+"""Flags that Kafka asks for, and their values: version 1, independent blocks, nothing reserved, no dictionary."""
+_BLOCK_CHECKSUM, _CONTENT_SIZE, _CONTENT_CHECKSUM = 16, 8, 4
+_LZ4_BLOCK_SIZES: Final = {code << 4: 1 << (8 + 2 * code) for code in range(4, 8)}
+_LZ4_WORD: Final = struct.Struct("<I")
+_LZ4_STORED: Final = 1 << 31
+_LZ4_END_MARK: Final = bytes(4)
+_LZ4_EMPTY_BELOW: Final = 16
+"""A block of one byte below this has no literals: nothing comes of it."""
+
+
+def _plain_lz4_frame(data: memoryview, size_max: int) -> Buffer:
+    """The first frame without what Kafka ignores: the size and the checksum of the content, and later bytes."""
+    if len(data) < len(_LZ4_MAGIC) + 3 or bytes(data[: len(_LZ4_MAGIC)]) != _LZ4_MAGIC:
+        raise UnreadableCompression("the data does not begin with an LZ4 frame")
+    flags, block_size_max = data[4], _LZ4_BLOCK_SIZES.get(data[5])
+    mask, wanted = _LZ4_FIXED
+    if flags & mask != wanted or block_size_max is None:
+        raise UnreadableCompression("the LZ4 frame has features that Kafka does not read, such as dependent blocks")
+    blocks_start = 15 if flags & _CONTENT_SIZE else 7
+    if len(data) < blocks_start or data[blocks_start - 1] != _lz4_header_checksum(data[4 : blocks_start - 1]):
+        raise UnreadableCompression("the header of the LZ4 frame is damaged")
+    blocks_end = _lz4_blocks_end(data, blocks_start, flags, block_size_max, size_max)
+    plain = bytes((flags & ~(_CONTENT_SIZE | _CONTENT_CHECKSUM), data[5]))
+    header = _LZ4_MAGIC + plain + bytes((_lz4_header_checksum(plain),))
+    return b"".join((header, data[blocks_start:blocks_end], _LZ4_END_MARK))
+
+
+def _lz4_blocks_end(data: memoryview, position: int, flags: int, block_size_max: int, size_max: int) -> int:
+    """The position of the end mark, or of the first empty block, after which Kafka's consumer reads nothing more."""
+    checksum_size = _LZ4_WORD.size if flags & _BLOCK_CHECKSUM else 0
+    end, blocks = len(data), 0
+    while position + _LZ4_WORD.size <= end:
+        (length,) = _LZ4_WORD.unpack_from(data, position)
+        size = length & ~_LZ4_STORED
+        after = position + _LZ4_WORD.size + size + checksum_size
+        if not size:
+            if flags & _CONTENT_CHECKSUM and after - checksum_size + _LZ4_WORD.size > end:
+                break
+            return position
+        if size > block_size_max or after > end:
+            break
+        if length == 1 and data[position + _LZ4_WORD.size] < _LZ4_EMPTY_BELOW:
+            return position
+        position = after
+        blocks += 1
+        _check_pieces(blocks, size_max)
+    raise UnreadableCompression("a block of the LZ4 frame is too large, or the frame is cut off")
+
+
+def _lz4_header_checksum(descriptor: Buffer) -> int:
+    """The second byte of XXH32 of up to 15 bytes."""
+    prime_1, prime_2, prime_3, prime_4, prime_5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
+    value = prime_5 + len(descriptor)
+    whole = len(descriptor) & ~3
+    for position in range(0, whole, 4):
+        value = _rotated(value + int.from_bytes(descriptor[position : position + 4], "little") * prime_3, 17) * prime_4
+    for byte in descriptor[whole:]:
+        value = _rotated(value + byte * prime_5, 11) * prime_1
+    value &= 0xFFFFFFFF
+    value = (value ^ value >> 15) * prime_2 & 0xFFFFFFFF
+    value = (value ^ value >> 13) * prime_3 & 0xFFFFFFFF
+    return (value ^ value >> 16) >> 8 & 0xFF
+
+
+def _rotated(value: int, bits: int) -> int:
+    value &= 0xFFFFFFFF
+    return (value << bits | value >> 32 - bits) & 0xFFFFFFFF
+
+
+# Zstandard (RFC 8878)
+
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_SKIPPABLE: Final = range(0x184D2A50, 0x184D2A60)
+_ZSTD_WINDOW_LOG_MAX: Final = 27  # as libzstd's own default: 128 MiB
+_ZSTD_ONE_GO_BYTES_MAX: Final = 16 * 1024
+"""A frame that declares no more content is unpacked without a window: Kafka reads into a buffer of this size."""
+_ZSTD_SOURCE_BYTES: Final = 131_075
+"""Zstd's Java library reads so much at a time, and forgives a frame that is cut off where the one before it ends in the
+same part."""
+_ZSTD_CUT_OFF: Final = "incomplete frame"  # cramjam's message
+_CONTENT_SIZE_BYTES: Final = 0, 2, 4, 8
+_DICTIONARY_ID_BYTES: Final = 0, 1, 2, 4
+_SKIPPABLE_HEADER: Final = struct.Struct("<II")
+_ZSTD_BLOCK_HEADER_SIZE: Final = 3
+_RAW_BLOCK, _RUN_BLOCK = 0, 1
+
+
+def _decompress_zstd(data: Buffer, size_max: int) -> bytes:
+    if not len(data):
+        return b""  # as Kafka reads it; the other codecs need a header
+    data = _with_small_window(data)
+    try:
+        return _decompress_bounded(cramjam.zstd.decompress_into, data, size_max)
+    except UnreadableCompression as error:
+        end = _last_zstd_frame_end(memoryview(data), size_max) if _ZSTD_CUT_OFF in error.message else 0
+        if not end % _ZSTD_SOURCE_BYTES or end // _ZSTD_SOURCE_BYTES != (len(data) - 1) // _ZSTD_SOURCE_BYTES:
+            raise
+    return _decompress_bounded(cramjam.zstd.decompress_into, memoryview(data)[:end], size_max)
+
+
+def _with_small_window(data: Buffer) -> Buffer:
+    """The data, if its first frame asks for no larger window than decoders promise to hold.
+
+    A frame of little content needs none, whatever it asks for: it gets another one.
+    """
+    if len(data) < 6 or bytes(data[:4]) != _ZSTD_MAGIC or data[4] & 0x20 or data[5] >> 3 <= _ZSTD_WINDOW_LOG_MAX - 10:
+        return data  # where this is no frame the decoder says what is wrong
+    header_size, content_size = _zstd_header(memoryview(data), 0)
+    if content_size is None or content_size > _ZSTD_ONE_GO_BYTES_MAX or header_size > len(data):
+        raise UnreadableCompression("the zstd frame asks for too large a window")
+    return b"".join((data[:5], bytes(((_ZSTD_WINDOW_LOG_MAX - 10) << 3,)), data[6:]))
+
+
+def _zstd_header(data: memoryview, start: int) -> tuple[int, int | None]:
+    """The size of a frame's header, and the size of its content where the header says it."""
+    descriptor = data[start + 4]
+    is_single = descriptor >> 5 & 1
+    before = 5 + (not is_single) + _DICTIONARY_ID_BYTES[descriptor & 3]
+    size_bytes = _CONTENT_SIZE_BYTES[descriptor >> 6] or is_single
+    if not size_bytes:
+        return before, None
+    content_size = int.from_bytes(data[start + before : start + before + size_bytes], "little")
+    return before + size_bytes, content_size + (256 if size_bytes == 2 else 0)
+
+
+def _last_zstd_frame_end(data: memoryview, size_max: int) -> int:
+    """The position after the last complete frame; 0 if there is content of a frame that is cut off."""
+    last, pieces = 0, count(1)
+    while True:
+        end, has_content = _zstd_frame_end(data, last, pieces, size_max)
+        if end > len(data):
+            return 0 if has_content else last
+        last = end
+
+
+def _zstd_frame_end(data: memoryview, position: int, pieces: Iterator[int], size_max: int) -> tuple[int, bool]:
+    """The position after a frame, beyond the data if it is cut off, and whether some of its content is there."""
+    beyond, has_content = len(data) + 1, False
+    if position + _SKIPPABLE_HEADER.size > len(data):
+        return beyond, False
+    magic, size = _SKIPPABLE_HEADER.unpack_from(data, position)
+    _check_pieces(next(pieces), size_max)
+    if magic in _SKIPPABLE:
+        return position + _SKIPPABLE_HEADER.size + size, False
+    checksum_size = data[position + 4] & 4
+    position += _zstd_header(data, position)[0]
+    while position + _ZSTD_BLOCK_HEADER_SIZE <= len(data):
+        header = int.from_bytes(data[position : position + _ZSTD_BLOCK_HEADER_SIZE], "little")
+        position += _ZSTD_BLOCK_HEADER_SIZE
+        is_last, kind, size = header & 1, header >> 1 & 3, header >> 3
+        if kind == _RUN_BLOCK:
+            size = 1
+        available = min(size, len(data) - position)
+        has_content |= available > 0 and (available == size or kind == _RAW_BLOCK)
+        position += size
+        _check_pieces(next(pieces), size_max)
+        if is_last:
+            return position + checksum_size, has_content
+    return beyond, has_content

@@ -1,0 +1,173 @@
+"""JSON Schema: what references lead to, inside a document and between documents.
+
+Rules of this file: references are resolved as RFC 3986 and the specification ask ("Schema Identification"): against
+the nearest `$id` around them (`id` in draft 4), to any schema that has an `$id` or an anchor, in this document or in
+one that it refers to. Nothing is fetched; the metaschemas of all drafts are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urldefrag, urljoin
+
+import jsonschema_specifications
+
+__all__ = ["BY_NAME", "VALUES", "References", "subschemas"]
+
+VALUES = frozenset({"const", "default", "enum", "examples"})
+"""Keywords that hold values instead of schemas."""
+BY_NAME = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependencies", "dependentSchemas"})
+"""Keywords that hold schemas by names of a user's choice, which may equal keywords."""
+DRAFT_4 = "http://json-schema.org/draft-04/schema"
+MODERN_DRAFTS = ("2019-09", "2020-12")
+METASCHEMAS = jsonschema_specifications.REGISTRY
+
+
+def subschemas(root: Any, by_name: frozenset[str] = BY_NAME) -> Iterator[dict[str, Any]]:
+    """Yield every object of a document that may be a schema.
+
+    Args:
+        root: the document.
+        by_name: keywords below which no name is a keyword.
+    """
+    waiting = [(root, False)]
+    while waiting:
+        each, is_by_name = waiting.pop()
+        if isinstance(each, dict):
+            if not is_by_name:
+                yield each
+            waiting += [
+                (inner, not is_by_name and name in by_name)
+                for name, inner in each.items()
+                if is_by_name or name not in VALUES
+            ]
+        elif isinstance(each, list):
+            waiting += [(inner, False) for inner in each]
+
+
+class References:
+    """The schemas of a document, and of those that it refers to, by their addresses.
+
+    Args:
+        root: the document.
+        others: those that it refers to, by the names that it has for them.
+    """
+
+    def __init__(self, root: Any, others: Mapping[str, Any]) -> None:
+        self._base_of: dict[int, str] = {}  # by ids of objects, which the documents keep alive
+        self._resources: dict[str, Any] = {}  # by their address without a fragment
+        self._anchors: dict[tuple[str, str], Any] = {}  # by the address of their resource, and their name
+        self._others = others
+        self._root = root
+        self._root_base = _Dialect.of(root).address(root, "")
+        self._add(root, "")
+        for name, other in others.items():
+            self._add(other, urljoin(self._root_base, name))
+
+    def _add(self, document: Any, address: str) -> None:
+        """Add a document and all that is in it; the first of two schemas with the same address counts."""
+        dialect = _Dialect.of(document)
+        self._resources.setdefault(urldefrag(address)[0], document)
+        waiting = [(document, address)]
+        while waiting:
+            schema, base = waiting.pop()
+            base = dialect.address(schema, base)
+            self._base_of[id(schema)] = base
+            if isinstance(schema, dict):
+                self._name(schema, base, dialect.ids(schema))
+            waiting += [(inner, base) for inner in _inner(schema)]
+
+    def _name(self, schema: Mapping[str, Any], base: str, ids: Sequence[str]) -> None:
+        """Add a schema under its address, if it has one of its own, and under its anchors."""
+        if any(urldefrag(each)[0] for each in ids):
+            self._resources.setdefault(base, schema)
+        for anchor in (*(urldefrag(each)[1] for each in ids), schema.get("$anchor"), schema.get("$dynamicAnchor")):
+            if isinstance(anchor, str) and anchor:
+                self._anchors.setdefault((base, anchor), schema)
+
+    def target(self, schema: Any, reference: str) -> Any:
+        """Return what a reference leads to; None if that is nothing.
+
+        Args:
+            schema: it stands in.
+            reference: its text.
+        """
+        base = self._base_of.get(id(schema), self._root_base)
+        address, fragment = urldefrag(urljoin(base, reference))
+        if reference.startswith("#"):
+            address = base  # urljoin knows no base such as urn:...
+        document = self._document(address, urldefrag(reference)[0])
+        fragment = unquote(fragment)
+        if fragment and not fragment.startswith("/"):
+            return self._anchors.get((self._base_of.get(id(document), address), fragment))
+        found = _pointed(document, fragment)
+        # earlier versions of this registry took all pointers from the root, and what they registered is still read
+        return _pointed(self._root, fragment) if found is None and reference.startswith("#") else found
+
+    def _document(self, address: str, name: str) -> Any:
+        if address not in self._resources and name in self._others:
+            return self._others[name]
+        if address not in self._resources:
+            metaschema = METASCHEMAS.get(address) or METASCHEMAS.get(f"{address}#")
+            if metaschema is not None:
+                self._add(metaschema.contents, address)
+        return self._resources.get(address)
+
+    def keep_base(self, made: Any, schema: Any) -> None:
+        """Resolve the references of an object that was made of a schema as those of the schema."""
+        self._base_of[id(made)] = self._base_of.get(id(schema), self._root_base)
+
+
+class _Dialect(NamedTuple):
+    """The rules by which schemas of a draft get their address.
+
+    Attributes:
+        keywords: `id` is that of draft 4.
+        is_modern: whether an address counts beside a `$ref`, as since draft 2019-09.
+    """
+
+    keywords: tuple[str, ...]
+    is_modern: bool
+
+    @classmethod
+    def of(cls, document: Any) -> _Dialect:
+        """Return the dialect of a document."""
+        named = document.get("$schema") if isinstance(document, dict) else None
+        if not isinstance(named, str):
+            return cls(("$id", "id"), is_modern=False)
+        is_modern = any(draft in named for draft in MODERN_DRAFTS)
+        return cls(("id",) if named.rstrip("#") == DRAFT_4 else ("$id",), is_modern)
+
+    def ids(self, schema: Mapping[str, Any]) -> Sequence[str]:
+        """Return the texts that give a schema addresses."""
+        if not self.is_modern and isinstance(schema.get("$ref"), str):
+            return ()
+        return [text for keyword in self.keywords if isinstance(text := schema.get(keyword), str)]
+
+    def address(self, schema: Any, base: str) -> str:
+        """Return the address of a schema in one with the address `base`."""
+        ids = self.ids(schema) if isinstance(schema, dict) else ()
+        return next((urljoin(base, address) for each in ids if (address := urldefrag(each)[0])), base)
+
+
+def _inner(schema: Any) -> Iterator[Any]:
+    """Yield the objects and lists within one that may be schemas."""
+    if isinstance(schema, list):
+        yield from schema
+    elif isinstance(schema, dict):
+        for name, inner in schema.items():
+            if name in BY_NAME and isinstance(inner, dict):
+                yield from inner.values()
+            elif name not in VALUES and isinstance(inner, dict | list):
+                yield inner
+
+
+def _pointed(document: Any, pointer: str) -> Any:
+    for part in pointer.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(document, list) and key.isascii() and key.isdigit() and int(key) < len(document):
+            document = document[int(key)]
+        else:
+            document = document.get(key) if isinstance(document, dict) else None
+    return document

@@ -1,0 +1,151 @@
+"""Stores of keys and certificates in the PKCS #12 format, Java's default: what opening one costs, and its content.
+
+    PFX          = SEQUENCE { version, ContentInfo of contents, [ MacData ] }                     (RFC 7292)
+    MacData      = SEQUENCE { SEQUENCE { digest, value }, salt, [ rounds ] }
+    contents     = SEQUENCE of ContentInfo, each of bags as they are or encrypted
+    bag          = SEQUENCE { kind, [0] value, [ attributes ] }
+
+Rules of this file: the rounds of all passwords inside are added up before a library spends them, because the package
+`cryptography` holds Python's lock meanwhile. Bags within encrypted contents cannot be counted: their author knows the
+password and writes files on this machine. Call it in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.security.der import SEQUENCE, Place, elements, object_id, sequence
+from pipeline_broker.security.encrypted_keys import algorithm, number, rounds_of, rounds_of_function
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
+
+__all__ = ["STORE_ROUNDS_MAX", "StoreContent", "read_pkcs12"]
+
+STORE_ROUNDS_MAX = 250_000
+"""Of all passwords of a store: 0.1 s with SHA-1 and SHA-256. Java 8 writes 200,000, later ones 30,000,
+OpenSSL 6,144."""
+EXPLICIT, OCTETS = 0xA0, 0x04
+DATA, ENCRYPTED_DATA = "1.2.840.113549.1.7.1", "1.2.840.113549.1.7.6"
+PBMAC1 = "1.2.840.113549.1.5.14"
+KEY_BAG, SHROUDED_KEY_BAG, NESTED_BAG = (f"1.2.840.113549.1.12.10.1.{kind}" for kind in (1, 2, 6))
+
+
+class StoreContent(NamedTuple):
+    """What a store holds.
+
+    Attributes:
+        key: the private key in PEM form, not encrypted; None if there is none.
+        certificates: in PEM form: of a key its chain, its own first; else all.
+    """
+
+    key: str | None
+    certificates: tuple[str, ...]
+
+
+def read_pkcs12(store: bytes, password: str, name: str) -> StoreContent:
+    """Open a store.
+
+    Args:
+        name: the setting and its file, for errors.
+
+    Raises:
+        ConfigError: the store cannot be opened, or takes too long.
+    """
+    try:
+        rounds, key_count = _cost(store)
+    except ValueError as error:
+        raise ConfigError(f"{name}: the PKCS12 store cannot be read: {error}") from None
+    if rounds > STORE_ROUNDS_MAX:
+        raise ConfigError(
+            f"{name}: the passwords of the store take {rounds} rounds, and {STORE_ROUNDS_MAX} are allowed; write it"
+            " again by openssl pkcs12 -export -iter 10000"
+        )
+    if key_count > 1:
+        raise ConfigError(f"{name}: the store holds {key_count} private keys; keep the one of this broker")
+    try:
+        return _opened(store, password)
+    except ImportError:
+        raise ConfigError(f"{name}: PKCS12 needs cryptography: pip install 'pipeline-broker[pkcs12]'") from None
+    except (ValueError, TypeError):
+        raise ConfigError(
+            f"{name}: the PKCS12 store cannot be opened: its password is wrong, or it is damaged"
+        ) from None
+
+
+def _opened(store: bytes, password: str) -> StoreContent:
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - an extra
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - an extra
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        pkcs12,
+    )
+
+    try:
+        content = pkcs12.load_pkcs12(store, password.encode() or None)
+    except UnsupportedAlgorithm as error:
+        raise ValueError(str(error)) from None
+    own = None if content.cert is None else content.cert.certificate
+    others = [each.certificate for each in content.additional_certs]
+    key = None
+    if content.key is not None:
+        key = content.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    chain = others if own is None else [own, *(_issuers(own, others) if key is not None else others)]
+    return StoreContent(key, tuple(each.public_bytes(Encoding.PEM).decode() for each in chain))
+
+
+def _issuers(own: Certificate, others: list[Certificate]) -> Iterator[Certificate]:
+    """Yield the issuer of a certificate, its issuer and so on, as far as the store has them."""
+    by_subject = {each.subject.public_bytes(): each for each in others}
+    last = own
+    while last.issuer != last.subject and (issuer := by_subject.pop(last.issuer.public_bytes(), None)) is not None:
+        yield issuer
+        last = issuer
+
+
+def _cost(store: bytes) -> tuple[int, int]:
+    """Return the rounds of all passwords of a store, and its number of private keys; raises ValueError."""
+    outer = sequence(store, (SEQUENCE, 0, len(store)), 1)[0]
+    parts = sequence(store, outer, 2)
+    rounds = sum(_rounds_of_mac(store, part) for part in parts[2:])
+    key_count = 0
+    for contents in _inner_sequence(store, parts[1]):
+        kind, place = _typed(store, contents)
+        if kind == ENCRYPTED_DATA:
+            rounds += rounds_of(store, sequence(store, sequence(store, place, 2)[1], 2)[1])
+            continue
+        for bag in _inner_sequence(store, contents):
+            kind, place = _typed(store, bag)
+            if kind == NESTED_BAG:
+                raise ValueError("it has stores within the store")
+            if kind == SHROUDED_KEY_BAG:
+                rounds += rounds_of(store, sequence(store, place, 2)[0])
+            key_count += kind in (KEY_BAG, SHROUDED_KEY_BAG)
+    return rounds, key_count
+
+
+def _rounds_of_mac(store: bytes, place: Place) -> int:
+    digest, _, *rounds = sequence(store, place, 2)
+    method = sequence(store, sequence(store, digest, 2)[0], 1)
+    if object_id(store, *method[0]) == PBMAC1:
+        return rounds_of_function(store, sequence(store, algorithm(store, sequence(store, digest, 2)[0])[1], 2)[0])
+    return number(store, rounds[0]) if rounds else 1
+
+
+def _typed(store: bytes, place: Place) -> tuple[str, Place]:
+    """Return the kind and the content of what says its kind first."""
+    kind, (tag, start, end) = sequence(store, place, 2)[:2]
+    if tag != EXPLICIT or start == end:
+        raise ValueError("it is damaged")
+    return object_id(store, *kind), next(elements(store, start, end))
+
+
+def _inner_sequence(store: bytes, place: Place) -> list[Place]:
+    """Return the elements of the sequence that data holds as octets."""
+    kind, (tag, start, end) = _typed(store, place)
+    if kind != DATA or tag != OCTETS or start == end:
+        raise ValueError("its contents are neither data nor encrypted by a password")
+    return sequence(store, next(elements(store, start, end)), 0)
