@@ -35,13 +35,14 @@ CORPUS = {
         *((kind, ("extend", _places.SPARSE_BYTES)) for kind in KINDS),
         ("stopped", ("replace", "fifo")),
         ("killed", ("replace", "device")),
+        ("killed", ("replace", "/etc/passwd")),
     )
 } | {
     "strays everywhere": (
         "killed",
-        [("add", n, name, "garbage") for n in range(5) for name in (b"x.segment", b"9.segment", b"\xff")],
+        [("add", n, name, "garbage") for n in range(8) for name in (b"x.segment", b"9.segment", b"\xff")],
     ),
-    "names of strangers' folders": ("stopped", [("add", n, b"events-7", "directory") for n in range(5)]),
+    "names of strangers' folders": ("stopped", [("add", n, b"events-7", "directory") for n in range(8)]),
 }
 
 
