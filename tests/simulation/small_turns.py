@@ -25,21 +25,26 @@ BOUNDS = (
 
 
 @cache
-def _coder(original, message, version):
+def _coder(original, message, version, **options):
     """A decoder or encoder in steps, each of one element."""
     saved = [(names, names["ELEMENTS_A_TURN"]) for names in (decoding.NAMES, encoding.NAMES)]
     for names, _ in saved:
         names["ELEMENTS_A_TURN"] = 0
     try:
-        return original.__wrapped__(message, version, in_steps=True)
+        return original.__wrapped__(message, version, in_steps=True, **options)
     finally:
         for names, value in saved:
             names["ELEMENTS_A_TURN"] = value
 
 
+def _as_it_is(original, message, version, **options):
+    return original(message, version, **options)
+
+
 def _in_small_steps(original):
-    def coder(message, version, *, in_steps=False):
-        return _coder(original, message, version) if in_steps else original(message, version)
+    def coder(message, version, *, in_steps=False, **options):
+        of = _coder if in_steps else _as_it_is
+        return of(original, message, version, **options)
 
     return coder
 
