@@ -104,11 +104,9 @@ def _check_broker(broker: object, request: pytest.FixtureRequest) -> None:
     from pipeline_broker import EmbeddedBroker  # noqa: PLC0415 - see the rules
 
     if not isinstance(broker, EmbeddedBroker):
-        raise pytest.fail.Exception(
-            f"{request.fixturename} needs the kafka_broker of pipeline-broker, but this project defines a fixture of "
-            f"that name, which gives {type(broker).__name__!r}. Rename the project's fixture.",
-            pytrace=False,
-        )
+        what = f"{request.fixturename} needs the kafka_broker of pipeline-broker, but this project defines a fixture of"
+        how = f"that name, which gives {type(broker).__name__!r}. Rename the project's fixture."
+        raise pytest.fail.Exception(f"{what} {how}", pytrace=False)
 
 
 def _said(node: Any) -> dict[str, Any]:
@@ -333,10 +331,7 @@ def _safe(name: str) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Note when a test begins, for what a broker saw before is none of its business; fail it for a wrong marker.
-
-    A marker of this name on a test without a fixture of the plugin is the project's own.
-    """
+    """Note when a test begins; fail it for a wrong marker, if it uses a fixture of the plugin."""
     item.stash[_BEGAN_NS] = time.monotonic_ns()
     item.stash[_ISLANDS] = {}
     names = getattr(item, "fixturenames", ())

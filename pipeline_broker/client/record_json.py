@@ -1,7 +1,8 @@
 """A record as a line of JSON, and back: what `consume --json` prints is what `produce --json` takes.
 
 Rules of this file: no I/O. Nothing is lost: bytes that are not UTF-8 stand under `key_base64`, `value_base64` and, of a
-header, `name_base64` instead of `key`, `value` and `name`; a time before 1970, or none, is a number below 0. A field that is unknown is refused, because a mistyped `value` would be a tombstone otherwise.
+header, `name_base64` instead of `key`, `value` and `name`; a time before 1970, or none, is a number below 0. A field
+that is unknown is refused, because a mistyped `value` would be a tombstone otherwise.
 """
 
 from __future__ import annotations

@@ -159,6 +159,7 @@ class Observers:
         )
         from pipeline_broker.telemetry.broker_metrics import BrokerMetrics  # noqa: PLC0415 - see above
         from pipeline_broker.telemetry.group_metrics import GROUPS_MAX  # noqa: PLC0415 - see above
+        from pipeline_broker.telemetry.partition_metrics import partition_families  # noqa: PLC0415 - see above
         from pipeline_broker.telemetry.topic_metrics import TopicMetrics  # noqa: PLC0415 - see above
         from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
 
@@ -176,6 +177,9 @@ class Observers:
             lambda: held_by_clients(broker, server.statistics()),
             groups=lambda: offsets_of_groups(broker, GROUPS_MAX),
             store=_store_families(broker),
+            partitions=lambda: partition_families(
+                broker.topics.names(), broker.logs.partitions, broker.config.node_id, can_write=broker.can_write
+            ),
         )
         try:
             async with trio.open_nursery() as nursery:

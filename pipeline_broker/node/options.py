@@ -275,8 +275,8 @@ def _check_host(host: str) -> None:
         _looked_up(host)
     except OSError as error:
         raise StartError(
-            f"max.connections.per.ip.overrides: {host!r} cannot be found: {error.strerror or error}. Give an address, or "
-            "a name that resolves on this machine."
+            f"max.connections.per.ip.overrides: {host!r} cannot be found: {error.strerror or error}. Give an"
+            " address, or a name that resolves on this machine."
         ) from None
 
 

@@ -36,7 +36,7 @@ def iterate_records(
     size_max: int = DECOMPRESSED_SIZE_MAX,
     name_errors: str = "replace",
 ) -> Iterator[Record]:
-    """The records of one complete batch, decompressed to at most `size_max` bytes; for `name_errors` see `records_in`."""
+    """The records of one complete batch, decompressed to at most `size_max` bytes; see `records_in`."""
     if header is None:
         header = read_header(batch)
     yield from records_in(record_bytes(batch, header, size_max), header, name_errors)
@@ -91,7 +91,7 @@ def record_bytes(batch: Buffer, header: BatchHeader, size_max: int = DECOMPRESSE
     return decompress_stored(header.compression, memoryview(batch)[HEADER_SIZE : header.size_bytes], size_max)
 
 
-def _read_record(  # noqa: PLR0917 - called for every record, where keywords cost a fifth
+def _read_record(
     data: bytes,
     position: int,
     end: int,

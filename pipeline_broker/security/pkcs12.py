@@ -12,6 +12,7 @@ password and writes files on this machine. Call it in a thread.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -85,7 +86,9 @@ def _opened(store: bytes, password: str) -> StoreContent:
     )
 
     try:
-        content = pkcs12.load_pkcs12(store, password.encode() or None)
+        with warnings.catch_warnings():  # of stores that are BER in some place; their structure has been read already
+            warnings.filterwarnings("ignore", message="PKCS#12 bundle could not be parsed as DER")
+            content = pkcs12.load_pkcs12(store, password.encode() or None)
     except UnsupportedAlgorithm as error:
         raise ValueError(str(error)) from None
     own = None if content.cert is None else content.cert.certificate

@@ -98,6 +98,10 @@ class TopicCatalogue:
         """The topics that exist, in the order in which they came."""
         return self._visible.values()
 
+    def names(self) -> list[str]:
+        """The names of the topics that exist; a copy."""
+        return list(self._visible)
+
     def latest(self, name: str) -> Topic | None:
         """A topic as it will be when everything on its way is durable."""
         return self._coming.latest(name, self._visible.get(name))

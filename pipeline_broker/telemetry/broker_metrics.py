@@ -98,6 +98,7 @@ class BrokerMetrics:
         held: what clients hold of each kind.
         clock_ns: the clock of the stamps.
         groups: whose offsets are shown.
+        partitions: the families of partitions and of the cluster.
         store: further families, of a broker with a store of objects.
     """
 
@@ -112,6 +113,7 @@ class BrokerMetrics:
         clock_ns: Callable[[], int] = now_ns,
         groups: Callable[[], Iterable[GroupOffsets | None]] = tuple,
         store: Callable[[], Iterable[Family]] = tuple,
+        partitions: Callable[[], Iterable[Family | None]] = tuple,
     ) -> None:
         self._measurements = measurements
         self._topics = topics
@@ -119,7 +121,7 @@ class BrokerMetrics:
         self._server = server
         self._request_log = request_log
         self._held = held
-        self._groups, self._store = groups, store
+        self._groups, self._store, self._partitions = groups, store, partitions
         self._clock_ns = clock_ns
         self._network = NetworkMetrics(server, clock_ns())
         self._is_draining = False
@@ -146,6 +148,7 @@ class BrokerMetrics:
         statistics = self._server.statistics()
         yield from self._measurements.requests.families()
         yield from self._topics.families()
+        yield from self._partitions()
         yield from fetch_families(self._broker)
         yield from _queue_families(statistics)
         yield from _turn_families(statistics)

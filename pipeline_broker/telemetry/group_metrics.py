@@ -58,6 +58,7 @@ def group_families(groups: Iterable[GroupOffsets | None]) -> Families:
     offsets: list[Sample] = []
     lags: list[Sample] = []
     sums: list[Sample] = []
+    offset_sums: list[Sample] = []
     shown = left_out = 0
     for group in groups:
         yield None
@@ -78,8 +79,11 @@ def group_families(groups: Iterable[GroupOffsets | None]) -> Families:
                 _add(offsets, each.committed, (*labels, ("partition", str(each.partition))))
                 _add(lags, each.lag, (*labels, ("partition", str(each.partition))))
             _add(sums, total_lag(each.lag for each in rows), labels)
+            committed = [each.committed for each in rows if each.committed is not None]
+            _add(offset_sums, sum(committed) if committed else None, labels)
     yield gauge(f"{PREFIX}members", "Members of a group.", *members)
     yield gauge(f"{PREFIX}current_offset", "Offset that a group has committed.", *offsets)
+    yield gauge(f"{PREFIX}current_offset_sum", "The same, over the partitions of a topic.", *offset_sums)
     yield gauge(f"{PREFIX}lag", "End of a partition minus what a group has committed in it.", *lags)
     yield gauge(f"{PREFIX}lag_sum", "The same, over the partitions of a topic.", *sums)
     yield gauge(

@@ -14,9 +14,11 @@ from pipeline_broker.wire.primitives import cut_text
 __all__ = ["REPLACEMENT", "replaced_text", "text_of"]
 
 REPLACEMENT: Final = "\ufffd"
-_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_SURROGATE: Final = re.compile(r"\xed[\xa0-\xbf][\x80-\xbf]?")
 """For Java an encoded surrogate (CESU-8) is one malformed sequence, for Python each of its bytes is one."""
-_ONE_MALFORMED: Final = b"\xff"
+_ONE_MALFORMED: Final = "\xff"
+_BYTES: Final = "latin-1"
+"""Bytes as characters: the encoding that has one for each."""
 
 
 def text_of(data: bytes) -> str:
@@ -29,5 +31,5 @@ def text_of(data: bytes) -> str:
 
 def replaced_text(data: bytes) -> str:
     """Decode text that is known to be malformed; cuts it if the replacements make it too long to write."""
-    text = _SURROGATE.sub(_ONE_MALFORMED, data).decode(errors="replace")
+    text = _SURROGATE.sub(_ONE_MALFORMED, data.decode(_BYTES)).encode(_BYTES).decode(errors="replace")
     return cut_text(text.encode()).decode()

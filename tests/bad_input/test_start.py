@@ -56,6 +56,11 @@ def filled_directory(broker_process):
     return broker.data
 
 
+def test_a_limit_for_a_host_that_cannot_be_found(tmp_path):
+    limit = "max.connections.per.ip.overrides=no.such.host.invalid:1"
+    assert "'no.such.host.invalid' cannot be found" in refused(tmp_path / "data", "--set", limit)
+
+
 def test_a_file_in_place_of_the_data_directory(tmp_path):
     (tmp_path / "data").write_text("mine")
     assert str(tmp_path / "data") in refused(tmp_path / "data")

@@ -1,5 +1,7 @@
 """Compressed records with every feature of their format, and what Apache Kafka 4.3 makes of them.
 
+Longer than most files: it is one table, with the writers of what stands in it.
+
 Rules of this file: `tests/differential` asks Kafka for each entry, `tests/records` our reader. The data of an entry
 holds DATA unless its name says otherwise.
 """

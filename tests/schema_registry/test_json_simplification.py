@@ -1,6 +1,7 @@
 """JSON Schema: authors who say the same in other words are compared by their meaning."""
 
 import json
+import time
 
 import hypothesis.strategies as st
 import jsonschema
@@ -15,6 +16,7 @@ from tests.tables import each_row
 D20 = "https://json-schema.org/draft/2020-12/schema"
 TEXT, NUMBER, NOTHING = {"type": "string"}, {"type": "number"}, {"type": "null"}
 EITHER = {"type": ["string", "null"]}
+CLOSED = {"additionalProperties": False}
 REST_CLOSED = {"unevaluatedProperties": False}
 OBJECT, A, B = {"type": "object"}, {"properties": {"a": TEXT}}, {"properties": {"b": NUMBER}}
 BOTH = {"properties": {"a": TEXT, "b": NUMBER}}
@@ -84,6 +86,8 @@ NARROWER = [
     ("closed part", {"allOf": [closed("a")]}, {"allOf": [closed("a", additionalProperties=False)]}),
     ("property less, rest closed", closed("a", "b", **REST_CLOSED), closed("a", **REST_CLOSED)),
     ("open to closed", closed("a"), closed("a", **REST_CLOSED)),
+    ("part that is closed to another", {**BOTH, **CLOSED}, {"allOf": [{**A, **CLOSED}, B]}),
+    ("branch that is evaluated", *({"$schema": D20, "anyOf": [it, NOTHING], **REST_CLOSED} for it in (A, {}))),
     ("required property more", closed("a", **REST_CLOSED), closed("a", "b", **REST_CLOSED, required=["b"])),
     ("item less, rest closed", *({**LIST, "prefixItems": [TEXT] * it, "unevaluatedItems": False} for it in (2, 1))),
 ]  # fmt: skip
@@ -110,14 +114,15 @@ def test_what_becomes_wider_is_compatible(original, update):
 
 
 def test_unions_in_unions_that_differ_at_the_bottom_are_compared_in_time():
-    def tree(leaf, depth):
-        if not depth:
-            return leaf
-        inner = tree(leaf, depth - 1)
-        return {"anyOf": [{"type": "object", "properties": {"a": inner}}, {"type": "array", "items": inner}, NOTHING]}
+    def chain(leaf):
+        for _ in range(40):
+            leaf = {"anyOf": [{"type": "object", "properties": {"a": leaf}}, {"type": "array", "items": TEXT}, NOTHING]}
+        return leaf
 
-    assert differences(tree({"maxLength": 5}, 12), tree({"maxLength": 4}, 12)) != []
-    assert differences(tree({"maxLength": 4}, 12), tree({"maxLength": 5}, 12)) == []
+    begin = time.process_time()
+    assert differences(chain({"maxLength": 5}), chain({"maxLength": 4})) != []
+    assert differences(chain({"maxLength": 4}), chain({"maxLength": 5})) == []
+    assert time.process_time() - begin < 5, "each level twice would take years"
 
 
 def test_a_schema_that_is_a_part_of_itself_is_left_as_it_is():

@@ -160,7 +160,26 @@ def test_an_imported_schema_may_have_its_id_in_other_words_and_no_other_schema_m
     assert code(desk.ask("POST", "/subjects/a/versions", {"schema": WITH_DEFAULT, "id": 7, "version": 9})) == 42207
 
 
+def test_protobuf_schemas_with_the_same_names_and_numbers_may_be_others(desk):
+    assert desk.register("a", ORDER, "PROTOBUF") == 1
+    assert desk.register("a", ORDER.replace("int32", "int64"), "PROTOBUF") == 2
+    assert desk.register("b", ORDER.replace("int32", "int64"), "PROTOBUF") == 2
+    assert restarted(desk).register("c", ORDER.replace("int32", "uint32"), "PROTOBUF") == 3
+
+
 def test_a_descriptor_whose_source_would_be_another_schema_is_refused(desk):
+    file = FileDescriptorProto(name="x.proto", syntax="proto3")
+    message = file.message_type.add(name="M")
+    entry = message.nested_type.add(name="Odd")  # the compiler gives an entry another name
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, label=1, type=9, json_name="key")
+    entry.field.add(name="value", number=2, label=1, type=5, json_name="value")
+    message.field.add(name="m", number=1, label=3, type=11, type_name=".M.Odd", json_name="m")
+    answer = desk.register("a", base64.b64encode(file.SerializeToString()).decode(), "PROTOBUF")
+    assert (code(answer), "is another schema" in answer["message"]) == (42201, True)
+
+
+def test_a_descriptor_that_no_source_has_is_refused(desk):
     file = FileDescriptorProto(name="x.proto", syntax="proto2")
     extended = file.message_type.add(name="M")
     extended.extension_range.add(start=100, end=200)

@@ -178,6 +178,13 @@ def test_a_store_with_another_byte_is_refused_or_read_as_certificates(store, dat
         assert all("BEGIN CERTIFICATE" in pem for pem in content.certificates)
 
 
+def test_a_store_that_is_not_quite_der_gives_no_warning(store):
+    version = store.index(b"\x02\x01\x03")
+    damaged = store[: version + 2] + b"\x83" + store[version + 3 :]
+    with contextlib.suppress(ConfigError):
+        read_pkcs12(damaged, PASSWORD, "x")
+
+
 @pytest.mark.parametrize("part", range(10))
 def test_a_store_that_is_cut_off_is_refused(store, part):
     refusal(read_pkcs12, store[: len(store) * part // 10], PASSWORD, "x")

@@ -38,6 +38,8 @@ def test_offsets_and_lag_have_the_names_of_kafka_exporter():
         ("kafka_consumergroup_current_offset", "billing", "orders", "0"): 7,
         ("kafka_consumergroup_current_offset", "billing", "orders", "1"): 5,
         ("kafka_consumergroup_current_offset", "billing", "pay", "0"): 1,
+        ("kafka_consumergroup_current_offset_sum", "billing", "orders"): 12,
+        ("kafka_consumergroup_current_offset_sum", "billing", "pay"): 1,
         ("kafka_consumergroup_lag", "billing", "orders", "0"): 3,
         ("kafka_consumergroup_lag", "billing", "orders", "1"): 0,
         ("kafka_consumergroup_lag", "billing", "pay", "0"): 8,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from pipeline_broker.cli import main
 from pipeline_broker.commands.compare import compare
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.measure.experiment import compare as compare_module
@@ -250,6 +251,16 @@ def test_a_comparison_whose_report_cannot_be_made_says_so_before_it_runs(tmp_pat
         "Error: the report needs no_such_spark: pip install 'pipeline-broker[spark]', or --no-report\n",
     )
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("out", ["file/x", "/proc/x"])
+def test_a_folder_that_cannot_be_made_is_told_in_one_line(tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    result = CliRunner().invoke(main, ["compare", "--out", out, "--no-report", "--in-flight", "1"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: cannot use {out}: ")
+    assert result.stderr.count("\n") == 1
 
 
 def test_two_experiments_are_not_at_work_in_one_folder(tmp_path):
