@@ -10,13 +10,14 @@ everywhere: macOS has others that do as well, and Windows keeps nothing in direc
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Protocol
 
 from pipeline_broker.files.bounded_file import open_regular
-from pipeline_broker.files.errors import DirectoryLocked, SyncError, UnfitFileError
+from pipeline_broker.files.confined import ConfinedDirectories
+from pipeline_broker.files.errors import DirectoryLocked, SyncError
 from pipeline_broker.owner_only import DIRECTORY_MODE, FILE_MODE
 
 Buffer = bytes | bytearray | memoryview
@@ -256,45 +257,19 @@ def _sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def _has_link(inside: str, name: str) -> bool:
-    """Return whether a part of a name below a directory is a link: much less work than where it leads."""
-    end = len(inside)
-    while (end := name.find(os.sep, end)) >= 0:
-        if os.path.islink(name[:end]):  # noqa: PTH114 - of a text
-            return True
-        end += 1
-    return os.path.islink(name)  # noqa: PTH114 - of a text
-
-
 class SystemFileSystem:
     """The real one."""
 
-    _confined: Mapping[str, str] = {}
-    """Directories that no link leads out of, each with a separator at its end, by name: where they really are."""
+    def __init__(self) -> None:
+        self._confined = ConfinedDirectories()
 
     def confine(self, directory: Path) -> None:
-        self._confined = {**self._confined, f"{directory}{os.sep}": f"{os.path.realpath(directory)}{os.sep}"}
-
-    def _real(self, path: Path) -> Path:
-        """Return where a path leads, without a link in it if its directory is confined.
-
-        A program that may change the directory while it is read could as well change what is in it.
-        """
-        name = str(path)
-        for inside, real in self._confined.items():
-            if name.startswith(inside):
-                if not _has_link(inside, name):
-                    return path
-                found = os.path.realpath(name)
-                if not f"{found}{os.sep}".startswith(real):
-                    raise UnfitFileError(errno.ELOOP, f"a link leads out of {inside.rstrip(os.sep)}", name)
-                return Path(found)
-        return path
+        self._confined.add(directory)
 
     def make_directory(self, path: Path) -> None:
         if fcntl is None:  # said before anything is made
             raise OSError(errno.ENOSYS, "directories are kept on Linux and macOS only")
-        self._real(path)
+        self._confined.resolve(path)
         missing = 0
         lineage = (path, *path.parents)
         while not lineage[missing].exists():
@@ -306,18 +281,18 @@ class SystemFileSystem:
                 _sync_directory(directory.parent)
 
     def list_directory(self, path: Path) -> list[str]:
-        return os.listdir(self._real(path))  # noqa: PTH208 - a hundred thousand names need not become paths
+        return os.listdir(self._confined.resolve(path))  # noqa: PTH208 - a hundred thousand names need not become paths
 
     def list_directories(self, path: Path) -> list[str]:
-        with os.scandir(self._real(path)) as entries:
+        with os.scandir(self._confined.resolve(path)) as entries:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
 
     def open(self, path: Path, *, create: bool = False) -> File:
         if create:
             return _SystemFile(
-                os.open(self._real(path.parent) / path.name, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE_MODE)
+                os.open(self._confined.resolve(path.parent) / path.name, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE_MODE)
             )
-        return _SystemFile(open_regular(self._real(path), os.O_RDWR))
+        return _SystemFile(open_regular(self._confined.resolve(path), os.O_RDWR))
 
     def rename(self, source: Path, target: Path) -> None:
         source.replace(target)
@@ -346,7 +321,7 @@ class SystemFileSystem:
         """See FileSystem. The kernel drops the lock of a killed process; the number in the file is for people."""
         if fcntl is None:
             raise OSError(errno.ENOSYS, "this system has no locks that end with their process")
-        descriptor = open_regular(self._real(path), os.O_RDWR | os.O_CREAT)
+        descriptor = open_regular(self._confined.resolve(path), os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -376,7 +351,7 @@ class ReadOnlyFileSystem(SystemFileSystem):
         """Open for reading only; the system refuses to write to the file."""
         if create:
             raise _refusal(path)
-        return _SystemFile(open_regular(self._real(path)))
+        return _SystemFile(open_regular(self._confined.resolve(path)))
 
     def rename(self, source: Path, target: Path) -> None:  # noqa: ARG002 - it does not come to that
         """Refused."""

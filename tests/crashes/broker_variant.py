@@ -142,6 +142,7 @@ class HoldingFileSystem(SystemFileSystem):
     """Writes reach the system in their order, but later than their caller is told."""
 
     def __init__(self):
+        super().__init__()
         self._held = []
         threading.Thread(target=self._run, daemon=True).start()
 

@@ -93,6 +93,7 @@ class KillingFileSystem(SystemFileSystem):
     """See the module."""
 
     def __init__(self):
+        super().__init__()
         self._counter = _Counter()
 
     def open(self, path, *, create=False):

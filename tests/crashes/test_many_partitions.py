@@ -43,6 +43,7 @@ class Counted:
 
 class CountingFileSystem(SystemFileSystem):
     def __init__(self):
+        super().__init__()
         self.counted = Counted()
 
     def open(self, path, *, create=False):

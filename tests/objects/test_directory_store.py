@@ -246,6 +246,7 @@ import sys
 from pathlib import Path
 from pipeline_broker.files.file_system import ReadOnlyFileSystem, SystemFileSystem
 from pipeline_broker.objects.directory_store import DirectoryStore
+from pipeline_broker.objects.settled_store import SettledStore
 from pipeline_broker.objects.store import Changed
 
 def wait(seconds, error):
