@@ -183,8 +183,10 @@ OF_BROKERS = [
 
 
 @pytest.mark.parametrize(("kind", "name", "setting", "value"), OF_BROKERS)
-def test_what_is_looked_at_before_rights_is_what_kafka_looks_at_first(sides, guests, kind, name, setting, value):
-    """Settings of brokers, altered in both ways by somebody who may not."""
+def test_settings_of_brokers_are_refused_to_a_client_without_rights_as_by_kafka(
+    sides, guests, kind, name, setting, value
+):
+    """Altered in both ways; this broker refuses before it looks at the values (`refused_first`)."""
     old, new = AlterConfigsRequest, IncrementalAlterConfigsRequest
     replaced = old.AlterConfigsResource(kind, name, [old.AlterableConfig(setting, value)])
     changed = new.AlterConfigsResource(kind, name, [new.AlterableConfig(setting, 0, value)])

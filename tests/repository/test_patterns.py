@@ -18,7 +18,7 @@ PACKAGES = ("pipeline_broker", "stages")
 FUNCTIONS = {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
 SEARCHES = {"search", "sub", "subn", "split", "findall", "finditer"}
 TIMED_CHARS = 4_000
-TIMED_SECONDS = 0.1
+TIMED_SECONDS = 0.3
 """What a linear pattern takes for so many characters is 0.1 ms; one that is quadratic takes 0.3 s."""
 MADE_LATER = {
     ("pipeline_broker/faults/rule_file.py", "re.compile"): "made of a key of a rule, escaped; meets one line of a file",
