@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from tests.bad_input.raw_client import wait_until
 from tests.crashes.broker_under_test import BrokerUnderTest
 from tests.crashes.deeds import SETTINGS
 from tests.crashes.history import violations
@@ -67,6 +68,7 @@ def test_a_copy_of_a_directory_in_use_opens_beside_it(tmp_path, variant):
         scene.prepare()
         load = scene.load()
         time.sleep(LOAD_SECONDS)
+        wait_until(lambda: scene.history.acknowledged_count > 0, "nothing is acknowledged")
         scene.broker.process.send_signal(signal.SIGSTOP)
         try:
             shutil.copytree(scene.broker.data, tmp_path / "copied" / "data", ignore=shutil.ignore_patterns("*.socket"))
