@@ -17,6 +17,12 @@ from tests.differential.oracle import Side, Sides
 
 EXAMPLES = int(os.environ.get("EXAMPLES", "3"))
 """Requests per API and version."""
+RIGHTS_FIRST = {
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.DESCRIBE_PRODUCERS,
+    ApiKey.LIST_TRANSACTIONS,
+}
 WITHOUT_RIGHTS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -84,7 +90,9 @@ def differing(sides: Sides, api: int, ask: Ask, answers: list[Any], *, are_guest
     of_kafka, *ours = answers
     found = []
     for side, answer in zip(sides.ours, ours, strict=True):
-        kafka = masked(sides.all[0], name, refused_first(of_kafka, answer) if are_guests else of_kafka)
+        kafka = masked(
+            sides.all[0], name, refused_first(of_kafka, answer) if are_guests and api in RIGHTS_FIRST else of_kafka
+        )
         texts = differences(kafka, masked(side, name, answer))
         found += [f"{name} {ask!r} ({side.name}) {text}" for text in texts]
     return found
@@ -93,21 +101,22 @@ def differing(sides: Sides, api: int, ask: Ask, answers: list[Any], *, are_guest
 def refused_first(of_kafka: Any, ours: Any) -> Any:
     """Kafka's answer, with our refusals of a client without rights in place of what Kafka finds wrong before it asks.
 
-    Kafka looks at some values of settings, and at patterns, first, and this broker at the rights.
+    Kafka looks at some values, names and patterns first, and this broker at the rights.
     """
-    if not of_kafka or not ours:
+    if isinstance(of_kafka, list) and isinstance(ours, list):
+        return [refused_first(each, _counterpart(each, position, ours)) for position, each in enumerate(of_kafka)]
+    if not (isinstance(of_kafka, dict) and isinstance(ours, dict)):
         return of_kafka
+    if of_kafka.get("error_code") and ours.get("error_code") in WITHOUT_RIGHTS:
+        return ours
     if of_kafka.get("error_code") == ErrorCode.INVALID_REGULAR_EXPRESSION and ours.get("transaction_states") == []:
         return ours
-    refused = {
-        (each["resource_type"], each["resource_name"]): each
-        for each in ours.get("responses", ())
-        if each.get("error_code") in WITHOUT_RIGHTS and "resource_type" in each
-    }
-    if not refused:
-        return of_kafka
-    responses = [
-        refused.get((each["resource_type"], each["resource_name"]), each) if each["error_code"] else each
-        for each in of_kafka["responses"]
-    ]
-    return {**of_kafka, "responses": responses}
+    return {name: refused_first(value, ours.get(name)) for name, value in of_kafka.items()}
+
+
+def _counterpart(of_kafka: Any, position: int, ours: list[Any]) -> Any:
+    """What is about the same resource, whatever the order; otherwise what has the same position."""
+    if isinstance(of_kafka, dict) and "resource_type" in of_kafka:
+        resource = of_kafka["resource_type"], of_kafka["resource_name"]
+        return next((each for each in ours if (each["resource_type"], each["resource_name"]) == resource), None)
+    return ours[position] if position < len(ours) else None
