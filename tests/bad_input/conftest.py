@@ -1,7 +1,7 @@
 """One broker per mode for all tests of this folder: whatever one of them sends, the broker serves the next."""
 
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import attrs
@@ -90,12 +90,10 @@ class Subject:
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
 
-@pytest.fixture(scope="session", params=["classic", "pipelined"])
-def running_broker(request, tmp_path_factory):
-    directory = tmp_path_factory.mktemp(f"bad-input-{request.param}")
-    process = start_broker(
-        directory, mode=request.param, arguments=["--flush", "os"], settings=SETTINGS, environment=ALLOCATOR
-    )
+@contextmanager
+def running(directory, mode, arguments, settings):
+    """A broker with the topic of these tests, and its healthy client."""
+    process = start_broker(directory, mode=mode, arguments=arguments, settings=settings, environment=ALLOCATOR)
     try:
         create_topic(process.port, TOPIC)
         with RawClient(process.port) as healthy:
@@ -103,6 +101,13 @@ def running_broker(request, tmp_path_factory):
     finally:
         process.stop()
         process.process.stdout.close()
+
+
+@pytest.fixture(scope="session", params=["classic", "pipelined"])
+def running_broker(request, tmp_path_factory):
+    directory = tmp_path_factory.mktemp(f"bad-input-{request.param}")
+    with running(directory, request.param, ["--flush", "os"], SETTINGS) as subject:
+        yield subject
 
 
 @pytest.fixture

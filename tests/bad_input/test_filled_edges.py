@@ -15,9 +15,8 @@ from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
 from pipeline_broker.wire.registry import ApiKey
 from pipeline_broker.worker.child import MEMORY_BYTES_MAX
-from tests.bad_input.conftest import ALLOCATOR, PRODUCE_VERSION, TOPIC, Subject
+from tests.bad_input.conftest import PRODUCE_VERSION, running
 from tests.bad_input.raw_client import RawClient, batch_of, create_topic, produce_request
-from tests.conftest import start_broker
 
 MEGABYTE = 1 << 20
 EDGE_BYTES = 64 * MEGABYTE
@@ -29,20 +28,9 @@ URL = re.compile(r"^schema registry on http://127\.0\.0\.1:(\d+)$", re.MULTILINE
 
 @pytest.fixture(params=["classic", "pipelined"])
 def subject(request, tmp_path):
-    process = start_broker(
-        tmp_path,
-        mode=request.param,
-        arguments=["--flush", "os", "--schema-registry", "0"],
-        settings=[f"pipeline.edge.bytes={EDGE_BYTES}", "log.retention.ms=-1"],
-        environment=ALLOCATOR,
-    )
-    try:
-        create_topic(process.port, TOPIC)
-        with RawClient(process.port) as healthy:
-            yield Subject(process, healthy)
-    finally:
-        process.stop()
-        process.process.stdout.close()
+    settings = [f"pipeline.edge.bytes={EDGE_BYTES}", "log.retention.ms=-1"]
+    with running(tmp_path, request.param, ["--flush", "os", "--schema-registry", "0"], settings) as subject:
+        yield subject
 
 
 def schema_records(count):

@@ -154,6 +154,11 @@ def test_a_bad_client_id_closes(broker, length):
         assert client.ask_raw(struct.pack(">hhih", ApiKey.METADATA, 1, 1, length) + b"too short") is None
 
 
-def test_a_client_id_that_is_no_text_closes(broker):
+def test_a_client_id_that_is_not_utf8_is_answered_as_by_kafka_and_logged_once(broker):
+    seen = len(broker.process.stderr)
     with broker.connect() as client:
-        assert client.ask_raw(struct.pack(">hhih", ApiKey.METADATA, 1, 1, 2) + b"\xff\xfe" + bytes(4)) is None
+        for _ in range(2):
+            assert client.ask_raw(struct.pack(">hhih", ApiKey.METADATA, 1, 1, 2) + b"\xff\xfe" + bytes(4)) is not None
+    (warning,) = broker.process.stderr[seen:].splitlines()
+    assert "client id '\ufffd\ufffd') sends text that is not UTF-8" in warning
+    broker.stderr_seen = len(broker.process.stderr)
