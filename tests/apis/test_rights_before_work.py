@@ -147,7 +147,7 @@ def tempted(message, structure, version, text, setting, resource_type):
         else:
             continue
         changes[field.name] = [one] if field.is_array else one
-    return attrs.evolve(filled(message, structure, version, 1), **changes)
+    return attrs.evolve(filled(message, structure, version, 1, text), **changes)
 
 
 def without_echo(value, sent):

@@ -26,7 +26,6 @@ REPLACED = "where there is room for all there is room for it without what it rep
 SHORTCUT = "where nothing can move the heaps say so, too: a bound of effort"
 NONE_MADE = "no topic is made in the catalogue of a coordinator that was given none"
 NAMELESS = "nobody has None for an instance id"
-SHORTENED = "a window has a header at least, and so more than a magic: it is a step for a file that became shorter"
 MISSED = "a range that is not there is missed when it is read"
 DRAWN = "one draw is as good as another"
 CALLED = "to call nobody does nothing: for speed only"
@@ -212,9 +211,9 @@ EQUIVALENT: dict[str, str] = {
         "the correlation id is cut off from what is encoded once"
     ),
     f"{SECURITY}/signed_tokens.py _algorithms_of: return frozenset() -> return None": "neither has an algorithm",
-    f"{SECURITY}/certificates.py _elements: position + count -> position - count": BEYOND,
-    f"{SECURITY}/certificates.py _elements: without position + count > end in not 0 < count <= 4 or "
-    "position + count > end": BEYOND,
+    f"{SECURITY}/der.py elements: position + count -> position - count": BEYOND,
+    f"{SECURITY}/der.py elements: without position + count > end in not 0 < count <= 4 or position + "
+    "count > end": BEYOND,
     f"{SECURITY}/authorizer.py Authorizer._find: return _Finding.DENIED -> return None": "neither allows anything",
     f"{SECURITY}/authorizer.py Authorizer.is_allowed_somewhere: without binding.permission is PermissionType.ALLOW in "
     "binding.permission is PermissionType.ALLOW and (not _is_covered(binding, denied))": "what denies covers itself",
@@ -222,15 +221,10 @@ EQUIVALENT: dict[str, str] = {
         "where nothing matches the kind is None, which is none of the kinds"
     ),
     f"{SECURITY}/oauthbearer.py OAuthBearerServer.__init__: self._reason = '' -> pass": "it is set by the refusal",
-    f"{SECURITY}/pem.py _read: 1 -> 2": "a byte more than is allowed is too many already",
     f"{SECURITY}/plain.py PlainUsers.__init__: 32 -> 33": "a key of this process only",
     f"{SECURITY}/scram_users.py ScramUsers.parameters: 1 -> 2": "of the most common ones the first is taken",
     f"{SECURITY}/signed_tokens.py KeyFile.__init__: False -> True": (
         "without the package no process has the tests imported: a process of its own looks at it"
-    ),
-    f"{SECURITY}/signed_tokens.py KeyFile._read: 1 -> 2": "a byte more than is allowed is too many already",
-    f"{SECURITY}/signed_tokens.py KeyFile._read: self._stamp = _stamp_of(os.fstat(file.fileno())) -> pass": (
-        "a file that has not changed is not read again for speed only"
     ),
     f"{SECURITY}/signed_tokens.py TokenValidator._verified: without 'crit' in header in not isinstance(key_id, str) or "
     "'crit' in header": "the PyJWT of the tests refuses extensions, too, as not every one did",
@@ -241,13 +235,8 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/object_journal.py ObjectJournal.__init__: 0 -> 1 #2": LAST_DIGIT,
     f"{LOG}/object_journal.py ObjectJournal._complete_max: run.end < self._ownership.first.slot -> run.end <= "
     "self._ownership.first.slot": "a fence lies between",
-    f"{LOG}/journal/recovery.py Recovery._frames_anywhere: without identity is not None in identity is not None and "
-    "position + FRAME_HEADER_SIZE <= window.size_bytes": "what has no identity has no frame",
-    f"{LOG}/journal/recovery.py Recovery._frames_anywhere: window.start + len(window.data) - len(MAGIC_BYTES) + 1 -> "
-    "window.start + len(window.data) - len(MAGIC_BYTES) - 1": "two bytes more of the window are looked at again",
-    f"{LOG}/journal/recovery.py Recovery._frame: window.size_bytes - position -> window.size_bytes + position": (
-        "a frame that says it goes beyond the end is found too short when it is read"
-    ),
+    f"{LOG}/journal/segment_window.py SegmentWindow.header_at: self.size_bytes - position -> self.size_bytes + "
+    "position": ("a frame that says it goes beyond the end is found too short when it is read"),
     f"{LOG}/archive/damage.py DamageRecord.mark: known.position <= damage.position -> known.position < "
     "damage.position": "what begins at the same place is the same damage",
     f"{LOG}/archive/object_store.py ObjectSegmentStore._begin_upload: self._objects_made += 1 -> self._objects_made -= "
@@ -292,8 +281,6 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/journal/recovery.py Recovery.batches: 1 -> 2 #2": "what is kept declares nothing that is missing",
     f"{LOG}/journal/recovery.py Recovery._note: without unproven[0].end_lsn <= durable_lsn in unproven and "
     "unproven[0].end_lsn <= durable_lsn": "what is proven is taken out of the list: it is not made anew for speed only",
-    f"{LOG}/journal/recovery.py Recovery.sealed_batches: without identity is not None in identity is not None and "
-    "first is not None": "what has no identity has no frame",
     f"{LOG}/compaction/schedule.py group_segments: 0 -> 1": "it is set with the first group",
     f"{LOG}/compaction/offset_map.py OffsetMap.__init__: keys_max < self.capacity -> keys_max <= self.capacity": (
         "a map for as many keys as there are has as much room"
@@ -352,13 +339,11 @@ EQUIVALENT: dict[str, str] = {
     ),
     f"{LOG}/archive/segment_reader.py SegmentReader._read_batches: without run.next_offset is not None in run.parts "
     "and run.next_offset is not None": "where there is a part there is an offset behind it",
-    f"{LOG}/journal/recovery.py Recovery._frames_anywhere: 1 -> 2": SHORTENED,
     f"{LOG}/archive/segment_reader.py SegmentReader._read_batches: run.parts and run.next_offset is not None -> "
     "run.parts or run.next_offset is not None": "where a batch begins is known as well where none was taken",
     f"{LOG}/journal/recovery.py Recovery._note: unproven[0].end_lsn <= durable_lsn -> unproven[0].end_lsn < "
     "durable_lsn": "one frame more is written again",
     f"{LOG}/journal/recovery.py sealed_entries: False -> True": "what is not cut is not made durable either",
-    f"{LOG}/journal/recovery.py Recovery._frames_anywhere: position + 1 -> position - 1": SHORTENED,
     f"{LOG}/archive/local_store.py _OpenFiles.forget: 1 -> 2": "it is compared with what it was, only",
     f"{LOG}/archive/local_store.py _OpenFiles.forget: self._changes += 1 -> self._changes -= 1": (
         "it is compared with what it was, only"

@@ -20,14 +20,25 @@ from pipeline_broker.worker.work import BusyError, TookTooLongError, Work, WorkF
 SECONDS_MAX = 30
 ENDLESS = Work(pow, (3, 10**9))
 """Minutes of a processor, in C."""
+OTHERS = set()
 
 
 def children():
-    """The worker processes of this process."""
+    """The worker processes of this process, but for those of a broker that another test keeps."""
+    return sorted(_all_children() - OTHERS)
+
+
+def _all_children():
     found = []
     for task in Path("/proc/self/task").iterdir():
         found += (task / "children").read_text().split()
-    return [int(pid) for pid in found if b"worker.child" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return {int(pid) for pid in found if b"worker.child" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+
+
+@pytest.fixture(autouse=True)
+def _others():
+    OTHERS.clear()
+    OTHERS.update(_all_children())
 
 
 def run(main, **settings):
