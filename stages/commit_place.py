@@ -42,7 +42,6 @@ class CommitPlace:
 
     Args:
         batching: what one commit holds.
-        is_synced: whether storage syncs what is written; where it does not, every commit suits the loop.
 
     Attributes:
         suits_loop: what waited when `must_gather` was asked last is to be committed on the loop.
@@ -55,26 +54,25 @@ class CommitPlace:
         "_is_busy_alone",
         "_is_fast",
         "_is_group",
-        "_is_synced",
         "suits_loop",
     )
 
-    def __init__(self, batching: Batching, *, is_synced: bool) -> None:
+    def __init__(self, batching: Batching) -> None:
         self._is_group = batching is Batching.GROUP
-        self._is_synced = is_synced
         self._is_fast = False
         self._durations_ns: deque[int] = deque(maxlen=COMMITS_LOOKED_AT)  # of commits where they run now
         self._is_busy_alone = False  # a single connection has more than ALONE_REQUESTS_MAX in flight
         self._alone_commits = self._gathered_turns = 0
-        self.suits_loop = not is_synced
+        self.suits_loop = False
 
-    def must_gather(self, waiting: int, following: int, *, is_in_flight: bool) -> bool:
+    def must_gather(self, waiting: int, following: int, *, is_in_flight: bool, is_synced: bool = True) -> bool:
         """Decide where the next commit runs.
 
         Args:
             waiting: submissions that it could take.
             following: requests that are about to be handled.
             is_in_flight: whether a commit has not ended yet.
+            is_synced: whether storage syncs what is written; where it does not, every commit suits the loop.
 
         Returns:
             whether it is not to begin before more is handled; False after some turns in any case.
@@ -82,7 +80,7 @@ class CommitPlace:
         is_alone = waiting == 1 and not following and not is_in_flight
         self._alone_commits = self._alone_commits + 1 if is_alone else 0
         can_share = not self._is_busy_alone if self._is_group else self._alone_commits >= ALONE_COMMITS_MIN
-        self.suits_loop = not self._is_synced or (self._is_fast and can_share)
+        self.suits_loop = not is_synced or (self._is_fast and can_share)
         if following and self._is_group and self.suits_loop and not is_in_flight:
             self._gathered_turns += 1
             if self._gathered_turns <= GATHERED_TURNS_MAX:

@@ -13,13 +13,12 @@ __all__ = ["CommitStorage"]
 
 
 class CommitStorage(Protocol):
-    """Where entries become durable; `write` and `sync` are called by the committer's threads, several at once.
+    """Where entries become durable; `write` and `sync` are called by the committer's threads, several at once."""
 
-    Attributes:
-        is_synced: whether `sync` waits for a disk; where it does not, what is written is as durable as it gets.
-    """
-
-    is_synced: bool = True
+    @property
+    def is_synced(self) -> bool:
+        """Whether `sync` may wait for a disk; where it does not, what is written is as durable as it gets."""
+        return True
 
     def write(self, entries: Sequence[Any]) -> Any:
         """Write entries in order; calls of different commits come in the order in which these began.

@@ -201,7 +201,7 @@ class Committer:
         self._waiting: deque[Submission] = deque()
         self._turn = threading.Lock()  # held from taking a commit until it is written: write order = commit order
         self._is_poisoned = False  # a thread saw a failure that the loop may not know of yet
-        self.place = CommitPlace(batching, is_synced=storage.is_synced)
+        self.place = CommitPlace(batching)
         self._is_taking = False  # a commit is between the submissions that wait and those in flight
         self._busy_keys: set[Hashable] = set()
         self._running: set[int] = set()  # numbers of commits in flight; each is added and removed by its thread
@@ -239,7 +239,9 @@ class Committer:
         """
         if not self._waiting or self._executor is None:
             return
-        must_gather = self.place.must_gather(len(self._waiting), following, is_in_flight=self.is_in_flight)
+        must_gather = self.place.must_gather(
+            len(self._waiting), following, is_in_flight=self.is_in_flight, is_synced=self.storage.is_synced
+        )
         if not must_gather and (count := self._takeable()):
             self._executor.wake(count)
 

@@ -52,7 +52,7 @@ class Ports:
         config_changed: called with the configuration when it has become another.
         ip_rates_changed: called when the quotas on new connections of addresses are others.
         fetch_parked: called when a fetch has begun to wait.
-        segment_sealed, prepare_wanted: see `JournalPorts`.
+        segment_sealed, prepare_wanted, sync_wanted: see `JournalPorts`.
         faults_changed: called with the fault rules when there are some, or others.
         fault_files: the broker's files, where they take fault rules.
         fault_store: its store of objects, in the same way.
@@ -70,6 +70,7 @@ class Ports:
     fetch_parked: Callable[[], None] = _nothing
     segment_sealed: Callable[[], None] = _nothing
     prepare_wanted: Callable[[], None] = _nothing
+    sync_wanted: Callable[[], None] = _nothing
     faults_changed: Callable[[Faults], None] = _nothing
     fault_files: FaultyFiles | None = None
     fault_store: FaultyStore | None = None

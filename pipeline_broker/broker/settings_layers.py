@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
+import attrs
+
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.reconfiguration import check_change
@@ -55,6 +57,12 @@ class SettingsLayers:
                 dynamic=self._cluster.settings(self.key(for_all=False)),
             )
         return self._settings
+
+    def settings_with(self, key: tuple[str, str], settings: Mapping[str, str]) -> BrokerSettings:
+        """All that would be set with these settings under a key."""
+        if key == self.key(for_all=True):
+            return attrs.evolve(self.settings, dynamic_default=settings)
+        return attrs.evolve(self.settings, dynamic=settings)
 
     def key(self, *, for_all: bool) -> tuple[str, str]:
         """Under which key the cluster keeps what was set for this broker, or for all brokers, while they run."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from pipeline_broker.config.properties import Value
 from pipeline_broker.config.resolution import BrokerSettings, topic_value
-from pipeline_broker.log.partition.policies import CompactionRules, LogPolicies
+from pipeline_broker.log.partition.policies import CompactionRules, FlushRules, LogPolicies
 from pipeline_broker.log.partition.retention import RetentionRules, RollRules
 from pipeline_broker.records.check import Rules
 from pipeline_broker.records.compression import LEVEL_DEFAULTS, Compression
@@ -17,7 +17,7 @@ from pipeline_broker.records.decompression import DECOMPRESSED_SIZE_MAX
 from pipeline_broker.records.recompression import Target
 from pipeline_broker.state.metadata_records import Topic
 
-__all__ = ["policies_of", "rules_of"]
+__all__ = ["flush_rules_of", "policies_of", "rules_of"]
 
 AS_PRODUCED = "producer"
 UNCOMPRESSED = "uncompressed"
@@ -90,7 +90,13 @@ def policies_of(topic: Topic, settings: BrokerSettings, producer_expiration_ms: 
         compaction=compaction,
         file_delete_delay_ms=_integer("file.delete.delay.ms", own, settings),
         producer_expiration_ms=producer_expiration_ms,
+        flush=flush_rules_of(own, settings),
     )
+
+
+def flush_rules_of(own: Mapping[str, str], settings: BrokerSettings) -> FlushRules:
+    """What a topic's own settings, over those of the broker, mean for its syncs."""
+    return FlushRules(messages=_integer("flush.messages", own, settings), ms=_integer("flush.ms", own, settings))
 
 
 def _integer(name: str, own: Mapping[str, str], settings: BrokerSettings) -> int:

@@ -35,6 +35,7 @@ __all__ = ["BrokerConfig"]
 
 INT32_MAX = 2**31 - 1
 DATA_DEFAULT = Path("data")
+FLUSH_MESSAGES = "log.flush.interval.messages"
 HOST = re.compile(r"[0-9A-Za-z%._:-]+")
 """A name or an address, as Kafka takes it."""
 
@@ -176,6 +177,12 @@ class BrokerConfig:
             for each in read_endpoints("listeners", self.listeners)
         )
         return attrs.evolve(self, listeners=listeners, properties={**self.properties, "listeners": ",".join(listeners)})
+
+    def flushing(self, flush: str) -> BrokerConfig:
+        """The configuration with what `--flush` says where no property does: "always" syncs every message."""
+        if flush != "always" or FLUSH_MESSAGES in self.properties:
+            return self
+        return attrs.evolve(self, properties={**self.properties, FLUSH_MESSAGES: "1"})
 
     def directory(self, given: Path | None) -> Path:
         """The data directory: the one given on a command line, else that of `log.dirs`, else the default."""

@@ -14,7 +14,7 @@ from pipeline_broker.config.listeners import prefix_of, zero_refusal
 from pipeline_broker.config.properties import PREFIXED, ConfigError, Property, broker_properties, refusal
 from pipeline_broker.config.settings import AUTHORIZER_PROPERTIES, is_acted_on, is_idle_jaas
 
-__all__ = ["CLASS_LISTS", "FLUSHING", "check_acts", "check_change"]
+__all__ = ["CLASS_LISTS", "check_acts", "check_change"]
 
 POOLS = (
     "num.io.threads",
@@ -25,8 +25,6 @@ POOLS = (
 )
 """The last two are pools that this broker does not have; a client is told the same of them."""
 
-FLUSHING = frozenset({"log.flush.interval.messages", "log.flush.interval.ms"})
-"""Properties that promise when records are synced."""
 CLASS_LISTS = frozenset({"metric.reporters"})
 """Lists of names of classes."""
 
@@ -70,7 +68,7 @@ def check_acts(altered: Mapping[str, str], names: Iterable[str]) -> None:
             continue
         elif definition.type == "class" or definition.name in CLASS_LISTS:
             raise _unknown_class(name, definition, altered[name])
-        elif definition.name in FLUSHING or prefixed is not None:
+        elif prefixed is not None:
             refused.append(name)
     if refused:
         raise not_dynamic(refused)

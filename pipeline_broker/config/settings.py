@@ -130,13 +130,6 @@ def parse_settings(
             idle.append(name)
     if mistakes:
         raise ConfigError("\n".join(mistakes))
-    warnings = [f"warning: {warning_of(*idle)}"] if idle else []
-    if unknown:
-        warnings.append(f"warning: {', '.join(unknown)}: not a property of Kafka {KAFKA_VERSION}, and ignored")
-    if commented:
-        warnings.append(
-            f"warning: {', '.join(commented)}: the comment after the value is ignored; give it its own line"
-        )
     _apply_aliases(fields, properties)
     config = BrokerConfig(**fields, properties=properties, secrets=secrets)
     check_relations(config)

@@ -233,6 +233,7 @@ class Dashboard:
             "cluster": self._broker.cluster_id,
             "node": self._broker.config.node_id,
             "stages": PARTS,
+            "topics_synced_later": self._broker.logs.topics_synced_later,
             "obstacle": None if obstacle is None else with_remedy(obstacle),
             "is_read_only": self._is_read_only,
             "beside": None if self._beside is None else self._beside.authority,

@@ -14,7 +14,7 @@ from pipeline_broker.config.properties import ConfigError, property_text
 from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from pipeline_broker.log.archive.archive_place import Wal
-from pipeline_broker.log.journal_port import Flush
+from pipeline_broker.log.flush_policy import Flush
 from pipeline_broker.node.options import ServeOptions, mode_of
 from stages.mode import MODES
 

@@ -8,6 +8,7 @@ batch produced.
 from typing import Final, NamedTuple, Protocol
 
 from pipeline_broker.log.partition.offset_index import OffsetIndex
+from pipeline_broker.log.partition.policies import LogPolicies
 
 Buffer = bytes | bytearray | memoryview
 
@@ -18,6 +19,7 @@ class IndexedLog(Protocol):
     """The log of a partition, as the journal and the sources of its batches see it: it is `PartitionLog`.
 
     Attributes:
+        policies: what its topic's settings say.
         entry_key: the same, as it stands in the journal.
         index: where its batches are in the journal.
         tail: its entries that are in memory, by their first offset.
@@ -25,6 +27,7 @@ class IndexedLog(Protocol):
 
     topic: str
     partition: int
+    policies: LogPolicies
     entry_key: bytes
     index: OffsetIndex
     tail: "dict[int, JournalEntry]"

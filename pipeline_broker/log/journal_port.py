@@ -7,15 +7,14 @@ space is given back.
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from pipeline_broker.files.file_system import Buffer
 from pipeline_broker.log.entry import JournalEntry
+from pipeline_broker.log.flush_policy import Flush, FlushPolicy
 from pipeline_broker.log.journal.frame import StoredEntry
 
-__all__ = ["Flush", "JournalBytes", "JournalPort", "Room"]
-
-Flush = Literal["always", "os"]
+__all__ = ["JournalBytes", "JournalPort", "Room"]
 
 
 class Room(Protocol):
@@ -51,13 +50,17 @@ class JournalPort(JournalBytes, Protocol):
     """See the rules of the file; `recover` comes first, and is exhausted before anything is written.
 
     Attributes:
-        flush: whether a commit is durable when it is synced, or when it is written.
+        flush: whether a commit is durable when it is synced, or when it is written, where no setting says anything.
+        flush_policy: which commits are synced; None where all are durable when `sync` returns, whatever topics say.
         room: whether writes wait.
         segment_bytes: about how long a segment gets.
     """
 
     flush: Flush
     segment_bytes: int
+
+    @property
+    def flush_policy(self) -> FlushPolicy | None: ...
 
     @property
     def room(self) -> Room: ...
@@ -101,6 +104,9 @@ class JournalPort(JournalBytes, Protocol):
 
     def sync(self, ticket: Any) -> None:
         """Return when the commit of a ticket is durable, and all in front of it are; raises JournalFailed."""
+
+    def sync_written(self) -> None:
+        """Sync what was written and not synced; blocks, and raises JournalFailed."""
 
     def prepare_ahead(self) -> None:
         """Get space ready, off the request path; raises OSError where that is not possible now."""

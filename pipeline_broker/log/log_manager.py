@@ -23,7 +23,7 @@ from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.journal.frame import split_key
 from pipeline_broker.log.journal_port import JournalPort
 from pipeline_broker.log.partition.partition_log import PartitionLog
-from pipeline_broker.log.partition.policies import DEFAULT_POLICIES, LogPolicies
+from pipeline_broker.log.partition.policies import DEFAULT_POLICIES, FlushRules, LogPolicies
 from pipeline_broker.log.partition.reading import BatchSource, JournalSource
 from pipeline_broker.log.partition.tail_cache import CACHE_BYTES_MAX, TailCache
 from pipeline_broker.records.batch import BatchHeader, read_header
@@ -160,6 +160,7 @@ class LogManager:
     def delete(self, topic: str) -> None:
         """Let nobody find a topic's logs; entries of theirs that are still on the way may arrive and harm nobody."""
         logs = self._topics.pop(topic, [])
+        self._flush_changed(topic, None)
         if logs:
             del self._by_id[logs[0].topic_id]
             self._by_key.clear()
@@ -208,6 +209,17 @@ class LogManager:
         """Change what the topic accepts, and what becomes of its files, from now on."""
         for log in self._topics.get(topic, ()):
             log.rules, log.policies = rules, policies
+        self._flush_changed(topic, policies.flush)
+
+    @property
+    def topics_synced_later(self) -> int:
+        """How many topics have records that are synced later than the journal's `flush` says."""
+        policy = self.journal.flush_policy
+        return 0 if policy is None else len(policy.weaker)
+
+    def _flush_changed(self, topic: str, rules: FlushRules | None) -> None:
+        if self.journal.flush_policy is not None:
+            self.journal.flush_policy.topic_changed(topic, rules)
 
     # What the archive asks and tells
 

@@ -24,9 +24,9 @@ from pipeline_broker.files.errors import Obstacle
 from pipeline_broker.files.file_system import Buffer
 from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.errors import JournalCorrupt, JournalFailed, RecycledError
+from pipeline_broker.log.flush_policy import Flush, FlushPolicy
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, StoredEntry
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
-from pipeline_broker.log.journal_port import Flush
 from pipeline_broker.log.object_journal_state import JournalState
 from pipeline_broker.log.slot_cache import CACHE_BYTES_MAX, SlotCache
 from pipeline_broker.log.store_room import StoreRoom
@@ -100,6 +100,7 @@ class ObjectJournal:
     """
 
     flush: Flush = "always"
+    flush_policy: FlushPolicy | None = None
 
     def __init__(
         self,
@@ -348,6 +349,9 @@ class ObjectJournal:
         return f"object {slot_name(self._log, self._slot_place(slot))}", position
 
     # What is complete goes to the archive, and its space comes back
+
+    def sync_written(self) -> None:
+        """Nothing is written that is not stored."""
 
     def prepare_ahead(self) -> None:
         """A bucket needs no preparation."""

@@ -7,6 +7,7 @@ has (signals, observers, commands) is elsewhere. It ties together, and decides n
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -30,7 +31,7 @@ from stages.server_limits import ServerLimits
 from stages.socket_server import SocketServer
 from stages.timeline import Timeline
 
-__all__ = ["AssembledBroker", "JournalStorage", "assemble", "compose", "prepare_ahead", "run_timer"]
+__all__ = ["AssembledBroker", "JournalStorage", "assemble", "compose", "prepare_ahead", "run_timer", "sync_in_time"]
 
 logger = logging.getLogger(__name__)
 
@@ -49,9 +50,14 @@ class JournalStorage:
     def __init__(self, journal: JournalPort, fault_files: FaultyFiles | None = None) -> None:
         self._journal, self._fault_files = journal, fault_files
         self.write: Callable[[Sequence[JournalEntry]], Any] = journal.write
-        self.is_synced = journal.flush == "always"
         self.sync: Callable[[Any], None] = journal.sync
         self.stop_waiting = journal.wait_for_nobody
+
+    @property
+    def is_synced(self) -> bool:
+        """See CommitStorage."""
+        policy = self._journal.flush_policy
+        return policy is None or policy.may_sync
 
     def write_nowait(self, entries: Sequence[JournalEntry]) -> Any | None:
         """See CommitStorage; a rule that holds files up must not hold up the event loop."""
@@ -139,6 +145,7 @@ class AssembledBroker:
         nursery.start_soon(self.surroundings.changes.run)
         if prepares_ahead:
             await nursery.start(prepare_ahead, self.journal, self.surroundings.prepare_wanted)
+        await nursery.start(sync_in_time, self.journal, self.surroundings.sync_wanted)
 
     async def _run_server(
         self, scope: trio.CancelScope, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -202,3 +209,22 @@ async def prepare_ahead(
         except OSError as error:
             logger.warning("the next journal segment could not be prepared: %s", error)
         await wanted.wait()
+
+
+async def sync_in_time(
+    journal: JournalPort, wanted: ThreadWakeup, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Sync what was acknowledged before its sync, as soon as the flush policy says; until cancelled."""
+    wanted.begin()
+    task_status.started()
+    policy = journal.flush_policy
+    while policy is not None:
+        await wanted.wait()
+        deadline = math.inf
+        while policy.due_ms is not None:
+            deadline = min(deadline, trio.current_time() + policy.due_ms / 1000)
+            with trio.move_on_at(deadline) as scope:
+                await wanted.wait()
+            if scope.cancelled_caught:
+                await trio.to_thread.run_sync(journal.sync_written)
+                deadline = math.inf

@@ -19,9 +19,10 @@ from pipeline_broker.files.file_system import FileSystem, SystemFileSystem
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.archive_place import keep_archive_place
 from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt, JournalFailed, ManifestDamaged
+from pipeline_broker.log.flush_policy import Flush
 from pipeline_broker.log.journal.journal import SEGMENT_BYTES, Journal, JournalPorts
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
-from pipeline_broker.log.journal_port import Flush, JournalPort
+from pipeline_broker.log.journal_port import JournalPort
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.node.options import StartBlockedError, StartError
 
@@ -62,7 +63,7 @@ def open_broker(
 
     Args:
         config: what the broker acts on; what is stored in the directory goes over it.
-        flush: whether an acknowledgement waits for a sync.
+        flush: whether an acknowledgement waits for a sync, where no property says anything.
         files: another file system than the system's, for simulations, as the arguments below.
         segment_bytes: how long a file of the journal gets.
         ports: what the broker asks of its surroundings.
@@ -139,6 +140,7 @@ def _open(
         manifest_end=lambda: archive.manifest_end,
         segment_sealed=ports.segment_sealed,
         prepare_wanted=ports.prepare_wanted,
+        sync_wanted=ports.sync_wanted,
         nobody_waits=_nothing if store is None else store.interrupt,
     )
     return archive, Journal(taken, flush, segment_bytes, journal_ports)

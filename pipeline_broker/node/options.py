@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.dashboard.options import DashboardOptions
     from pipeline_broker.log.archive.archive_place import Wal
-    from pipeline_broker.log.journal_port import Flush
+    from pipeline_broker.log.flush_policy import Flush
 
 __all__ = [
     "QUEUES",

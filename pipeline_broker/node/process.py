@@ -20,10 +20,12 @@ import attrs
 import trio
 
 from pipeline_broker.broker.ports import wall_clock_ms
+from pipeline_broker.broker.topic_policies import flush_rules_of
 from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.files.errors import FencedError
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.first_cause import first_cause
+from pipeline_broker.log.errors import JournalFailed
 from pipeline_broker.node.admin_socket import fault_commands, serve_admin
 from pipeline_broker.node.assembly import assemble
 from pipeline_broker.node.data_directory import open_broker, upkeep_of
@@ -197,6 +199,7 @@ async def _start(
             ports=surroundings.ports,
             store=store,
         )
+        _warn_of_durability(options, broker)
         data = options.data
         if is_open_to_others(data):
             import shlex  # noqa: PLC0415 - for this line only
@@ -206,6 +209,16 @@ async def _start(
         for rule in rules:
             broker.faults.add(*rule, "file")
         await _serve(options, listeners, journal, broker, surroundings, observers, on_ready, task_status)
+
+
+def _warn_of_durability(options: ServeOptions, broker: Broker) -> None:
+    rules = flush_rules_of({}, broker.settings)
+    if options.flush == "always" and rules.messages > 1:
+        logger.warning("log.flush.interval.messages: %s", rules)
+    if broker.logs.topics_synced_later:
+        logger.warning(
+            "topics with weaker settings than --flush %s: %s", options.flush, broker.logs.topics_synced_later
+        )
 
 
 async def _serve(
@@ -331,7 +344,7 @@ def run(
         cause = first_cause(errors)
         if isinstance(cause, ObserversUnavailableError | StartError):
             raise StartError(str(cause)) from None
-        if isinstance(cause, CommitFailedError):
+        if isinstance(cause, CommitFailedError | JournalFailed):
             if isinstance(fenced := _root_of(cause), FencedError):
                 logger.critical("%s; this one ends", fenced)
                 sys.exit(EXIT_TAKEN_OVER)

@@ -45,6 +45,7 @@ class Surroundings:
         changes: follows the configuration.
         segment_sealed: wakes the task that archives.
         prepare_wanted: wakes the task that prepares the next segment of the journal.
+        sync_wanted: wakes the task that syncs what was written to it.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Surroundings:
         self.changes = LiveChanges(mode, listeners)
         self.segment_sealed = ThreadWakeup()
         self.prepare_wanted = ThreadWakeup()
+        self.sync_wanted = ThreadWakeup()
         self._server: SocketServer | None = None
         self._switch: FaultSwitch | None = None
         self.ports = Ports(
@@ -74,6 +76,7 @@ class Surroundings:
             fetch_parked=fetch_parked,
             segment_sealed=self.segment_sealed,
             prepare_wanted=self.prepare_wanted,
+            sync_wanted=self.sync_wanted,
             faults_changed=self._faults_changed,
             fault_files=fault_files,
             fault_store=None if store is None else store.faults,

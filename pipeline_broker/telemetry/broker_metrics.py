@@ -71,6 +71,8 @@ class _Refusals(Protocol):
 class _Logs(Protocol):
     @property
     def disk_space(self) -> tuple[int, int] | None: ...
+    @property
+    def topics_synced_later(self) -> int: ...
 
 
 class _Broker(FetchStates, Protocol):
@@ -162,6 +164,11 @@ class BrokerMetrics:
             Sample(int(not self._broker.can_write)),
         )
         yield from _disk_families(self._broker.logs.disk_space)
+        yield gauge(
+            "pipeline_broker_topics_synced_later",
+            "Topics whose flush.messages and flush.ms promise less than --flush.",
+            Sample(self._broker.logs.topics_synced_later),
+        )
         yield from self._request_log_families()
         yield from _held_families(self._held())
         yield _refusal_family("failed_logins", "Logins that failed.", self._broker.failed_logins, LOGIN_LABELS)

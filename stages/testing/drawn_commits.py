@@ -78,7 +78,10 @@ class _Storage(CommitStorage):
     def __init__(self, storage: CommitStorage, executor: "DrawnCommits") -> None:
         self._storage = storage
         self._executor = executor
-        self.is_synced = storage.is_synced
+
+    @property
+    def is_synced(self) -> bool:
+        return self._storage.is_synced
 
     def _between_pauses(self, work: Callable[[], Any]) -> Any:
         thread = self._executor.running

@@ -70,7 +70,7 @@ class Desk:
         self.settings = settings
         self.client_id = "desk"
         self.now_ms = 1_000_000
-        config, _ = parse_settings([tuple(setting.split("=", 1)) for setting in settings])
+        config = parse_settings([tuple(setting.split("=", 1)) for setting in settings])[0]
         self.journal = Journal.open(DIRECTORY, flush="always", segment_bytes=1 << 20, files=self.files)
         self.archive = Archive.open(DIRECTORY, self.files)
         self.advertised = {"PLAINTEXT": ("broker.test", 9092)}

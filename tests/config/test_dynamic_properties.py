@@ -5,7 +5,7 @@ import pytest
 
 from pipeline_broker.config.changes import ONLY_OF_A_LISTENER, NotDynamicError, Operation, alter_broker_settings
 from pipeline_broker.config.properties import ConfigError, broker_properties
-from pipeline_broker.config.reconfiguration import CLASS_LISTS, FLUSHING, check_acts
+from pipeline_broker.config.reconfiguration import CLASS_LISTS, check_acts
 from pipeline_broker.config.resolution import BrokerSettings, topic_entries
 from pipeline_broker.config.settings import config_with, is_acted_on, is_idle_jaas, parse_settings
 from pipeline_broker.config.share_settings import share_settings
@@ -81,14 +81,6 @@ def test_a_dynamic_property_that_is_acted_on_changes_what_counts(definition):
 
 
 NAMES_CLASSES = [each for each in IDLE if each.type == "class" or each.name in CLASS_LISTS]
-PROMISES = [each for each in IDLE if each.name in FLUSHING]
-
-
-@each_property(PROMISES)
-def test_one_that_promises_a_sync_is_refused_but_for_its_default(definition):
-    with pytest.raises(NotDynamicError) as caught:
-        altered(definition.name, another(definition))
-    assert caught.value.client_message == f"Cannot update these configs dynamically: [{definition.name}]"
 
 
 @each_property(NAMES_CLASSES)
@@ -107,7 +99,7 @@ def test_one_without_effect_may_have_its_default(definition):
     assert altered(definition.name, definition.default) == {definition.name: text}
 
 
-@each_property([each for each in IDLE if each not in NAMES_CLASSES + PROMISES and not is_idle_jaas(each.name)])
+@each_property([each for each in IDLE if each not in NAMES_CLASSES and not is_idle_jaas(each.name)])
 def test_any_other_one_without_effect_is_kept_as_in_kafka(definition):
     text = another(definition)
     assert altered(definition.name, text) == {definition.name: definition.canonical(text)}

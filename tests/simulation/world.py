@@ -16,7 +16,7 @@ import trio
 
 from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.config.settings import parse_settings
-from pipeline_broker.node.assembly import JournalStorage, compose, prepare_ahead, run_timer
+from pipeline_broker.node.assembly import JournalStorage, compose, prepare_ahead, run_timer, sync_in_time
 from pipeline_broker.node.data_directory import open_broker
 from pipeline_broker.node.options import ServeOptions, limits_of, mode_of
 from pipeline_broker.node.surroundings import Surroundings
@@ -147,6 +147,7 @@ class Life:
     async def _start_upkeep(self, nursery):
         """What a broker does beside serving."""
         await nursery.start(prepare_ahead, self.journal, self.surroundings.prepare_wanted)
+        await nursery.start(sync_in_time, self.journal, self.surroundings.sync_wanted)
 
     async def _close(self):
         self.journal.close()

@@ -16,7 +16,7 @@ def suits_loop(place):
 
 def after(*durations_ns):
     """The place after commits that ran where it said."""
-    place = CommitPlace(Batching.GROUP, is_synced=True)
+    place = CommitPlace(Batching.GROUP)
     for duration_ns in durations_ns:
         place.commit_ended(duration_ns, was_on_loop=suits_loop(place), alone_requests=0)
     return place
@@ -79,11 +79,13 @@ def test_a_commit_that_ran_elsewhere_says_nothing():
 
 @pytest.mark.parametrize("batching", Batching)
 def test_what_is_not_synced_suits_the_loop_from_the_start(batching):
-    assert suits_loop(CommitPlace(batching, is_synced=False))
+    place = CommitPlace(batching)
+    assert not place.must_gather(1, 0, is_in_flight=True, is_synced=False)
+    assert place.suits_loop
 
 
 def test_commits_per_request_come_to_the_loop_when_some_were_alone_one_after_the_other():
-    place = CommitPlace(Batching.REQUEST, is_synced=True)
+    place = CommitPlace(Batching.REQUEST)
     for duration_ns in ENTERED:
         place.commit_ended(duration_ns, was_on_loop=False, alone_requests=0)
     alone = (1, 0, False)
@@ -98,5 +100,5 @@ def test_commits_per_request_come_to_the_loop_when_some_were_alone_one_after_the
 @pytest.mark.parametrize("batching", Batching)
 @pytest.mark.parametrize("is_in_flight", [False, True])
 def test_only_group_commits_on_an_idle_loop_gather_what_follows(batching, is_in_flight):
-    gathers = CommitPlace(batching, is_synced=False).must_gather(1, 5, is_in_flight=is_in_flight)
+    gathers = CommitPlace(batching).must_gather(1, 5, is_in_flight=is_in_flight, is_synced=False)
     assert gathers == (batching is Batching.GROUP and not is_in_flight)

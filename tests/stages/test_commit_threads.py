@@ -387,7 +387,7 @@ def test_what_ends_while_others_are_completed_is_completed_in_a_later_pass_of_th
     completed = []
 
     class Completing:
-        place = CommitPlace(Batching.GROUP, is_synced=True)
+        place = CommitPlace(Batching.GROUP)
 
         def complete(self, *commits):
             for commit in commits:
@@ -406,7 +406,7 @@ def test_what_a_thread_left_to_the_loop_is_started_wherever_it_is_to_run_by_then
     threads, started = CommitThreads(LoopTurns()), []
 
     class Started:
-        place = CommitPlace(Batching.GROUP, is_synced=True)
+        place = CommitPlace(Batching.GROUP)
 
         def complete(self, *commits):
             pass
@@ -430,7 +430,7 @@ def test_a_thread_that_finds_a_commit_in_its_last_look_does_not_count_as_idle_wh
     threads, states = CommitThreads(LoopTurns()), []
 
     class Found:
-        place = CommitPlace(Batching.GROUP, is_synced=True)
+        place = CommitPlace(Batching.GROUP)
         is_backlogged = False
         found = iter([None, commit_of(1)])
 
@@ -497,7 +497,7 @@ def test_as_many_threads_are_woken_as_commits_have_none_and_made_where_too_few_a
     threads = CommitThreads(LoopTurns())
 
     class Submitted:
-        place = CommitPlace(Batching.GROUP, is_synced=True)
+        place = CommitPlace(Batching.GROUP)
         commits_in_flight = 3
 
     Submitted.is_large = is_large

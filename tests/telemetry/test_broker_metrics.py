@@ -39,6 +39,7 @@ class Fetches(list):
 
 class Logs:
     disk_space = None
+    topics_synced_later = 0
 
 
 class Broker:

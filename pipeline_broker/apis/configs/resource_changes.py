@@ -21,8 +21,10 @@ from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.configs.alteration import Alteration, SettingChange
 from pipeline_broker.apis.configs.broker_loggers import alter_loggers, loggers_to_change
 from pipeline_broker.apis.configs.described_resources import BROKER, BROKER_LOGGER, TOPIC, check_allowed
+from pipeline_broker.apis.durability import check_durability, warn_of_durability
 from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, commit_changes, submitted, wait_for_place
 from pipeline_broker.base.numbers import INT32, whole_number
+from pipeline_broker.broker.topic_policies import flush_rules_of
 from pipeline_broker.config.changes import (
     NotAListError,
     Operation,
@@ -173,8 +175,12 @@ def _alter_topic(call: Call, alteration: Alteration, *, validate_only: bool) -> 
     altered = alter_topic_settings(own, operations)
     if topic is None:  # Kafka looks at the settings first
         raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    settings = call.broker.settings
+    before, after = flush_rules_of(own, settings), flush_rules_of(altered, settings)
+    check_durability(call, before, after)
     if validate_only or not operations:
         return None
+    warn_of_durability(f"topic {name}", before, after)
     call.broker.settings_warnings.tell_of_topic(alteration.sets)
     gone = dict.fromkeys(topic.configs.keys() - altered.keys())
     return catalogue.alter_configs(name, {**altered, **gone}), call.broker.topic_durable
@@ -194,6 +200,9 @@ def _alter_broker(
         operations = alteration.operations(own, ErrorCode.INVALID_REQUEST)
         altered = alter_broker_settings(own, operations, for_all=for_all)
         check_acts(altered, alteration.sets)
+        before = flush_rules_of({}, broker.settings)
+        after = flush_rules_of({}, broker.layers.settings_with(key, altered))
+        check_durability(call, before, after)
         load = broker.check_settings(key, altered, [name for name, _, _ in operations])
         adopt = None
         if load is not None:
@@ -202,6 +211,7 @@ def _alter_broker(
             adopt = yield Parked(load)
         if validate_only or not operations:
             return None
+        warn_of_durability("topics without settings of their own", before, after)
         broker.settings_warnings.tell(alteration.sets)
         return broker.cluster.alter(key, altered), functools.partial(broker.settings_durable, adopt=adopt)
     finally:

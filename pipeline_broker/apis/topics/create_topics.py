@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping
 
 from pipeline_broker.apis.authorization import may_of_cluster, may_of_topic
 from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.durability import check_durability, warn_of_durability
 from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, made_logs, submitted
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.broker.broker import Broker
+from pipeline_broker.broker.topic_policies import flush_rules_of
 from pipeline_broker.config.changes import check_topic_settings
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.resolution import topic_entries
@@ -92,6 +94,8 @@ def _create(
             assignments=[(placed.partition_index, placed.broker_ids) for placed in wanted.assignments],
             configs=check_topic_settings(given),
         )
+        inherited, own = flush_rules_of({}, broker.settings), flush_rules_of(new.configs, broker.settings)
+        check_durability(call, inherited, own)
         topic = broker.topics.check_create(new)
         broker.topics.check_room(topic.partitions, broker.config.pipeline_partitions)
         check_changes(call.quota, topic.partitions, strict=call.version >= STRICT_FROM)
@@ -99,6 +103,7 @@ def _create(
             made = yield from made_logs(call, changes, topic)
             broker.topics.check_room(topic.partitions, broker.config.pipeline_partitions)  # others had their turns
             changes.append((broker.topics.create(new), functools.partial(broker.topic_durable, made=made)))
+            warn_of_durability(f"topic {wanted.name}", inherited, own)
             broker.settings_warnings.tell_of_topic(given)
     except TopicError as error:
         return _refusal(wanted.name, error.code, error.message)

@@ -33,7 +33,8 @@ async function start() {
   const main = document.getElementById("content");
   try {
     const broker = await ask("/api/broker");
-    document.getElementById("identity").textContent = `${broker.mode}, flush ${broker.flush}, node ${broker.node}`;
+    const later = broker.topics_synced_later ? ` (topics synced later: ${broker.topics_synced_later})` : "";
+    document.getElementById("identity").textContent = `${broker.mode}, flush ${broker.flush}${later}, node ${broker.node}`;
     const { show } = await import(module);
     await show(main, broker, title);
   } catch (error) {

@@ -13,16 +13,18 @@ Longer than most files: its methods share the fields that two locks guard.
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
 import attrs
 
 from pipeline_broker.files.errors import is_passing
-from pipeline_broker.files.file_system import FileSystem, SystemFileSystem, write_all
+from pipeline_broker.files.file_system import File, FileSystem, SystemFileSystem, write_all
 from pipeline_broker.files.large_writes import LARGE_WRITE_BYTES_MIN, LargeWriter
 from pipeline_broker.log.entry import Buffer, JournalEntry
-from pipeline_broker.log.errors import JournalFailed
+from pipeline_broker.log.errors import JournalFailed, RecycledError
+from pipeline_broker.log.flush_policy import Flush, FlushPolicy
 from pipeline_broker.log.journal.clean_shutdown import CleanShutdown, ManifestEnd, remove_mark, write_mark
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE, StoredEntry, encode_frame
 from pipeline_broker.log.journal.journal_files import JournalFiles
@@ -40,8 +42,8 @@ from pipeline_broker.log.journal.segment import (
 )
 from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME, TakenDirectory
 from pipeline_broker.log.journal.ticket import Ticket
+from pipeline_broker.log.journal.unsynced_writes import UnsyncedWrites
 from pipeline_broker.log.journal.writer_room import WriterRoom
-from pipeline_broker.log.journal_port import Flush
 
 SEGMENT_BYTES: Final = 64 << 20
 SEGMENT_BYTES_MIN: Final = 2 * HEADER_SPACE
@@ -65,12 +67,14 @@ class JournalPorts:
         manifest_end: asked by `close` where the manifest of the archive ends; None when the archive cannot be trusted.
         segment_sealed: called in a writing thread when a segment is complete, and by `seal`.
         prepare_wanted: called where it is written when half of the segment is used and no spare is ready.
+        sync_wanted: called where it is written when `FlushPolicy.due_ms` was set, or became shorter.
         nobody_waits: called by `wait_for_nobody`, for what the archive waits for.
     """
 
     manifest_end: Callable[[], ManifestEnd | None] = ManifestEnd
     segment_sealed: Callable[[], None] = lambda: None
     prepare_wanted: Callable[[], None] = lambda: None
+    sync_wanted: Callable[[], None] = lambda: None
     nobody_waits: Callable[[], None] = lambda: None
 
 
@@ -82,7 +86,7 @@ class Journal:
 
     Args:
         taken: the directory, released by `close`.
-        flush: whether a commit is durable when it is synced, or when it is written.
+        flush: whether a commit is durable when it is synced, or when it is written, where no setting says anything.
         segment_bytes: how long a file gets.
         ports: what it asks of its surroundings.
     """
@@ -98,6 +102,7 @@ class Journal:
         files, directory = taken.files, taken.path / JOURNAL_NAME
         self.directory = directory
         self.flush, self.segment_bytes = flush, segment_bytes
+        self.flush_policy = FlushPolicy(flush, ports.sync_wanted)
         self._ports = ports
         self._files = files
         self._directory_lock = taken.lock
@@ -122,7 +127,7 @@ class Journal:
         self._next_lsn: int
         self._segment_lsn: int  # of the first entry in the active segment
         self._durable_lsn: int
-        self._unsynced: dict[int, None] = {}  # first LSNs of the commits between write and sync, oldest first
+        self._unsynced = UnsyncedWrites()
         self._spare_identity: int | None = None
         self._prepare_asked = False
         self._commit_bytes = 0.0  # of a commit, on average of the last 16 or so
@@ -162,20 +167,27 @@ class Journal:
         Raises JournalCorrupt, with nothing changed, when records that were durable cannot be read.
         """
         assert self._active is None, "a journal is recovered once"
-        sync, clean = self.flush == "always", self.clean_shutdown
         self._archived_lsn = archived_lsn
-        recovery = Recovery(self._files, self.directory, sync=sync, archived_lsn=archived_lsn, clean=clean)
+        recovery = Recovery(
+            self._files,
+            self.directory,
+            must_sync=lambda: self.flush_policy.may_sync,
+            archived_lsn=archived_lsn,
+            clean=self.clean_shutdown,
+        )
         yield from recovery.batches()
         assert recovery.end is not None
         remove_mark(self._files, self.directory.parent)
-        self._start(recovery.end)
+        self._start(recovery.end, is_synced=recovery.is_synced)
 
-    def _start(self, end: JournalEnd) -> None:
+    def _start(self, end: JournalEnd, *, is_synced: bool) -> None:
         self._active = end.segment
         self._position = end.position
         self._next_lsn = end.next_lsn
         self._segment_lsn = end.segment_lsn
-        self._durable_lsn = end.next_lsn if self.flush == "always" else 0
+        self._durable_lsn = end.next_lsn if is_synced else 0
+        if not is_synced:
+            self._unsynced.recovered(0, end.next_lsn, list(end.sealed_ends))
         self._spare_identity = end.spare_identity
         self._sealed_ends = dict(end.sealed_ends)
         self._readable.first_number = next(iter(self._sealed_ends), end.segment.number)
@@ -260,18 +272,20 @@ class Journal:
         parts, size, segment = self._place(entries)
         first_lsn = self._next_lsn
         file = segment.take_file()
-        if segment.zero_filled or self.flush == "os":  # its pages are there; nobody waits for the disk
+        is_synced = self.flush_policy.must_sync(entries)
+        if segment.zero_filled or not is_synced:  # its pages are there, or nobody waits for the disk
             write_all(file, parts, self._position)
         else:
             self._writer.write(file, parts, size, self._position)
         self._position += size
         self._commit_bytes += (size - self._commit_bytes) / 16
         self._next_lsn = first_lsn + len(entries)
-        if self.flush == "os":
+        self.flush_policy.written(entries, is_synced=is_synced)
+        self._unsynced.written(first_lsn, is_synced=is_synced)
+        if not is_synced:
             segment.give_back(file)
             return Ticket(first_lsn, len(entries), size, None, None)
-        self._unsynced[first_lsn] = None
-        return Ticket(first_lsn, len(entries), size, segment, file)
+        return Ticket(first_lsn, len(entries), size, segment, file, tuple(self._unsynced.segments))
 
     def _place(self, entries: Sequence[JournalEntry]) -> tuple[list[Buffer], int, Segment]:
         """The frame of a commit in the segment that has room for it; waits when there may be no further segment."""
@@ -335,6 +349,7 @@ class Journal:
             segment = create_segment(self._files, self.directory, number)
         if is_complete:
             self._sealed_ends[self._active.number] = self._next_lsn
+            self._unsynced.completed(self._active.number, self._segment_lsn)
         self._active = segment
         self._position, self._segment_lsn = HEADER_SPACE, self._next_lsn
         self._prepare_asked = False
@@ -343,10 +358,10 @@ class Journal:
         return segment
 
     def sync(self, ticket: Ticket) -> None:
-        """Return when the commit is durable: on disk with flush=always, written with flush=os."""
+        """Return when the commit is as durable as the flush policy wants it."""
         try:
             if ticket.file is not None:
-                ticket.file.sync_data()
+                self._sync_files(ticket.segments, ticket.file)
         except OSError as error:
             with self._write_lock:
                 self._fail(error)
@@ -357,8 +372,36 @@ class Journal:
             with self._write_lock:
                 ticket.segment.give_back(ticket.file)
                 ticket.file = None
-                del self._unsynced[ticket.first_lsn]
-                self._durable_lsn = next(iter(self._unsynced), self._next_lsn)
+                self._synced(ticket.first_lsn + ticket.entry_count, ticket.segments, ticket.first_lsn)
+
+    def _sync_files(self, segments: tuple[int, ...], file: File) -> None:
+        for number in segments:
+            with suppress(RecycledError), self._readable.reading(number) as complete:
+                complete.sync_data()
+        file.sync_data()
+
+    def _synced(self, end_lsn: int, segments: tuple[int, ...], lsn: int | None = None) -> None:
+        self._unsynced.synced(end_lsn, segments, lsn)
+        self._durable_lsn = self._unsynced.durable_lsn(self._next_lsn)
+
+    def sync_written(self) -> None:
+        """Sync what was written and not synced; blocks, and raises JournalFailed."""
+        with self._write_lock:
+            if self._closed or self._failure is not None or self._active is None:
+                return
+            self.flush_policy.all_synced()
+            if not self._unsynced:
+                return
+            segment, end_lsn, segments = self._active, self._next_lsn, tuple(self._unsynced.segments)
+            file = segment.take_file()
+        try:
+            self._sync_files(segments, file)
+        except OSError as error:
+            with self._write_lock:
+                self._fail(error)
+        with self._write_lock:
+            segment.give_back(file)
+            self._synced(end_lsn, segments)
 
     def prepare_ahead(self) -> None:
         """Zero-fill the next segment, off the request path; returns at once when one is ready.
@@ -391,8 +434,8 @@ class Journal:
     def sealed(self) -> list[tuple[int, int]]:
         """The complete segments whose commits are durable, oldest first: number, and the LSN behind it."""
         with self._write_lock:
-            durable_lsn = self._durable_lsn if self.flush == "always" else self._next_lsn
-            return [(number, end) for number, end in self._sealed_ends.items() if end <= durable_lsn]
+            acknowledged_lsn = self._unsynced.acknowledged_lsn(self._next_lsn)
+            return [(number, end) for number, end in self._sealed_ends.items() if end <= acknowledged_lsn]
 
     def archive_waits(self, obstacle: OSError | None) -> None:
         """Say why nothing can be archived now, so that a writer who waits for that knows; None when that has passed."""
@@ -433,6 +476,7 @@ class Journal:
                 discard_segment(self._files, path)
             with self._write_lock:
                 self._archived_lsn = self._sealed_ends.pop(number)
+                self._unsynced.recycled(number)
                 if identity is not None:
                     self._spare_identity = identity
                 self.room.notify()
@@ -448,7 +492,7 @@ class Journal:
             self.room.notify()
         with self._prepare_lock, self._write_lock:
             try:
-                if self._active is not None and self._failure is None and not self._unsynced:
+                if self._active is not None and self._failure is None and not self._unsynced.is_syncing:
                     self._end(self._active)
             except OSError as error:  # what was acknowledged is durable; the next start finds what a kill leaves
                 logger.warning("the end of the journal cannot be marked: %s", error)
@@ -458,7 +502,7 @@ class Journal:
                 self._directory_lock.release()
 
     def _end(self, segment: Segment) -> None:
-        if self.flush == "os":  # to survive a power cut was not promised until now
+        if self._unsynced:  # to survive a power cut was not promised until now
             for number in (*self._sealed_ends, segment.number):
                 self._readable.find(number).sync_data()
             self._durable_lsn = self._next_lsn

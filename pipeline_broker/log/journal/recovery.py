@@ -10,7 +10,7 @@ takes the pages that it lost for written, so they can be read, and another sync 
 Killed at any point, it does the same again.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -74,7 +74,7 @@ class Recovery:
     Args:
         files: the file system.
         directory: of the journal.
-        sync: whether what is kept must be durable when `batches` is exhausted.
+        must_sync: asked at the end of `batches` whether what is kept must be durable when that is exhausted.
         archived_lsn: everything in front of it is in the archive, at the boundary of two segments.
         clean: the mark of the clean shutdown that the journal ended with, if it did.
     """
@@ -84,13 +84,14 @@ class Recovery:
         files: FileSystem,
         directory: Path,
         *,
-        sync: bool,
+        must_sync: Callable[[], bool],
         archived_lsn: int = 0,
         clean: CleanShutdown | None = None,
     ) -> None:
         self._files = files
         self._directory = directory
-        self._sync = sync
+        self._must_sync = must_sync
+        self.is_synced = False  # what is kept is durable
         self._archived_lsn = archived_lsn
         self._clean = clean
         self._next_lsn = archived_lsn
@@ -123,8 +124,11 @@ class Recovery:
         if not self._ends_as_marked(last, len(numbers) - kept):
             self._refuse_damage(numbers[max(0, kept - 1) :], last)
             self._refuse_other_end()
-            if self._sync and kept:
+            self.is_synced = self._must_sync()
+            if self.is_synced and kept:
                 self._make_durable(numbers[:kept])
+        else:
+            self.is_synced = True
         self.end = self._cut(numbers[kept:], last)
 
     def _ends_as_marked(self, last: tuple[int, int, int] | None, rejected_count: int) -> bool:
@@ -348,5 +352,5 @@ def sealed_entries(
         JournalCorrupt: it does not hold what was written to it.
         OSError: the disk cannot be read.
     """
-    reading = Recovery(files, directory, sync=False, archived_lsn=from_lsn)
+    reading = Recovery(files, directory, must_sync=lambda: False, archived_lsn=from_lsn)
     yield from reading.sealed_batches(number, end_lsn)

@@ -21,6 +21,7 @@ from pipeline_broker.log.journal.frame import (
 )
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.journal.segment import HEADER_SPACE, SPARE_NAME, create_segment, segment_path, split_position
+from pipeline_broker.log.partition.policies import DEFAULT_POLICIES
 from pipeline_broker.records.checksum import crc32c
 from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.journal.test_journal import commit, entry_of, start
@@ -31,6 +32,7 @@ SEGMENT_BYTES = 9000
 
 class Owner:
     entry_key = entry_key(bytes(16), 0)
+    policies = DEFAULT_POLICIES
 
 
 def opened(files):

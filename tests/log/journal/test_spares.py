@@ -11,6 +11,7 @@ from pipeline_broker.log.journal import journal as tested
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE, entry_key
 from pipeline_broker.log.journal.journal import Journal, JournalPorts
 from pipeline_broker.log.journal.segment import HEADER_SPACE, segment_path
+from pipeline_broker.log.partition.policies import DEFAULT_POLICIES
 from tests.files.memory_file_system import MemoryFileSystem
 
 SEGMENT_BYTES = 2 * (HEADER_SPACE + 2000)
@@ -19,6 +20,7 @@ LEAST_BYTES = FRAME_HEADER_SIZE + ENTRY_OVERHEAD
 
 class Owner:
     entry_key = entry_key(bytes(16), 0)
+    policies = DEFAULT_POLICIES
 
 
 class Setting:

@@ -1,0 +1,105 @@
+"""A journal whose topics are synced by different rules, with kills and power cuts at every place.
+
+The machine is that of `test_crashes`. After a kill nothing acknowledged is lost. After a power cut a log may have lost
+as many acknowledged records as its rules allow, from its end, and no others.
+"""
+
+from collections import Counter
+from typing import ClassVar
+
+import attrs
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule, run_state_machine_as_test
+
+from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.partition.policies import DEFAULT_POLICIES, FlushRules
+from tests.log.journal.test_crashes import SETTINGS, CrashMachine, assert_noticed
+
+RULES = (FlushRules(messages=1), FlushRules(messages=3), FlushRules(ms=1000))
+"""Of the three logs."""
+
+
+class FlushMachine(CrashMachine):
+    is_cut = False
+    seen: ClassVar = Counter()
+
+    def set_policies(self):
+        for log, rules in zip(self.logs, RULES, strict=True):
+            log.policies = attrs.evolve(DEFAULT_POLICIES, flush=rules)
+            self.journal.flush_policy.topic_changed(str(log.partition), rules)
+        self.promised = getattr(self, "promised", 0)  # rows from the front that `sync_written` covered
+
+    def check_kept(self, found):
+        if not self.is_cut:
+            super().check_kept(found)
+            return
+        assert len(found) >= self.promised
+        lost = Counter(partition for partition, _, _ in self.written[len(found) : self.acknowledged])
+        for partition, rules in enumerate(RULES):
+            assert lost[partition] < rules.messages, "the rules of the log promise more"
+        self.seen["lost some"] += bool(lost)
+        self.seen["lost nothing"] += not lost
+        self.promised = min(self.promised, len(found))
+
+    @precondition(lambda self: not self.pending and not self.flying)
+    @rule(
+        partition=st.sampled_from([2, 2, 2, 1, 1, 0]),
+        size=st.sampled_from([10, 5000]),
+        data=st.data(),
+        again=st.booleans(),
+    )
+    def commit(self, partition, size, data, again):
+        for _ in range(1 + again):
+            self.append(partition, size)
+            self.write()
+            self.sync_one(data)
+        self.seen["was due"] += self.journal.flush_policy.due_ms is not None
+
+    @rule()
+    def sync_written(self):
+        self.journal.sync_written()
+        assert self.journal.flush_policy.due_ms is None
+        self.promised = len(self.written)
+
+    @precondition(lambda self: self.journal.flush_policy.due_ms is not None)
+    @rule()
+    def due(self):
+        assert self.journal.flush_policy.due_ms == 1000
+
+    @rule(data=st.data())
+    def power_cut(self, data):
+        self.is_cut = True
+        super().power_cut(data)
+        self.is_cut = False
+
+
+@pytest.mark.parametrize("flush", ["always", "os"])
+def test_a_power_cut_loses_what_the_rules_of_a_log_allow_and_a_kill_nothing(flush):
+    class Machine(FlushMachine):
+        seen: ClassVar = Counter()
+
+    Machine.flush = flush
+    run_state_machine_as_test(Machine, settings=SETTINGS)
+    assert {"lost some", "lost nothing", "was due"} <= {name for name, count in Machine.seen.items() if count}
+
+
+class UnawareOfSegments(Journal):
+    """It syncs the segment of a commit, and not the complete ones in front of it."""
+
+    def _sync_files(self, segments, file):
+        super()._sync_files((), file)
+
+
+def test_a_sync_that_leaves_out_complete_segments_is_noticed(monkeypatch):
+    monkeypatch.setattr("tests.log.journal.test_crashes.Journal", UnawareOfSegments)
+    assert_noticed(FlushMachine)
+
+
+def test_rules_that_are_not_kept_are_noticed():
+    class Machine(FlushMachine):
+        def set_policies(self):
+            super().set_policies()
+            self.logs[0].policies = attrs.evolve(DEFAULT_POLICIES, flush=FlushRules(messages=2))
+
+    assert_noticed(Machine)

@@ -1,0 +1,79 @@
+"""The task that syncs what was acknowledged before its sync."""
+
+import pytest
+import trio
+import trio.testing
+
+from pipeline_broker.log.errors import JournalFailed
+from pipeline_broker.log.flush_policy import FlushPolicy
+from pipeline_broker.log.partition.policies import FlushRules
+from pipeline_broker.node.assembly import sync_in_time
+from pipeline_broker.node.thread_wakeup import ThreadWakeup
+from tests.log.test_flush_policy import entry, log_of
+
+
+class Journal:
+    def __init__(self):
+        self.wanted = ThreadWakeup()
+        self.flush_policy = FlushPolicy("os", self.wanted)
+        self.synced, self.error = [], None
+
+    def write(self, **rules):
+        log = log_of(FlushRules(**rules))
+        self.flush_policy.topic_changed("t", log.policies.flush)
+        is_synced = self.flush_policy.must_sync([entry(log)])
+        self.flush_policy.written([entry(log)], is_synced=is_synced)
+
+    def sync_written(self):
+        if self.error is not None:
+            raise self.error
+        self.synced.append(round(trio.from_thread.run_sync(trio.current_time) * 1000))
+        self.flush_policy.all_synced()
+
+
+def synced(*writes, until=10_000):
+    """When it syncs, in milliseconds, if these are written: pairs of milliseconds and rules."""
+
+    async def main():
+        journal = Journal()
+        begin = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            await nursery.start(sync_in_time, journal, journal.wanted)
+            for ms, rules in writes:
+                await trio.sleep_until(begin + ms / 1000)
+                journal.write(**rules)
+            await trio.sleep_until(begin + until / 1000)
+            nursery.cancel_scope.cancel()
+        return [ms - round(begin * 1000) for ms in journal.synced]
+
+    return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.01))
+
+
+def test_what_is_written_is_synced_once_after_the_time_of_its_topic():
+    assert synced((0, {"ms": 500}), (100, {"ms": 500}), (499, {"ms": 500})) == [500]
+    assert synced((0, {"ms": 500}), (600, {"ms": 500})) == [500, 1100]
+
+
+def test_the_shorter_time_of_two_topics_counts():
+    assert synced((0, {"ms": 5000}), (1000, {"ms": 50})) == [1050]
+    assert synced((0, {"ms": 100}), (50, {"ms": 5000})) == [100]
+
+
+def test_a_time_of_nothing_is_at_once():
+    assert synced((300, {"ms": 0})) == [300]
+
+
+def test_nothing_is_synced_without_a_time():
+    assert synced((0, {}), (5, {"messages": 5}), (10, {"messages": 1})) == []
+
+
+def test_a_sync_that_fails_ends_the_broker():
+    async def main():
+        journal = Journal()
+        journal.error = JournalFailed("the disk is gone")
+        async with trio.open_nursery() as nursery:
+            await nursery.start(sync_in_time, journal, journal.wanted)
+            journal.write(ms=5)
+
+    with pytest.RaisesGroup(pytest.RaisesExc(JournalFailed, match="the disk is gone")):
+        trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.01))
