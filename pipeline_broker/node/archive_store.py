@@ -36,7 +36,7 @@ from pipeline_broker.objects.lease import Lease, LeaseTimes, Sight
 from pipeline_broker.objects.lease_keeper import LeaseKeeper, claim_lease, read_lease, take_lease
 from pipeline_broker.objects.opening import StoreRefused, open_store
 from pipeline_broker.objects.settled_store import PAUSE_SECONDS_MIN, SettledStore, pause_briefly
-from pipeline_broker.objects.store import ObjectStore, ObjectStoreError
+from pipeline_broker.objects.store import ObjectStore, ObjectStoreError, list_all
 from pipeline_broker.objects.store_figures import StoreFigures
 from pipeline_broker.objects.watched_store import EndedRequest, WatchedStore
 
@@ -241,12 +241,11 @@ class ArchiveStore:
 
     def _has_journal(self) -> bool:
         try:
-            first = SettledStore(self.store, pause_briefly).list(f"{self._journal_name}/")[:1]
+            objects = list_all(SettledStore(self.store, pause_briefly), f"{self._journal_name}/")
+            # a lease is none, nor is what another program has put there
+            return any(place_of(self._journal_name, each.name) is not None for each in objects)
         except ObjectStoreError as error:
             raise StartBlockedError(f"the store {self.place.url} cannot be used: {error}") from None
-        return any(
-            place_of(self._journal_name, each.name) is not None for each in first
-        )  # a lease alone is none, and sorts behind fences
 
 
 def _pause_once(seconds: float, error: ObjectStoreError) -> None:

@@ -196,8 +196,14 @@ def _changed(change):
     return mutation
 
 
+def _beginning(path):
+    """A file may be as long as the disk, with holes."""
+    with path.open("rb") as file:
+        return file.read(1 << 20)
+
+
 def _flip(path, position, bit):
-    content = bytearray(path.read_bytes()[: 1 << 20])
+    content = bytearray(_beginning(path))
     if content:
         content[position % len(content)] ^= 1 << bit
         with path.open("r+b") as file:
@@ -254,7 +260,7 @@ def _swap(path, number):
 
 def _edit_frame(path, number, field, value):
     """Change a number in the header of a frame of the journal, or in its first entry, and make its checksum right."""
-    content = bytearray(path.read_bytes()[: 1 << 20])
+    content = bytearray(_beginning(path))
     position = HEADER_SPACE
     for _ in range(number % 4):
         header = frame.read_frame_header(content, position, len(content) - position)
@@ -274,7 +280,7 @@ def _edit_frame(path, number, field, value):
 
 def _edit_manifest(path, position, value):
     """Change a number in the first edit of a manifest, and make its checksum right."""
-    content = bytearray(path.read_bytes()[: 1 << 20])
+    content = bytearray(_beginning(path))
     size_bytes = manifest.frame_bytes(content, 0)
     if size_bytes is None or size_bytes > len(content):
         return

@@ -35,6 +35,7 @@ CORPUS = {
         "store",
         [("add", n, name, "garbage") for n in range(8) for name in (b"a b", HUGE, b"\xff", b"stray")],
     ),
+    "a stranger in front of the journal": ("store", [("add", 24, b"0" * 19, "sparse")]),
     "strangers without content": (
         "store",
         [("add", n, name, kind) for n in range(8) for name, kind in ((b"x", "empty"), (b"y", "fifo"))],

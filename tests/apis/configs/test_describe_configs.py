@@ -58,11 +58,11 @@ def test_only_the_names_asked_for_are_shown_and_none_means_all(desk):
 def test_synonyms_and_texts_come_only_when_asked_for(desk):
     (plain,) = describe(desk, (TOPIC, "t", ["retention.ms"]))
     assert (plain.configs[0].synonyms, plain.configs[0].documentation) == ([], None)
-    wanted = (BROKER, "1", ["num.partitions", "log.flush.interval.ms"])
+    wanted = (BROKER, "1", ["num.partitions", "log.preallocate"])
     (told,) = describe(desk, wanted, include_documentation=True)
     texts = {name: config.documentation for name, config in by_name(told).items()}
     assert texts["num.partitions"] == broker_properties()["num.partitions"].documentation
-    assert texts["log.flush.interval.ms"] == "Kept, and not acted on by this broker yet."
+    assert texts["log.preallocate"] == "Kept, and not acted on by this broker yet."
 
 
 def test_a_broker_shows_every_property_with_types_and_what_may_change(desk):

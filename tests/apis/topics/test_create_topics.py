@@ -200,14 +200,14 @@ def test_settings_are_answered_as_given_with_their_source_and_act_at_once(desk):
     (result,) = create(desk, Topic("t", 1, 1, [], given))
     own = {config.name: config.value for config in result.configs if config.config_source == 1}
     assert own == {"cleanup.policy": " compact ", "retention.ms": "6"}
-    assert {config.config_source for config in result.configs} == {1, 5}
+    assert {config.config_source for config in result.configs} == {1, 4, 5}  # 4: flush.messages, of --flush
     assert desk.broker.logs.find("t", 0).rules.keys_required
 
 
 def test_a_setting_that_is_not_acted_on_is_told_once(desk, caplog):
     for name in ("t", "u"):
-        create(desk, Topic(name, 1, 1, [], [Config("flush.ms", "5"), Config("max.message.bytes", "5")]))
-    expected = "the topic setting flush.ms is accepted, but this broker does not act on it"
+        create(desk, Topic(name, 1, 1, [], [Config("preallocate", "true"), Config("max.message.bytes", "5")]))
+    expected = "the topic setting preallocate is accepted, but this broker does not act on it"
     assert [record.getMessage() for record in caplog.records] == [expected]
 
 
