@@ -1,11 +1,12 @@
 """The files of a data directory, damaged, replaced and added to, at a start and under `inspect`."""
 
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from tests.fuzz import _places
 from tests.fuzz._places import KINDS, changes, run_one
+from tests.fuzz.watchdog import FUZZED
 
 __all__ = ["CORPUS", "fuzz", "run_one"]
 
@@ -46,7 +47,7 @@ CORPUS = {
 }
 
 
-@examples(max_examples=15, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@examples(FUZZED, max_examples=15)
 @given(
     st.sampled_from(KINDS),
     st.lists(changes, min_size=1, max_size=3) | st.lists(_places.stray(NAMES), min_size=1, max_size=4),

@@ -18,7 +18,7 @@ from collections.abc import Generator
 from pathlib import Path
 from urllib.parse import quote
 
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
@@ -33,7 +33,7 @@ from pipeline_broker.schema_registry.values import Reference, Schema, SchemaType
 from pipeline_broker.web.messages import BadRequestError, StreamedAnswer
 from pipeline_broker.worker.child import READY
 from pipeline_broker.worker.work import TookTooLongError, Work, WorkFailedError
-from tests.fuzz.watchdog import watched
+from tests.fuzz.watchdog import FUZZED, repeated, watched
 from tests.schema_registry.registry_desk import request_of
 
 WORK_SECONDS_MAX = 3.0
@@ -366,12 +366,13 @@ def _worked(work):
     return result
 
 
-@examples(max_examples=10, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@examples(FUZZED, max_examples=10)
 @given(st.lists(steps_of(), min_size=1, max_size=8))
 def fuzz(steps):
     run_one(steps)
 
 
+@repeated
 def run_one(steps):
     """Try some steps on a registry, and what they recorded on another one."""
     registry = Registry()

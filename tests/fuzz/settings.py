@@ -7,13 +7,12 @@ certificate meets its mapping rules, a client its patterns, and a share group it
 
 import base64
 import contextlib
-import signal
 import tempfile
 from pathlib import Path
 
 import attrs
 import trustme
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
@@ -29,12 +28,11 @@ from pipeline_broker.wire.messages.configs.incremental_alter_configs import Incr
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from stages.request import Close, Parked, Unfinished, go_on
 from tests.apis.desk import Desk
-from tests.fuzz.watchdog import StepError, watched
+from tests.fuzz.watchdog import FUZZED, ending, repeated, watched
 
 THREAD_SECONDS_MAX = 0.4
 """Of processor time in a thread. A key within the bound takes 0.6 s at most, and the keys here take a tenth of it."""
 THREAD_MEMORY_PER_BYTE_MAX = 256
-END_SECONDS = 5
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 CODES = {0, 3, 17, 24, 40, 42, 56, 69}
 TEXT_BYTES_MAX = 32_767
@@ -193,22 +191,7 @@ def scene():
     return SCENES[0]
 
 
-@contextlib.contextmanager
-def ending():
-    """Fail where something takes END_SECONDS: an engine that backtracks would not come back to be watched."""
-
-    def failed(*_):
-        raise StepError(f"it did not end within {END_SECONDS} s")
-
-    before = signal.signal(signal.SIGALRM, failed)
-    signal.alarm(END_SECONDS)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
+@repeated
 def run_one(data):
     """Try settings of one resource, then use the accepted ones.
 
@@ -349,7 +332,7 @@ inputs = st.one_of(
 )
 
 
-@examples(max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@examples(FUZZED, max_examples=150)
 @given(inputs)
 def fuzz(data):
     run_one(data)

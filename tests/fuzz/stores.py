@@ -1,11 +1,12 @@
 """A store that a broker has its archive and its journal in: strangers' objects, and objects damaged or replaced."""
 
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from tests.fuzz import _places
 from tests.fuzz._places import changes, run_one
+from tests.fuzz.watchdog import FUZZED
 
 __all__ = ["CORPUS", "fuzz", "run_one"]
 
@@ -43,7 +44,7 @@ CORPUS = {
 }
 
 
-@examples(max_examples=15, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@examples(FUZZED, max_examples=15)
 @given(st.lists(changes, min_size=1, max_size=2) | st.lists(_places.stray(NAMES), min_size=1, max_size=4))
 def fuzz(mutations):
     """Damage a store anyhow, or only add to it."""

@@ -6,17 +6,15 @@ A case is a kind and its bytes. The work on it is watched: processor time, memor
 import contextlib
 import http
 import json
-import signal
 
 import h11  # noqa: F401 - so that no case loads it
 import trio
 import trio.testing
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from pipeline_broker.base.byte_budget import ByteBudget
-from pipeline_broker.base.steps import finished
 from pipeline_broker.dashboard import routes
 from pipeline_broker.dashboard.record_filter import BadFilterError, RecordFilter
 from pipeline_broker.dashboard.record_reader import PageReader
@@ -28,9 +26,8 @@ from pipeline_broker.web.http_server import HttpLimits, serve_connection
 from pipeline_broker.web.messages import BadRequestError, json_answer, json_steps, refusal
 from pipeline_broker.web.strangers import OwnPlace
 from tests.dashboard.test_records import FakeLog
-from tests.fuzz.watchdog import StepError, watched
+from tests.fuzz.watchdog import FUZZED, ending, finished_in_turns, repeated, watched
 
-END_SECONDS = 5
 POST = b"POST / HTTP/1.1\r\nHost: 127.0.0.1:80\r\n"
 LIMITS = HttpLimits(connections_max=1, response_seconds=10)
 EDGE_BYTES = 64 << 20
@@ -85,23 +82,6 @@ CORPUS = {
 }
 
 
-@contextlib.contextmanager
-def _ending():
-    """A step that does not end is a finding, not the end of the campaign."""
-
-    def end(number, frame):
-        del number, frame
-        raise StepError(f"a step did not end within {END_SECONDS} s")
-
-    before = signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, END_SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def _try_filter(data):
     query = dict.fromkeys(("key", "value", "header", "json", "before", "offset", "time"), data.decode("latin-1"))
     log = FakeLog([build_batch([NewRecord(RECORD, RECORD, 1_000, ((data.decode("latin-1"), RECORD),))])])
@@ -120,7 +100,7 @@ class _Query:
 def _read(log, wanted):
     reader = PageReader({0: log}, {0: 0}, wanted, 100)
     while (step := reader.next_work()) is not None:
-        reader.take(step[0], finished(step[1]))
+        reader.take(step[0], finished_in_turns("a piece of a page", step[1]))
     return reader.page
 
 
@@ -168,19 +148,20 @@ def _try_batch(data):
     value = (data[5:] or b"") * (1 << 20 if data[5:] == b"\xff" else 1)
     batch = build_batch([NewRecord(value, None, 1_000)] * max(1, count), compression=codec)
     log = FakeLog([batch, batch])
-    with watched("a page of records", len(batch), seconds_max=0.5, per_byte_max=100_000):
+    with watched("a page of records", len(batch), seconds_max=2, per_byte_max=100_000):
         page = _read(log, RecordFilter(value=b"never"))
-        finished(json_steps(page.as_json()))
+        finished_in_turns("the JSON of a page", json_steps(page.as_json()))
     assert page.examined <= 5_000 or count <= 5_000
 
 
 KINDS = {"filter": _try_filter, "http": _try_http, "push": _try_push, "batch": _try_batch}
 
 
+@repeated
 def run_one(case):
     """Try a case; raises what a step should not do."""
     kind, data = case
-    with _ending():
+    with ending():
         KINDS[kind](data)
 
 
@@ -202,7 +183,7 @@ CASES = st.one_of(
 )
 
 
-@examples(deadline=None, suppress_health_check=list(HealthCheck))
+@examples(FUZZED)
 @given(CASES)
 def fuzz(case):
     run_one(case)
