@@ -98,25 +98,27 @@ _MEMBER_BYTES_MIN: Final = 18
 """Java looks for another member in more bytes than this after a trailer."""
 _FEED_BYTES: Final = 16 * 1024
 """Of what follows a member the library copies at most this much."""
+_INFLATED_BYTES: Final = 256 * 1024
+"""What is unpacked at a time: the library holds a larger piece twice."""
 
 
 def _decompress_gzip(data: bytes, size_max: int) -> bytes:
     """All members; bytes after the last that are not the header of another are ignored."""
-    parts: list[bytes] = []
+    output = bytearray()
     try:
         position = _gzip_header_end(data, 0)
     except (ValueError, IndexError, struct.error) as error:
         raise UnreadableCompression(f"the gzip header cannot be read: {error}") from None
-    remaining, members = size_max, 0
+    members = 0
     while True:
         members += 1
         _check_pieces(members, size_max)
-        part, position = _inflated(data, position, remaining, size_max)
-        parts.append(part)
-        remaining -= len(part)
+        start = len(output)
+        position = _inflate(data, position, output, size_max)
         if position + _GZIP_TRAILER.size > len(data):
             raise UnreadableCompression("the gzip trailer is cut off")
-        if _GZIP_TRAILER.unpack_from(data, position) != (zlib.crc32(part), len(part) & 0xFFFFFFFF):
+        checksum = zlib.crc32(memoryview(output)[start:])
+        if _GZIP_TRAILER.unpack_from(data, position) != (checksum, len(output) - start & 0xFFFFFFFF):
             raise UnreadableCompression("the checksum or the size in the gzip trailer is wrong")
         position += _GZIP_TRAILER.size
         if len(data) - position <= _MEMBER_BYTES_MIN:
@@ -125,7 +127,7 @@ def _decompress_gzip(data: bytes, size_max: int) -> bytes:
             position = _gzip_header_end(data, position)
         except (ValueError, IndexError, struct.error):
             break
-    return b"".join(parts)
+    return bytes(output)
 
 
 def _gzip_header_end(data: bytes, start: int) -> int:
@@ -149,26 +151,27 @@ def _gzip_header_end(data: bytes, start: int) -> int:
     return position
 
 
-def _inflated(data: bytes, position: int, remaining: int, size_max: int) -> tuple[bytes, int]:
-    """The content of a member, at most `remaining` bytes, and the position after it."""
+def _inflate(data: bytes, position: int, output: bytearray, size_max: int) -> int:
+    """Append the content of a member to what is there, `size_max` bytes at most; return the position after it."""
     inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
-    parts, size = [], 0
     rest: Buffer = b""
+    is_full = False  # the library may have more to give of what it has taken
     try:
         while not inflater.eof:
-            if not rest:
+            if not rest and not is_full:
                 rest = data[position : position + _FEED_BYTES]
                 position += len(rest)
                 if not rest:
                     raise UnreadableCompression("the gzip data is cut off")
-            parts.append(inflater.decompress(rest, remaining - size + 1))
-            size += len(parts[-1])
-            if size > remaining:
+            piece = inflater.decompress(rest, _INFLATED_BYTES)
+            is_full = len(piece) == _INFLATED_BYTES
+            output += piece
+            if len(output) > size_max:
                 raise _too_large(size_max)
             rest = inflater.unconsumed_tail
     except zlib.error as error:
         raise UnreadableCompression(f"compressed records cannot be read: {error}") from None
-    return b"".join(parts), position - len(inflater.unused_data)
+    return position - len(inflater.unused_data)
 
 
 # Snappy: blocks in xerial's framing, or one raw block (librdkafka, older clients)

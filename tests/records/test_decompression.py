@@ -1,12 +1,20 @@
 """What Apache Kafka reads of compressed records is accepted, and nothing else; `frames` has both."""
 
+import contextlib
 import struct
+import tracemalloc
 
 import pytest
 
 from pipeline_broker.records.check import DEFAULT_RULES, BatchCheck, LongBatchError, check_batch
 from pipeline_broker.records.compression import Compression
-from pipeline_broker.records.decompression import PIECE_BYTES, PIECES_MIN, decompress, decompress_stored
+from pipeline_broker.records.decompression import (
+    _INFLATED_BYTES,
+    PIECE_BYTES,
+    PIECES_MIN,
+    decompress,
+    decompress_stored,
+)
 from pipeline_broker.records.errors import BatchTooLarge, RecordError, UnreadableCompression
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.wire.error import ErrorCode
@@ -78,3 +86,24 @@ def test_lz4_that_an_earlier_version_stored_is_still_read():
         decompress_stored(Compression.LZ4, b"no frame")
     with pytest.raises(UnreadableCompression):
         decompress_stored(Compression.GZIP, gz(crc_xor=1))
+
+
+@pytest.mark.parametrize("tail", [b"", bytes(4)], ids=["whole", "with bytes behind it"])
+def test_gzip_of_any_size_is_read_whole_wherever_the_pieces_end(tail):
+    """The library gives so many bytes at a time, and may have more of what it has taken already."""
+    for size in [0, 1, *(pieces * _INFLATED_BYTES + more for pieces in (1, 2) for more in range(-260, 261, 4))]:
+        assert decompress(Compression.GZIP, gz(bytes(size)) + tail) == bytes(size)
+
+
+def test_gzip_takes_no_more_memory_than_twice_what_it_holds():
+    tracemalloc.start()
+    try:
+        for size in (8 << 20, 64 << 20):
+            data = gz(bytes(size))
+            tracemalloc.reset_peak()
+            before, _ = tracemalloc.get_traced_memory()
+            with contextlib.suppress(BatchTooLarge):
+                decompress(Compression.GZIP, data, 16 << 20)
+            assert tracemalloc.get_traced_memory()[1] - before < min(2 * size, 20 << 20) + (1 << 20)
+    finally:
+        tracemalloc.stop()
