@@ -34,10 +34,10 @@ def normalized(file: FileDescriptorProto, pool: DescriptorPool) -> FileDescripto
     if made.syntax == "proto2":
         made.ClearField("syntax")
     _sort_imports(made)
-    _sort(made.extension, lambda it: (it.extendee, it.number))
-    _sort(made.service, lambda it: it.name)
+    made.extension.sort(key=lambda it: (it.extendee, it.number))
+    made.service.sort(key=lambda it: it.name)
     for service in made.service:
-        _sort(service.method, lambda it: it.name)
+        service.method.sort(key=lambda it: it.name)
     for message in made.message_type:
         _normalize_message(message)
     for enumeration in made.enum_type:
@@ -72,12 +72,6 @@ def _owners(found: Any) -> Iterator[Any]:
                 yield from _owners(each)
 
 
-def _sort(elements: Any, key: Any) -> None:
-    ordered = [type(each).FromString(each.SerializeToString()) for each in sorted(elements, key=key)]
-    del elements[:]
-    elements.extend(ordered)
-
-
 def _sort_imports(file: FileDescriptorProto) -> None:
     names = list(file.dependency)
     public, weak = ({names[it] for it in positions} for positions in (file.public_dependency, file.weak_dependency))
@@ -97,27 +91,22 @@ def _normalize_message(message: DescriptorProto) -> None:
     for field in message.field:
         if field.HasField("oneof_index"):
             oneofs[field.oneof_index] = min(field.number, oneofs.get(field.oneof_index, field.number))
-    _sort(message.field, lambda it: (oneofs[it.oneof_index] if it.HasField("oneof_index") else it.number, it.number))
+    message.field.sort(key=lambda it: (oneofs[it.oneof_index] if it.HasField("oneof_index") else it.number, it.number))
     order = sorted(oneofs, key=lambda it: (_is_synthetic(message, it), oneofs[it]))
-    declared = [message.oneof_decl[it] for it in order]
-    kept = [type(it).FromString(it.SerializeToString()) for it in declared]
-    del message.oneof_decl[:]
-    message.oneof_decl.extend(kept)
+    places = {message.oneof_decl[it].name: place for place, it in enumerate(order)}
+    message.oneof_decl.sort(key=lambda it: places.get(it.name, len(places)))
+    del message.oneof_decl[len(places) :]
     for field in message.field:
         if field.HasField("oneof_index"):
             field.oneof_index = order.index(field.oneof_index)
     numbers = {field.type_name.rpartition(".")[2]: field.number for field in message.field if field.type_name}
-    entries = sorted((it for it in message.nested_type if it.options.map_entry), key=lambda it: numbers.get(it.name, 0))
-    nested = [type(it).FromString(it.SerializeToString()) for it in message.nested_type if not it.options.map_entry]
-    nested += [type(it).FromString(it.SerializeToString()) for it in entries]
-    del message.nested_type[:]
-    message.nested_type.extend(nested)
+    message.nested_type.sort(key=lambda it: (it.options.map_entry, it.options.map_entry * numbers.get(it.name, 0)))
     for it in message.nested_type:
         _normalize_message(it)
     for enumeration in message.enum_type:
         _normalize_enumeration(enumeration)
-    _sort(message.extension, lambda it: (it.extendee, it.number))
-    _sort(message.extension_range, lambda it: it.start)
+    message.extension.sort(key=lambda it: (it.extendee, it.number))
+    message.extension_range.sort(key=lambda it: it.start)
     _sort_reserved(message)
 
 
@@ -129,12 +118,12 @@ def _is_synthetic(message: DescriptorProto, index: int) -> bool:
 
 def _normalize_enumeration(enumeration: Any) -> None:
     first = enumeration.value[0].number if enumeration.value else 0  # the default of a field that has this type
-    _sort(enumeration.value, lambda it: (it.number != first, it.number, it.name))
+    enumeration.value.sort(key=lambda it: (it.number != first, it.number, it.name))
     _sort_reserved(enumeration)
 
 
 def _sort_reserved(owner: Any) -> None:
-    _sort(owner.reserved_range, lambda it: (it.start, it.end))
+    owner.reserved_range.sort(key=lambda it: (it.start, it.end))
     names = sorted(owner.reserved_name)
     owner.ClearField("reserved_name")
     owner.reserved_name.extend(names)
