@@ -3,6 +3,7 @@
 import gc
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -107,7 +108,7 @@ def test_who_waits_is_let_go_and_told_what_is_known(call):
 def test_nobody_waits_for_a_further_try_that_would_not_be_sent(call, monkeypatch):
     """An upload that was under way when the broker ended kept it for the second and a half of all tries."""
     paused = []
-    monkeypatch.setattr(settled_store.time, "sleep", paused.append)
+    monkeypatch.setattr(settled_store, "time", SimpleNamespace(sleep=paused.append))
     hole = BlackHole()
     store = InterruptibleStore(hole)
     arguments, _ = CALLS[call]
