@@ -1,13 +1,11 @@
 """The options of a read: those of Spark's Kafka source, and `path` or `store` instead of its servers.
 
-Rules of this file: no Spark. What is not known is refused, so that no option is without effect in silence.
+What is not known is refused, so that no option is without effect in silence.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
@@ -16,13 +14,13 @@ import attrs
 
 from pipeline_broker.inspect.stored_place import StoredPlace
 from pipeline_broker.log.archive.archive_place import ArchivePlace
-from pyspark_pipeline_broker.position import EARLIEST, LATEST, Position, offsets_of
+from pyspark_pipeline_broker.numbers_by_partition import whole_number
+from pyspark_pipeline_broker.position import EARLIEST, LATEST, Position
+from pyspark_pipeline_broker.topic_choice import CHOICES, TopicChoice
 
-__all__ = ["ReadOptions"]
+__all__ = ["ReadOptions", "has_headers"]
 
 PATH, STORE, NODE = "path", "store", "nodeId"
-TOPICS = ("assign", "subscribe", "subscribePattern")
-"""Exactly one of them says which topics."""
 STARTS = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 ENDS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 """The first one that is given counts, as in the Kafka source."""
@@ -30,62 +28,102 @@ STRATEGY = "startingOffsetsByTimestampStrategy"
 DATA_LOSS = "failOnDataLoss"
 HEADERS = "includeHeaders"
 ISOLATION = "kafka.isolation.level"
-KNOWN = (PATH, STORE, NODE, *TOPICS, *STARTS, *ENDS, STRATEGY, DATA_LOSS, HEADERS, ISOLATION)
-WHAT_TOPICS = "say which topics with one of assign, subscribe and subscribePattern"
+PUSHDOWN = "pushdown"
+OFFSETS_MAX = "maxOffsetsPerTrigger"
+KNOWN = (PATH, STORE, NODE, *CHOICES, *STARTS, *ENDS, STRATEGY, DATA_LOSS, HEADERS, ISOLATION, PUSHDOWN, OFFSETS_MAX)
+TABLE_OPTION = "option."
+TABLE_PROVIDER, TABLE_LOCATION = "provider", "location"
+"""Names of what Spark tells about a table of its catalog beside the options of the table."""
+TRUE_OR_FALSE = {"true": True, "false": False}
 
 T = TypeVar("T")
 
 
 @attrs.frozen
 class ReadOptions:
-    """See the rules of the file.
+    """Options of a batch or a stream.
 
     Attributes:
         stored: the broker's data directory, or its store.
-        topics: which are named; None where a pattern says which.
-        wants: whether a topic is meant.
-        partitions: those that are meant; None for all.
+        topics: what is read.
         starting, ending: where reading begins and ends.
         is_committed: leave out records of transactions that were aborted, or have not ended.
         skips_gone: records that are not there any more are no error.
         with_headers: headers are a column.
+        takes_filters: Spark may tell its filters.
+        offsets_max: of one batch of a stream; None for all.
     """
 
     stored: StoredPlace
-    topics: tuple[str, ...] | None
-    wants: Callable[[str], bool]
-    partitions: frozenset[tuple[str, int]] | None
+    topics: TopicChoice
     starting: Position
     ending: Position
     is_committed: bool
     skips_gone: bool
     with_headers: bool
+    takes_filters: bool
+    offsets_max: int | None
 
     @classmethod
     def read(cls, options: Mapping[str, str], *, is_streaming: bool = False) -> ReadOptions:
-        """Read them; raises ValueError with one line."""
-        given = {name.lower(): text for name, text in options.items()}
-        known = {name.lower(): name for name in KNOWN}
-        if unknown := sorted(given.keys() - known.keys()):
-            raise ValueError(f"unknown options: {', '.join(unknown)}; there are {', '.join(KNOWN)}")
-        said = {known[name]: text for name, text in given.items()}
-        if is_streaming and (ends := [name for name in ENDS if name in said]):
-            raise ValueError(f"a stream has no end: {', '.join(ends)}")
-        topics, wants, partitions = _topics(said)
-        level = _choice(said, ISOLATION, {"read_committed": True, "read_uncommitted": False}, "read_committed")
+        """Read the options of a batch or of a stream.
+
+        Raises:
+            ValueError: with one line.
+        """
+        said = _known(options)
+        if is_streaming:
+            _refuse(said, ENDS, "a stream has no end")
+        else:
+            _refuse(said, (OFFSETS_MAX,), "a batch reads all between its offsets")
         is_strict = _choice(said, STRATEGY, {"error": True, "latest": False}, "error")
-        starting = _position(said, STARTS, LATEST if is_streaming else EARLIEST)
+        starting = Position.read(said, STARTS, LATEST if is_streaming else EARLIEST)
+        ending = Position.read(said, ENDS, LATEST)
+        if not is_streaming:
+            starting.refuse(LATEST, "it would read nothing")
+            ending.refuse(EARLIEST, "it would read nothing")
         return cls(
             stored=_stored(said),
-            topics=topics,
-            wants=wants,
-            partitions=partitions,
+            topics=TopicChoice.read(said),
             starting=attrs.evolve(starting, else_latest=not is_strict),
-            ending=_position(said, ENDS, LATEST),
-            is_committed=level,
-            skips_gone=not _choice(said, DATA_LOSS, {"true": True, "false": False}, "true"),
-            with_headers=_choice(said, HEADERS, {"true": True, "false": False}, "false"),
+            ending=ending,
+            is_committed=_choice(
+                said, ISOLATION, {"read_committed": True, "read_uncommitted": False}, "read_committed"
+            ),
+            skips_gone=not _choice(said, DATA_LOSS, TRUE_OR_FALSE, "true"),
+            with_headers=has_headers(options),
+            takes_filters=_choice(said, PUSHDOWN, TRUE_OR_FALSE, "false"),
+            offsets_max=_positive(said, OFFSETS_MAX),
         )
+
+
+def has_headers(options: Mapping[str, str]) -> bool:
+    """Whether headers are a column, which must be known before Spark says what the options are for; else ValueError."""
+    return _choice(_known(options), HEADERS, TRUE_OR_FALSE, "false")
+
+
+def _known(options: Mapping[str, str]) -> dict[str, str]:
+    """The options by their names as documented."""
+    given = {name.lower(): text for name, text in options.items()}
+    if TABLE_PROVIDER in given:
+        given = _of_table(given)
+    known = {name.lower(): name for name in KNOWN}
+    if unknown := sorted(given.keys() - known.keys()):
+        raise ValueError(f"unknown options: {', '.join(unknown)}; there are {', '.join(KNOWN)}")
+    return {known[name]: text for name, text in given.items()}
+
+
+def _of_table(given: Mapping[str, str]) -> dict[str, str]:
+    """The options of a table made by `CREATE TABLE ... USING`, which stand amid what Spark's catalog knows of it."""
+    options = {name.removeprefix(TABLE_OPTION): it for name, it in given.items() if name.startswith(TABLE_OPTION)}
+    if not options.keys() & {PATH, STORE} and (place := given.get(PATH, given.get(TABLE_LOCATION))):
+        options[PATH] = place
+    return options
+
+
+def _refuse(said: Mapping[str, str], names: tuple[str, ...], reason: str) -> None:
+    if given := [name for name in names if name in said]:
+        raise ValueError(f"{reason}: {', '.join(given)}")
 
 
 def _stored(said: Mapping[str, str]) -> StoredPlace:
@@ -118,51 +156,13 @@ def _choice(said: Mapping[str, str], option: str, meanings: Mapping[str, T], def
         raise ValueError(f"{option} is {' or '.join(meanings)}, not {text!r}") from None
 
 
-def _topics(
-    said: Mapping[str, str],
-) -> tuple[tuple[str, ...] | None, Callable[[str], bool], frozenset[tuple[str, int]] | None]:
-    ways = [name for name in TOPICS if name in said]
-    if len(ways) != 1:
-        raise ValueError(WHAT_TOPICS)
-    (way,) = ways
-    text = said[way]
-    if way == "subscribePattern":
-        try:
-            pattern = re.compile(text)
-        except re.error as error:
-            raise ValueError(f"{way} is no regular expression: {error}") from None
-        return None, _Matches(pattern), None
-    partitions = None
-    if way == "assign":
-        try:
-            partitions = frozenset((topic, int(it)) for topic, numbers in json.loads(text).items() for it in numbers)
-        except (AttributeError, TypeError, ValueError):
-            raise ValueError(f'{way} is not JSON like {{"topic": [0, 1]}}: {text}') from None
-        names = sorted({topic for topic, _ in partitions})
-    else:
-        names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
-        raise ValueError(f"{way} names no topic")
-    return tuple(names), frozenset(names).__contains__, partitions
-
-
-@attrs.frozen
-class _Matches:
-    """Whether a whole name matches; a value, because options are sent to other processes."""
-
-    pattern: re.Pattern[str]
-
-    def __call__(self, name: str) -> bool:
-        return self.pattern.fullmatch(name) is not None
-
-
-def _position(said: Mapping[str, str], names: tuple[str, str, str], default: int) -> Position:
-    for_all, by_time, by_offset = names
-    if for_all in said:
-        try:
-            return Position(times_ms=int(said[for_all]))
-        except ValueError:
-            raise ValueError(f"{for_all} is a number of milliseconds, not {said[for_all]!r}") from None
-    if by_time in said:
-        return Position(times_ms=offsets_of(by_time, said[by_time]))
-    return Position.read(by_offset, said[by_offset]) if by_offset in said else Position(default)
+def _positive(said: Mapping[str, str], option: str) -> int | None:
+    if option not in said:
+        return None
+    try:
+        number = whole_number(said[option])
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from None
+    if number <= 0:
+        raise ValueError(f"{option} is at least 1, not {number}")
+    return number

@@ -1,21 +1,21 @@
 """Where reading begins or ends: the same for all partitions, or an offset or a time for each.
 
-Rules of this file: no Spark. The JSON is that of Spark's Kafka source: `{"topic": {"0": 23, "1": -2}}`, where -2 is the
-earliest offset and -1 the latest.
+The JSON is that of Spark's Kafka source: `{"topic": {"0": 23, "1": -2}}`, where -2 is the earliest offset and -1 the
+latest. It speaks of every partition that is read and of no other, so that a wrong number is noticed.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import attrs
 
 from pipeline_broker.inspect.errors import RecordsGoneError
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.reading import ColdRead
+from pyspark_pipeline_broker.numbers_by_partition import numbers_of, whole_number
 
-__all__ = ["EARLIEST", "LATEST", "Position", "offsets_of"]
+__all__ = ["EARLIEST", "LATEST", "Position"]
 
 LATEST, EARLIEST = -1, -2
 WORDS = {"earliest": EARLIEST, "latest": LATEST}
@@ -23,61 +23,98 @@ WORDS = {"earliest": EARLIEST, "latest": LATEST}
 Places = Mapping[tuple[str, int], int]
 
 
-def offsets_of(option: str, text: str) -> dict[tuple[str, int], int]:
-    """Read numbers by topic and partition; raises ValueError."""
-    try:
-        return {
-            (topic, int(partition)): int(number)
-            for topic, numbers in json.loads(text).items()
-            for partition, number in numbers.items()
-        }
-    except (AttributeError, TypeError, ValueError):
-        raise ValueError(f'{option} is not JSON like {{"topic": {{"0": 23}}}}: {text}') from None
-
-
 @attrs.frozen
 class Position:
-    """See the rules of the file.
+    """One end of what is read.
 
     Attributes:
+        option: the name of what says it.
         offsets: an offset for all partitions, EARLIEST or LATEST, or one for each.
-        times_ms: the first record since the time, for all partitions or each; counts instead of offsets.
+        times_ms: the first record since the time, for all partitions or each; counts instead of offsets. LATEST and
+            EARLIEST are offsets here too.
         else_latest: where no record is so late the end is meant; else that is an error.
     """
 
+    option: str
     offsets: int | Places = EARLIEST
     times_ms: int | Places | None = None
     else_latest: bool = True
 
     @classmethod
-    def read(cls, option: str, text: str) -> Position:
-        """Read an option that says `earliest`, `latest` or an offset for each partition; raises ValueError."""
+    def read(cls, options: Mapping[str, str], names: tuple[str, str, str], default: int) -> Position:
+        """Read the first option that is given.
+
+        Args:
+            options: by their names.
+            names: of those for a time of all partitions, for a time of each, and for offsets.
+            default: the offset where none is given.
+
+        Raises:
+            ValueError: it cannot be read.
+        """
+        for_all, by_time, by_offset = names
+        if for_all in options:
+            try:
+                return cls(for_all, times_ms=whole_number(options[for_all]))
+            except ValueError as error:
+                raise ValueError(f"{for_all} is a number of milliseconds: {error}") from None
+        if by_time in options:
+            return cls(by_time, times_ms=numbers_of(by_time, options[by_time]))
+        text = options.get(by_offset)
+        if text is None:
+            return cls(by_offset, default)
         word = WORDS.get(text.strip().lower())
-        return cls(offsets_of(option, text) if word is None else word)
+        return cls(by_offset, numbers_of(by_offset, text) if word is None else word)
+
+    def refuse(self, offset: int, reason: str) -> None:
+        """Raise ValueError where EARLIEST or LATEST is said, for all partitions or for one; a time may be any."""
+        places = {"": self.offsets} if isinstance(self.offsets, int) else self.offsets
+        if self.times_ms is None and offset in places.values():
+            word = next(word for word, number in WORDS.items() if number == offset)
+            raise ValueError(f"{self.option} cannot be {word} ({offset}) in a batch: {reason}")
+
+    def check(self, partitions: Collection[tuple[str, int]]) -> None:
+        """Raise ValueError unless all these partitions and no others have a number, where each has its own."""
+        said = self.offsets if self.times_ms is None else self.times_ms
+        if isinstance(said, int):
+            return
+        for those, what in (
+            (said.keys() - set(partitions), "speaks of {}, which is not read"),
+            (set(partitions) - said.keys(), "says nothing about {}; -1 is the latest offset, -2 the earliest"),
+        ):
+            if those:
+                names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(those))
+                raise ValueError(f"{self.option} {what.format(names)}")
 
     def find(self, log: PartitionLog, end_offset: int, *, skips_gone: bool) -> int:
         """The offset in a log.
 
         Args:
-            log: of `read_logs`.
+            log: of `read_logs`, one that was checked.
             end_offset: of what is shown of it.
             skips_gone: take the nearest offset that there is.
 
         Raises:
             RecordsGoneError: an offset is not there.
-            ValueError: nothing is said about the log, or no record is so late.
+            ValueError: no record is so late.
         """
         if self.times_ms is not None:
-            return self._since(log, _said(self.times_ms, log), end_offset)
-        offset = _said(self.offsets, log)
+            time_ms = _said(self.times_ms, log)
+            if time_ms not in WORDS.values():
+                return self._since(log, time_ms, end_offset)
+            offset = time_ms
+        else:
+            offset = _said(self.offsets, log)
         if offset == LATEST:
             return end_offset
         if offset == EARLIEST:
             return min(log.log_start_offset, end_offset)
         if not log.log_start_offset <= offset <= end_offset and not skips_gone:
-            there = f"it has {log.log_start_offset} to {end_offset - 1}"
+            is_empty = log.log_start_offset >= end_offset
+            there = "no records" if is_empty else f"{log.log_start_offset} to {end_offset - 1}"
             raise RecordsGoneError(
-                f"offset {offset} of {log.folder} is not there, {there}; failOnDataLoss=false takes the nearest"
+                f"{self.option}: offset {offset} of {log.folder} is not there, it has {there}; "
+                "failOnDataLoss=false takes the nearest"
             )
         return max(min(offset, end_offset), min(log.log_start_offset, end_offset))
 
@@ -95,9 +132,4 @@ class Position:
 
 
 def _said(numbers: int | Places, log: PartitionLog) -> int:
-    if isinstance(numbers, int):
-        return numbers
-    try:
-        return numbers[log.topic, log.partition]
-    except KeyError:
-        raise ValueError(f"nothing is said about partition {log.partition} of topic {log.topic}") from None
+    return numbers if isinstance(numbers, int) else numbers[log.topic, log.partition]

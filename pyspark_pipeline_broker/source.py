@@ -1,21 +1,30 @@
 """The data source as Spark sees it: names, schema, readers.
 
-Rules of this file: Spark's interface and nothing that decides; objects of it are pickled and sent to other processes.
+It has Spark's interface and nothing that decides; objects of it are pickled and sent to other processes. One class fits
+PySpark 4.0 and what came later: filters, limits and targets of streams are there where Spark asks for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from pipeline_broker.inspect.stored_range import StoredRange
 from pyspark_pipeline_broker.bounds import Bounds
-from pyspark_pipeline_broker.options import ReadOptions
-from pyspark_pipeline_broker.planning import Offsets, batch_ranges, offsets_at, stream_ranges
-from pyspark_pipeline_broker.position import LATEST, Position
+from pyspark_pipeline_broker.options import OFFSETS_MAX, ReadOptions, has_headers
+from pyspark_pipeline_broker.planning import (
+    Offsets,
+    batch_ranges,
+    initial_offsets,
+    latest_offsets,
+    limited,
+    stream_ranges,
+)
 from pyspark_pipeline_broker.rows import SCHEMA, SCHEMA_WITH_HEADERS, arrow_batches
+from pyspark_pipeline_broker.stream_limits import READS_LIMITS, StreamTarget, read_all, read_at_most, rows_max_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +42,7 @@ class StoredRangePartition(InputPartition):
 
 
 def _read(options: ReadOptions, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-    if partition is not None:  # Spark has one task where there is nothing to read
+    if isinstance(partition, StoredRangePartition):  # Spark has one task without any where there is nothing to read
         yield from arrow_batches(
             partition.value, options.stored, with_headers=options.with_headers, skips_gone=options.skips_gone
         )
@@ -46,11 +55,6 @@ class BatchReader(DataSourceReader):
         self._options = options
         self._bounds = Bounds()
 
-    def pushFilters(self, filters: Sequence[Any]) -> Sequence[Any]:  # noqa: N802 - Spark's name, since 4.1
-        """Leave out what cannot matter; all filters are left to Spark, because files hold more than they want."""
-        self._bounds = self._bounds.narrowed(filters)
-        return filters
-
     def partitions(self) -> Sequence[InputPartition]:
         return [StoredRangePartition(stored) for stored in batch_ranges(self._options, self._bounds)]
 
@@ -58,17 +62,60 @@ class BatchReader(DataSourceReader):
         return _read(self._options, partition)
 
 
-class StreamReader(DataSourceStreamReader):
-    """Reads on as the contents of the directory grow."""
+class FilteredBatchReader(BatchReader):
+    """Reads what filters of a query leave.
 
-    def __init__(self, options: ReadOptions) -> None:
-        self._options = options
+    Since version 4.1 Spark refuses every reader with a `pushFilters` while its setting for filters is off, and a reader
+    cannot see that setting.
+    """
+
+    def pushFilters(self, filters: Sequence[Any]) -> Sequence[Any]:  # noqa: N802 - Spark's name
+        """Leave out what cannot matter; all filters are left to Spark, because files hold more than they want."""
+        self._bounds = self._bounds.narrowed(filters)
+        return filters
+
+
+class StreamReader(StreamTarget, DataSourceStreamReader):
+    """Reads on as the contents of the directory grow.
+
+    Args:
+        options: as Spark has them. They are read when something is asked for: where a constructor fails, PySpark 4.0
+            tells of its own error instead.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._given = dict(options)
+        self._latest: Offsets | None = None
+        self._target: Offsets | None = None
+
+    @functools.cached_property
+    def _options(self) -> ReadOptions:
+        options = ReadOptions.read(self._given, is_streaming=True)
+        if options.offsets_max is not None and not READS_LIMITS:
+            raise ValueError(f"{OFFSETS_MAX} needs PySpark 4.2 or newer: older ones tell a source no start of a batch")
+        return options
 
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
-        return offsets_at(self._options, self._options.starting)
+        return initial_offsets(self._options)
 
-    def latestOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
-        return offsets_at(self._options, Position(LATEST))
+    def latestOffset(self, start: Offsets | None = None, limit: Any = None) -> Any:  # noqa: N802 - Spark's name
+        """The end of the next batch; before PySpark 4.2 without arguments."""
+        self._latest = latest_offsets(self._options)
+        end = self._latest if self._target is None else self._target
+        rows_max = rows_max_of(limit)
+        return end if start is None or rows_max is None else limited(self._options, start, end, rows_max)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name, since 4.2
+        """Have the stream end where the logs end now."""
+        self._target = latest_offsets(self._options)
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's name, since 4.2
+        offsets_max = self._options.offsets_max
+        return read_all() if offsets_max is None else read_at_most(offsets_max)
+
+    def reportLatestOffset(self) -> Any:  # noqa: N802 - Spark's name, since 4.2
+        """Where the logs ended when the last batch was planned, for the progress of the query."""
+        return self._latest
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
         return [StoredRangePartition(stored) for stored in stream_ranges(self._options, start, end)]
@@ -85,11 +132,11 @@ class DefaultSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        # what a batch may have as options a stream may not, but neither changes the columns
-        return SCHEMA_WITH_HEADERS if ReadOptions.read(self.options).with_headers else SCHEMA
+        return SCHEMA_WITH_HEADERS if has_headers(self.options) else SCHEMA
 
     def reader(self, schema: StructType) -> BatchReader:  # noqa: ARG002 - columns cannot be left out, Spark does it
-        return BatchReader(ReadOptions.read(self.options))
+        options = ReadOptions.read(self.options)
+        return (FilteredBatchReader if options.takes_filters else BatchReader)(options)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: ARG002, N802 - as above; Spark's name
-        return StreamReader(ReadOptions.read(self.options, is_streaming=True))
+        return StreamReader(self.options)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_pipeline_broker.options import ReadOptions
-from pyspark_pipeline_broker.position import EARLIEST, LATEST, Position
+from pyspark_pipeline_broker.options import ReadOptions, has_headers
+from pyspark_pipeline_broker.position import EARLIEST, LATEST
 
 TOPIC = {"path": "data", "subscribe": "t"}
 
@@ -14,41 +14,29 @@ def test_what_is_not_said_is_as_in_the_kafka_source_but_for_the_isolation_level(
     options = ReadOptions.read(TOPIC)
 
     assert options.stored == Path("data").absolute()
-    assert (options.topics, options.partitions) == (("t",), None)
+    assert (options.topics.names, options.topics.partitions) == (("t",), None)
     assert (options.starting.offsets, options.ending.offsets) == (EARLIEST, LATEST)
     assert (options.is_committed, options.skips_gone, options.with_headers) == (True, False, False)
+    assert (options.takes_filters, options.offsets_max) == (False, None)
     assert ReadOptions.read(TOPIC, is_streaming=True).starting.offsets == LATEST
 
 
 def test_names_of_options_are_of_any_case():
-    said = {"PATH": "file:///a%20b", "SubScribe": " t , u", "includeheaders": "TRUE"}
+    said = {"PATH": "file:///a%20b", "SubScribe": " t , u", "includeheaders": "TRUE", "PushDown": "true"}
     options = ReadOptions.read({**said, "Kafka.Isolation.Level": "read_uncommitted", "failondataloss": "false"})
 
     assert options.stored == Path("/a b")
-    assert options.topics == ("t", "u")
+    assert options.topics.names == ("t", "u")
     assert (options.is_committed, options.skips_gone, options.with_headers) == (False, True, True)
-
-
-@pytest.mark.parametrize(
-    ("said", "names"),
-    [
-        ({"subscribe": "events"}, ["events"]),
-        ({"subscribePattern": "e.*s"}, ["events", "evs"]),
-        ({"assign": '{"events": [1]}'}, ["events"]),
-    ],
-)
-def test_topics_are_named_or_match_as_a_whole(said, names):
-    options = ReadOptions.read({"path": "data", **said})
-    assert [name for name in ("events", "evs", "other", "events2") if options.wants(name)] == names
+    assert options.takes_filters
 
 
 def test_a_time_counts_before_offsets_and_one_for_all_before_one_for_each():
     said = {"startingOffsets": "latest", "startingOffsetsByTimestamp": '{"t": {"0": 5}}'}
     assert ReadOptions.read({**TOPIC, **said}).starting.times_ms == {("t", 0): 5}
-    assert ReadOptions.read({**TOPIC, **said, "startingTimestamp": "7"}).starting == Position(
-        times_ms=7, else_latest=False
-    )
-    assert ReadOptions.read({**TOPIC, "endingTimestamp": "7"}).ending == Position(times_ms=7)
+    for_all = ReadOptions.read({**TOPIC, **said, "startingTimestamp": " 7 "}).starting
+    assert (for_all.option, for_all.times_ms, for_all.else_latest) == ("startingTimestamp", 7, False)
+    assert ReadOptions.read({**TOPIC, "endingTimestamp": "7"}).ending.times_ms == 7
     assert ReadOptions.read({**TOPIC, "startingOffsets": '{"t": {"0": -2}}'}).starting.offsets == {("t", 0): EARLIEST}
 
 
@@ -56,25 +44,58 @@ def test_a_time_counts_before_offsets_and_one_for_all_before_one_for_each():
     ("said", "reason"),
     [
         ({"path": "data"}, "say which topics"),
-        ({**TOPIC, "assign": "{}"}, "say which topics"),
         ({"path": "data", "subscribe": " ,"}, "names no topic"),
-        ({"path": "data", "assign": "[1]"}, "assign is not JSON like"),
-        ({"path": "data", "subscribePattern": "("}, "no regular expression"),
         ({"subscribe": "t"}, "path is missing"),
         ({"path": "s3a://bucket/data", "subscribe": "t"}, "no directory that is mounted here"),
-        ({**TOPIC, "maxOffsetsPerTrigger": "5"}, "unknown options: maxoffsetspertrigger; there are path, "),
+        ({**TOPIC, "minPartitions": "5"}, "unknown options: minpartitions; there are path, "),
+        ({**TOPIC, "option.subscribe": "t"}, "unknown options: option.subscribe"),
+        ({**TOPIC, "maxOffsetsPerTrigger": "5"}, "a batch reads all between its offsets: maxOffsetsPerTrigger"),
         ({**TOPIC, "startingOffsets": "first"}, "startingOffsets is not JSON like"),
-        ({**TOPIC, "startingTimestamp": "noon"}, "startingTimestamp is a number of milliseconds, not 'noon'"),
+        ({**TOPIC, "startingTimestamp": "noon"}, "startingTimestamp is a number of milliseconds: 'noon'"),
+        ({**TOPIC, "startingTimestamp": "1_000"}, "startingTimestamp is a number of milliseconds: '1_000'"),
         ({**TOPIC, "includeHeaders": "yes"}, "includeHeaders is true or false, not 'yes'"),
         ({**TOPIC, "kafka.isolation.level": "x"}, "kafka.isolation.level is read_committed or read_uncommitted"),
+        ({**TOPIC, "startingOffsets": "Latest"}, "startingOffsets cannot be latest (-1) in a batch"),
+        ({**TOPIC, "startingOffsets": '{"t": {"0": 3, "1": -1}}'}, "startingOffsets cannot be latest (-1) in a batch"),
+        ({**TOPIC, "endingOffsets": "earliest"}, "endingOffsets cannot be earliest (-2) in a batch"),
+        ({**TOPIC, "endingOffsets": '{"t": {"0": -2}}'}, "endingOffsets cannot be earliest (-2) in a batch"),
     ],
 )
 def test_what_makes_no_sense_is_one_line(said, reason):
-    with pytest.raises(ValueError, match="^(?s:.)*" + reason.replace("(", r"\(")) as caught:
+    with pytest.raises(ValueError, match="^(?s:.)*" + reason.replace("(", r"\(").replace(")", r"\)")) as caught:
         ReadOptions.read(said)
     assert "\n" not in str(caught.value)
 
 
-def test_a_stream_has_no_end():
-    with pytest.raises(ValueError, match="a stream has no end: endingOffsets"):
-        ReadOptions.read({**TOPIC, "endingOffsets": "latest"}, is_streaming=True)
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"endingOffsets": "latest"}, "a stream has no end: endingOffsets"),
+        ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger is at least 1, not 0"),
+        ({"maxOffsetsPerTrigger": "1e3"}, "maxOffsetsPerTrigger: '1e3' is no whole number"),
+    ],
+)
+def test_a_stream_has_no_end_and_a_limit_that_lets_it_go_on(said, reason):
+    with pytest.raises(ValueError, match=reason):
+        ReadOptions.read({**TOPIC, **said}, is_streaming=True)
+    assert ReadOptions.read({**TOPIC, "maxOffsetsPerTrigger": "5"}, is_streaming=True).offsets_max == 5
+
+
+def test_a_stream_may_begin_at_the_latest_offset_and_a_time_may_be_any():
+    assert ReadOptions.read({**TOPIC, "startingOffsets": "latest"}, is_streaming=True).starting.offsets == LATEST
+    assert ReadOptions.read({**TOPIC, "startingTimestamp": "-1"}).starting.times_ms == LATEST
+
+
+def test_columns_are_known_before_it_is_known_what_the_options_are_for():
+    assert has_headers({**TOPIC, "includeHeaders": "true", "startingOffsets": "latest"})
+    with pytest.raises(ValueError, match="unknown options: x"):
+        has_headers({"x": "1"})
+
+
+def test_the_options_of_a_table_stand_amid_what_the_catalog_knows_of_it():
+    catalog = {"provider": "pipeline-broker", "owner": "root", "location": "file:/w/t", "comment": "c", "colour": "red"}
+    options = ReadOptions.read({**catalog, "option.subscribe": "t", "option.path": "data", "subscribe": "t"})
+    assert (options.stored, options.topics.names) == (Path("data").absolute(), ("t",))
+    assert ReadOptions.read({**catalog, "option.subscribe": "t"}).stored == Path("/w/t")
+    with pytest.raises(ValueError, match="unknown options: startingoffset;"):
+        ReadOptions.read({**catalog, "option.subscribe": "t", "option.startingOffset": "latest"})

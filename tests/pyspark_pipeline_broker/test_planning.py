@@ -334,5 +334,37 @@ def test_another_directory_a_missing_topic_and_a_missing_partition_are_one_line(
         rows(tmp_path, subscribe="events")
     with pytest.raises(NoDataDirectoryError, match="has no topic nothing, other"):
         rows(directory, subscribe="other,events,nothing")
-    with pytest.raises(NoDataDirectoryError, match="has no topic events-7"):
+    with pytest.raises(NoDataDirectoryError, match="has no partition 7 of topic events"):
         rows(directory, assign='{"events": [0, 7]}')
+
+
+def test_a_batch_whose_start_is_behind_its_end_is_refused(directory):
+    one = {"assign": '{"events": [0]}'}
+    text = '{"events": {"0": %s}}'
+    with pytest.raises(ValueError, match="from offset 8 to 3: startingOffsets is behind endingOffsets"):
+        rows(directory, **one, startingOffsets=text % 8, endingOffsets=text % 3, failOnDataLoss="false")
+    with pytest.raises(ValueError, match="startingTimestamp is behind endingOffsetsByTimestamp"):
+        rows(directory, **one, startingTimestamp="118", endingOffsetsByTimestamp=text % 20)
+    with pytest.raises(RecordsGoneError, match="startingOffsets: offset 99 of events-0 is not there"):
+        rows(directory, **one, startingOffsets=text % 99)
+    assert rows(directory, **one, startingOffsets=text % 99, failOnDataLoss="false") == []
+    assert rows(directory, **one, startingOffsets=text % 5, endingOffsets=text % 5) == []
+    assert rows(directory, **one, startingTimestamp="-1") == []
+    assert len(rows(directory, **one, startingTimestamp="-2")) == len(rows(directory, **one))
+
+
+@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets", "startingOffsetsByTimestamp"])
+def test_a_batch_has_a_number_for_each_partition_and_no_other(directory, option):
+    for text, reason in (
+        ('{"events": {"0": 0}}', "says nothing about events-1"),
+        ('{"events": {"0": 0, "1": 0, "2": 0}}', "speaks of events-2, which is not read"),
+        ('{"events": {"0": 0, "1": 0}, "other": {"0": 0}}', "speaks of other-0, which is not read"),
+    ):
+        with pytest.raises(ValueError, match=f"^{option} {reason}"):
+            rows(directory, subscribe="events", **{option: text})
+
+
+def test_a_log_without_records_is_said_to_have_none(tmp_path):
+    Data(tmp_path).close()
+    with pytest.raises(RecordsGoneError, match="offset 5 of events-0 is not there, it has no records"):
+        rows(tmp_path, subscribe="events", startingOffsets='{"events": {"0": 5, "1": 0}}')
