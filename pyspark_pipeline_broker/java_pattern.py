@@ -116,13 +116,13 @@ def _translated(text: str) -> list[str]:
 
 def _written(token: re.Match[str], kind: str, value: str, following: str, *, is_in_class: bool) -> str:
     if kind == "quoted":
-        return regex.escape(value, special_only=False)
+        return _escaped(value)
     if kind == "named":
         return f"\\g<{value}>"
     if kind in {"braced", "letter"}:
         return _property(token["sign"], value)
     if kind in {"hex", "octal"}:
-        return regex.escape(chr(int(value, 16 if kind == "hex" else 8)), special_only=False)
+        return _escaped(chr(int(value, 16 if kind == "hex" else 8)))
     if kind == "control":
         return f"\\x{ord(value) ^ 64:02x}"
     if kind == "escaped":
@@ -133,6 +133,11 @@ def _written(token: re.Match[str], kind: str, value: str, following: str, *, is_
     if kind == "other" and is_in_class and value in "|-~:" and (value in (following, ":")):
         return f"\\{value}"
     return value
+
+
+def _escaped(text: str) -> str:
+    escaped: str = regex.escape(text, special_only=False)
+    return escaped
 
 
 def _property(sign: str, name: str) -> str:

@@ -5,6 +5,7 @@ What is not known is refused, so that no option is without effect in silence.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -18,7 +19,7 @@ from pyspark_pipeline_broker.numbers_by_partition import whole_number
 from pyspark_pipeline_broker.position import EARLIEST, LATEST, Position
 from pyspark_pipeline_broker.topic_choice import CHOICES, TopicChoice
 
-__all__ = ["ReadOptions", "has_headers"]
+__all__ = ["ReadOptions", "has_headers", "table_options"]
 
 PATH, STORE, NODE = "path", "store", "nodeId"
 STARTS = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
@@ -32,8 +33,8 @@ PUSHDOWN = "pushdown"
 OFFSETS_MAX = "maxOffsetsPerTrigger"
 KNOWN = (PATH, STORE, NODE, *CHOICES, *STARTS, *ENDS, STRATEGY, DATA_LOSS, HEADERS, ISOLATION, PUSHDOWN, OFFSETS_MAX)
 TABLE_OPTION = "option."
-TABLE_PROVIDER, TABLE_LOCATION = "provider", "location"
-"""Names of what Spark tells about a table of its catalog beside the options of the table."""
+TABLE_MARKS = {"provider", "owner"}
+"""Names of what Spark tells about every table of its catalog, beside the options of the table."""
 TRUE_OR_FALSE = {"true": True, "false": False}
 
 T = TypeVar("T")
@@ -102,23 +103,28 @@ def has_headers(options: Mapping[str, str]) -> bool:
     return _choice(_known(options), HEADERS, TRUE_OR_FALSE, "false")
 
 
+def table_options(given: Mapping[str, str]) -> dict[str, str] | None:
+    """The options of a table made by `CREATE TABLE ... USING`, amid what Spark's catalog knows of it.
+
+    Returns:
+        None where nothing says that it is a table.
+    """
+    known = {name.lower(): text for name, text in given.items()}
+    if not known.keys() >= TABLE_MARKS:
+        return None
+    options = {name.removeprefix(TABLE_OPTION): it for name, it in known.items() if name.startswith(TABLE_OPTION)}
+    if STORE not in options and (place := known.get(PATH)):
+        options[PATH] = re.sub("^file:(//)?(?=/)", "", place)  # what else Spark writes there stands for itself
+    return options
+
+
 def _known(options: Mapping[str, str]) -> dict[str, str]:
     """The options by their names as documented."""
     given = {name.lower(): text for name, text in options.items()}
-    if TABLE_PROVIDER in given:
-        given = _of_table(given)
     known = {name.lower(): name for name in KNOWN}
     if unknown := sorted(given.keys() - known.keys()):
         raise ValueError(f"unknown options: {', '.join(unknown)}; there are {', '.join(KNOWN)}")
     return {known[name]: text for name, text in given.items()}
-
-
-def _of_table(given: Mapping[str, str]) -> dict[str, str]:
-    """The options of a table made by `CREATE TABLE ... USING`, which stand amid what Spark's catalog knows of it."""
-    options = {name.removeprefix(TABLE_OPTION): it for name, it in given.items() if name.startswith(TABLE_OPTION)}
-    if not options.keys() & {PATH, STORE} and (place := given.get(PATH, given.get(TABLE_LOCATION))):
-        options[PATH] = place
-    return options
 
 
 def _refuse(said: Mapping[str, str], names: tuple[str, ...], reason: str) -> None:

@@ -15,7 +15,7 @@ from pipeline_broker.inspect.stored_place import StoredPlace
 from pipeline_broker.inspect.stored_range import StoredRange
 from pipeline_broker.records.record import Record
 
-__all__ = ["SCHEMA", "SCHEMA_WITH_HEADERS", "arrow_batches"]
+__all__ = ["arrow_batches"]
 
 ROWS_MAX = 10_000
 BYTES_MAX = 8 << 20
@@ -23,9 +23,6 @@ BYTES_MAX = 8 << 20
 US = 1000
 US_MAX = 2**63 - 1
 """Of a timestamp of Spark's; Kafka's are milliseconds of as many bits, so the largest have no equal."""
-
-SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
-SCHEMA_WITH_HEADERS = f"{SCHEMA}, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 

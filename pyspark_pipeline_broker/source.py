@@ -14,7 +14,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 
 from pipeline_broker.inspect.stored_range import StoredRange
 from pyspark_pipeline_broker.bounds import Bounds
-from pyspark_pipeline_broker.options import OFFSETS_MAX, ReadOptions, has_headers
+from pyspark_pipeline_broker.columns import schema_of
+from pyspark_pipeline_broker.options import OFFSETS_MAX, ReadOptions, has_headers, table_options
 from pyspark_pipeline_broker.planning import (
     Offsets,
     batch_ranges,
@@ -23,8 +24,14 @@ from pyspark_pipeline_broker.planning import (
     limited,
     stream_ranges,
 )
-from pyspark_pipeline_broker.rows import SCHEMA, SCHEMA_WITH_HEADERS, arrow_batches
-from pyspark_pipeline_broker.stream_limits import READS_LIMITS, StreamTarget, read_all, read_at_most, rows_max_of
+from pyspark_pipeline_broker.rows import arrow_batches
+from pyspark_pipeline_broker.stream_limits import (
+    READS_LIMITS,
+    SupportsTriggerAvailableNow,
+    read_all,
+    read_at_most,
+    rows_max_of,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +82,7 @@ class FilteredBatchReader(BatchReader):
         return filters
 
 
-class StreamReader(StreamTarget, DataSourceStreamReader):
+class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
     """Reads on as the contents of the directory grow.
 
     Args:
@@ -131,12 +138,22 @@ class DefaultSource(DataSource):
     def name(cls) -> str:
         return FORMAT
 
-    def schema(self) -> str:
-        return SCHEMA_WITH_HEADERS if has_headers(self.options) else SCHEMA
+    def schema(self) -> StructType:
+        """The columns; those of a table carry its options, which Spark tells a source nowhere else."""
+        options = table_options(self.options)
+        columns = schema_of(with_headers=has_headers(self.options if options is None else options))
+        if options is not None:
+            columns.fields[0].metadata[FORMAT] = options
+        return columns
 
-    def reader(self, schema: StructType) -> BatchReader:  # noqa: ARG002 - columns cannot be left out, Spark does it
-        options = ReadOptions.read(self.options)
+    def reader(self, schema: StructType) -> BatchReader:
+        options = ReadOptions.read(self._all_options(schema))
         return (FilteredBatchReader if options.takes_filters else BatchReader)(options)
 
-    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: ARG002, N802 - as above; Spark's name
-        return StreamReader(self.options)
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
+        return StreamReader(self._all_options(schema))
+
+    def _all_options(self, schema: StructType) -> dict[str, str]:
+        """Those of the table that is read, and those of this read."""
+        of_table: dict[str, str] = schema.fields[0].metadata.get(FORMAT, {}) if schema.fields else {}
+        return of_table | dict(self.options)

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    READS_LIMITS: bool
+try:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
+except ImportError:
+    READS_LIMITS = False
 
-    class StreamTarget:
-        """A stream whose end can be fixed: `SupportsTriggerAvailableNow` of PySpark, where it has that."""
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Nothing that this PySpark would ask for."""
 else:
-    try:
-        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
-        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as StreamTarget
+    READS_LIMITS = True
 
-        READS_LIMITS = True
-    except ImportError:
-        READS_LIMITS = False
-
-        class StreamTarget:
-            """Nothing that PySpark would ask for."""
-
-
-__all__ = ["READS_LIMITS", "StreamTarget", "read_all", "read_at_most", "rows_max_of"]
+__all__ = ["READS_LIMITS", "SupportsTriggerAvailableNow", "read_all", "read_at_most", "rows_max_of"]
 
 
 def read_all() -> Any:

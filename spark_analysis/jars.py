@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 FETCH_SECONDS_MAX: Final = 600
-_ALONE: Final = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+ALL_GROUPS: Final = ("*",)
 
 
 class Jar(NamedTuple):
@@ -29,8 +29,8 @@ class Jar(NamedTuple):
     group: str
     artifact: str
     version: str
-    with_dependencies: bool = False
-    """Whether the jars that it names come too; Spark's own names repositories that need not be reachable."""
+    excluded_groups: tuple[str, ...] = ALL_GROUPS
+    """Groups of dependencies to leave out."""
 
 
 def fetched_jars(name: str, what: str, wanted: Iterable[Jar], environment: Mapping[str, str] = os.environ) -> str:
@@ -77,11 +77,17 @@ def _fetch(jars: Path, what: str, project: str, environment: Mapping[str, str]) 
 def _project(wanted: Iterable[Jar]) -> str:
     dependencies = "".join(
         f"<dependency><groupId>{jar.group}</groupId><artifactId>{jar.artifact}</artifactId>"
-        f"<version>{jar.version}</version>{'' if jar.with_dependencies else _ALONE}</dependency>"
+        f"<version>{jar.version}</version><exclusions>{_exclusions(jar)}</exclusions></dependency>"
         for jar in wanted
     )
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
         "<groupId>local</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>"
         f"<dependencies>{dependencies}</dependencies></project>"
+    )
+
+
+def _exclusions(jar: Jar) -> str:
+    return "".join(
+        f"<exclusion><groupId>{group}</groupId><artifactId>*</artifactId></exclusion>" for group in jar.excluded_groups
     )

@@ -1,8 +1,8 @@
 """Starts and ends the one Spark session of a run.
 
 Rules: on a terminal there is no line of Spark's own; what the JVM writes goes to a temporary file, from which the
-reason is taken when it fails. What the user has set (`spark-defaults.conf`, or everything under `spark-submit`, where
-the JVM exists already) is kept: settings of ours fill what is left. Those of a session in this process, such as the
+reason is taken when it fails. What the user has set (`user_settings.py`, or everything under `spark-submit`, where the
+JVM exists already) is kept: settings of ours fill what is left. Those of a session in this process, such as the
 loopback address, are for local masters only: executors elsewhere must reach the driver. Workers need PyArrow where raw
 traces are decoded, and nothing of ours.
 """
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_analysis.errors import SparkError
 from spark_analysis.java import find_java
+from spark_analysis.user_settings import has_java_options, user_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -120,19 +121,21 @@ def effective_settings(
     *,
     input_bytes: int | None = 0,
 ) -> dict[str, str]:
-    """What a session is started with beside the user's own settings, which stand in `spark-defaults.conf`.
+    """What a session is started with beside the user's own settings.
 
     Args:
         master: as given, or None.
         scratch: a folder of this machine for what Spark spills.
         more: settings over all others.
-        environment: where SPARK_CONF_DIR and SPARK_HOME are looked up.
+        environment: where the user's settings are looked up.
         input_bytes: see `spark_session`.
     """
-    users = _users_settings(environment)
+    users = user_settings(environment)
     master = master or users.get("spark.master") or "local[*]"
-    is_little = input_bytes is not None and input_bytes <= _LITTLE_BYTES_MAX
-    java = [_JAVA_OPTIONS, *([_NO_OPTIMISING] if is_little else []), _log_option()]
+    java = [_log_option()]
+    if not has_java_options(users, environment):
+        is_little = input_bytes is not None and input_bytes <= _LITTLE_BYTES_MAX
+        java += [_JAVA_OPTIONS, *([_NO_OPTIMISING] if is_little else [])]
     ours = {**_SETTINGS, "spark.driver.defaultJavaOptions": " ".join(java)}
     if is_local(master):
         warehouse = os.path.join(scratch, "warehouse")  # noqa: PTH118 - Spark wants text
@@ -143,18 +146,6 @@ def effective_settings(
 def is_local(master: str) -> bool:
     """Whether Spark runs on this machine alone: `local[2]`, and `local-cluster` too."""
     return master.startswith("local")
-
-
-def _users_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """The settings of `spark-defaults.conf`, where Spark looks for it: a Java properties file, a setting a line."""
-    home = environment.get("SPARK_HOME") or os.path.dirname(import_module("pyspark").__file__ or "")  # noqa: PTH120 - see above
-    folder = Path(environment.get("SPARK_CONF_DIR") or Path(home) / "conf")
-    try:
-        lines = (folder / "spark-defaults.conf").read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return {}
-    found = (re.match(r"\s*([^#!\s=:][^\s=:]*)\s*[=:\s]\s*(.*?)\s*$", line) for line in lines)
-    return {match[1]: match[2] for match in found if match}
 
 
 def _start(settings: Mapping[str, str], scratch: str) -> tuple[SparkSession, Any]:
@@ -172,9 +163,7 @@ def _start(settings: Mapping[str, str], scratch: str) -> tuple[SparkSession, Any
         gateway: Any = None
         failures: tuple[type[Exception], ...] = (PySparkException, OSError, *_java_errors())
         try:
-            gateway = import_module("pyspark.java_gateway").launch_gateway(
-                conf, {"stdout": log, "stderr": log, "cwd": scratch}
-            )
+            gateway = import_module("pyspark.java_gateway").launch_gateway(conf, {"stdout": log, "stderr": log})
             context = SparkContext(gateway=gateway)  # with all that spark-submit has read and was given
         except failures as error:
             if gateway is not None:
@@ -216,12 +205,16 @@ def _end_jvm(gateway: Any) -> None:
 
 
 def _reason(log_path: str, error: Exception) -> str:
-    """The line of the JVM's output that tells most: the first that speaks of an error, else the last."""
+    """The line of the JVM's output that tells most: an exception, else the first line about an error."""
     with open(log_path, "rb") as log:  # noqa: PTH123 - see _start
         text = log.read(_LOG_TAIL_BYTES).decode(errors="replace")
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    said = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    lines = [line for line in said if line != "Error occurred during initialization of VM"]  # the next says which
+    exceptions = [
+        match[1] for line in lines if (match := re.search(r"\b(?:\w+\.)+\w*(?:Exception|Error): (.*\S)", line))
+    ]
     telling = [line for line in lines if re.search(r"error|exception|unable|could not|not found", line, re.IGNORECASE)]
-    return one_line((telling or lines or [str(error)])[0])
+    return one_line((exceptions or telling or lines or [str(error)])[0])
 
 
 def one_line(text: str, length_max: int = 300) -> str:

@@ -1,7 +1,6 @@
-"""Spark's Kafka connector.
+"""The jars of Spark's Kafka connector, in the version of the Spark that is installed.
 
-Rules: its jars are of Spark's own version (another one is a NoClassDefFoundError in the middle of a job), and complete:
-the connector, its provider of tokens, Kafka's client and a pool.
+Another version ends a job with NoClassDefFoundError. Maven finds the versions of Kafka's client and its pool.
 """
 
 from __future__ import annotations
@@ -15,18 +14,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SCALA: Final = "2.13"
-_CLIENT_VERSION: Final = "3.9.0"
-_POOL_VERSION: Final = "2.12.0"
+_IN_SPARK: Final = (
+    "com.google.code.findbugs",
+    "com.github.luben",
+    "org.apache.hadoop",
+    "org.lz4",
+    "at.yawk.lz4",
+    "org.scala-lang",
+    "org.scala-lang.modules",
+    "org.slf4j",
+    "org.xerial.snappy",
+)
+"""Dependencies that Spark itself brings."""
 
 
 def connector_jars(environment: Mapping[str, str] = os.environ) -> str:
     """The jars as `spark.jars` takes them; see `fetched_jars`."""
     from pyspark.version import __version__ as spark_version  # noqa: PLC0415 - an optional package
 
-    wanted = (
-        Jar("org.apache.spark", f"spark-sql-kafka-0-10_{_SCALA}", spark_version),
-        Jar("org.apache.spark", f"spark-token-provider-kafka-0-10_{_SCALA}", spark_version),
-        Jar("org.apache.kafka", "kafka-clients", _CLIENT_VERSION),
-        Jar("org.apache.commons", "commons-pool2", _POOL_VERSION),
-    )
-    return fetched_jars(f"spark-kafka-{spark_version}", "Spark's Kafka connector", wanted, environment)
+    wanted = Jar("org.apache.spark", f"spark-sql-kafka-0-10_{_SCALA}", spark_version, _IN_SPARK)
+    return fetched_jars(f"spark-kafka-{spark_version}", "Spark's Kafka connector", (wanted,), environment)

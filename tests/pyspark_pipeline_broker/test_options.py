@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_pipeline_broker.options import ReadOptions, has_headers
+from pyspark_pipeline_broker.options import ReadOptions, has_headers, table_options
 from pyspark_pipeline_broker.position import EARLIEST, LATEST
 
 TOPIC = {"path": "data", "subscribe": "t"}
@@ -93,9 +93,10 @@ def test_columns_are_known_before_it_is_known_what_the_options_are_for():
 
 
 def test_the_options_of_a_table_stand_amid_what_the_catalog_knows_of_it():
-    catalog = {"provider": "pipeline-broker", "owner": "root", "location": "file:/w/t", "comment": "c", "colour": "red"}
-    options = ReadOptions.read({**catalog, "option.subscribe": "t", "option.path": "data", "subscribe": "t"})
-    assert (options.stored, options.topics.names) == (Path("data").absolute(), ("t",))
-    assert ReadOptions.read({**catalog, "option.subscribe": "t"}).stored == Path("/w/t")
+    catalog = {"provider": "pipeline-broker", "Owner": "root", "comment": "c", "colour": "red", "external": "true"}
+    given = {**catalog, "location": "file:/a b%20c", "path": "file:/a b%20c", "option.subscribe": "t", "subscribe": "t"}
+    assert table_options(given) == {"path": "/a b%20c", "subscribe": "t"}
+    assert table_options({**catalog, "option.store": "s3://x", "location": "file:/w/t"}) == {"store": "s3://x"}
+    assert table_options({"provider": "x", "subscribe": "t"}) is None
     with pytest.raises(ValueError, match="unknown options: startingoffset;"):
-        ReadOptions.read({**catalog, "option.subscribe": "t", "option.startingOffset": "latest"})
+        ReadOptions.read(table_options({**given, "option.startingOffset": "latest"}))

@@ -1,12 +1,19 @@
 """The data source in a Spark session: found by its name, read in parallel, and in a stream as the directory grows."""
 
+import contextlib
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import datasource
 from pyspark.sql import functions as f
 
 from pyspark_pipeline_broker.source import FORMAT
+from pyspark_pipeline_broker.stream_limits import READS_LIMITS
+from spark_analysis.java import find_java
 from tests.documents import blocks_run_by
 from tests.inspect.data_directory import Data, archived
 
@@ -27,6 +34,27 @@ KAFKA_COLUMNS = [
 KAFKA_HEADERS = ("headers", "array<struct<key:string,value:binary>>")
 """What `spark.read.format("kafka")` of Spark 4.0 has."""
 STREAM_SECONDS = 60
+
+
+FILTERS = "spark.sql.python.filterPushdown.enabled"
+HAS_FILTERS = hasattr(datasource, "EqualTo")
+
+
+@contextlib.contextmanager
+def setting(spark, name, is_on):
+    spark.conf.set(name, str(is_on).lower())
+    try:
+        yield
+    finally:
+        spark.conf.unset(name)
+
+
+def run_to_end(stream, directory, each_batch=lambda _rows, _number: None):
+    """Run a job with what there is; its checkpoint is beside the directory's other contents."""
+    writer = stream.writeStream.foreachBatch(each_batch).option("checkpointLocation", str(directory / "checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(STREAM_SECONDS)
+    return query
 
 
 def read(spark, directory, **options):
@@ -54,16 +82,65 @@ def test_a_query_has_a_task_for_each_file_of_a_partition_and_its_filters_hold(sp
     assert [row.offset for row in some.orderBy("offset").collect()] == [*range(5, 60, 2)]
 
 
-@pytest.mark.usefixtures("spark")
-def test_the_program_of_the_document_shows_the_records(tmp_path, capsys):
+def test_the_program_of_the_document_shows_the_records_in_an_environment_without_settings(tmp_path):
+    """It runs as the docs run Python everywhere, where PATH has another one."""
     archived(tmp_path / "data", segments=3).close()
     (block,) = blocks_run_by("tests/pyspark_pipeline_broker/test_source.py")
+    bare = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "JAVA_HOME": str(find_java())}
+    bare |= {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}  # another PySpark to test
 
-    exec(block.text.replace('load("data")', f'load("{tmp_path}/data")'), {})
+    done = subprocess.run(
+        [sys.executable, "-c", block.text], env=bare, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
 
-    shown = capsys.readouterr().out
-    assert "|        0|     0|" in shown
-    assert "|        1|   64|" in shown
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "|        0|     0|" in done.stdout
+    assert "|        1|   64|" in done.stdout
+
+
+@pytest.mark.parametrize("is_on", [False, True])
+def test_every_setting_of_spark_for_filters_reads_and_nothing_is_nothing(spark, tmp_path, is_on):
+    archived(tmp_path, segments=3).close()
+    with setting(spark, FILTERS, is_on):
+        events = read(spark, tmp_path, subscribe="events")
+        assert events.where("partition = 1 AND offset >= 60").count() == 4
+        assert events.where("offset < 0").collect() == []
+        assert read(spark, tmp_path, subscribePattern="^nothing$").collect() == []
+        at_5 = '{"events": {"0": 5, "1": 5}}'
+        assert read(spark, tmp_path, subscribe="events", startingOffsets=at_5, endingOffsets=at_5).count() == 0
+
+
+@pytest.mark.skipif(not HAS_FILTERS, reason="filters come with PySpark 4.1")
+def test_with_pushdown_files_are_skipped_and_without_sparks_setting_it_says_so(spark, tmp_path):
+    archived(tmp_path, segments=3).close()
+    events = read(spark, tmp_path, subscribe="events", pushdown="true")
+    with pytest.raises(PySparkException, match="filterPushdown"):
+        events.count()
+    with setting(spark, FILTERS, is_on=True):
+        assert events.rdd.getNumPartitions() == 8
+        for condition, files, offsets in (
+            ("partition = 1", 4, list(range(64))),
+            ("partition = 1 AND offset >= 60", 2, list(range(60, 64))),
+            ("partition = 0 AND offset BETWEEN 3 AND 4", 1, [3, 4]),
+            ("topic = 'others'", 0, []),
+        ):
+            found = read(spark, tmp_path, subscribe="events", pushdown="true").where(condition)
+            assert found.rdd.getNumPartitions() == max(files, 1)  # Spark has a task for nothing, too
+            assert sorted(row.offset for row in found.collect()) == offsets
+
+
+def test_a_table_of_sql_has_the_options_that_it_was_made_with(spark, tmp_path):
+    archived(tmp_path / "a%20b", segments=3).close()
+    options = f"path '{tmp_path}/a%20b', subscribe 'events', includeHeaders 'true'"
+    spark.sql(f"CREATE TABLE held USING `{FORMAT}` OPTIONS ({options}) COMMENT 'c' TBLPROPERTIES ('p' = 'q')")
+    try:
+        assert spark.table("held").count() == 130
+        assert spark.table("held").dtypes == [*KAFKA_COLUMNS, KAFKA_HEADERS]
+        assert spark.sql("SELECT max(offset) FROM held WHERE partition = 1").collect() == [(63,)]
+        late = spark.read.option("startingOffsets", '{"events": {"0": 60, "1": 60}}').table("held")
+        assert late.count() == 10
+    finally:
+        spark.sql("DROP TABLE held")
 
 
 def test_what_cannot_be_read_is_said_in_one_line(spark, tmp_path):
@@ -73,6 +150,41 @@ def test_what_cannot_be_read_is_said_in_one_line(spark, tmp_path):
         read(spark, tmp_path, subscribe="events", starting="0").count()
     with pytest.raises(PySparkException, match="has no topic nothing"):
         read(spark, tmp_path, subscribe="nothing").count()
+    stream = spark.readStream.format(FORMAT).options(subscribe="events", endingOffsets="latest").load(str(tmp_path))
+    with pytest.raises(PySparkException, match="ValueError: a stream has no end: endingOffsets"):
+        run_to_end(stream, tmp_path)
+
+
+@pytest.mark.skipif(READS_LIMITS, reason="this PySpark has limits")
+def test_a_limit_is_refused_where_spark_has_none(spark, tmp_path):
+    Data(tmp_path).close()
+    options = {"subscribe": "events", "maxOffsetsPerTrigger": "3"}
+    stream = spark.readStream.format(FORMAT).options(**options).load(str(tmp_path))
+    with pytest.raises(PySparkException, match=r"maxOffsetsPerTrigger needs PySpark 4.2"):
+        run_to_end(stream, tmp_path)
+
+
+@pytest.mark.skipif(not READS_LIMITS, reason="limits come with PySpark 4.2")
+def test_a_stream_with_a_limit_takes_it_in_steps_shows_its_lag_and_ends_where_it_was_at_the_start(spark, tmp_path):
+    data = Data(tmp_path / "data")
+    data.fill(8)
+    options = {"subscribe": "events", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "6"}
+    stream = spark.readStream.format(FORMAT).options(**options).load(str(tmp_path / "data"))
+    sizes = []
+
+    def note(rows, number):
+        sizes.append(rows.count())
+        if number == 0:
+            data.fill(2, start=8)  # is not of this run
+
+    query = run_to_end(stream, tmp_path, note)
+    assert sizes == [6, 6, 4]
+    first = query.recentProgress[0]["sources"][0]
+    assert json.loads(first["endOffset"]) == {"events": {"0": 3, "1": 3}}
+    assert json.loads(first["latestOffset"]) == {"events": {"0": 8, "1": 8}}
+    run_to_end(stream, tmp_path, note)
+    assert sizes == [6, 6, 4, 4]
+    data.close()
 
 
 def test_a_stream_reads_each_record_once_while_the_directory_grows_and_goes_on_where_it_stopped(spark, tmp_path):

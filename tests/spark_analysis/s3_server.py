@@ -40,7 +40,7 @@ server.stop()
 
 def s3a_jars():
     """Hadoop's connector and the parts of AWS's SDK that it uses; the whole SDK would be half a gigabyte."""
-    sdk = [Jar("software.amazon.awssdk", part, SDK_VERSION, True) for part in ("s3", "s3-transfer-manager", "sts")]
+    sdk = [Jar("software.amazon.awssdk", part, SDK_VERSION, ()) for part in ("s3", "s3-transfer-manager", "sts")]
     wanted = [Jar("org.apache.hadoop", "hadoop-aws", HADOOP_VERSION), *sdk]
     return fetched_jars(f"hadoop-aws-{HADOOP_VERSION}", "Hadoop's S3 connector", wanted)
 

@@ -1,0 +1,28 @@
+"""The columns of what is read, in Spark's types: those of Spark's Kafka source."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+__all__ = ["schema_of"]
+
+
+def schema_of(*, with_headers: bool) -> StructType:
+    """A schema of one's own, in the order of the columns of `rows.py`."""
+    columns = StructType()
+    columns.add("key", BinaryType()).add("value", BinaryType()).add("topic", StringType())
+    columns.add("partition", IntegerType()).add("offset", LongType())
+    columns.add("timestamp", TimestampType()).add("timestampType", IntegerType())
+    if with_headers:
+        header = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+        columns.add("headers", ArrayType(header))
+    return columns
