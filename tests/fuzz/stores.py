@@ -32,6 +32,7 @@ CORPUS = {
     for number in (2, 6, 8, 10)  # the lock of a writer, a slot and the boundary of the archive, a slot of the journal
     for mutation, given in (("extend", _places.SPARSE_BYTES), ("replace", "fifo"))
 } | {
+    "a control character in the address of the store": ("store", [("flip", 1, 4, 5)]),
     "strangers of any name": (
         "store",
         [("add", n, name, "garbage") for n in range(8) for name in (b"a b", HUGE, b"\xff", b"stray")],

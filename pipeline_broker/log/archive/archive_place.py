@@ -54,7 +54,8 @@ def read_archive_place(files: FileSystem, data: Path) -> ArchivePlace | None:
     if PLACE_NAME not in files.list_directory(data):
         return None
     lines = bytes(files.open(data / PLACE_NAME).read(PLACE_BYTES_MAX, 0)).decode(errors="replace").splitlines()
-    if lines[2:] not in ([], ["objects"]) or len(lines) < 2 or not lines[1].isdecimal():
+    is_place = len(lines) >= 2 and lines[0].isprintable() and lines[1].isdecimal() and lines[2:] in ([], ["objects"])
+    if not is_place:
         raise ManifestDamaged(
             f"{PLACE_NAME} does not say where the archive is: a line with its store, one with its node"
         )
