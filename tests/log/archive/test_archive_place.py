@@ -56,7 +56,16 @@ def test_an_archive_in_the_directory_itself_is_written_down_by_nobody(files):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"s3://a\n", b"s3://a\nb\n", b"s3://a\n\n", b"s3://a\n1\nx\n", b"s3://a\n1\nobjects\nx\n", b"\xff\n\xff\n"],
+    [
+        b"",
+        b"file\x1a//a\n1\n",
+        b"s3://a\n",
+        b"s3://a\nb\n",
+        b"s3://a\n\n",
+        b"s3://a\n1\nx\n",
+        b"s3://a\n1\nobjects\nx\n",
+        b"\xff\n\xff\n",
+    ],
 )
 def test_a_file_that_says_something_else_is_damaged(files, content):
     put(files, PLACE_NAME, content)

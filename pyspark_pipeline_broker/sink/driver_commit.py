@@ -1,0 +1,131 @@
+"""The commit of a batch of a stream by the driver: what `commit_plan.py` decides, done at the cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
+
+import trio
+
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.errors import NoSuchTransaction
+from pipeline_broker.client.transaction import begin_transaction, end_transaction
+from pipeline_broker.client.transaction_state import ProducerIdentity, TransactionDescription
+from pipeline_broker.client.transactions import describe_transaction, list_transactions
+from pyspark_pipeline_broker.sink.commit_plan import (
+    OPEN_STATE,
+    BatchId,
+    LedgerEntry,
+    Step,
+    check_open,
+    fate_of,
+    plan,
+    task_prefix,
+)
+from pyspark_pipeline_broker.sink.ledger import Ledger
+from pyspark_pipeline_broker.sink.sink_options import SinkOptions
+
+__all__ = ["abort_batch", "commit_batch"]
+
+Item = TypeVar("Item")
+
+AT_ONCE_MAX = 16
+"""Requests about transactions at a time."""
+
+
+async def commit_batch(
+    cluster: Cluster, options: SinkOptions, batch: BatchId, producers: Sequence[ProducerIdentity]
+) -> Step:
+    """Commit a batch whose tasks are done.
+
+    Args:
+        cluster: where.
+        options: with a transactional id.
+        batch: which.
+        producers: of the tasks that wrote rows.
+
+    Returns:
+        The step that was taken.
+
+    Raises:
+        ClientError: the batch is not committed, or it is unknown whether it is.
+    """
+    sink_id = options.transactional_id
+    assert sink_id is not None
+    fence = await begin_transaction(cluster, sink_id, options.transaction_timeout_ms)
+    ledger = Ledger(cluster, options.transactions_topic, fence.identity)
+    last = await ledger.last()
+    described = {} if last is None or last.is_complete else await _described(cluster, last.producers)
+    step = plan(last, batch, {producer: fate_of(producer, it) for producer, it in described.items()})
+    if last is not None and step in {Step.FINISH_AND_SKIP, Step.FINISH_AND_COMMIT}:
+        await _finish(cluster, ledger, last)
+    if step in {Step.SKIP, Step.FINISH_AND_SKIP}:
+        await abort_batch(cluster, producers)
+    else:
+        check_open(producers, await _described(cluster, producers), time.time_ns() // 1_000_000)
+        entry = LedgerEntry(batch, tuple(producers), is_complete=False)
+        await ledger.store(entry)
+        await _finish(cluster, ledger, entry)
+    if last is None or last.batch.run_id != batch.run_id:
+        await _abort_leftovers(cluster, options, batch)
+    return step
+
+
+async def abort_batch(cluster: Cluster, producers: Iterable[ProducerIdentity]) -> None:
+    """Abort the transactions of tasks.
+
+    Raises:
+        ClientError: one cannot be ended now; the broker aborts it in the end.
+    """
+    await _each(producers, lambda producer: end_transaction(cluster, producer, is_committed=False))
+
+
+async def _finish(cluster: Cluster, ledger: Ledger, entry: LedgerEntry) -> None:
+    """Commit the transactions of a decided batch."""
+    await _each(entry.producers, lambda producer: end_transaction(cluster, producer, is_committed=True))
+    await ledger.store(LedgerEntry(entry.batch, entry.producers, is_complete=True))
+
+
+async def _abort_leftovers(cluster: Cluster, options: SinkOptions, batch: BatchId) -> None:
+    """Abort what tasks of earlier runs left open, which readers of committed records wait for."""
+    assert options.transactional_id is not None
+    prefix = task_prefix(options.transactional_id)
+    own = f"{prefix}{batch.run_id}/"
+    left = [
+        it.transactional_id
+        for it in await list_transactions(cluster, [OPEN_STATE])
+        if it.transactional_id.startswith(prefix) and not it.transactional_id.startswith(own)
+    ]
+
+    async def abort(transactional_id: str) -> None:
+        await begin_transaction(cluster, transactional_id, options.transaction_timeout_ms)
+
+    await _each(left, abort)
+
+
+async def _described(
+    cluster: Cluster, producers: Sequence[ProducerIdentity]
+) -> dict[ProducerIdentity, TransactionDescription | None]:
+    found: dict[ProducerIdentity, TransactionDescription | None] = {}
+
+    async def describe(producer: ProducerIdentity) -> None:
+        try:
+            found[producer] = await describe_transaction(cluster, producer.transactional_id)
+        except NoSuchTransaction:
+            found[producer] = None
+
+    await _each(producers, describe)
+    return found
+
+
+async def _each(items: Iterable[Item], do: Callable[[Item], Awaitable[None]]) -> None:
+    limit = trio.CapacityLimiter(AT_ONCE_MAX)
+
+    async def limited(item: Item) -> None:
+        async with limit:
+            await do(item)
+
+    async with trio.open_nursery() as nursery:
+        for item in items:
+            nursery.start_soon(limited, item)

@@ -1,0 +1,109 @@
+"""The decided batches of a sink: a compacted topic of one partition, whose last committed record counts."""
+
+from __future__ import annotations
+
+import time
+
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.consumer import Position, Reader
+from pipeline_broker.client.errors import BrokerRefused, NoSuchTopic, check
+from pipeline_broker.client.offsets import READ_COMMITTED, bounds_of
+from pipeline_broker.client.topics import create_topic
+from pipeline_broker.client.topology import TopicPartition
+from pipeline_broker.client.transaction import Transaction
+from pipeline_broker.client.transaction_state import ProducerIdentity
+from pipeline_broker.client.visible import VisibleBatch
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
+from pyspark_pipeline_broker.sink.commit_plan import LedgerEntry
+
+__all__ = ["Ledger"]
+
+KEY = b"last"
+LOOK_BACK = 8
+"""Offsets to read first: an entry and its marker take two, and aborted ones can follow them."""
+GROWTH = 16
+_PRODUCE_VERSIONS = range(3, 12)  # before KIP-890, whose version adds partitions by itself
+
+
+class Ledger:
+    """The ledger of one sink, as the producer that has fenced all others writes it.
+
+    Args:
+        cluster: where the topic is.
+        topic: its name; it is created if it is missing.
+        producer: of the sink's transactional id.
+    """
+
+    def __init__(self, cluster: Cluster, topic: str, producer: ProducerIdentity) -> None:
+        self._cluster = cluster
+        self._partition: TopicPartition = (topic, 0)
+        self._producer = producer
+        self._sequence = 0
+
+    async def last(self) -> LedgerEntry | None:
+        """Return the last decided batch; None if there is none."""
+        topic, _ = self._partition
+        try:
+            await self._cluster.ready([topic])
+        except NoSuchTopic:
+            await self._create(topic)
+        bounds = (await bounds_of(self._cluster, [self._partition], READ_COMMITTED))[self._partition]
+        back = LOOK_BACK
+        while True:
+            start = max(bounds.start, bounds.end - back)
+            found: list[bytes] = []
+
+            async def note(_partition: TopicPartition, batch: VisibleBatch, found: list[bytes] = found) -> int:
+                found += [bytes(record.value or b"") for record in batch.records]
+                return batch.next_offset
+
+            if start < bounds.end:
+                await Reader(self._cluster, {self._partition: Position(start, bounds.end)}, note).run()
+            if found:
+                return LedgerEntry.decoded(found[-1])
+            if start == bounds.start:
+                return None
+            back *= GROWTH
+
+    async def _create(self, topic: str) -> None:
+        try:
+            await create_topic(self._cluster, topic, partitions=1, configs={"cleanup.policy": "compact"})
+        except BrokerRefused as error:
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+        await self._cluster.ready([topic])
+
+    async def store(self, entry: LedgerEntry) -> None:
+        """Make an entry the last one, in a transaction.
+
+        Raises:
+            ClientError: it cannot be written, or another driver has fenced this one.
+        """
+        transaction = Transaction(self._cluster, self._producer)
+        await transaction.add([self._partition])
+        batch = build_batch(
+            [NewRecord(entry.encoded(), KEY, time.time_ns() // 1_000_000)],
+            producer_id=self._producer.producer_id,
+            producer_epoch=self._producer.epoch,
+            base_sequence=self._sequence,
+            transactional=True,
+        )
+        self._sequence += 1
+        name, number = self._partition
+        topic = ProduceRequest.TopicProduceData(
+            name=name, partition_data=[ProduceRequest.PartitionProduceData(number, batch)]
+        )
+        timeout_ms = round(self._cluster.timeout_s * 1000)
+        request = ProduceRequest(self._producer.transactional_id, -1, timeout_ms, [topic])
+
+        async def attempt(node: int, led: list[TopicPartition]) -> dict[TopicPartition, None]:
+            answer = await self._cluster.ask(request, ProduceResponse, node=node, versions=_PRODUCE_VERSIONS)
+            for it in (it for answered in answer.responses for it in answered.partition_responses):
+                if it.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+                    check(it.error_code, f"a record of {name}", it.error_message)
+            return dict.fromkeys(led)
+
+        await self._cluster.at_leaders([self._partition], attempt)
+        await transaction.end(is_committed=True)

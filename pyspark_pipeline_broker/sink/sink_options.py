@@ -1,0 +1,134 @@
+"""The options of a write: `kafka.*` for the client, and those of Spark's Kafka sink."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+import attrs
+
+from pipeline_broker.client.errors import ClientError
+from pipeline_broker.client.security import ClientSecurity, read_security
+from pipeline_broker.records.compression import Compression
+from pyspark_pipeline_broker.numbers_by_partition import whole_number
+
+__all__ = ["CLIENT_PREFIX", "SinkOptions"]
+
+CLIENT_PREFIX = "kafka."
+SERVERS = "kafka.bootstrap.servers"
+TOPIC = "topic"
+TRANSACTIONAL_ID = "transactional.id"
+TRANSACTIONS_TOPIC = "transactions.topic"
+COMPRESSION = "kafka.compression.type"
+REQUEST_TIMEOUT = "kafka.request.timeout.ms"
+TRANSACTION_TIMEOUT = "kafka.transaction.timeout.ms"
+KNOWN = (SERVERS, TOPIC, TRANSACTIONAL_ID, TRANSACTIONS_TOPIC, COMPRESSION, REQUEST_TIMEOUT, TRANSACTION_TIMEOUT)
+OF_SPARK = frozenset({"checkpointlocation", "queryname"})
+"""Options that Spark passes to every sink."""
+PORT = "9092"
+REQUEST_TIMEOUT_MS = 30_000
+TRANSACTION_TIMEOUT_MS = 900_000
+"""The longest that brokers allow by default (transaction.max.timeout.ms): a batch of a stream may take long."""
+MS_MAX = 2**31 - 1
+CODECS = {codec.name.lower(): codec for codec in Compression}
+
+
+@attrs.frozen
+class SinkOptions:
+    """Options of a batch or a stream that is written.
+
+    Attributes:
+        addresses: hosts and ports of brokers.
+        security: of the client.
+        topic: of all rows; None: the column `topic` says it.
+        compression: of batches.
+        request_timeout_ms: the longest wait for an answer, and for retries without progress.
+        transactional_id: makes a stream exactly once; None: at least once.
+        transactions_topic: where the committed batches of a stream are recorded.
+        transaction_timeout_ms: after this time the broker aborts the transaction of a task.
+    """
+
+    addresses: tuple[tuple[str, int], ...]
+    security: ClientSecurity
+    topic: str | None
+    compression: Compression
+    request_timeout_ms: int
+    transactional_id: str | None
+    transactions_topic: str
+    transaction_timeout_ms: int
+
+    @classmethod
+    def read(cls, options: Mapping[str, str], *, is_streaming: bool) -> SinkOptions:
+        """Read the options.
+
+        Raises:
+            ValueError: with one line.
+        """
+        given = {name.lower(): text for name, text in options.items() if name.lower() not in OF_SPARK}
+        said = {name: given.pop(name) for name in KNOWN if name in given}
+        properties = {name.removeprefix(CLIENT_PREFIX): given.pop(name) for name in sorted(given) if _is_client(name)}
+        if given:
+            name = min(given)
+            near = get_close_matches(name, KNOWN, n=1)
+            hint = (
+                f"Did you mean {near[0]}?" if near else f"Known options: {', '.join(KNOWN)} and kafka.* for security."
+            )
+            raise ValueError(f"unknown option {name} of a write. {hint}")
+        if SERVERS not in said:
+            raise ValueError(f"{SERVERS} is missing: the addresses of brokers, such as localhost:9092")
+        transactional_id = said.get(TRANSACTIONAL_ID)
+        if transactional_id is not None and not is_streaming:
+            raise ValueError(f"{TRANSACTIONAL_ID} needs a stream: Spark does not number the tries of a batch")
+        if transactional_id is None and TRANSACTIONS_TOPIC in said:
+            raise ValueError(f"{TRANSACTIONS_TOPIC} has no effect without {TRANSACTIONAL_ID}")
+        if transactional_id == "":
+            raise ValueError(f"{TRANSACTIONAL_ID} is empty")
+        try:
+            security = read_security(properties)
+        except ClientError as error:
+            raise ValueError(f"options of the client, without kafka.: {error}") from None
+        return cls(
+            addresses=_addresses(said[SERVERS]),
+            security=security,
+            topic=said.get(TOPIC),
+            compression=_codec(said.get(COMPRESSION, "none")),
+            request_timeout_ms=_ms(said, REQUEST_TIMEOUT, REQUEST_TIMEOUT_MS),
+            transactional_id=transactional_id,
+            transactions_topic=said.get(TRANSACTIONS_TOPIC, f"{transactional_id}-transactions"),
+            transaction_timeout_ms=_ms(said, TRANSACTION_TIMEOUT, TRANSACTION_TIMEOUT_MS),
+        )
+
+
+def _is_client(name: str) -> bool:
+    return name.startswith(CLIENT_PREFIX)
+
+
+def _addresses(text: str) -> tuple[tuple[str, int], ...]:
+    found = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        host, colon, port = part.rpartition(":")
+        if not colon or part.endswith("]"):
+            host, port = part, PORT
+        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+            raise ValueError(f"{SERVERS} has {part!r}, which is not host:port")
+        found.append((host.strip("[]"), int(port)))
+    if not found:
+        raise ValueError(f"{SERVERS} names no broker")
+    return tuple(found)
+
+
+def _codec(text: str) -> Compression:
+    try:
+        return CODECS[text.strip().lower()]
+    except KeyError:
+        raise ValueError(f"{COMPRESSION} is one of {', '.join(CODECS)}, not {text!r}") from None
+
+
+def _ms(said: Mapping[str, str], option: str, default: int) -> int:
+    try:
+        number = whole_number(said.get(option, str(default)))
+    except ValueError as error:
+        raise ValueError(f"{option} is a number of milliseconds: {error}") from None
+    if not 0 < number <= MS_MAX:
+        raise ValueError(f"{option} is 1 to {MS_MAX} milliseconds, not {number}")
+    return number

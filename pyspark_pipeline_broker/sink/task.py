@@ -1,0 +1,105 @@
+"""The rows of one task on their way to a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import trio
+
+from pipeline_broker.client.cluster import Cluster, connected
+from pipeline_broker.client.producer import Producer, ProducerOptions, producing
+from pipeline_broker.client.transaction import Transaction, begin_transaction
+from pipeline_broker.client.transaction_state import ProducerIdentity
+from pyspark_pipeline_broker.sink.sink_options import SinkOptions
+from pyspark_pipeline_broker.sink.sink_rows import Target
+
+__all__ = ["cluster_of", "write_rows"]
+
+TOPICS_MAX = 1_000
+"""Of one task, each with a producer."""
+ROWS_BETWEEN_WAITS = 1_000
+
+
+@contextlib.asynccontextmanager
+async def cluster_of(options: SinkOptions) -> AsyncIterator[Cluster]:
+    """The cluster that is written to."""
+    async with connected(options.addresses, options.request_timeout_ms / 1000, options.security) as cluster:
+        yield cluster
+
+
+async def write_rows(
+    options: SinkOptions, chunks: Iterator[Iterator[Target]], transactional_id: str | None
+) -> tuple[int, ProducerIdentity | None]:
+    """Write all rows of a task.
+
+    Args:
+        options: where and how.
+        chunks: the rows; the next chunk is fetched in a thread, while earlier ones are on their way.
+        transactional_id: of this try of the task; its transaction stays open.
+
+    Returns:
+        The number of rows, and the producer of the open transaction; None if there is none.
+
+    Raises:
+        ClientError: a row is not acknowledged; the transaction is aborted.
+    """
+    async with cluster_of(options) as cluster:
+        writing = _Writing(cluster, options, transactional_id)
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                while (chunk := await trio.to_thread.run_sync(next, chunks, None)) is not None:
+                    await writing.write(chunk, stack)
+        except BaseException:
+            with trio.CancelScope(shield=True), contextlib.suppress(Exception):
+                await writing.abort()
+            raise
+        return writing.count, writing.open_producer
+
+
+class _Writing:
+    def __init__(self, cluster: Cluster, options: SinkOptions, transactional_id: str | None) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._transactional_id = transactional_id
+        self._transaction: Transaction | None = None
+        self._producers: dict[str, Producer] = {}
+        self.count = 0
+
+    @property
+    def open_producer(self) -> ProducerIdentity | None:
+        if self._transaction is None or self._transaction.is_empty:
+            return None
+        return self._transaction.identity
+
+    async def write(self, chunk: Iterator[Target], stack: contextlib.AsyncExitStack) -> None:
+        for topic, partition, record in chunk:
+            producer = self._producers.get(topic)
+            if producer is None:
+                producer = self._producers[topic] = await self._open(topic, stack)
+            producer.add(record, self.count, partition)
+            self.count += 1
+            if not self.count % ROWS_BETWEEN_WAITS:
+                for each in self._producers.values():
+                    await each.wait_room()
+        for each in self._producers.values():
+            await each.wait_room()
+
+    async def _open(self, topic: str, stack: contextlib.AsyncExitStack) -> Producer:
+        if len(self._producers) >= TOPICS_MAX:
+            raise ValueError(f"a task writes to at most {TOPICS_MAX} topics: repartition the rows by topic")
+        if self._transactional_id is not None and self._transaction is None:
+            timeout_ms = self._options.transaction_timeout_ms
+            self._transaction = await begin_transaction(self._cluster, self._transactional_id, timeout_ms)
+        options = ProducerOptions(compression=self._options.compression)
+        opening = producing(self._cluster, topic, options, _ignore, self._transaction)
+        return await stack.enter_async_context(opening)
+
+    async def abort(self) -> None:
+        if self._transaction is not None:
+            await self._transaction.end(is_committed=False)
+
+
+def _ignore(*_: Any) -> None:
+    """No caller wants the offsets of records."""

@@ -1,0 +1,155 @@
+"""The sink as Spark sees it: writers of batches and streams, for Arrow where this PySpark has that."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyspark import TaskContext
+from pyspark.sql import datasource
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
+
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.errors import ClientError
+from pipeline_broker.client.running import run_client
+from pipeline_broker.client.transaction_state import ProducerIdentity
+from pyspark_pipeline_broker.sink.commit_plan import BatchId, task_transaction
+from pyspark_pipeline_broker.sink.driver_commit import abort_batch, commit_batch
+from pyspark_pipeline_broker.sink.sink_options import SinkOptions
+from pyspark_pipeline_broker.sink.sink_rows import Target, check_columns, targets_of_batch, targets_of_rows
+from pyspark_pipeline_broker.sink.task import cluster_of, write_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+__all__ = ["batch_writer", "stream_writer"]
+
+BATCH_PROPERTY, QUERY_PROPERTY, RUN_PROPERTY = "streaming.sql.batchId", "sql.streaming.queryId", "spark.jobGroup.id"
+"""Local properties of a task in a stream (`MicroBatchExecution`, `StreamExecution`)."""
+TAKES_ARROW = hasattr(datasource, "DataSourceStreamArrowWriter")
+"""Whether streams are written as Arrow, as from PySpark 4.1 on; before they are written as rows."""
+StreamWriterBase: Any = getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
+Result = TypeVar("Result")
+
+
+class TaskDone(WriterCommitMessage):
+    """A task that has written its rows.
+
+    Attributes:
+        count: of the rows.
+        batch: which they are of; None outside a transactional stream.
+        producer: of the open transaction; None if there is none.
+    """
+
+    def __init__(self, count: int, batch: BatchId | None, producer: ProducerIdentity | None) -> None:
+        self.count = count
+        self.batch = batch
+        self.producer = producer
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> DataSourceArrowWriter:
+    """Return the writer of a batch; raises ValueError."""
+    if overwrite:
+        raise ValueError('a topic cannot be overwritten: use mode("append")')
+    return BatchWriter(_checked(options, schema, is_streaming=False))
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
+    """Return the writer of a stream; raises ValueError."""
+    if overwrite:
+        raise ValueError('a topic cannot be overwritten: use outputMode("append") or outputMode("update")')
+    return StreamWriter(_checked(options, schema, is_streaming=True))
+
+
+def _checked(options: Mapping[str, str], schema: StructType, *, is_streaming: bool) -> SinkOptions:
+    read = SinkOptions.read(options, is_streaming=is_streaming)
+    check_columns({field.name: field.dataType.simpleString() for field in schema.fields}, read.topic)
+    return read
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a batch at least once."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskDone:
+        count, _ = _run(functools.partial(write_rows, self._options, _chunks(iterator, self._options), None))
+        return TaskDone(count, None, None)
+
+
+class StreamWriter(StreamWriterBase):  # type: ignore[misc]  # depends on the version
+    """Writes a stream: at least once, or exactly once with a transactional id."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[Any]) -> TaskDone:
+        chunks = _chunks(iterator, self._options)
+        if not TAKES_ARROW:
+            chunks = iter([targets_of_rows(iterator, self._options.topic, _now_ms())])
+        sink_id = self._options.transactional_id
+        batch = transactional_id = None
+        if sink_id is not None:
+            batch, task, attempt = _task()
+            transactional_id = task_transaction(sink_id, batch, task, attempt)
+        count, producer = _run(functools.partial(write_rows, self._options, chunks, transactional_id))
+        return TaskDone(count, batch, producer)
+
+    def commit(self, messages: Sequence[TaskDone | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Commit the transactions of all tasks, in a transactional stream."""
+        if self._options.transactional_id is None or not (producers := _producers(messages)):
+            return
+        (batch,) = {message.batch for message in messages if message is not None and message.batch is not None}
+        if batch.number != batchId:
+            raise ClientError(f"the tasks of batch {batchId} say that they are of batch {batch.number}")
+
+        async def commit(cluster: Cluster) -> None:
+            await commit_batch(cluster, self._options, batch, producers)
+
+        self._at_cluster(commit)
+
+    def abort(self, messages: Sequence[TaskDone | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's name
+        """Abort the transactions of tasks whose batch failed; those of others end with their tasks."""
+        if producers := _producers(messages):
+            self._at_cluster(lambda cluster: abort_batch(cluster, producers))
+
+    def _at_cluster(self, do: Callable[[Cluster], Awaitable[None]]) -> None:
+        async def program() -> None:
+            async with cluster_of(self._options) as cluster:
+                await do(cluster)
+
+        _run(program)
+
+
+def _chunks(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> Iterator[Iterator[Target]]:
+    for batch in batches:
+        yield targets_of_batch(batch, options.topic, _now_ms())
+
+
+def _producers(messages: Sequence[TaskDone | None]) -> list[ProducerIdentity]:
+    return [message.producer for message in messages if message is not None and message.producer is not None]
+
+
+def _task() -> tuple[BatchId, int, int]:
+    """The batch, the number of this task and of its attempt."""
+    context = TaskContext.get()
+    assert context is not None, "Spark writes in tasks"
+    found = [context.getLocalProperty(name) for name in (QUERY_PROPERTY, RUN_PROPERTY, BATCH_PROPERTY)]
+    if not all(found):
+        raise ClientError(
+            "Spark does not say which batch of which stream this task is of, so it cannot be exactly once"
+        )
+    query_id, run_id, number = (str(it) for it in found)
+    return BatchId(query_id, run_id, int(number)), context.partitionId(), context.attemptNumber()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _run(program: Callable[[], Awaitable[Result]]) -> Result:
+    return run_client(program)
