@@ -245,8 +245,13 @@ class Cluster:
         self._topology = topology_of(answer)
         return self._topology
 
-    async def ready(self, topics: Sequence[str], *, creates: bool = False) -> Topology:
+    async def ready(self, topics: Sequence[str], *, creates: bool = False, is_new: bool = False) -> Topology:
         """The cluster once all these topics are there; one that was just created takes a moment.
+
+        Args:
+            topics: their names.
+            creates: see `refresh`.
+            is_new: they were created a moment ago, and need not be known yet.
 
         Raises:
             NoSuchTopic: one is not there, and does not come within CREATION_S_MAX.
@@ -256,7 +261,7 @@ class Cluster:
         while True:
             topology = await self.refresh(topics, creates=creates)
             codes = {topology.topics[name].error_code for name in topics if name in topology.topics}
-            waits = _NOT_YET if creates else _NOT_YET - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+            waits = _NOT_YET if creates or is_new else _NOT_YET - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
             if codes.isdisjoint(waits) or trio.current_time() > deadline:
                 for name in topics:
                     topology.topic(name)

@@ -73,7 +73,7 @@ class Ledger:
         except BrokerRefused as error:
             if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
-        await self._cluster.ready([topic])
+        await self._cluster.ready([topic], is_new=True)
 
     async def store(self, entry: LedgerEntry) -> None:
         """Make an entry the last one, in a transaction.
