@@ -1,0 +1,81 @@
+"""Rows become records as in Spark's Kafka sink, from Arrow and from rows alike."""
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import Row
+
+from pipeline_broker.records.batch import NewRecord
+from pyspark_pipeline_broker.sink import sink_rows
+from pyspark_pipeline_broker.sink.sink_rows import Target, check_columns, targets_of_batch, targets_of_rows
+
+HEADERS = "array<struct<key:string,value:binary>>"
+
+
+def of_both(rows, topic=None):
+    """The same from Arrow and from Spark's rows; gives what both made."""
+    names = list(rows[0])
+    types = {"headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])), "partition": pa.int32()}
+    arrays = [pa.array([row[name] for row in rows], types.get(name)) for name in names]
+    by_arrow = list(targets_of_batch(pa.RecordBatch.from_arrays(arrays, names), topic, 7))
+    given = [Row(**{name: _as_spark(row[name]) for name in names}) for row in rows]
+    assert list(targets_of_rows(iter(given), topic, 7)) == by_arrow
+    return by_arrow
+
+
+def _as_spark(value):
+    if isinstance(value, bytes):
+        return bytearray(value)
+    return [Row(**header) for header in value] if isinstance(value, list) else value
+
+
+def test_text_and_bytes_are_values_and_what_is_not_there_is_null():
+    assert of_both([{"value": "ü"}, {"value": None}], "t") == [
+        Target("t", None, NewRecord("ü".encode(), None, 7)),
+        Target("t", None, NewRecord(None, None, 7)),
+    ]
+    assert of_both([{"value": b"\xff", "key": b"k"}], "t") == [Target("t", None, NewRecord(b"\xff", b"k", 7))]
+
+
+def test_columns_say_topic_partition_and_headers_and_others_are_ignored():
+    headers = [{"key": "a", "value": b"1"}, {"key": "a", "value": None}]
+    rows = [
+        {"topic": "u", "partition": 3, "value": "v", "key": "k", "headers": headers, "more": 1},
+        {"topic": "t", "partition": None, "value": "v", "key": None, "headers": None, "more": 2},
+    ]
+    assert of_both(rows) == [
+        Target("u", 3, NewRecord(b"v", b"k", 7, (("a", b"1"), ("a", None)))),
+        Target("t", None, NewRecord(b"v", None, 7)),
+    ]
+    assert [target.topic for target in of_both(rows, "all")] == ["all", "all"]
+
+
+def test_a_row_without_a_topic_is_refused():
+    with pytest.raises(ValueError, match="a row has no topic"):
+        of_both([{"topic": None, "value": "v"}])
+
+
+def test_rows_are_taken_a_chunk_at_a_time(monkeypatch):
+    monkeypatch.setattr(sink_rows, "ROWS_AT_ONCE", 2)
+    rows = (Row(value=str(number)) for number in range(5))
+    assert [target.record.value for target in targets_of_rows(rows, "t", 0)] == [b"0", b"1", b"2", b"3", b"4"]
+    assert list(targets_of_rows(iter(()), "t", 0)) == []
+
+
+@pytest.mark.parametrize(
+    ("types", "topic", "reason"),
+    [
+        ({"key": "string"}, "t", "the column value is missing. The columns are key"),
+        ({"value": "string"}, None, "no topic: set the option topic, or add a column topic"),
+        ({"value": "int"}, "t", "the column value is int; it must be string or binary"),
+        ({"value": "string", "partition": "bigint"}, "t", "the column partition is bigint; it must be int"),
+        ({"value": "string", "headers": "map<string,binary>"}, "t", "the column headers is map"),
+    ],
+)
+def test_columns_of_other_types_are_refused(types, topic, reason):
+    with pytest.raises(ValueError, match=reason):
+        check_columns(types, topic)
+
+
+def test_columns_of_the_kafka_sink_are_taken():
+    every = {"topic": "string", "key": "binary", "value": "string", "partition": "int", "headers": HEADERS, "x": "int"}
+    check_columns(every, None)
