@@ -2,9 +2,6 @@
 
 import contextlib
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 from pyspark.errors import PySparkException
@@ -13,9 +10,9 @@ from pyspark.sql import functions as f
 
 from pyspark_pipeline_broker.source import FORMAT
 from pyspark_pipeline_broker.stream_limits import READS_LIMITS
-from spark_analysis.java import find_java
 from tests.documents import blocks_run_by
 from tests.inspect.data_directory import Data, archived
+from tests.pyspark_pipeline_broker.bare_process import output_of
 
 pytestmark = [
     pytest.mark.spark,
@@ -83,19 +80,11 @@ def test_a_query_has_a_task_for_each_file_of_a_partition_and_its_filters_hold(sp
 
 
 def test_the_program_of_the_document_shows_the_records_in_an_environment_without_settings(tmp_path):
-    """It runs as the docs run Python everywhere, where PATH has another one."""
     archived(tmp_path / "data", segments=3).close()
     (block,) = blocks_run_by("tests/pyspark_pipeline_broker/test_source.py")
-    bare = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "JAVA_HOME": str(find_java())}
-    bare |= {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}  # another PySpark to test
-
-    done = subprocess.run(
-        [sys.executable, "-c", block.text], env=bare, cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "|        0|     0|" in done.stdout
-    assert "|        1|   64|" in done.stdout
+    shown = output_of(block.text, tmp_path)
+    assert "|        0|     0|" in shown
+    assert "|        1|   64|" in shown
 
 
 @pytest.mark.parametrize("is_on", [False, True])

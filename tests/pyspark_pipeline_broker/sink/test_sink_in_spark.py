@@ -15,6 +15,8 @@ from pyspark.sql import functions as f
 from pyspark_pipeline_broker.source import FORMAT
 from spark_analysis.java import find_java
 from tests.crashes.lengths import AT_LENGTH
+from tests.documents import blocks_run_by
+from tests.pyspark_pipeline_broker.bare_process import output_of
 from tests.short_java import SHORT_JAVA
 
 pytestmark = [
@@ -73,6 +75,12 @@ def test_a_batch_is_written_as_its_columns_say(spark, broker):
         assert [row.key for row in found[1:]] == [b"k"] * 499
         assert found[0].key == (b"k" if number else None)
         assert {(header.key, bytes(header.value)) for row in found for header in row.headers} == {("h", b"v")}
+
+
+def test_the_program_of_the_document_writes_in_an_environment_without_settings(spark, broker, tmp_path):
+    (block,) = blocks_run_by("tests/pyspark_pipeline_broker/sink/test_sink_in_spark.py")
+    output_of(block.text.replace("localhost:9092", broker.bootstrap), tmp_path)
+    assert sorted(int(row.text) for row in rows_of(spark, broker, "orders").collect()) == list(range(0, 20, 2))
 
 
 def test_what_cannot_be_written_is_said_in_one_line(spark, broker):

@@ -1,0 +1,18 @@
+"""Programs of the documents in an environment without settings, as the docs run Python: PATH has another one."""
+
+import os
+import subprocess
+import sys
+
+from spark_analysis.java import find_java
+
+
+def output_of(program, directory):
+    """What a program prints that ends well."""
+    bare = {"PATH": "/usr/bin:/bin", "HOME": str(directory), "JAVA_HOME": str(find_java())}
+    bare |= {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}  # another PySpark to test
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=bare, cwd=directory, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
