@@ -80,7 +80,10 @@ class Outbox:
     def add(self, partition: int, record: NewRecord, number: int) -> None:
         """Append a record to what waits for its partition."""
         size = size_of(record)
-        waiting = self._queues.setdefault(partition, _Queue()).waiting
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = _Queue()
+        waiting = queue.waiting
         if not waiting or waiting[-1].size_bytes + size > BATCH_BYTES_MAX:
             waiting.append(Batch(partition))
         batch = waiting[-1]
