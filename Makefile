@@ -28,7 +28,7 @@ COMPILED_FIRST ?= $(if $(wildcard $(COMPILED)),env PYTHONPATH=$(CURDIR)/$(COMPIL
 COMPILED_TESTS ?= tests/repository/test_compiled.py tests/stages tests/records tests/log/partition tests/log/journal tests/apis/data
 # constraints.txt has the oldest; the newest is the last one here
 SPARK_VERSIONS ?= 4.1.4 4.3.0
-SPARK_TESTS ?= tests/pyspark_pipeline_broker/test_source.py tests/pyspark_pipeline_broker/test_with_a_client.py tests/spark_analysis/test_user_settings.py
+SPARK_TESTS ?= tests/pyspark_pipeline_broker/test_source.py tests/pyspark_pipeline_broker/sink/test_sink_in_spark.py
 SYSTEM_PACKAGES := chromium chromium-driver default-jdk-headless eatmydata faketime fish fuse libfuse2 maven openssl strace systemd zsh
 
 .DEFAULT_GOAL := help
@@ -55,9 +55,10 @@ test-compiled: compiled $(VENV)/dev.stamp ## run the tests of the compiled rooms
 	PYTHONPATH=$(CURDIR)/$(COMPILED):$(CURDIR) PYTHONSAFEPATH=1 REQUIRE_COMPILED=1 \
 		$(RUN)/python -m pytest -o pythonpath= -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(COMPILED_TESTS)
 
-test-spark: $(SPARK_VERSIONS:%=build/pyspark-%/py.stamp) $(VENV)/dev.stamp ## test the data source with other versions of PySpark (SPARK_VERSIONS="4.1.4 4.3.0")
-	@for version in $(SPARK_VERSIONS); do echo "PySpark $$version"; PYTHONPATH=$(CURDIR)/build/pyspark-$$version:$(CURDIR) \
-		$(RUN)/python -m pytest -q -n 2 --dist loadgroup $(SPARK_TESTS) || exit 1; done
+test-spark: $(SPARK_VERSIONS:%=test-spark-%) ## test the data source and the sink with other versions of PySpark (SPARK_VERSIONS="4.1.4 4.3.0")
+
+test-spark-%: build/pyspark-%/py.stamp $(VENV)/dev.stamp
+	PYTHONPATH=$(CURDIR)/build/pyspark-$*:$(CURDIR) $(RUN)/python -m pytest -q $(SPARK_TESTS) -k "not killed"
 
 lint: $(VENV)/dev.stamp ## check style and form with ruff
 	$(RUN)/ruff check
