@@ -21,6 +21,8 @@ LIMIT ?=
 SUITES_DIR ?= ../shared/suites
 MODES ?= classic pipelined
 SUITES ?=
+COMPARE ?=
+PYTEST ?=
 comma := ,
 COMPILED := build/compiled
 # where the compiled packages were made they run, and are made again when a source has changed; COMPILED_FIRST= is the pure ones
@@ -41,10 +43,10 @@ serve: $(VENV)/serve.stamp $(if $(COMPILED_FIRST),compiled) ## start a broker on
 	@exec $(COMPILED_FIRST) $(RUN)/pipeline-broker serve
 
 compare: $(VENV)/compare.stamp $(if $(COMPILED_FIRST),compiled) ## run both modes and write out/compare/report.html
-	@$(COMPILED_FIRST) $(RUN)/pipeline-broker compare --out out/compare
+	@$(COMPILED_FIRST) $(RUN)/pipeline-broker compare --out out/compare $(COMPARE)
 
 results: $(VENV)/compare.stamp $(if $(COMPILED_FIRST),compiled) ## the experiment of docs/results.md, Apache Kafka beside both modes; writes out/results
-	@$(COMPILED_FIRST) $(RUN)/pipeline-broker compare --profile full --with-kafka --out out/results
+	@$(COMPILED_FIRST) $(RUN)/pipeline-broker compare --profile full --with-kafka --out out/results $(COMPARE)
 
 test: $(VENV)/dev.stamp ## run every test (WORKERS=4 at a time)
 	PYTHONDONTWRITEBYTECODE= $(RUN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
@@ -103,10 +105,10 @@ exactly-once: $(VENV)/dev.stamp ## kill and hold transactional copiers of four c
 
 faults: $(VENV)/dev.stamp ## all faults at length (CYCLES=200 POINTS=all SECONDS=1200 LEDGER=out/faults.jsonl)
 	AT_LENGTH=1 CYCLES=$(CYCLES) POINTS=$(POINTS) SECONDS=$(SECONDS) LEDGER=$(or $(LEDGER),out/faults.jsonl) \
-		$(RUN)/python -m pytest tests/crashes tests/tools --capture=no --timeout=0
+		$(RUN)/python -m pytest tests/crashes tests/tools --capture=no --timeout=0 $(PYTEST)
 
 hostile: $(VENV)/dev.stamp ## send every version of every API its largest requests, others being served meanwhile
-	AT_LENGTH=1 $(RUN)/python -m pytest tests/hostile --capture=no --timeout=0
+	AT_LENGTH=1 $(RUN)/python -m pytest tests/hostile --capture=no --timeout=0 $(PYTEST)
 
 soak: $(VENV)/dev.stamp ## one directory, mixed load, a kill a minute (SECONDS=1200); writes out/soak
 	SECONDS=$(SECONDS) OUT=$(or $(OUT),out/soak) $(RUN)/python -m pytest -m soak --capture=no --timeout=0
@@ -118,7 +120,7 @@ live-kill: $(VENV)/dev.stamp ## kill the streaming job of live and start it agai
 	AT_LENGTH=1 $(RUN)/python -m pytest tests/spark_analysis/test_live_job.py
 
 cluster: $(VENV)/dev.stamp ## the analysis on a Spark cluster of a master and two workers, beside one process
-	AT_LENGTH=1 $(RUN)/python -m pytest tests/spark_analysis/test_cluster.py
+	AT_LENGTH=1 $(RUN)/python -m pytest tests/spark_analysis/test_cluster.py $(PYTEST)
 
 plugin-runs: $(VENV)/dev.stamp ## the pytest plugin with all clients under xdist in random order, again and again (RUNS=50)
 	RUNS=$(RUNS) $(RUN)/python -m pytest -m plugin_runs tests/test_plugin_runs.py --capture=no --timeout=0

@@ -13,7 +13,7 @@ import attrs
 
 from pipeline_broker.records.batch import NewRecord
 
-__all__ = ["BATCH_BYTES_MAX", "Batch", "Outbox"]
+__all__ = ["BATCH_BYTES_MAX", "Batch", "Outbox", "size_of"]
 
 BATCH_BYTES_MAX = 512 << 10
 """Of keys, values and headers before compression, unless one record has more; half of what brokers take by default."""
@@ -77,9 +77,8 @@ class Outbox:
         self.size_bytes = 0
         self.count = 0
 
-    def add(self, partition: int, record: NewRecord, number: int) -> None:
-        """Append a record to what waits for its partition."""
-        size = size_of(record)
+    def add(self, partition: int, record: NewRecord, number: int, size: int) -> None:
+        """Append a record, with its `size_of`, to what waits for its partition."""
         queue = self._queues.get(partition)
         if queue is None:
             queue = self._queues[partition] = _Queue()

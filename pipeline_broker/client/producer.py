@@ -149,14 +149,15 @@ class Producer:
         Raises:
             NoSuchPartition: it has no such one.
         """
+        size = size_of(record)
         if partition is None:
             key = record.key if record.key is None else bytes(record.key)
-            partition = self._partitioner.choose(key, size_of(record))
+            partition = self._partitioner.choose(key, size)
         elif not 0 <= partition < self.partitions:
             raise NoSuchPartition(self._topic, partition, self.partitions)
         if not self._outbox.count:
             self._progress_at = trio.current_time()
-        self._outbox.add(partition, record, number)
+        self._outbox.add(partition, record, number, size)
 
     async def wait_room(self) -> None:
         """Have what was added sent, and wait until little enough is unacknowledged.

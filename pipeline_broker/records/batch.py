@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.compression import compress
 from pipeline_broker.records.errors import CorruptRecord, NotOneBatch, OldMagic, RecordError
-from pipeline_broker.records.varint import write_varint
+from pipeline_broker.records.varint import varint
 
 Buffer = bytes | bytearray | memoryview
 
@@ -251,23 +251,29 @@ def build_batch(
     return struct.pack(">qiibI", base_offset, length, leader_epoch, MAGIC, crc) + checked + payload
 
 
+_NULL = varint(-1)
+
+
 def _write_record(target: bytearray, record: NewRecord, timestamp_delta: int, offset_delta: int) -> None:
-    body = bytearray(b"\0")  # record attributes: none are defined
-    write_varint(body, timestamp_delta)
-    write_varint(body, offset_delta)
-    _write_nullable(body, record.key)
-    _write_nullable(body, record.value)
-    write_varint(body, len(record.headers))
-    for key, value in record.headers:
-        _write_nullable(body, key.encode(errors="surrogateescape"))
-        _write_nullable(body, value)
-    write_varint(target, len(body))
-    target += body
-
-
-def _write_nullable(target: bytearray, data: Buffer | None) -> None:
-    if data is None:
-        target.append(1)  # zig-zag of -1
+    value, key, _, headers = record
+    # No attributes are defined, so they are 0.
+    parts: list[Buffer] = [b"\0", varint(timestamp_delta), varint(offset_delta)]
+    if key is None:
+        parts.append(_NULL)
     else:
-        write_varint(target, len(data))
-        target += data
+        parts += varint(len(key)), key
+    if value is None:
+        parts.append(_NULL)
+    else:
+        parts += varint(len(value)), value
+    parts.append(varint(len(headers)))
+    for name, content in headers:
+        encoded = name.encode(errors="surrogateescape")
+        parts += varint(len(encoded)), encoded
+        if content is None:
+            parts.append(_NULL)
+        else:
+            parts += varint(len(content)), content
+    body = b"".join(parts)
+    target += varint(len(body))
+    target += body

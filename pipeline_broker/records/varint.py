@@ -12,6 +12,8 @@ Buffer = bytes | bytearray | memoryview
 
 VARINT_BYTES_MAX: Final = 5
 VARLONG_BYTES_MAX: Final = 10
+_SHORT_COUNT: Final = 2048
+"""Most lengths and offsets are smaller; a producer spends a third of its time encoding them one by one."""
 
 
 def write_varint(target: bytearray, value: int) -> None:
@@ -21,6 +23,27 @@ def write_varint(target: bytearray, value: int) -> None:
         target.append(raw & 0x7F | 0x80)
         raw >>= 7
     target.append(raw)
+
+
+def varint(value: int) -> bytes:
+    """Encode a signed number."""
+    if 0 <= value < _SHORT_COUNT:
+        return _SHORT[value]
+    encoded = bytearray()
+    write_varint(encoded, value)
+    return bytes(encoded)
+
+
+def _short_varints() -> tuple[bytes, ...]:
+    encoded = []
+    for value in range(_SHORT_COUNT):
+        target = bytearray()
+        write_varint(target, value)
+        encoded.append(bytes(target))
+    return tuple(encoded)
+
+
+_SHORT: Final = _short_varints()
 
 
 def read_unsigned(buffer: Buffer, position: int, bytes_max: int = VARINT_BYTES_MAX) -> tuple[int, int]:

@@ -4,21 +4,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.client import outbox as outbox_module
-from pipeline_broker.client.outbox import Outbox
+from pipeline_broker.client.outbox import Outbox, size_of
 from pipeline_broker.records.batch import NewRecord
+
+
+def add(outbox, partition, record, number):
+    outbox.add(partition, record, number, size_of(record))
 
 
 def filled(count, size=10, *, is_idempotent=True, partition=0):
     outbox = Outbox(is_idempotent=is_idempotent)
     for number in range(count):
-        outbox.add(partition, NewRecord(b"x" * size), number)
+        add(outbox, partition, NewRecord(b"x" * size), number)
     return outbox
 
 
 def test_a_partition_has_one_batch_on_its_way():
     outbox = filled(3)
     batch = outbox.take(0)
-    outbox.add(0, NewRecord(b"later"), 3)
+    add(outbox, 0, NewRecord(b"later"), 3)
     assert outbox.ready() == []
     outbox.delivered(batch)
     assert outbox.ready() == [0]
@@ -28,7 +32,7 @@ def test_a_partition_has_one_batch_on_its_way():
 def test_batches_have_a_largest_size_unless_one_record_has_more(monkeypatch):
     monkeypatch.setattr(outbox_module, "BATCH_BYTES_MAX", 100)
     outbox = filled(4, size=20)
-    outbox.add(0, NewRecord(b"x" * 500), 4)
+    add(outbox, 0, NewRecord(b"x" * 500), 4)
     sizes = []
     while outbox.ready():
         batch = outbox.take(0)
@@ -41,7 +45,7 @@ def test_batches_have_a_largest_size_unless_one_record_has_more(monkeypatch):
 def test_sequence_numbers_count_up_and_stay_when_sent_again():
     outbox = filled(3)
     batch = outbox.take(0)
-    outbox.add(0, NewRecord(b"x"), 3)
+    add(outbox, 0, NewRecord(b"x"), 3)
     outbox.again(batch)
     assert outbox.take(0) is batch
     assert batch.sequence == 0
@@ -63,7 +67,7 @@ def test_records_arrive_in_their_order_with_their_sequence_numbers(events, count
     outbox, added, arrived = filled(count), count, []
     for event in [*events, *["delivered"] * (2 * (count + len(events)))]:
         if event == "add":
-            outbox.add(0, NewRecord(b"x"), added)
+            add(outbox, 0, NewRecord(b"x"), added)
             added += 1
             continue
         if not outbox.ready():

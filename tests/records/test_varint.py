@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.records.errors import InvalidRecord
-from pipeline_broker.records.varint import read_unsigned, read_varint, read_varlong, write_varint
+from pipeline_broker.records.varint import read_unsigned, read_varint, read_varlong, varint, write_varint
 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.binary(max_size=3), st.binary(max_size=3))
@@ -21,7 +21,15 @@ def test_int32_round_trips_with_bytes_around_it(value, before, after):
 def test_int64_round_trips(value):
     buffer = bytearray()
     write_varint(buffer, value)
+    assert varint(value) == buffer
     assert read_varlong(buffer, 0) == (value, len(buffer))
+
+
+@pytest.mark.parametrize("value", [*range(-2, 3), *range(62, 66), *range(2046, 2050), 8191, 8192])
+def test_short_numbers_have_the_bytes_of_all_others(value):
+    buffer = bytearray()
+    write_varint(buffer, value)
+    assert varint(value) == buffer
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
