@@ -55,10 +55,10 @@ int fdatasync(int file) {
 class OnLoop(commit_place.CommitPlace):
     """Where every commit suits the loop, however long it takes."""
 
-    def must_gather(self, waiting: int, following: int, *, is_in_flight: bool) -> bool:
+    def must_gather(self, waiting: int, following: int, *, is_in_flight: bool, is_synced: bool = True) -> bool:
         """See CommitPlace."""
         self._is_fast, self._is_busy_alone = True, False
-        return super().must_gather(waiting, following, is_in_flight=is_in_flight)
+        return super().must_gather(waiting, following, is_in_flight=is_in_flight, is_synced=is_synced)
 
 
 def slow_sync(folder: Path, slower_us: int) -> dict[str, str]:

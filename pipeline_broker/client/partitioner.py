@@ -7,7 +7,6 @@ and KIP-794), so that batches are large.
 
 from __future__ import annotations
 
-import functools
 import random
 from collections.abc import Callable
 
@@ -17,8 +16,6 @@ __all__ = ["Partitioner"]
 
 STICKY_BYTES = 64 << 10
 """What a partition gets in turn."""
-KEYS_REMEMBERED_MAX = 65_536
-"""Of which the hash, slow in Python, is not counted again."""
 
 
 class Partitioner:
@@ -31,14 +28,13 @@ class Partitioner:
 
     def __init__(self, partitions: int, choose: Callable[[int], int] = random.randrange) -> None:
         self._count = partitions
-        self._of_key = functools.lru_cache(KEYS_REMEMBERED_MAX)(functools.partial(partition_of, partitions=partitions))
         self._sticky = choose(partitions)
         self._left_bytes = STICKY_BYTES
 
     def choose(self, key: bytes | None, size_bytes: int) -> int:
         """The partition of a record with this key and so many bytes."""
         if key is not None:
-            return self._of_key(key)
+            return partition_of(key, self._count)
         if self._left_bytes <= 0:
             self._sticky = (self._sticky + 1) % self._count
             self._left_bytes = STICKY_BYTES

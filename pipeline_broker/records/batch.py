@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.compression import compress
 from pipeline_broker.records.errors import CorruptRecord, NotOneBatch, OldMagic, RecordError
-from pipeline_broker.records.varint import varint
+from pipeline_broker.records.varint import SHORT_VARINTS, varint
 
 Buffer = bytes | bytearray | memoryview
 
@@ -256,16 +256,19 @@ _NULL = varint(-1)
 
 def _write_record(target: bytearray, record: NewRecord, timestamp_delta: int, offset_delta: int) -> None:
     value, key, _, headers = record
+    short, count = SHORT_VARINTS, len(SHORT_VARINTS)  # a call for each number would take a fifth of the time
     # No attributes are defined, so they are 0.
     parts: list[Buffer] = [b"\0", varint(timestamp_delta), varint(offset_delta)]
     if key is None:
         parts.append(_NULL)
     else:
-        parts += varint(len(key)), key
+        size = len(key)
+        parts += short[size] if size < count else varint(size), key
     if value is None:
         parts.append(_NULL)
     else:
-        parts += varint(len(value)), value
+        size = len(value)
+        parts += short[size] if size < count else varint(size), value
     parts.append(varint(len(headers)))
     for name, content in headers:
         encoded = name.encode(errors="surrogateescape")

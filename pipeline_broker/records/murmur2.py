@@ -4,23 +4,22 @@ Rules of this file: the 32-bit hash murmur2 with Kafka's seed, so that a key lan
 put it.
 """
 
+from struct import unpack_from
+
 SEED = 0x9747B28C
 _MULTIPLIER = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """The hash as an unsigned number."""
+    """Return the hash as an unsigned number."""
     length = len(data)
     hashed = SEED ^ length
-    body_end = length & ~3
-    for position in range(0, body_end, 4):
-        word = int.from_bytes(data[position : position + 4], "little") * _MULTIPLIER & _MASK
-        word ^= word >> 24
-        hashed = (hashed * _MULTIPLIER & _MASK) ^ (word * _MULTIPLIER & _MASK)
-    tail = data[body_end:]
-    if tail:
-        hashed = (hashed ^ int.from_bytes(tail, "little")) * _MULTIPLIER & _MASK
+    for word in unpack_from(f"<{length >> 2}I", data):
+        mixed = word * _MULTIPLIER & _MASK
+        hashed = (hashed * _MULTIPLIER & _MASK) ^ ((mixed ^ mixed >> 24) * _MULTIPLIER & _MASK)
+    if length & 3:
+        hashed = (hashed ^ int.from_bytes(data[length & ~3 :], "little")) * _MULTIPLIER & _MASK
     hashed ^= hashed >> 13
     hashed = hashed * _MULTIPLIER & _MASK
     return hashed ^ hashed >> 15

@@ -28,7 +28,7 @@ def write_varint(target: bytearray, value: int) -> None:
 def varint(value: int) -> bytes:
     """Encode a signed number."""
     if 0 <= value < _SHORT_COUNT:
-        return _SHORT[value]
+        return SHORT_VARINTS[value]
     encoded = bytearray()
     write_varint(encoded, value)
     return bytes(encoded)
@@ -43,7 +43,8 @@ def _short_varints() -> tuple[bytes, ...]:
     return tuple(encoded)
 
 
-_SHORT: Final = _short_varints()
+SHORT_VARINTS: Final = _short_varints()
+"""The encoded numbers from 0 on."""
 
 
 def read_unsigned(buffer: Buffer, position: int, bytes_max: int = VARINT_BYTES_MAX) -> tuple[int, int]:

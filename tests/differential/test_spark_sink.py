@@ -23,7 +23,6 @@ from pipeline_broker.records.batch import NewRecord
 from pyspark_pipeline_broker.sink.commit_plan import BatchId, Step, task_transaction
 from pyspark_pipeline_broker.sink.driver_commit import commit_batch
 from pyspark_pipeline_broker.sink.sink_options import SinkOptions
-from pyspark_pipeline_broker.sink.sink_rows import Target
 from pyspark_pipeline_broker.sink.task import write_rows
 
 PARTITIONS, TASKS, ROWS = 2, 2, 3
@@ -94,7 +93,7 @@ class Query:
         self.expected.update({row: 0 for task in range(TASKS) for row in self.rows(task)})
         producers = []
         for task in range(TASKS):
-            targets = [Target(self.name, row % PARTITIONS, NewRecord(it)) for row, it in enumerate(self.rows(task))]
+            targets = [(self.name, row % PARTITIONS, NewRecord(it)) for row, it in enumerate(self.rows(task))]
             name = task_transaction(self.options.transactional_id, self.batch, task, attempt)
             count, producer = await write_rows(self.options, iter([iter(targets)]), name)
             assert count == ROWS

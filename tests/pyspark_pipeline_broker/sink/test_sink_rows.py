@@ -6,7 +6,7 @@ from pyspark.sql import Row
 
 from pipeline_broker.records.batch import NewRecord
 from pyspark_pipeline_broker.sink import sink_rows
-from pyspark_pipeline_broker.sink.sink_rows import Target, check_columns, targets_of_batch, targets_of_rows
+from pyspark_pipeline_broker.sink.sink_rows import check_columns, targets_of_batch, targets_of_rows
 
 HEADERS = "array<struct<key:string,value:binary>>"
 
@@ -30,10 +30,10 @@ def _as_spark(value):
 
 def test_text_and_bytes_are_values_and_what_is_not_there_is_null():
     assert of_both([{"value": "ü"}, {"value": None}], "t") == [
-        Target("t", None, NewRecord("ü".encode(), None, 7)),
-        Target("t", None, NewRecord(None, None, 7)),
+        ("t", None, NewRecord("ü".encode(), None, 7)),
+        ("t", None, NewRecord(None, None, 7)),
     ]
-    assert of_both([{"value": b"\xff", "key": b"k"}], "t") == [Target("t", None, NewRecord(b"\xff", b"k", 7))]
+    assert of_both([{"value": b"\xff", "key": b"k"}], "t") == [("t", None, NewRecord(b"\xff", b"k", 7))]
 
 
 def test_columns_say_topic_partition_and_headers_and_others_are_ignored():
@@ -43,10 +43,10 @@ def test_columns_say_topic_partition_and_headers_and_others_are_ignored():
         {"topic": "t", "partition": None, "value": "v", "key": None, "headers": None, "more": 2},
     ]
     assert of_both(rows) == [
-        Target("u", 3, NewRecord(b"v", b"k", 7, (("a", b"1"), ("a", None)))),
-        Target("t", None, NewRecord(b"v", None, 7)),
+        ("u", 3, NewRecord(b"v", b"k", 7, (("a", b"1"), ("a", None)))),
+        ("t", None, NewRecord(b"v", None, 7)),
     ]
-    assert [target.topic for target in of_both(rows, "all")] == ["all", "all"]
+    assert [target[0] for target in of_both(rows, "all")] == ["all", "all"]
 
 
 def test_a_row_without_a_topic_is_refused():
@@ -57,7 +57,7 @@ def test_a_row_without_a_topic_is_refused():
 def test_rows_are_taken_a_chunk_at_a_time(monkeypatch):
     monkeypatch.setattr(sink_rows, "ROWS_AT_ONCE", 2)
     rows = (Row(value=str(number)) for number in range(5))
-    assert [target.record.value for target in targets_of_rows(rows, "t", 0)] == [b"0", b"1", b"2", b"3", b"4"]
+    assert [target[2].value for target in targets_of_rows(rows, "t", 0)] == [b"0", b"1", b"2", b"3", b"4"]
     assert list(targets_of_rows(iter(()), "t", 0)) == []
 
 
