@@ -1,10 +1,10 @@
 """A data source for Spark: `spark.read.format("pipeline-broker")` reads topics from the data directory of a broker.
 
-Rules of this room:
-* Its name is what makes Spark find it: packages called `pyspark_*` that have a `DefaultSource`.
-* It reads by what `pipeline_broker.inspect` has for reading: no broker runs, and nothing of one is loaded that runs.
-* Columns, types and options are those of Spark's own Kafka source; docs/spark-source.md lists where they differ.
-* Lazy: every Spark session with a Python data source imports it.
+Rules of this package:
+* Spark searches for packages named `pyspark_*` with a `DefaultSource`, so the name must stay.
+* Reading uses `pipeline_broker.inspect` only and loads no running broker. Writing is in `sink`, with the client.
+* Columns, types and options are those of Spark's Kafka source; docs/spark-source.md lists the differences.
+* Imports are lazy, because every Spark session with a Python data source imports this package.
 """
 
 from __future__ import annotations

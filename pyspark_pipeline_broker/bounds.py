@@ -1,7 +1,7 @@
-"""What filters of a query leave to be read.
+"""The offsets and times that the filters of a query can match.
 
-Rules of this file: it knows Spark's filters by their names only: they came with Spark 4.1, and are not there before.
-Bounds leave out files and offsets that cannot matter; Spark itself applies all filters to what is read.
+Spark's filters are known by their class names only, because PySpark has them since version 4.1. Bounds skip files and
+offsets; Spark itself applies all filters to the rows.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ MS = 1000
 
 @attrs.frozen
 class Bounds:
-    """See the rules of the file.
+    """Bounds of a read.
 
     Attributes:
-        topics, partitions: the only ones that matter; None for all.
-        first_offset, end_offset: from the one to in front of the other; None for no bound.
-        since_ms: older records do not matter; None when they do.
+        topics, partitions: the only ones to read; None for all.
+        first_offset, end_offset: the first offset, and the one after the last; None for no bound.
+        since_ms: the time of the oldest record; None for no bound.
     """
 
     topics: frozenset[str] | None = None
@@ -34,7 +34,7 @@ class Bounds:
     since_ms: int | None = None
 
     def narrowed(self, filters: Iterable[Any]) -> Bounds:
-        """With what filters say in addition, all of which must hold; those that say nothing of use are passed over."""
+        """Return these bounds, narrowed by filters that must all hold; other filters are ignored."""
         bounds = self
         for one in filters:
             column = getattr(one, "attribute", None)
@@ -80,7 +80,7 @@ class Bounds:
         return attrs.evolve(self, end_offset=offset if self.end_offset is None else min(self.end_offset, offset))
 
     def take(self, topic: str, partition: int) -> bool:
-        """Whether the partition matters."""
+        """Return whether a partition is read."""
         return (self.topics is None or topic in self.topics) and (
             self.partitions is None or partition in self.partitions
         )

@@ -1,8 +1,8 @@
-r"""Regular expressions of `java.util.regex.Pattern`, found in names of topics.
+r"""Regular expressions of `java.util.regex.Pattern`, matched against names of topics.
 
 The package `regex` reads most of Java's syntax: classes within classes, `&&`, possessive repeats, flags amid the text.
-This file writes the rest in its way, and escapes what only `regex` would read as more than characters. Names of topics
-are ASCII, so the flags that make Java look at Unicode (`u`, `U`) and at line ends (`d`) change nothing and are dropped.
+This file translates the rest, and escapes characters that are special to `regex` only. Names of topics are ASCII, so
+the flags for Unicode (`u`, `U`) and line ends (`d`) have no effect and are dropped.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import regex
 __all__ = ["JavaPattern"]
 
 CATEGORY = re.compile("C[cfnos]?|L[Clmotu]?|M[cen]?|N[dlo]?|P[cdefios]?|S[ckmo]?|Z[lps]?")
-"""Unicode's, which Java finds as `\\p{IsLu}` too."""
+"""A general category of Unicode, which Java also writes as `\\p{IsLu}`."""
 BINARY_PROPERTIES = {"letter": "L", "control": "Cc", "punctuation": "P", "digit": "Nd", "titlecase": "Lt"}
-"""Those that Java finds as `\\p{IsDigit}`, in any case of letters, and `regex` by their category only."""
+"""Properties that Java writes as `\\p{IsDigit}`, ignoring case, and `regex` as a category."""
 JAVA_PROPERTIES = {
     "javaLowerCase": r"[a-z]",
     "javaUpperCase": r"[A-Z]",
@@ -41,7 +41,7 @@ JAVA_PROPERTIES = {
     "L1": r"[\x00-\xff]",
     "all": r"[\x00-\U0010ffff]",
 }
-"""Methods of `java.lang.Character`, for ASCII, and names that only Java has."""
+"""Methods of `java.lang.Character`, for ASCII, and names that only Java knows."""
 ESCAPES = {
     "e": r"\x1b",
     "h": r"[ \t]",
@@ -60,7 +60,7 @@ TOKEN = re.compile(
     | \\0 (?P<octal> [0-3]?[0-7]{1,2} )
     | \\c (?P<control> . )
     | \\ (?P<escaped> . )
-    | \(\? (?P<flags> [A-Za-z]* (?: -[A-Za-z]* )? ) (?P<behind> [:)] )
+    | \(\? (?P<flags> [A-Za-z]* (?: -[A-Za-z]* )? ) (?P<closing> [:)] )
     | (?P<group> \( (?: \?<[A-Za-z][0-9A-Za-z]*> | \? (?: [:=!>] | <= | <! ) )? ) (?! \? )
     | (?P<repeat> \{ [0-9]+ (?: , [0-9]* )? \} )
     | (?P<open> \[ \^? )
@@ -72,7 +72,7 @@ TOKEN = re.compile(
 
 @attrs.frozen
 class JavaPattern:
-    """A value, because options are sent to other processes.
+    """A pattern that can be sent to other processes.
 
     Attributes:
         expression: the pattern in the syntax of `regex`.
@@ -89,7 +89,7 @@ class JavaPattern:
             raise ValueError(str(error)) from None
 
     def find(self, name: str) -> bool:
-        """Whether some part of a name matches, as `Matcher.find` does."""
+        """Return whether the pattern matches any part of a name, like `Matcher.find`."""
         return self.expression.search(name) is not None
 
 
@@ -99,7 +99,7 @@ def _translated(text: str) -> list[str]:
     while (token := TOKEN.match(text, position)) is not None:
         position = token.end()
         kind, value = token.lastgroup or "", token[token.lastgroup or 0]
-        if depth and kind in {"flags", "behind", "group", "repeat"}:  # of these signs only the first is read in a class
+        if depth and kind in {"flags", "closing", "group", "repeat"}:  # in a class they are single characters
             position = token.start() + 1
             kind, value = "other", token[0][0]
         if kind == "open":
@@ -107,9 +107,9 @@ def _translated(text: str) -> list[str]:
         elif kind == "other" and value == "]" and depth:
             depth -= 1
         elif kind == "other" and value == "{" and not depth:
-            raise ValueError(f"{{ at {token.start()} is no repeat; write \\{{ for the character")
+            raise ValueError(f"the {{ at {token.start()} does not begin a repetition. Write \\{{ for the character")
         elif kind == "other" and value == "(":
-            raise ValueError(f"the group at {token.start()} is none of Java's")
+            raise ValueError(f"the group at {token.start()} is unknown to Java")
         parts.append(_written(token, kind, value, text[position : position + 1], is_in_class=depth > 0))
     return parts
 
@@ -127,7 +127,7 @@ def _written(token: re.Match[str], kind: str, value: str, following: str, *, is_
         return f"\\x{ord(value) ^ 64:02x}"
     if kind == "escaped":
         return ESCAPES.get(value, token[0])
-    if kind == "behind":
+    if kind == "closing":
         kept = "".join(letter for letter in token["flags"] if letter not in "duU").removesuffix("-")
         return f"(?{kept}{value}" if kept or value == ":" else ""
     if kind == "other" and is_in_class and value in "|-~:" and (value in (following, ":")):

@@ -1,6 +1,7 @@
-"""JSON that names partitions of topics: `{"topic": [0, 1]}`, and a number for each, `{"topic": {"0": 23}}`.
+"""JSON with partitions of topics, `{"topic": [0, 1]}`, or with a number for each, `{"topic": {"0": 23}}`.
 
-Only whole numbers count, as for Spark's Kafka source: a text for a list would name a partition for each of its digits.
+As in Spark's Kafka source, every number is a JSON integer and every list is a JSON array. A lenient reader would take
+`"01"` for the partitions 0 and 1.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def whole_number(text: str) -> int:
     """Read a number of 64 bits as Java's `Long.parseLong` does, without blanks around it; raises ValueError."""
     number = int(text) if WHOLE.fullmatch(text.strip()) else None
     if number is None or not -MAX <= number <= MAX:
-        raise ValueError(f"{text!r} is no whole number of 64 bits")
+        raise ValueError(f"{text!r} is not a 64-bit integer")
     return number
 
 
@@ -48,7 +49,7 @@ def numbers_of(option: str, text: str) -> dict[tuple[str, int], int]:
             if not re.fullmatch("[0-9]{1,10}", partition, re.ASCII):
                 raise ValueError(f"{option} has {partition!r} for the number of a partition: {text}")
             if isinstance(number, bool) or not isinstance(number, int) or not -MAX <= number <= MAX:
-                raise ValueError(f"{option} has {json.dumps(number)} for {topic}-{partition}, which is no whole number")
+                raise ValueError(f"{option} has {json.dumps(number)} for {topic}-{partition}, which is not an integer")
             found[topic, int(partition)] = number
     return found
 

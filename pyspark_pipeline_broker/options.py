@@ -1,6 +1,6 @@
 """The options of a read: those of Spark's Kafka source, and `path` or `store` instead of its servers.
 
-What is not known is refused, so that no option is without effect in silence.
+Unknown options are errors, so that no option is ignored silently.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["ReadOptions", "has_headers", "table_options"]
 PATH, STORE, NODE = "path", "store", "nodeId"
 STARTS = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 ENDS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
-"""The first one that is given counts, as in the Kafka source."""
+"""The first of these options that is set wins, as in the Kafka source."""
 STRATEGY = "startingOffsetsByTimestampStrategy"
 DATA_LOSS = "failOnDataLoss"
 HEADERS = "includeHeaders"
@@ -34,7 +34,7 @@ OFFSETS_MAX = "maxOffsetsPerTrigger"
 KNOWN = (PATH, STORE, NODE, *CHOICES, *STARTS, *ENDS, STRATEGY, DATA_LOSS, HEADERS, ISOLATION, PUSHDOWN, OFFSETS_MAX)
 TABLE_OPTION = "option."
 TABLE_MARKS = {"provider", "owner"}
-"""Names of what Spark tells about every table of its catalog, beside the options of the table."""
+"""Properties that Spark adds to the options of every table in its catalog."""
 TRUE_OR_FALSE = {"true": True, "false": False}
 
 T = TypeVar("T")
@@ -46,13 +46,13 @@ class ReadOptions:
 
     Attributes:
         stored: the broker's data directory, or its store.
-        topics: what is read.
-        starting, ending: where reading begins and ends.
-        is_committed: leave out records of transactions that were aborted, or have not ended.
-        skips_gone: records that are not there any more are no error.
-        with_headers: headers are a column.
-        takes_filters: Spark may tell its filters.
-        offsets_max: of one batch of a stream; None for all.
+        topics: the topics and partitions to read.
+        starting, ending: both ends of the read.
+        is_committed: skip records of aborted and open transactions.
+        skips_gone: continue without records that no longer exist.
+        with_headers: add the column of headers.
+        takes_filters: accept filters from Spark.
+        offsets_max: limit of one batch of a stream; None for no limit.
     """
 
     stored: StoredPlace
@@ -99,27 +99,30 @@ class ReadOptions:
 
 
 def has_headers(options: Mapping[str, str]) -> bool:
-    """Whether headers are a column, which must be known before Spark says what the options are for; else ValueError."""
+    """Return whether the option for headers is set; raise ValueError for a wrong option.
+
+    Spark asks for the columns before it says whether the options are of a batch or a stream.
+    """
     return _choice(_known(options), HEADERS, TRUE_OR_FALSE, "false")
 
 
 def table_options(given: Mapping[str, str]) -> dict[str, str] | None:
-    """The options of a table made by `CREATE TABLE ... USING`, amid what Spark's catalog knows of it.
+    """Return the options of a table made by `CREATE TABLE ... USING`, without the properties of Spark's catalog.
 
     Returns:
-        None where nothing says that it is a table.
+        None if the options are not those of a table.
     """
     known = {name.lower(): text for name, text in given.items()}
     if not known.keys() >= TABLE_MARKS:
         return None
     options = {name.removeprefix(TABLE_OPTION): it for name, it in known.items() if name.startswith(TABLE_OPTION)}
     if STORE not in options and (place := known.get(PATH)):
-        options[PATH] = re.sub("^file:(//)?(?=/)", "", place)  # what else Spark writes there stands for itself
+        options[PATH] = re.sub("^file:(//)?(?=/)", "", place)  # the rest is not percent-encoded
     return options
 
 
 def _known(options: Mapping[str, str]) -> dict[str, str]:
-    """The options by their names as documented."""
+    """Return the options by their documented names."""
     given = {name.lower(): text for name, text in options.items()}
     known = {name.lower(): name for name in KNOWN}
     if unknown := sorted(given.keys() - known.keys()):

@@ -1,6 +1,6 @@
-"""Which stretches of which logs are read.
+"""Plans the reads of batches and streams.
 
-Every question looks at the directory anew: a running broker goes on writing to it.
+Every function reads the directory again, because a running broker keeps writing to it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pyspark_pipeline_broker.options import ReadOptions
 __all__ = ["Offsets", "batch_ranges", "initial_offsets", "latest_offsets", "limited", "stream_ranges"]
 
 Offsets = Mapping[str, Mapping[str, int]]
-"""Of a stream, by topic and the number of the partition as text, as they are kept in its checkpoint."""
+"""Offsets of a stream by topic and partition number as text, the form of its checkpoint."""
 
 
 def batch_ranges(options: ReadOptions, bounds: Bounds) -> list[StoredRange]:
-    """All that a batch reads.
+    """Return the ranges that a batch reads.
 
     Raises:
-        RecordsGoneError, ValueError: as `Position.find` says, or the start is behind the end.
+        RecordsGoneError, ValueError: see `Position.find`; ValueError also if the start is after the end.
     """
     found = []
     logs = _logs(options)
@@ -37,7 +37,7 @@ def batch_ranges(options: ReadOptions, bounds: Bounds) -> list[StoredRange]:
         end = options.ending.find(log, end_offset, skips_gone=options.skips_gone)
         if start > end:
             raise ValueError(
-                f"{log.folder} would be read from offset {start} to {end}: {options.starting.option} is behind "
+                f"{log.folder} would be read from offset {start} to {end}: {options.starting.option} is after "
                 f"{options.ending.option}"
             )
         if bounds.first_offset is not None:
@@ -50,7 +50,7 @@ def batch_ranges(options: ReadOptions, bounds: Bounds) -> list[StoredRange]:
 
 
 def initial_offsets(options: ReadOptions) -> dict[str, dict[str, int]]:
-    """Where a stream begins; raises as `Position.find` says."""
+    """Return the starting offsets of a stream; raises the errors of `Position.find`."""
     logs = _logs(options)
     options.starting.check([(log.topic, log.partition) for log in logs])
     return _by_topic(
@@ -59,14 +59,15 @@ def initial_offsets(options: ReadOptions) -> dict[str, dict[str, int]]:
 
 
 def latest_offsets(options: ReadOptions) -> dict[str, dict[str, int]]:
-    """Where the logs end now."""
+    """Return the current end offsets."""
     return _by_topic({log: _end(log, options) for log in _logs(options)})
 
 
 def limited(options: ReadOptions, start: Offsets, end: Offsets, offsets_max: int) -> dict[str, dict[str, int]]:
-    """An end in front of `end`: each partition has its share of `offsets_max` by how much there is of it.
+    """Return end offsets at or before `end`, limited to about `offsets_max` records.
 
-    As Spark's Kafka source does: none goes without (`KafkaMicroBatchStream.rateLimit`), so they may be a few more.
+    Each partition gets a share by its size, and at least one record, like `KafkaMicroBatchStream.rateLimit`. The total
+    can therefore exceed the limit by the number of partitions.
     """
     first = _starts(options, start, end)
     sizes = {
@@ -85,21 +86,21 @@ def limited(options: ReadOptions, start: Offsets, end: Offsets, offsets_max: int
 
 
 def stream_ranges(options: ReadOptions, start: Offsets, end: Offsets) -> list[StoredRange]:
-    """What lies between the offsets of a stream.
+    """Return the ranges between two offsets of a stream; a new partition is read from its start.
 
-    A partition that the start does not know is read from its beginning. What Spark's Kafka source takes for lost data
-    is an error here too, unless `options.skips_gone`: a partition that is not there any more, one that ends in front of
-    where it was read to, since its topic was made again, and a new one that does not begin with offset 0.
+    Like Spark's Kafka source, it treats these as lost data, unless `options.skips_gone`: deleted records, a deleted
+    partition, a partition that ends before the offset it was read to (its topic was recreated), and a new partition
+    that does not start at offset 0.
 
     Raises:
-        RecordsGoneError: records in between were deleted, or may have been.
+        RecordsGoneError: records were lost, or may have been.
     """
     found = []
     logs = {(log.topic, str(log.partition)): log for log in _logs(options)}
     if not options.skips_gone:
         for topic, partitions in start.items():
             for partition in partitions.keys() - end.get(topic, {}).keys():
-                raise _gone(f"{topic}-{partition} is not there any more; it was read up to {partitions[partition]}")
+                raise _gone(f"{topic}-{partition} was deleted; it was read up to offset {partitions[partition]}")
     for topic, partitions in end.items():
         for partition, end_offset in partitions.items():
             log = logs.get((topic, partition))
@@ -116,28 +117,28 @@ def stream_ranges(options: ReadOptions, start: Offsets, end: Offsets) -> list[St
 
 
 def _check(name: str, log: PartitionLog | None, first: int | None, end_offset: int) -> None:
-    """Raise RecordsGoneError where a stream may have missed records of a partition."""
+    """Raise RecordsGoneError if the stream may have missed records of a partition."""
     if log is None:
-        raise _gone(f"{name} is not there any more; it would be read up to {end_offset}")
+        raise _gone(f"{name} was deleted; it would be read up to offset {end_offset}")
     if first is None:
         if log.log_start_offset:
-            raise _gone(f"{name} is new, and begins with offset {log.log_start_offset} instead of 0")
+            raise _gone(f"{name} is new, but starts at offset {log.log_start_offset} instead of 0")
         first = 0
     if first > end_offset or end_offset > log.high_watermark:
         raise _gone(
-            f"{name} ends at offset {min(end_offset, log.high_watermark)}, in front of {max(first, end_offset)}, which "
-            "was reached before: its topic was made again, or the stream began behind its end"
+            f"{name} ends at offset {min(end_offset, log.high_watermark)}, before offset {max(first, end_offset)}, "
+            "which the stream had reached: its topic was recreated, or the stream started after its end"
         )
     if first < min(log.log_start_offset, end_offset):
         raise _gone(f"records {first} to {min(log.log_start_offset, end_offset) - 1} of {name} were deleted")
 
 
 def _gone(reason: str) -> RecordsGoneError:
-    return RecordsGoneError(f"{reason}. Records may be missed; failOnDataLoss=false goes on without them")
+    return RecordsGoneError(f"{reason}. To continue without the lost records, set failOnDataLoss=false")
 
 
 def _starts(options: ReadOptions, start: Offsets, end: Offsets) -> dict[tuple[str, str], int]:
-    """Where each partition begins of those that the start knows, and of the new ones."""
+    """Return the start of each partition: its offset in `start`, or its first one if it is new."""
     known = {(topic, partition): first for topic, found in start.items() for partition, first in found.items()}
     if all((topic, partition) in known for topic, found in end.items() for partition in found):
         return known
@@ -156,7 +157,7 @@ def _end(log: PartitionLog, options: ReadOptions) -> int:
 
 
 def _logs(options: ReadOptions) -> list[PartitionLog]:
-    """Those that are meant; raises NoDataDirectoryError where one that is named is not there."""
+    """Return the selected logs; raise NoDataDirectoryError if a named topic or partition is missing."""
     logs = read_logs(options.stored, options.topics.has)
     if missing := sorted(set(options.topics.names or ()) - {log.topic for log in logs}):
         raise NoDataDirectoryError(f"{options.stored} has no topic {', '.join(missing)}")

@@ -1,7 +1,7 @@
-"""Where reading begins or ends: the same for all partitions, or an offset or a time for each.
+"""The start or end of a read: one for all partitions, or an offset or time for each.
 
 The JSON is that of Spark's Kafka source: `{"topic": {"0": 23, "1": -2}}`, where -2 is the earliest offset and -1 the
-latest. It speaks of every partition that is read and of no other, so that a wrong number is noticed.
+latest. It must name exactly the partitions of the read, so that a mistyped number is an error.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Places = Mapping[tuple[str, int], int]
 
 @attrs.frozen
 class Position:
-    """One end of what is read.
+    """The start or end of a read.
 
     Attributes:
-        option: the name of what says it.
-        offsets: an offset for all partitions, EARLIEST or LATEST, or one for each.
-        times_ms: the first record since the time, for all partitions or each; counts instead of offsets. LATEST and
-            EARLIEST are offsets here too.
-        else_latest: where no record is so late the end is meant; else that is an error.
+        option: its name, for messages.
+        offsets: EARLIEST or LATEST for all partitions, or an offset for each.
+        times_ms: the time of the first record, for all partitions or each; overrides `offsets`. LATEST and EARLIEST
+            mean the same here.
+        else_latest: take the end if no record is so late; otherwise that is an error.
     """
 
     option: str
@@ -42,15 +42,15 @@ class Position:
 
     @classmethod
     def read(cls, options: Mapping[str, str], names: tuple[str, str, str], default: int) -> Position:
-        """Read the first option that is given.
+        """Read the first of three options that is set.
 
         Args:
             options: by their names.
-            names: of those for a time of all partitions, for a time of each, and for offsets.
-            default: the offset where none is given.
+            names: the options for one time, for a time per partition, and for offsets.
+            default: the offset if none is set.
 
         Raises:
-            ValueError: it cannot be read.
+            ValueError: the option is malformed.
         """
         for_all, by_time, by_offset = names
         if for_all in options:
@@ -67,35 +67,35 @@ class Position:
         return cls(by_offset, numbers_of(by_offset, text) if word is None else word)
 
     def refuse(self, offset: int, reason: str) -> None:
-        """Raise ValueError where EARLIEST or LATEST is said, for all partitions or for one; a time may be any."""
+        """Raise ValueError if EARLIEST or LATEST is the offset of any partition; times are not checked."""
         places = {"": self.offsets} if isinstance(self.offsets, int) else self.offsets
         if self.times_ms is None and offset in places.values():
             word = next(word for word, number in WORDS.items() if number == offset)
             raise ValueError(f"{self.option} cannot be {word} ({offset}) in a batch: {reason}")
 
     def check(self, partitions: Collection[tuple[str, int]]) -> None:
-        """Raise ValueError unless all these partitions and no others have a number, where each has its own."""
+        """Raise ValueError unless the numbers per partition, if any, are of exactly these."""
         said = self.offsets if self.times_ms is None else self.times_ms
         if isinstance(said, int):
             return
         for those, what in (
-            (said.keys() - set(partitions), "speaks of {}, which is not read"),
-            (set(partitions) - said.keys(), "says nothing about {}; -1 is the latest offset, -2 the earliest"),
+            (said.keys() - set(partitions), "names {}, which is not read"),
+            (set(partitions) - said.keys(), "lacks {}; -1 is the latest offset, -2 the earliest"),
         ):
             if those:
                 names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(those))
                 raise ValueError(f"{self.option} {what.format(names)}")
 
     def find(self, log: PartitionLog, end_offset: int, *, skips_gone: bool) -> int:
-        """The offset in a log.
+        """Find the offset in a log.
 
         Args:
-            log: of `read_logs`, one that was checked.
-            end_offset: of what is shown of it.
-            skips_gone: take the nearest offset that there is.
+            log: from `read_logs`, after `check`.
+            end_offset: the end of its visible records.
+            skips_gone: move an offset outside the log to the nearest one in it.
 
         Raises:
-            RecordsGoneError: an offset is not there.
+            RecordsGoneError: the offset is outside the log.
             ValueError: no record is so late.
         """
         if self.times_ms is not None:
@@ -113,8 +113,8 @@ class Position:
             is_empty = log.log_start_offset >= end_offset
             there = "no records" if is_empty else f"{log.log_start_offset} to {end_offset - 1}"
             raise RecordsGoneError(
-                f"{self.option}: offset {offset} of {log.folder} is not there, it has {there}; "
-                "failOnDataLoss=false takes the nearest"
+                f"{self.option}: offset {offset} of {log.folder} does not exist, it has {there}. To start at the "
+                "nearest offset, set failOnDataLoss=false"
             )
         return max(min(offset, end_offset), min(log.log_start_offset, end_offset))
 
@@ -127,7 +127,8 @@ class Position:
         if self.else_latest:
             return end_offset
         raise ValueError(
-            f"{log.folder} has no record since {time_ms}; startingOffsetsByTimestampStrategy=latest begins at its end"
+            f"{log.folder} has no record since {time_ms}. To start at its end, set "
+            "startingOffsetsByTimestampStrategy=latest"
         )
 
 

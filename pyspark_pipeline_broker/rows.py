@@ -1,7 +1,6 @@
-"""Stored records as rows, in Arrow's columns.
+"""Stored records as Arrow batches, with the columns of Spark's Kafka source.
 
-Rules of this file: names, types and their order are those of Spark's Kafka source. A batch of rows is bounded by their
-number and their bytes, of which a single record may be more.
+A batch is bounded by its rows and bytes; a single larger record is a batch of its own.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ __all__ = ["arrow_batches"]
 
 ROWS_MAX = 10_000
 BYTES_MAX = 8 << 20
-"""Of keys and values of the rows that are handed over at once."""
+"""Of the keys and values in one batch."""
 US = 1000
 US_MAX = 2**63 - 1
-"""Of a timestamp of Spark's; Kafka's are milliseconds of as many bits, so the largest have no equal."""
+"""The largest timestamp of Spark. Kafka's largest ones, in milliseconds, exceed it."""
 
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 
@@ -30,13 +29,13 @@ _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timest
 def arrow_batches(
     stored: StoredRange, place: StoredPlace, *, with_headers: bool, skips_gone: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The visible records of a stretch.
+    """Return the visible records of a range.
 
     Args:
-        stored: the stretch.
-        place: where it is.
-        with_headers: headers are the last column.
-        skips_gone: what was deleted meanwhile is no error.
+        stored: the range.
+        place: the directory or store of the broker.
+        with_headers: add headers as the last column.
+        skips_gone: ignore records that were deleted after planning.
     """
     rows: list[tuple[Record, int]] = []
     size_bytes = 0
@@ -79,7 +78,7 @@ def _us(timestamp_ms: int) -> int:
 
 
 def _headers(records: Sequence[Record]) -> pa.Array:
-    """A record without headers has none, not an empty list, as in the Kafka source."""
+    """Return the column of headers: null for a record without any, as in the Kafka source."""
     places: list[int | None] = []
     keys: list[str] = []
     values: list[bytes | None] = []

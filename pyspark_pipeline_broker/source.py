@@ -1,7 +1,7 @@
 """The data source as Spark sees it: names, schema, readers.
 
-It has Spark's interface and nothing that decides; objects of it are pickled and sent to other processes. One class fits
-PySpark 4.0 and what came later: filters, limits and targets of streams are there where Spark asks for them.
+It implements Spark's interface and leaves every decision to other modules. Its objects are pickled and sent to other
+processes. The same classes serve PySpark 4.0 and later versions, which call more of their methods.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ FORMAT = "pipeline-broker"
 
 
 class StoredRangePartition(InputPartition):
-    """What one task reads."""
+    """The range that one task reads."""
 
     value: StoredRange
 
 
 def _read(options: ReadOptions, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-    if isinstance(partition, StoredRangePartition):  # Spark has one task without any where there is nothing to read
+    if isinstance(partition, StoredRangePartition):  # with nothing to read, Spark runs one task without a range
         yield from arrow_batches(
             partition.value, options.stored, with_headers=options.with_headers, skips_gone=options.skips_gone
         )
 
 
 class BatchReader(DataSourceReader):
-    """Reads once what is there."""
+    """Reads the records that exist now."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -71,24 +71,24 @@ class BatchReader(DataSourceReader):
 
 
 class FilteredBatchReader(BatchReader):
-    """Reads what filters of a query leave.
+    """Reads the files and offsets that can match the filters of a query.
 
-    Since version 4.1 Spark refuses every reader with a `pushFilters` while its setting for filters is off, and a reader
-    cannot see that setting.
+    Since version 4.1 Spark rejects every reader with a `pushFilters` while its setting for filters is off, and a reader
+    cannot see that setting. So this is a class of its own.
     """
 
     def pushFilters(self, filters: Sequence[Any]) -> Sequence[Any]:  # noqa: N802 - Spark's name
-        """Leave out what cannot matter; all filters are left to Spark, because files hold more than they want."""
+        """Narrow the read, and return all filters: Spark applies them again, because files hold other rows too."""
         self._bounds = self._bounds.narrowed(filters)
         return filters
 
 
 class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):  # type: ignore[misc]  # depends on the version
-    """Reads on as the contents of the directory grow.
+    """Reads new records as the directory grows.
 
     Args:
-        options: as Spark has them. They are read when something is asked for: where a constructor fails, PySpark 4.0
-            tells of its own error instead.
+        options: from Spark. They are read at the first call of a method, because PySpark 4.0 hides the error of a
+            constructor behind its own.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -100,21 +100,21 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):  # type
     def _options(self) -> ReadOptions:
         options = ReadOptions.read(self._given, is_streaming=True)
         if options.offsets_max is not None and not READS_LIMITS:
-            raise ValueError(f"{OFFSETS_MAX} needs PySpark 4.2 or newer: older ones tell a source no start of a batch")
+            raise ValueError(f"{OFFSETS_MAX} needs PySpark 4.2 or newer")
         return options
 
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
         return initial_offsets(self._options)
 
     def latestOffset(self, start: Offsets | None = None, limit: Any = None) -> Any:  # noqa: N802 - Spark's name
-        """The end of the next batch; before PySpark 4.2 without arguments."""
+        """Return the end of the next batch. PySpark before 4.2 passes no arguments."""
         self._latest = latest_offsets(self._options)
         end = self._latest if self._target is None else self._target
         rows_max = rows_max_of(limit)
         return end if start is None or rows_max is None else limited(self._options, start, end, rows_max)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name, since 4.2
-        """Have the stream end where the logs end now."""
+        """Let the stream end at the current end offsets."""
         self._target = latest_offsets(self._options)
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's name, since 4.2
@@ -122,7 +122,7 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):  # type
         return read_all() if offsets_max is None else read_at_most(offsets_max)
 
     def reportLatestOffset(self) -> Any:  # noqa: N802 - Spark's name, since 4.2
-        """Where the logs ended when the last batch was planned, for the progress of the query."""
+        """Return the end offsets at the last plan of a batch, for the progress of the query."""
         return self._latest
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
@@ -140,7 +140,7 @@ class DefaultSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """The columns; those of a table carry its options, which Spark tells a source nowhere else."""
+        """Return the columns. Those of a table carry its options, because Spark passes them nowhere else."""
         options = table_options(self.options)
         columns = schema_of(with_headers=has_headers(self.options if options is None else options))
         if options is not None:
@@ -165,6 +165,6 @@ class DefaultSource(DataSource):
         return stream_writer(self.options, schema, overwrite=overwrite)
 
     def _all_options(self, schema: StructType) -> dict[str, str]:
-        """Those of the table that is read, and those of this read."""
+        """Return the options of the table, overridden by those of this read."""
         of_table: dict[str, str] = schema.fields[0].metadata.get(FORMAT, {}) if schema.fields else {}
         return of_table | dict(self.options)

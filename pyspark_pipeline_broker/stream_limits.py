@@ -1,4 +1,4 @@
-"""How much of a stream one batch reads, in Spark's words, which PySpark has since version 4.2."""
+"""Limits of the batches of a stream, which PySpark supports since version 4.2."""
 
 from __future__ import annotations
 

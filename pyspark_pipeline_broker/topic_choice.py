@@ -1,4 +1,4 @@
-"""Which topics and partitions are read: `assign`, `subscribe` or `subscribePattern` of Spark's Kafka source."""
+"""The topics and partitions of a read: `assign`, `subscribe` or `subscribePattern` of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["CHOICES", "TopicChoice"]
 
 ASSIGN, SUBSCRIBE, PATTERN = CHOICES = ("assign", "subscribe", "subscribePattern")
-"""A read has exactly one of them."""
+"""A read has exactly one of these options."""
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""No pattern finds them, as in Kafka's clients; they can be named."""
+"""Topics that no pattern matches, as in Kafka's clients. They can be named."""
 
 
 @attrs.frozen
@@ -25,9 +25,9 @@ class TopicChoice:
     """The topics of a read.
 
     Attributes:
-        names: those that are named; None where a pattern says which.
-        pattern: is found in the names of topics.
-        partitions: the only ones; None for all.
+        names: the named topics; None with a pattern.
+        pattern: matches any part of a topic's name.
+        partitions: the only partitions to read; None for all.
     """
 
     names: tuple[str, ...] | None
@@ -36,10 +36,10 @@ class TopicChoice:
 
     @classmethod
     def read(cls, options: Mapping[str, str]) -> TopicChoice:
-        """Read the one that is given; raises ValueError."""
+        """Read the option that is set; raises ValueError."""
         given = [name for name in CHOICES if name in options]
         if len(given) != 1:
-            raise ValueError(f"say which topics with one of {', '.join(CHOICES)}")
+            raise ValueError(f"set exactly one of {', '.join(CHOICES)}")
         (option,) = given
         text = options[option]
         if option == PATTERN:
@@ -48,7 +48,7 @@ class TopicChoice:
             try:
                 return cls(None, JavaPattern.read(text))
             except ValueError as error:
-                raise ValueError(f"{option} is no regular expression of Java: {error}") from None
+                raise ValueError(f"{option} is not a regular expression of Java: {error}") from None
         partitions = partitions_of(option, text) if option == ASSIGN else None
         names = [name.strip() for name in text.split(",")] if partitions is None else [name for name, _ in partitions]
         found = tuple(sorted({name for name in names if name}))
@@ -57,7 +57,7 @@ class TopicChoice:
         return cls(found, None, partitions)
 
     def has(self, name: str) -> bool:
-        """Whether a topic is read."""
+        """Return whether a topic is read."""
         if self.names is not None:
             return name in self.names
         return name not in INTERNAL_TOPICS and self.pattern is not None and self.pattern.find(name)

@@ -1,7 +1,7 @@
-"""What the user has set for Spark outside this program: it wins over what a session of ours would set.
+"""The user's settings for Spark, which win over those of a session of ours.
 
-Spark itself reads `spark-defaults.conf`, the environment and, in PySpark, `PYSPARK_SUBMIT_ARGS`. They are read here
-too, to leave out what would clash with them: Java does not start with two collectors of garbage, for one.
+Spark reads `spark-defaults.conf`, the environment and, in PySpark, `PYSPARK_SUBMIT_ARGS` itself. This file reads them
+to avoid conflicts: Java does not start with two garbage collectors, for example.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _JAVA_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTION
 
 
 def user_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """The user's settings by their names.
+    """Return the user's settings by their names.
 
     Args:
-        environment: where SPARK_CONF_DIR, SPARK_HOME and what Spark reads itself are looked up.
+        environment: the variables of the process.
     """
     by_variable = {setting: environment[name] for name, setting in _BY_VARIABLE.items() if environment.get(name)}
     return by_variable | _from_file(environment) | _from_arguments(environment.get(_SUBMIT_ARGUMENTS, ""))
 
 
 def has_java_options(settings: Mapping[str, str], environment: Mapping[str, str]) -> bool:
-    """Whether the user tells the driver's Java how to run, by an option such as `-XX:+UseG1GC`."""
+    """Return whether the user passes options such as `-XX:+UseG1GC` to the driver's Java."""
     given = [settings.get(name, "") for name in _JAVA_SETTINGS] + [
         environment.get(name, "") for name in _JAVA_VARIABLES
     ]
@@ -50,14 +50,14 @@ def has_java_options(settings: Mapping[str, str], environment: Mapping[str, str]
 
 
 def _from_file(environment: Mapping[str, str]) -> dict[str, str]:
-    """The settings of `spark-defaults.conf`, where Spark looks for it: a Java properties file."""
+    """Read `spark-defaults.conf`, a Java properties file, where Spark looks for it."""
     home = environment.get("SPARK_HOME") or Path(import_module("pyspark").__file__ or "").parent
     folder = Path(environment.get("SPARK_CONF_DIR") or Path(home) / "conf")
     try:
         text = (folder / "spark-defaults.conf").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return {}
-    lines = re.sub(r"\\\r?\n[ \t]*", "", text).splitlines()  # a line goes on behind a backslash
+    lines = re.sub(r"\\\r?\n[ \t]*", "", text).splitlines()  # a backslash continues a line
     found = (re.match(r"\s*([^#!\s=:][^\s=:]*)\s*[=:\s]\s*(.*?)\s*$", line) for line in lines)
     return {match[1]: match[2] for match in found if match}
 
@@ -67,7 +67,7 @@ def _from_arguments(text: str) -> dict[str, str]:
     try:
         words = iter(shlex.split(text))
     except ValueError:
-        return {}  # Spark says what is wrong with them
+        return {}  # Spark reports the mistake
     for word in words:
         argument, equals, value = word.partition("=")
         if argument in _BY_ARGUMENT or argument in _CONF:

@@ -37,7 +37,7 @@ class Transaction:
         identity: its producer.
 
     Attributes:
-        is_empty: no partition was added, so there is nothing to end.
+        is_empty: true until the first partition is added; an empty transaction needs no end.
     """
 
     def __init__(self, cluster: Cluster, identity: ProducerIdentity) -> None:

@@ -1,4 +1,4 @@
-"""How a batch of a stream is committed exactly once: the decisions, without I/O.
+"""The exactly-once commit of a batch of a stream: the decisions, without I/O.
 
 Every task writes in a transaction of its own and leaves it open. The driver then commits the batch:
 
@@ -8,10 +8,10 @@ Every task writes in a transaction of its own and leaves it open. The driver the
 4. It commits the transactions of the tasks, and records that all are committed.
 
 A driver that dies before step 3 leaves open transactions, which the next run aborts. One that dies after it leaves a
-decided batch: the next run commits what is still open, and aborts its own second try of the batch. Tasks of different
-runs and attempts have different transactional ids, so a second try never aborts a decided transaction. If the broker
-aborted some transactions of a decided batch after `transaction.timeout.ms` and others are committed, no run can repair
-that; the query stops with an error.
+decided batch: the next run commits its open transactions, and aborts its own second try of the batch. Tasks of
+different runs and attempts have different transactional ids, so a second try never aborts a decided transaction. If the
+broker aborted some transactions of a decided batch after `transaction.timeout.ms` and others are committed, no run can
+repair that; the query stops with an error.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class LedgerEntry:
 
 
 class Fate(enum.Enum):
-    """What became of the transaction of a task."""
+    """The state of a task's transaction."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -92,7 +92,7 @@ class Fate(enum.Enum):
 
 
 class Step(enum.Enum):
-    """What a driver does with the last decided batch, and with its own."""
+    """The handling of the last decided batch and of the new one."""
 
     COMMIT = "commit the new batch"
     FINISH_AND_COMMIT = "finish the decided batch, then commit the new one"
@@ -111,7 +111,7 @@ def task_transaction(sink_id: str, batch: BatchId, task: int, attempt: int) -> s
 
 
 def fate_of(producer: ProducerIdentity, description: TransactionDescription | None) -> Fate:
-    """Return what became of a transaction.
+    """Return the state of a transaction.
 
     Args:
         producer: of a task that wrote.
@@ -130,7 +130,7 @@ def plan(last: LedgerEntry | None, batch: BatchId, fates: Mapping[ProducerIdenti
     """Decide what to do with a batch whose tasks are done.
 
     Args:
-        last: the last decided batch; None: there is none.
+        last: the last decided batch, if any.
         batch: the new one.
         fates: of the transactions of `last`, if it is not complete.
 

@@ -43,7 +43,7 @@ class Ledger:
         self._sequence = 0
 
     async def last(self) -> LedgerEntry | None:
-        """Return the last decided batch; None if there is none."""
+        """Return the last decided batch, if any."""
         topic, _ = self._partition
         try:
             await self._cluster.ready([topic])

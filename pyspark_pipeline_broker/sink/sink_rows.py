@@ -80,7 +80,7 @@ def _bytes_of(value: Any) -> Any:
 
 
 def _targets(columns: Mapping[str, Sequence[Any]], count: int, topic: str | None, now_ms: int) -> Iterator[Target]:
-    """Make records from columns without a step of Python for each row, which is most of the time of a write."""
+    """Make records from columns by functions in C: steps of Python per row would take half the time of a write."""
     nothing = itertools.repeat(None, count)
     topics: Iterable[str] = itertools.repeat(topic, count) if topic is not None else _topics(columns["topic"])
     partitions = columns.get("partition", nothing)

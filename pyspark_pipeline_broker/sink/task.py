@@ -24,7 +24,7 @@ ROWS_BETWEEN_WAITS = 1_000
 
 @contextlib.asynccontextmanager
 async def cluster_of(options: SinkOptions) -> AsyncIterator[Cluster]:
-    """The cluster that is written to."""
+    """Connect to the cluster of the sink."""
     async with connected(options.addresses, options.request_timeout_ms / 1000, options.security) as cluster:
         yield cluster
 
@@ -40,7 +40,7 @@ async def write_rows(
         transactional_id: of this try of the task; its transaction stays open.
 
     Returns:
-        The number of rows, and the producer of the open transaction; None if there is none.
+        The number of rows, and the producer of the open transaction, if any.
 
     Raises:
         ClientError: a row is not acknowledged; the transaction is aborted.
@@ -102,4 +102,4 @@ class _Writing:
 
 
 def _ignore(*_: Any) -> None:
-    """No caller wants the offsets of records."""
+    """Ignore the offsets of records."""

@@ -30,7 +30,7 @@ __all__ = ["batch_writer", "stream_writer"]
 BATCH_PROPERTY, QUERY_PROPERTY, RUN_PROPERTY = "streaming.sql.batchId", "sql.streaming.queryId", "spark.jobGroup.id"
 """Local properties of a task in a stream (`MicroBatchExecution`, `StreamExecution`)."""
 TAKES_ARROW = hasattr(datasource, "DataSourceStreamArrowWriter")
-"""Whether streams are written as Arrow, as from PySpark 4.1 on; before they are written as rows."""
+"""True for PySpark 4.1 and newer, which pass streams as Arrow; PySpark 4.0 passes rows."""
 StreamWriterBase: Any = getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
 Result = TypeVar("Result")
 
@@ -41,7 +41,7 @@ class TaskDone(WriterCommitMessage):
     Attributes:
         count: of the rows.
         batch: which they are of; None outside a transactional stream.
-        producer: of the open transaction; None if there is none.
+        producer: of the open transaction, if any.
     """
 
     def __init__(self, count: int, batch: BatchId | None, producer: ProducerIdentity | None) -> None:
@@ -135,14 +135,12 @@ def _producers(messages: Sequence[TaskDone | None]) -> list[ProducerIdentity]:
 
 
 def _task() -> tuple[BatchId, int, int]:
-    """The batch, the number of this task and of its attempt."""
+    """Return the batch, the task's number and its attempt."""
     context = TaskContext.get()
     assert context is not None, "Spark writes in tasks"
     found = [context.getLocalProperty(name) for name in (QUERY_PROPERTY, RUN_PROPERTY, BATCH_PROPERTY)]
     if not all(found):
-        raise ClientError(
-            "Spark does not say which batch of which stream this task is of, so it cannot be exactly once"
-        )
+        raise ClientError("Spark does not name the batch and stream of this task, so it cannot write exactly once")
     query_id, run_id, number = (str(it) for it in found)
     return BatchId(query_id, run_id, int(number)), context.partitionId(), context.attemptNumber()
 

@@ -15,7 +15,7 @@ def test_every_number_of_64_bits_is_read(number):
 
 @pytest.mark.parametrize("text", ["", "1_000", "1.0", "1e3", "٣", "0x1", "1 0", str(2**63)])
 def test_other_texts_are_no_number(text):
-    with pytest.raises(ValueError, match="is no whole number of 64 bits"):
+    with pytest.raises(ValueError, match="is not a 64-bit integer"):
         whole_number(text)
 
 

@@ -43,7 +43,7 @@ def test_a_time_counts_before_offsets_and_one_for_all_before_one_for_each():
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ({"path": "data"}, "say which topics"),
+        ({"path": "data"}, "set exactly one of assign"),
         ({"path": "data", "subscribe": " ,"}, "names no topic"),
         ({"subscribe": "t"}, "path is missing"),
         ({"path": "s3a://bucket/data", "subscribe": "t"}, "no directory that is mounted here"),
@@ -72,7 +72,7 @@ def test_what_makes_no_sense_is_one_line(said, reason):
     [
         ({"endingOffsets": "latest"}, "a stream has no end: endingOffsets"),
         ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger is at least 1, not 0"),
-        ({"maxOffsetsPerTrigger": "1e3"}, "maxOffsetsPerTrigger: '1e3' is no whole number"),
+        ({"maxOffsetsPerTrigger": "1e3"}, "maxOffsetsPerTrigger: '1e3' is not a 64-bit integer"),
     ],
 )
 def test_a_stream_has_no_end_and_a_limit_that_lets_it_go_on(said, reason):

@@ -277,7 +277,7 @@ def test_records_that_a_client_deleted_are_not_there_and_are_missed_where_they_a
     found = rows(tmp_path, subscribe="events")
     assert (offsets(found, 0), offsets(found, 1)) == (list(range(4, 10)), list(range(10)))
     wanted = {"assign": '{"events": [0]}', "startingOffsets": '{"events": {"0": 1}}'}
-    with pytest.raises(RecordsGoneError, match="offset 1 of events-0 is not there, it has 4 to 9"):
+    with pytest.raises(RecordsGoneError, match="offset 1 of events-0 does not exist, it has 4 to 9"):
         rows(tmp_path, **wanted)
     assert offsets(rows(tmp_path, **wanted, failOnDataLoss="false")) == list(range(4, 10))
 
@@ -341,11 +341,11 @@ def test_another_directory_a_missing_topic_and_a_missing_partition_are_one_line(
 def test_a_batch_whose_start_is_behind_its_end_is_refused(directory):
     one = {"assign": '{"events": [0]}'}
     text = '{"events": {"0": %s}}'
-    with pytest.raises(ValueError, match="from offset 8 to 3: startingOffsets is behind endingOffsets"):
+    with pytest.raises(ValueError, match="from offset 8 to 3: startingOffsets is after endingOffsets"):
         rows(directory, **one, startingOffsets=text % 8, endingOffsets=text % 3, failOnDataLoss="false")
-    with pytest.raises(ValueError, match="startingTimestamp is behind endingOffsetsByTimestamp"):
+    with pytest.raises(ValueError, match="startingTimestamp is after endingOffsetsByTimestamp"):
         rows(directory, **one, startingTimestamp="118", endingOffsetsByTimestamp=text % 20)
-    with pytest.raises(RecordsGoneError, match="startingOffsets: offset 99 of events-0 is not there"):
+    with pytest.raises(RecordsGoneError, match="startingOffsets: offset 99 of events-0 does not exist"):
         rows(directory, **one, startingOffsets=text % 99)
     assert rows(directory, **one, startingOffsets=text % 99, failOnDataLoss="false") == []
     assert rows(directory, **one, startingOffsets=text % 5, endingOffsets=text % 5) == []
@@ -356,9 +356,9 @@ def test_a_batch_whose_start_is_behind_its_end_is_refused(directory):
 @pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets", "startingOffsetsByTimestamp"])
 def test_a_batch_has_a_number_for_each_partition_and_no_other(directory, option):
     for text, reason in (
-        ('{"events": {"0": 0}}', "says nothing about events-1"),
-        ('{"events": {"0": 0, "1": 0, "2": 0}}', "speaks of events-2, which is not read"),
-        ('{"events": {"0": 0, "1": 0}, "other": {"0": 0}}', "speaks of other-0, which is not read"),
+        ('{"events": {"0": 0}}', "lacks events-1"),
+        ('{"events": {"0": 0, "1": 0, "2": 0}}', "names events-2, which is not read"),
+        ('{"events": {"0": 0, "1": 0}, "other": {"0": 0}}', "names other-0, which is not read"),
     ):
         with pytest.raises(ValueError, match=f"^{option} {reason}"):
             rows(directory, subscribe="events", **{option: text})
@@ -366,5 +366,5 @@ def test_a_batch_has_a_number_for_each_partition_and_no_other(directory, option)
 
 def test_a_log_without_records_is_said_to_have_none(tmp_path):
     Data(tmp_path).close()
-    with pytest.raises(RecordsGoneError, match="offset 5 of events-0 is not there, it has no records"):
+    with pytest.raises(RecordsGoneError, match="offset 5 of events-0 does not exist, it has no records"):
         rows(tmp_path, subscribe="events", startingOffsets='{"events": {"0": 5, "1": 0}}')

@@ -33,12 +33,12 @@ def test_partitions_are_those_that_are_assigned():
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ({}, "say which topics with one of assign, subscribe, subscribePattern"),
-        ({"subscribe": "t", "assign": "{}"}, "say which topics"),
+        ({}, "set exactly one of assign, subscribe, subscribePattern"),
+        ({"subscribe": "t", "assign": "{}"}, "set exactly one of"),
         ({"subscribe": " ,"}, "subscribe names no topic"),
         ({"assign": "{}"}, "assign names no topic"),
         ({"subscribePattern": " "}, "subscribePattern is empty"),
-        ({"subscribePattern": "("}, "subscribePattern is no regular expression of Java"),
+        ({"subscribePattern": "("}, "subscribePattern is not a regular expression of Java"),
     ],
 )
 def test_what_names_nothing_is_refused(said, reason):
