@@ -34,7 +34,7 @@ SPARK_TESTS ?= tests/pyspark_pipeline_broker/test_source.py tests/pyspark_pipeli
 SYSTEM_PACKAGES := chromium chromium-driver default-jdk-headless eatmydata faketime fish fuse libfuse2 maven openssl strace systemd zsh
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare results test compiled test-compiled test-spark lint types contracts imports check mutants properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster plugin-runs bench suites wheel release system-packages clean object-faults
+.PHONY: help serve compare results test compiled test-compiled test-spark lint types contracts imports check mutants properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster plugin-runs bench targets suites wheel release system-packages clean object-faults
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -127,6 +127,9 @@ plugin-runs: $(VENV)/dev.stamp ## the pytest plugin with all clients under xdist
 
 bench: $(VENV)/dev.stamp ## measure the figures of docs/performance.md
 	@for script in benchmarks/bench_*.py; do $(RUN)/python $$script || exit 1; done
+
+targets: $(VENV)/dev.stamp ## every target that measures or campaigns, and every benchmark, at its smallest size
+	@$(RUN)/python scripts/check_targets.py
 
 suites: $(VENV)/dev.stamp ## third-party client suites against our broker, one table (MODES= SUITES= SUITES_DIR= STORE=s3://BUCKET/PREFIX)
 	@$(RUN)/python scripts/run_suites.py --suites-dir $(SUITES_DIR) --modes "$(MODES)" $(if $(STORE),--store $(STORE)) $(SUITES)

@@ -33,20 +33,42 @@ TARGETS: dict[str, dict[str, str]] = {
 }
 """The variables of each target."""
 NOT_RUN = {
-    "results": "takes half an hour, and is `compare` with more runs",
-    "suites": "needs the suites of other projects",
     "bench": "runs the benchmarks, which are below one by one",
+    "bench_compiled.py": "needs `make compiled`",
+    "results": "takes half an hour; it is `compare` with more runs",
+    "suites": "needs the test suites of other projects",
 }
+"""The reasons why the others are left out."""
 BENCHMARKS = {
     "bench_analysis.py": "3000",
     "bench_archive.py": "--rounds 2 --seconds 3",
     "bench_archive_read.py": "--repeats 1 --size-mib 4",
     "bench_bulk.py": "--rounds 2 --seconds 0.3 --only fetch",
-    "bench_codec.py": "",
+    "bench_codec.py": "1",
     "bench_commit_place.py": "--rounds 2 --seconds 0.2 --slower-us 0",
     "bench_compaction.py": "1",
     "bench_connections.py": "--idle 100 --active-seconds 0.5 --storm-rate 50 --storm-seconds 1 --readers 5",
+    "bench_dashboard.py": "--rounds 2 --rounds-max 2 --seconds 0.1",
+    "bench_echo.py": "1 0.1",
+    "bench_embedded.py": "--rounds 2 --processes 1",
+    "bench_groups.py": "--members 10 --rounds 1",
+    "bench_hostile.py": "--mode pipelined --only ListGroups",
+    "bench_isolation.py": "--rounds 2 --seconds 0.1",
+    "bench_journal.py": "--repeats 1",
+    "bench_load.py": "--rounds 2 --seconds 0.3",
+    "bench_memory.py": "--seconds 3 --every 1",
+    "bench_metrics.py": "--rounds 2 --rounds-max 2 --seconds 0.1",
+    "bench_modes.py": "--rounds 2 --seconds 0.2",
+    "bench_noise.py": "--repeats 2 --rounds 2",
+    "bench_object_wal.py": "--rounds 2 --seconds 0.3 --only latency",
+    "bench_recovery.py": "--repeats 1 --gigabytes 1 --huge-gigabytes 1",
     "bench_spark.py": "--rounds 1 --rows 1000",
+    "bench_start.py": "--rounds 2",
+    "bench_storage.py": "--seconds 1 --rounds 2 --only disk",
+    "bench_tls.py": "1 0.1",
+    "bench_trace.py": "",
+    "bench_transactions.py": "--seconds 0.3 --producers 1 --rounds 2",
+    "bench_turns.py": "--only DeleteGroups --members 20",
 }
 """The arguments of each benchmark."""
 
