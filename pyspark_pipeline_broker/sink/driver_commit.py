@@ -51,33 +51,44 @@ async def commit_batch(
     Raises:
         ClientError: the batch is not committed, or it is unknown whether it is.
     """
-    sink_id = options.transactional_id
-    assert sink_id is not None
-    fence = await begin_transaction(cluster, sink_id, options.transaction_timeout_ms)
-    ledger = Ledger(cluster, options.transactions_topic, fence.identity)
+    ledger = await _fenced_ledger(cluster, options)
     last = await ledger.last()
     described = {} if last is None or last.is_complete else await _described(cluster, last.producers)
     step = plan(last, batch, {producer: fate_of(producer, it) for producer, it in described.items()})
     if last is not None and step in {Step.FINISH_AND_SKIP, Step.FINISH_AND_COMMIT}:
         await _finish(cluster, ledger, last)
     if step in {Step.SKIP, Step.FINISH_AND_SKIP}:
-        await abort_batch(cluster, producers)
+        await _abort(cluster, producers)
     else:
         check_open(producers, await _described(cluster, producers), time.time_ns() // 1_000_000)
         entry = LedgerEntry(batch, tuple(producers), is_complete=False)
         await ledger.store(entry)
         await _finish(cluster, ledger, entry)
-    if last is None or last.batch.run_id != batch.run_id:
-        await _abort_leftovers(cluster, options, batch)
+    await _abort_leftovers(cluster, options)
     return step
 
 
-async def abort_batch(cluster: Cluster, producers: Iterable[ProducerIdentity]) -> None:
-    """Abort the transactions of tasks.
+async def abort_batch(cluster: Cluster, options: SinkOptions, producers: Sequence[ProducerIdentity]) -> None:
+    """Abort a batch unless it was decided: Spark also aborts after a commit that failed halfway.
 
     Raises:
-        ClientError: one cannot be ended now; the broker aborts it in the end.
+        ClientError: a transaction cannot be ended now; the next commit or the broker aborts it.
     """
+    ledger = await _fenced_ledger(cluster, options)
+    last = await ledger.last()
+    if last is None or set(last.producers).isdisjoint(producers):
+        await _abort(cluster, producers)
+
+
+async def _fenced_ledger(cluster: Cluster, options: SinkOptions) -> Ledger:
+    """Return the ledger after fencing all other drivers."""
+    sink_id = options.transactional_id
+    assert sink_id is not None
+    fence = await begin_transaction(cluster, sink_id, options.transaction_timeout_ms)
+    return Ledger(cluster, options.transactions_topic, fence.identity)
+
+
+async def _abort(cluster: Cluster, producers: Iterable[ProducerIdentity]) -> None:
     await _each(producers, lambda producer: end_transaction(cluster, producer, is_committed=False))
 
 
@@ -87,21 +98,16 @@ async def _finish(cluster: Cluster, ledger: Ledger, entry: LedgerEntry) -> None:
     await ledger.store(LedgerEntry(entry.batch, entry.producers, is_complete=True))
 
 
-async def _abort_leftovers(cluster: Cluster, options: SinkOptions, batch: BatchId) -> None:
-    """Abort what tasks of earlier runs left open, which readers of committed records wait for."""
+async def _abort_leftovers(cluster: Cluster, options: SinkOptions) -> None:
+    """Abort the transactions that dead runs and attempts left open: readers of committed records wait for them."""
     assert options.transactional_id is not None
     prefix = task_prefix(options.transactional_id)
-    own = f"{prefix}{batch.run_id}/"
-    left = [
-        it.transactional_id
-        for it in await list_transactions(cluster, [OPEN_STATE])
-        if it.transactional_id.startswith(prefix) and not it.transactional_id.startswith(own)
-    ]
+    found = await list_transactions(cluster, [OPEN_STATE])
 
     async def abort(transactional_id: str) -> None:
         await begin_transaction(cluster, transactional_id, options.transaction_timeout_ms)
 
-    await _each(left, abort)
+    await _each([it.transactional_id for it in found if it.transactional_id.startswith(prefix)], abort)
 
 
 async def _described(

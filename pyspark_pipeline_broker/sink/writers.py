@@ -113,9 +113,9 @@ class StreamWriter(StreamWriterBase):  # type: ignore[misc]  # depends on the ve
         self._at_cluster(commit)
 
     def abort(self, messages: Sequence[TaskDone | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's name
-        """Abort the transactions of tasks whose batch failed; those of others end with their tasks."""
+        """Abort the transactions of tasks whose batch failed, also in its commit; failed tasks abort their own."""
         if producers := _producers(messages):
-            self._at_cluster(lambda cluster: abort_batch(cluster, producers))
+            self._at_cluster(lambda cluster: abort_batch(cluster, self._options, producers))
 
     def _at_cluster(self, do: Callable[[Cluster], Awaitable[None]]) -> None:
         async def program() -> None:

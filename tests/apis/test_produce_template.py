@@ -224,6 +224,15 @@ def test_a_request_of_another_version_is_not_answered_like_the_last(desk):
             assert answer.responses[0].partition_responses[0].log_start_offset == (0 if version >= 5 else -1)
 
 
+def test_a_request_of_another_version_takes_the_place_of_the_last_where_no_further_is_remembered(
+    desk, ways, monkeypatch
+):
+    monkeypatch.setattr(produce_template, "TEMPLATES_MAX", 1)
+    for version in (4, 5, 5):
+        desk.ask(request_of(desk, batch_of(1)), version)
+    assert (remembered(desk), ways["short"]) == (1, 1)
+
+
 def test_what_is_refused_goes_the_general_way_and_is_answered_by_it(desk, ways):
     good, bad = batch_of(1), bytearray(batch_of(1))
     bad[-1] ^= 1  # so that the checksum is wrong

@@ -21,7 +21,7 @@ from pipeline_broker.client.topics import create_topic
 from pipeline_broker.client.transaction import begin_transaction, end_transaction
 from pipeline_broker.records.batch import NewRecord
 from pyspark_pipeline_broker.sink.commit_plan import BatchId, Step, task_transaction
-from pyspark_pipeline_broker.sink.driver_commit import commit_batch
+from pyspark_pipeline_broker.sink.driver_commit import abort_batch, commit_batch
 from pyspark_pipeline_broker.sink.sink_options import SinkOptions
 from pyspark_pipeline_broker.sink.task import write_rows
 
@@ -150,8 +150,11 @@ def port(request, sides):
     return next(side.port for side in sides.all if side.name == request.param)
 
 
+@pytest.mark.parametrize("aborts", [False, True], ids=["dead", "aborting"])
 @pytest.mark.parametrize("dies_after", [False, True], ids=["before", "after"])
-def test_a_driver_that_dies_at_any_request_of_a_commit_leaves_each_row_once(port, dies_after):
+def test_a_driver_that_dies_at_any_request_of_a_commit_leaves_each_row_once(port, dies_after, aborts):
+    """Or it lives on, and Spark has it abort the batch whose commit has failed."""
+
     async def main():
         query = await opened(port)
         steps = Counter()
@@ -159,6 +162,9 @@ def test_a_driver_that_dies_at_any_request_of_a_commit_leaves_each_row_once(port
             producers = await query.write()
             if not await query.dies(producers, dies_at, dies_after=dies_after):
                 break
+            if aborts:
+                async with clustered(port) as cluster:
+                    await abort_batch(cluster, query.options, producers)
             query.restart()
             steps[await query.commit(await query.write())] += 1
             query.number += 1
@@ -199,12 +205,17 @@ def test_a_driver_that_was_replaced_cannot_decide_any_more(port):
     trio.run(main)
 
 
-def test_transactions_that_a_run_left_are_aborted_by_the_next_one(port):
+def test_transactions_of_dead_runs_and_attempts_are_aborted_with_the_next_commit(port):
     async def main():
         query = await opened(port)
         await query.write()
         await query.write(attempt=1)
         query.restart()
+        await query.write(attempt=2)
+        await query.commit(await query.write())
+        assert await query.read() == query.all_once()
+        query.number += 1
+        await query.write(attempt=1)
         await query.commit(await query.write())
         assert await query.read() == query.all_once()
 

@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from pipeline_broker.apis import produce_template
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.data import produce
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.errors import CHECKSUM, NO_KEY
@@ -278,7 +279,13 @@ def test_a_long_answer_is_encoded_in_steps(desk, monkeypatch):
     result = desk.decide(message, VERSION)
     assert type(result) is Unfinished
     assert result.first is None, "nothing was appended that it could wait for"
+    encoded = []
+    encode_in_steps = Call.send_in_steps
+    monkeypatch.setattr(Call, "send_in_steps", lambda *given: encoded.append(given) or encode_in_steps(*given))
     assert len(desk.finish(message, VERSION, result).responses[0].partition_responses) == ELEMENTS_A_TURN + 1
+    assert len(encoded) == 1
+    desk.ask(one_of(None), VERSION)
+    assert len(encoded) == 1, "a short one is encoded at once"
 
 
 START, NOWHERE = 1, -1

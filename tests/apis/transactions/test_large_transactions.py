@@ -16,7 +16,7 @@ from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import Add
 from pipeline_broker.wire.messages.transactions.list_transactions import ListTransactionsRequest
 from stages.request import TURN_COST, Pending, Send, Unfinished, go_on
 from tests.apis.desk import Desk
-from tests.apis.transactions.transaction_desk import SETTINGS, Producer, added, codes, ready
+from tests.apis.transactions.transaction_desk import FULL, SETTINGS, Producer, added, codes, ready
 
 LARGE = 5_000
 WRITTEN = 3 * ADMITTED_AT_ONCE_MAX
@@ -102,6 +102,15 @@ def test_versions_that_add_no_partition_by_writing_to_it_add_none(desk):
     answer = desk.ask(produced(Producer(desk)), 9)
     assert set(codes(answer).values()) == {ErrorCode.INVALID_TXN_STATE}
     assert partitions_of(desk) == 0
+
+
+def test_a_request_of_many_partitions_adds_none_once_the_journal_has_no_room(desk):
+    producer = Producer(desk)
+    result = desk.decide(produced(producer, LARGE), 12)
+    assert isinstance(result, Unfinished), "its batches are read in turns"
+    desk.journal.room.obstacle = FULL
+    written = [entry for entries in steps_of(desk, result) for entry in entries]
+    assert (written, partitions_of(desk)) == ([], 0)
 
 
 def test_a_request_of_many_partitions_of_which_none_is_there_adds_none(desk):
