@@ -34,7 +34,7 @@ SPARK_TESTS ?= tests/pyspark_pipeline_broker/test_source.py tests/pyspark_pipeli
 SYSTEM_PACKAGES := chromium chromium-driver default-jdk-headless eatmydata faketime fish fuse libfuse2 maven openssl strace systemd zsh
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare results test compiled test-compiled test-spark lint types contracts imports check mutants properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster plugin-runs bench targets suites wheel release system-packages clean object-faults
+.PHONY: help serve compare results test compiled test-compiled test-spark lint types contracts imports check mutants properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster connector plugin-runs bench targets suites wheel release system-packages clean object-faults
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -121,6 +121,9 @@ live-kill: $(VENV)/dev.stamp ## kill the streaming job of live and start it agai
 
 cluster: $(VENV)/dev.stamp ## the analysis on a Spark cluster of a master and two workers, beside one process
 	AT_LENGTH=1 $(RUN)/python -m pytest tests/spark_analysis/test_cluster.py $(PYTEST)
+
+connector: $(VENV)/dev.stamp ## read topics by the data source and by Spark's Kafka connector, in 260 ways
+	AT_LENGTH=1 $(RUN)/python -m pytest tests/pyspark_pipeline_broker/test_beside_the_connector.py $(PYTEST)
 
 plugin-runs: $(VENV)/dev.stamp ## the pytest plugin with all clients under xdist in random order, again and again (RUNS=50)
 	RUNS=$(RUNS) $(RUN)/python -m pytest -m plugin_runs tests/test_plugin_runs.py --capture=no --timeout=0

@@ -16,6 +16,7 @@ SECONDS_MAX = 240
 TARGETS: dict[str, dict[str, str]] = {
     "cluster": {"PYTEST": "-k session_of_ours"},
     "compare": {"COMPARE": "--rounds 1 --in-flight 1 --connections 1 --commit-delay 0"},
+    "connector": {"PYTEST": "-k documented"},
     "exactly-once": {"SECONDS": "10"},
     "faults": {"CYCLES": "1", "POINTS": "2", "SECONDS": "10", "PYTEST": "-k test_kill.py"},
     "hostile": {"PYTEST": "-k strangers"},

