@@ -203,6 +203,10 @@ EQUIVALENT: dict[str, str] = {
     f"{QUOTAS}/token_bucket.py TokenBucket.__init__: self._updated_ms = 0 -> pass": "it is set with the first tokens",
     f"{QUOTAS}/token_bucket.py TokenBucket.__init__: 0 -> 1": "it is set with the first tokens",
     f"{QUOTAS}/token_bucket.py TokenBucket.throttle_time_ms: tokens < 0 -> tokens <= 0": "no debt is paid in no time",
+    f"{QUOTAS}/mutation_quota.py _Meter.is_idle: without self.throttles.is_idle(now_ms) "
+    "in self.rate.is_idle(now_ms) and self.throttles.is_idle(now_ms) and self.bucket.is_full(self.limit, now...": (
+        "who was throttled is in debt, and to have a full bucket again takes as long as all windows"
+    ),
     f"{QUOTAS}/rate.py throttle_time_ms: observed <= limit -> observed < limit": "the formula gives 0 there, too",
     f"{FETCH} _Fetch.__init__: False -> True": "what was not interrupted reads the same once more",
     f"{FETCH} _Fetch._read_partition: 0 -> 1": "no batch fits into a byte",

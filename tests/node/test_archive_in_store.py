@@ -21,7 +21,7 @@ from tests.forks import run_command
 from tests.objects import s3_servers
 
 RECORDS = 60
-WAIT_SECONDS = 20
+WAIT_SECONDS = 60
 ASKED_FOR = {
     "min_compaction_lag_ms": "0",
     "delete_retention_ms": "1000",
@@ -115,6 +115,9 @@ def test_what_retention_lets_go_leaves_the_store(broker_process, tmp_path):
     create(broker, "old", retention_ms="1000", file_delete_delay_ms="0")
     create(broker, "compacted", cleanup_policy="compact")
     produce(broker, "old", timestamp=1_600_000_000_000)
+    producer = ck.Producer({"bootstrap.servers": broker.bootstrap})
+    producer.produce("compacted", "x", "k")  # else nothing is to be compacted where metadata is archived already
+    assert producer.flush(WAIT_SECONDS) == 0
     archive_all(broker.data)
     size = sum(path.stat().st_size for path in (tmp_path / "store/bulk").rglob("*") if path.is_file())
     assert size > RECORDS * 30_000
@@ -213,18 +216,25 @@ def test_a_broker_whose_store_is_gone_ends_in_order_and_goes_on_when_it_is_back(
     broker = broker_process(arguments=in_store(url))
     create(broker, "t", cleanup_policy="compact")
     produce(broker, "t")
+    deadline = time.monotonic() + WAIT_SECONDS
+    while len(list((broker.data / "journal").glob("*.segment"))) > 1:  # an early segment is on its way to the store
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
     shutil.move(tmp_path / "store", tmp_path / "away")
     (tmp_path / "store").write_bytes(b"")  # no directory: whatever is asked for is refused
     command = [sys.executable, "-m", "pipeline_broker", "compact", "--data", str(broker.data)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as asking:
-        deadline = time.monotonic() + WAIT_SECONDS
-        while "the archive waits" not in broker.stderr:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        assert consumed(broker, "t")[1] == RECORDS
-        broker.process.send_signal(signal.SIGTERM)
-        assert broker.process.wait(WAIT_SECONDS) == 0, broker.stderr
-        asking.wait(WAIT_SECONDS)
+        try:
+            deadline = time.monotonic() + WAIT_SECONDS
+            while "the archive waits" not in broker.stderr:
+                assert time.monotonic() < deadline, broker.stderr
+                time.sleep(0.05)
+            assert consumed(broker, "t")[1] == RECORDS
+            broker.process.send_signal(signal.SIGTERM)
+            assert broker.process.wait(WAIT_SECONDS) == 0, broker.stderr
+            asking.wait(WAIT_SECONDS)
+        finally:
+            asking.kill()
     (tmp_path / "store").unlink()
     shutil.move(tmp_path / "away", tmp_path / "store")
     broker = broker_process(data=broker.data, arguments=in_store(url))
