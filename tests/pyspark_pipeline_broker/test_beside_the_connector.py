@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.clients]
 
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 20
-DRAWN = 14
+DRAWN = 8
 """Scenarios of an ordinary run."""
 
 
@@ -45,7 +45,7 @@ def fill(broker):
     deleted.result(WAIT_SECONDS)
 
 
-@pytest.mark.timeout(1800 if AT_LENGTH else 180)
+@pytest.mark.timeout(1800 if AT_LENGTH else 600)
 def test_both_read_the_same_rows_or_fail(broker_process, tmp_path):
     broker = broker_process(settings=("log.retention.ms=-1",))
     fill(broker)

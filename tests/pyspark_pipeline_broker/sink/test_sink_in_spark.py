@@ -115,7 +115,7 @@ def test_a_stream_is_written_batch_by_batch_and_goes_on_where_it_stopped(spark, 
     assert sorted(int(row.text) for row in found) == list(range(200))
 
 
-@pytest.mark.timeout(60 * (KILLS + 2))
+@pytest.mark.timeout(120 * (KILLS + 2))
 def test_a_driver_that_is_killed_at_any_time_leaves_each_row_once(spark, broker, tmp_path):
     values = spark.range(ROWS * FILES).selectExpr("CAST(id AS STRING) value")
     values.repartition(FILES).write.json(str(tmp_path / "source"))
