@@ -13,7 +13,7 @@ import trio
 from pipeline_broker.client.cluster import INIT_PRODUCER_ID_VERSIONS, Cluster
 from pipeline_broker.client.errors import check
 from pipeline_broker.client.topology import TopicPartition
-from pipeline_broker.client.transaction_state import ProducerIdentity
+from pipeline_broker.client.transaction_state import TRANSACTION, ProducerIdentity
 from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -23,8 +23,6 @@ from pipeline_broker.wire.messages.transactions.init_producer_id import InitProd
 
 __all__ = ["Transaction", "begin_transaction", "end_transaction"]
 
-_TRANSACTION = 1
-"""The kind of key that FindCoordinator takes for a transactional id."""
 _END_VERSIONS = range(5)  # version 5 raises the epoch (KIP-890)
 _ADD_VERSIONS = range(4)  # later versions are for brokers
 
@@ -82,7 +80,7 @@ class Transaction:
                     what = f"adding {topic.name}-{it.partition_index} to transaction {self.identity.transactional_id}"
                     check(it.partition_error_code, what)
 
-        await self._cluster.at_coordinator(self.identity.transactional_id, attempt, _TRANSACTION)
+        await self._cluster.at_coordinator(self.identity.transactional_id, attempt, TRANSACTION)
 
     async def end(self, *, is_committed: bool) -> None:
         """Commit or abort it; see `end_transaction`."""
@@ -108,7 +106,7 @@ async def begin_transaction(cluster: Cluster, transactional_id: str, timeout_ms:
         check(answer.error_code, f"transaction {transactional_id}")
         return ProducerIdentity(transactional_id, answer.producer_id, answer.producer_epoch)
 
-    return Transaction(cluster, await cluster.at_coordinator(transactional_id, attempt, _TRANSACTION))
+    return Transaction(cluster, await cluster.at_coordinator(transactional_id, attempt, TRANSACTION))
 
 
 async def end_transaction(cluster: Cluster, identity: ProducerIdentity, *, is_committed: bool) -> None:
@@ -124,4 +122,4 @@ async def end_transaction(cluster: Cluster, identity: ProducerIdentity, *, is_co
         answer = await cluster.ask(request, EndTxnResponse, node=node, versions=_END_VERSIONS)
         check(answer.error_code, what)
 
-    await cluster.at_coordinator(identity.transactional_id, attempt, _TRANSACTION)
+    await cluster.at_coordinator(identity.transactional_id, attempt, TRANSACTION)

@@ -6,7 +6,10 @@ import attrs
 
 from pipeline_broker.client.topology import TopicPartition
 
-__all__ = ["ProducerIdentity", "TransactionDescription"]
+__all__ = ["TRANSACTION", "ProducerIdentity", "TransactionDescription"]
+
+TRANSACTION = 1
+"""The kind of key that FindCoordinator takes for a transactional id."""
 
 
 @attrs.frozen

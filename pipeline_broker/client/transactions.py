@@ -15,7 +15,7 @@ from pipeline_broker.client.answers import answer_to, answers_to
 from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import ClientError, NoSuchPartition, NoSuchTransaction, check, check_topic
 from pipeline_broker.client.topology import TopicPartition, Topology, partition_words
-from pipeline_broker.client.transaction_state import TransactionDescription
+from pipeline_broker.client.transaction_state import TRANSACTION, TransactionDescription
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.transactions.describe_producers import (
     DescribeProducersRequest,
@@ -46,8 +46,6 @@ __all__ = [
     "producers_of",
 ]
 
-_TRANSACTION = 1
-"""The kind of key that FindCoordinator takes for a transactional id."""
 NO_OFFSET = -1
 NO_TIME = -1
 
@@ -152,7 +150,7 @@ async def describe_transaction(cluster: Cluster, transactional_id: str) -> Trans
             tuple(sorted(partitions)),
         )
 
-    return await cluster.at_coordinator(transactional_id, attempt, _TRANSACTION)
+    return await cluster.at_coordinator(transactional_id, attempt, TRANSACTION)
 
 
 async def producers_of(cluster: Cluster, topic: str, partitions: Collection[int] = ()) -> list[ActiveProducer]:

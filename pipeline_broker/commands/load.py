@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from pipeline_broker.base.host_and_port import host_and_port
 from pipeline_broker.commands.duration import Duration
 
 if TYPE_CHECKING:
@@ -35,10 +36,17 @@ class Address(click.ParamType[Any]):
         """Host and port."""
         if isinstance(value, tuple):
             return value
-        host, _, port = str(value).rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-            self.fail(f"{value!r} is not an address such as localhost:9092", param, ctx)
-        return host.strip("[]"), int(port)
+        return address_of(str(value), param, ctx)
+
+
+def address_of(
+    text: str, param: click.Parameter | None, ctx: click.Context | None, port_default: int | None = None
+) -> tuple[str, int]:
+    """Return the host and port of an address; raises click.BadParameter."""
+    address = host_and_port(text, port_default)
+    if address is None:
+        raise click.BadParameter(f"{text!r} is not an address such as localhost:9092", ctx, param)
+    return address
 
 
 class Setting(click.ParamType[Any]):

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 import attrs
 
+from pipeline_broker.base.host_and_port import PORT_DEFAULT, host_and_port
 from pipeline_broker.client.errors import ClientError
 from pipeline_broker.client.security import ClientSecurity, read_security
 from pipeline_broker.records.compression import Compression
@@ -25,7 +26,6 @@ TRANSACTION_TIMEOUT = "kafka.transaction.timeout.ms"
 KNOWN = (SERVERS, TOPIC, TRANSACTIONAL_ID, TRANSACTIONS_TOPIC, COMPRESSION, REQUEST_TIMEOUT, TRANSACTION_TIMEOUT)
 OF_SPARK = frozenset({"checkpointlocation", "queryname"})
 """Options that Spark passes to every sink."""
-PORT = "9092"
 REQUEST_TIMEOUT_MS = 30_000
 TRANSACTION_TIMEOUT_MS = 900_000
 """The longest that brokers allow by default (transaction.max.timeout.ms): a batch of a stream may take long."""
@@ -106,12 +106,10 @@ def _is_client(name: str) -> bool:
 def _addresses(text: str) -> tuple[tuple[str, int], ...]:
     found = []
     for part in filter(None, (part.strip() for part in text.split(","))):
-        host, colon, port = part.rpartition(":")
-        if not colon or part.endswith("]"):
-            host, port = part, PORT
-        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        address = host_and_port(part, PORT_DEFAULT)
+        if address is None:
             raise ValueError(f"{SERVERS} has {part!r}, which is not host:port")
-        found.append((host.strip("[]"), int(port)))
+        found.append(address)
     if not found:
         raise ValueError(f"{SERVERS} names no broker")
     return tuple(found)

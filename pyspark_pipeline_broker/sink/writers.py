@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql import datasource
@@ -32,7 +32,6 @@ BATCH_PROPERTY, QUERY_PROPERTY, RUN_PROPERTY = "streaming.sql.batchId", "sql.str
 TAKES_ARROW = hasattr(datasource, "DataSourceStreamArrowWriter")
 """True for PySpark 4.1 and newer, which pass streams as Arrow; PySpark 4.0 passes rows."""
 StreamWriterBase: Any = getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
-Result = TypeVar("Result")
 
 
 class TaskDone(WriterCommitMessage):
@@ -77,7 +76,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskDone:
-        count, _ = _run(functools.partial(write_rows, self._options, _chunks(iterator, self._options), None))
+        count, _ = run_client(functools.partial(write_rows, self._options, _chunks(iterator, self._options), None))
         return TaskDone(count, None, None)
 
 
@@ -96,7 +95,7 @@ class StreamWriter(StreamWriterBase):  # type: ignore[misc]  # depends on the ve
         if sink_id is not None:
             batch, task, attempt = _task()
             transactional_id = task_transaction(sink_id, batch, task, attempt)
-        count, producer = _run(functools.partial(write_rows, self._options, chunks, transactional_id))
+        count, producer = run_client(functools.partial(write_rows, self._options, chunks, transactional_id))
         return TaskDone(count, batch, producer)
 
     def commit(self, messages: Sequence[TaskDone | None], batchId: int) -> None:  # noqa: N803 - Spark's name
@@ -122,7 +121,7 @@ class StreamWriter(StreamWriterBase):  # type: ignore[misc]  # depends on the ve
             async with cluster_of(self._options) as cluster:
                 await do(cluster)
 
-        _run(program)
+        run_client(program)
 
 
 def _chunks(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> Iterator[Iterator[Target]]:
@@ -147,7 +146,3 @@ def _task() -> tuple[BatchId, int, int]:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _run(program: Callable[[], Awaitable[Result]]) -> Result:
-    return run_client(program)

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 import click
 
+from pipeline_broker.base.host_and_port import PORT_DEFAULT
 from pipeline_broker.commands.cluster.arguments import Command, with_options
 from pipeline_broker.commands.duration import Duration
-from pipeline_broker.commands.load import Address, Setting
+from pipeline_broker.commands.load import Setting, address_of
 from pipeline_broker.config.properties import ConfigError
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ __all__ = ["BOOTSTRAP_DEFAULT", "EXIT_INTERRUPTED", "Addresses", "ClientCommand"
 
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 BOOTSTRAP_PROPERTY = "bootstrap.servers"
-PORT_DEFAULT = 9092
 TIMEOUT_S_DEFAULT = 30.0
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
@@ -54,12 +54,7 @@ class Addresses(click.ParamType[Any]):
         parts = [part.strip() for part in str(value).split(",") if part.strip()]
         if not parts:
             self.fail("give an address such as localhost:9092", param, ctx)
-        return tuple(Address().convert(_with_port(part), param, ctx) for part in parts)
-
-
-def _with_port(text: str) -> str:
-    has_port = ":" in text.rpartition("]")[2] if text.startswith("[") else ":" in text
-    return text if has_port else f"{text}:{PORT_DEFAULT}"
+        return tuple(address_of(part, param, ctx, PORT_DEFAULT) for part in parts)
 
 
 @attrs.frozen

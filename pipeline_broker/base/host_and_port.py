@@ -1,0 +1,26 @@
+"""Addresses of brokers as users write them."""
+
+from __future__ import annotations
+
+__all__ = ["PORT_DEFAULT", "host_and_port"]
+
+PORT_DEFAULT = 9092
+
+
+def host_and_port(text: str, port_default: int | None = None) -> tuple[str, int] | None:
+    """Read `HOST:PORT`, with brackets around an IPv6 host.
+
+    Args:
+        text: the address.
+        port_default: the port if the text has none; None if it must have one.
+
+    Returns:
+        None if the text is not an address.
+    """
+    has_port = ":" in (text.rpartition("]")[2] if text.startswith("[") else text)
+    if not has_port and port_default is not None:
+        text = f"{text}:{port_default}"
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        return None
+    return host.strip("[]"), int(port)
