@@ -121,7 +121,7 @@ def effective_settings(
     *,
     input_bytes: int | None = 0,
 ) -> dict[str, str]:
-    """What a session is started with beside the user's own settings.
+    """Return the settings of a session that the user has not set.
 
     Args:
         master: as given, or None.

@@ -78,7 +78,7 @@ class Outbox:
         self.count = 0
 
     def add(self, partition: int, record: NewRecord, number: int, size: int) -> None:
-        """Append a record, with its `size_of`, to what waits for its partition."""
+        """Append a record of this `size_of` to the last batch of its partition, or begin a batch."""
         queue = self._queues.get(partition)
         if queue is None:
             queue = self._queues[partition] = _Queue()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import trio
@@ -22,11 +22,9 @@ TOPICS_MAX = 1_000
 ROWS_BETWEEN_WAITS = 1_000
 
 
-@contextlib.asynccontextmanager
-async def cluster_of(options: SinkOptions) -> AsyncIterator[Cluster]:
+def cluster_of(options: SinkOptions) -> contextlib.AbstractAsyncContextManager[Cluster]:
     """Connect to the cluster of the sink."""
-    async with connected(options.addresses, options.request_timeout_ms / 1000, options.security) as cluster:
-        yield cluster
+    return connected(options.addresses, options.request_timeout_ms / 1000, options.security)
 
 
 async def write_rows(

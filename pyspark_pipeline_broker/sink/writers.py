@@ -87,8 +87,9 @@ class StreamWriter(StreamWriterBase):  # type: ignore[misc]  # depends on the ve
         self._options = options
 
     def write(self, iterator: Iterator[Any]) -> TaskDone:
-        chunks = _chunks(iterator, self._options)
-        if not TAKES_ARROW:
+        if TAKES_ARROW:
+            chunks = _chunks(iterator, self._options)
+        else:
             chunks = iter([targets_of_rows(iterator, self._options.topic, _now_ms())])
         sink_id = self._options.transactional_id
         batch = transactional_id = None

@@ -115,7 +115,7 @@ class Query:
         return died
 
     async def read(self):
-        """How often a reader of committed records sees each row."""
+        """Count each row that a reader of committed records sees."""
         found = Counter()
 
         async def take(_partition, batch):

@@ -8,7 +8,7 @@ from spark_analysis.java import find_java
 
 
 def output_of(program, directory):
-    """What a program prints that ends well."""
+    """Run a program that must exit with 0, and return its output."""
     bare = {"PATH": "/usr/bin:/bin", "HOME": str(directory), "JAVA_HOME": str(find_java())}
     bare |= {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}  # another PySpark to test
     done = subprocess.run(
