@@ -123,6 +123,13 @@ def producing(scene):
         confluent.finish()
 
 
+def are_all_acknowledged(streams):
+    """Whether each producer has connected, and has an acknowledgement of each of its streams."""
+    is_acknowledged = {stream.name: bool(stream.acknowledged) for stream in tuple(streams) if stream.values}
+    kinds = {name.partition("-")[0] for name in is_acknowledged}
+    return kinds == {UntilRefused.kind, ConfluentProducer.kind} and all(is_acknowledged.values())
+
+
 def assert_served_without_writes(scene):
     """Reads and what is only looked up."""
     with WireClient(scene.broker.address, WAIT_SECONDS) as client:
@@ -270,12 +277,14 @@ def test_when_descriptors_run_out_writes_wait_or_are_refused_and_go_on_when_ther
         prepare(scene)
         filler = WireClient(scene.broker.address, WAIT_SECONDS)
         topic_ids = {"filler": create_by_asking(filler, scene.history, "filler")}
+        filling = produce_request(topic_ids, {("filler", 0): build_batch([NewRecord(FILLING)])})
+        filler.ask(filling)  # the broker has imported what this version needs
         with producing(scene) as load:
-            while not all(stream.acknowledged for stream in scene.history.streams if stream.values):
-                time.sleep(POLL_SECONDS)  # whoever produces has connected, and found its modules imported
+            while not are_all_acknowledged(scene.history.streams):
+                time.sleep(POLL_SECONDS)
             with filler, without_descriptors(scene.broker.process_id):
                 while REFUSED not in scene.broker.stderr:  # a segment or two fill up
-                    filler.send(produce_request(topic_ids, {("filler", 0): build_batch([NewRecord(FILLING)])}))
+                    filler.send(filling)
                     if not wait_readable(filler, ANSWER_SECONDS):
                         break
                     filler.receive()
