@@ -189,8 +189,20 @@ class Cluster:
             ClientError: no answer in time, or none that can be read.
         """
         link = await self.link(node)
+        return await self.answer(link, request, link.send(request, response_type, versions), node=node, wait_s=wait_s)
+
+    async def answer(
+        self,
+        link: Link,
+        request: Any,
+        answer: Callable[[], Awaitable[Response]],
+        *,
+        node: int | None = None,
+        wait_s: float = 0.0,
+    ) -> Response:
+        """Wait for the answer to a request that `Link.send` has sent; arguments and errors are those of `ask`."""
         with trio.move_on_after(self.timeout_s + wait_s):
-            return await link.ask(request, response_type, versions)
+            return await answer()
         silence = f"{link.place} did not answer {type(request).__name__} within {self.timeout_s + wait_s:g} s"
         raise ClientError(silence + await self._why_silent(node))
 

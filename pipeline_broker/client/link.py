@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import trio
@@ -122,6 +122,20 @@ class Link:
             raise ConnectionLost(self.why) from None
 
     async def _ask(self, request: Any, response_type: type[Response], version: int) -> Response:
+        return await self._send(request, response_type, version)()
+
+    def send(
+        self, request: Any, response_type: type[Response], versions: range | None = None
+    ) -> Callable[[], Awaitable[Response]]:
+        """Send a request now and return what waits for its answer, which raises as `ask` does.
+
+        Raises:
+            ConnectionLost: there is no connection any more.
+            ClientError: it cannot be asked.
+        """
+        return self._send(request, response_type, self.version(type(request), versions))
+
+    def _send(self, request: Any, response_type: type[Response], version: int) -> Callable[[], Awaitable[Response]]:
         if self.is_broken:
             raise ConnectionLost(self.why)
         correlation_id = next(self._ids)
@@ -129,18 +143,26 @@ class Link:
         waiting = self._waiting[correlation_id] = _Waiting()
         try:
             self._connection.send_nowait(frame)
-            await waiting.answered.wait()
         except ClientError as error:
             self.fail(str(error))
-        except trio.Cancelled:
-            # The answer may still come; without somebody who waits for it, it would look like a mistake of the broker.
-            self._waiting[correlation_id] = _Waiting()
-            raise
-        if waiting.answer is None:
-            raise ConnectionLost(self.why)
+
+        async def answer() -> Response:
+            try:
+                await waiting.answered.wait()
+            except trio.Cancelled:
+                # It may still come; without somebody who waits for it, it would look like a mistake of the broker.
+                self._waiting[correlation_id] = _Waiting()
+                raise
+            if waiting.answer is None:
+                raise ConnectionLost(self.why)
+            return self._decoded(request, response_type, version, waiting.answer)
+
+        return answer
+
+    def _decoded(self, request: Any, response_type: type[Response], version: int, answer: bytes) -> Response:
         try:
-            _, position = read_response_header(request.SCHEMA.key, version, waiting.answer)
-            return decode(response_type, version, waiting.answer, position)[0]
+            _, position = read_response_header(request.SCHEMA.key, version, answer)
+            return decode(response_type, version, answer, position)[0]
         except DecodeError as error:
             raise ClientError(f"the answer of {self.place} to {type(request).__name__} is damaged: {error}") from None
 

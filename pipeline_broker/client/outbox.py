@@ -1,19 +1,25 @@
-"""Records on their way to partitions, in batches.
+"""Records on their way to partitions, in batches, as Kafka's RecordAccumulator keeps them.
 
-Rules of this file: no I/O and no clock. A partition has at most one batch on its way, so its records keep their order
-whatever is sent again, and what comes meanwhile waits and goes together: nobody lingers, and whoever is fast gets large
-batches. A batch keeps its sequence numbers (KIP-98) when it is sent again, also in halves.
+This file does no I/O and reads no clock. A batch keeps its sequence numbers (KIP-98) when it is sent again, also in
+halves. Brokers recognize the last five batches of an idempotent producer, so a partition has at most as many on their
+way. After an error the batches go again one at a time, the oldest first (`TransactionManager` of Kafka's producer), so
+records keep their order. Without sequence numbers one batch is on its way at a time.
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
+from operator import attrgetter
 
 import attrs
 
 from pipeline_broker.records.batch import NewRecord
 
-__all__ = ["BATCH_BYTES_MAX", "Batch", "Outbox", "size_of"]
+__all__ = ["BATCH_BYTES_MAX", "IN_FLIGHT_MAX", "Batch", "Outbox", "size_of"]
+
+IN_FLIGHT_MAX = 5
+"""Batches of a partition, and requests to a leader, that are not answered (`max.in.flight.requests.per.connection`)."""
 
 BATCH_BYTES_MAX = 512 << 10
 """Of keys, values and headers before compression, unless one record has more; half of what brokers take by default."""
@@ -22,16 +28,17 @@ _RECORD_OVERHEAD = 24
 _SEQUENCE_MASK = 0x7FFFFFFF
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Batch:
     """Records of one partition that go together.
 
     Attributes:
         records: in their order.
-        numbers: of each, its place in the input.
+        numbers: of each, its place in the input; they rise.
         size_bytes: as the outbox counts.
         sequence: of the first record; -1: of no idempotent producer.
         encoded: as it was sent, kept for the next time.
+        is_behind: an older batch had no answer when it was sent last.
     """
 
     partition: int
@@ -40,6 +47,14 @@ class Batch:
     size_bytes: int = 0
     sequence: int = -1
     encoded: bytes | None = None
+    is_behind: bool = False
+
+    @property
+    def first_number(self) -> int:
+        return self.numbers[0]
+
+
+_BY_AGE = attrgetter("first_number")
 
 
 def size_of(record: NewRecord) -> int:
@@ -52,12 +67,25 @@ def size_of(record: NewRecord) -> int:
 
 @attrs.define
 class _Queue:
-    """What waits for one partition: batches that go again, then those that never went."""
+    """The batches of one partition.
 
-    again: deque[Batch] = attrs.field(factory=deque)
+    Attributes:
+        again: those that must be sent again, the oldest first.
+        waiting: those that were never sent.
+        in_flight: those without an answer, the oldest first.
+        leader: the broker that these were sent to.
+    """
+
+    again: list[Batch] = attrs.field(factory=list)
     waiting: deque[Batch] = attrs.field(factory=deque)
-    is_on_its_way: bool = False
+    in_flight: list[Batch] = attrs.field(factory=list)
+    leader: int = -1
     next_sequence: int = 0
+
+    def is_ready(self, in_flight_max: int) -> bool:
+        if self.again:
+            return not self.in_flight or self.again[0].first_number < self.in_flight[0].first_number
+        return bool(self.waiting) and len(self.in_flight) < in_flight_max
 
 
 class Outbox:
@@ -65,14 +93,16 @@ class Outbox:
 
     Args:
         is_idempotent: batches get sequence numbers.
+        in_flight_max: batches of a partition that are on their way.
 
     Attributes:
         size_bytes: of all that is not acknowledged.
         count: of these records.
     """
 
-    def __init__(self, *, is_idempotent: bool) -> None:
+    def __init__(self, *, is_idempotent: bool, in_flight_max: int = IN_FLIGHT_MAX) -> None:
         self._is_idempotent = is_idempotent
+        self._in_flight_max = min(in_flight_max, IN_FLIGHT_MAX) if is_idempotent else 1
         self._queues: dict[int, _Queue] = {}
         self.size_bytes = 0
         self.count = 0
@@ -93,56 +123,52 @@ class Outbox:
         self.count += 1
 
     def ready(self) -> list[int]:
-        """Partitions that have a batch to be sent now."""
-        return [
-            partition
-            for partition, queue in self._queues.items()
-            if not queue.is_on_its_way and (queue.again or queue.waiting)
-        ]
+        """Return the partitions that have a batch to be sent now."""
+        return [partition for partition, queue in self._queues.items() if queue.is_ready(self._in_flight_max)]
 
-    def take(self, partition: int) -> Batch:
-        """The next batch of a partition that is ready; it is on its way from now on."""
+    def is_ready(self, partition: int, leader: int) -> bool:
+        """Return whether a batch may be sent to this broker: never while an earlier one is on its way to another."""
         queue = self._queues[partition]
-        assert not queue.is_on_its_way
-        queue.is_on_its_way = True
+        return queue.is_ready(self._in_flight_max) and (not queue.in_flight or queue.leader == leader)
+
+    def take(self, partition: int, leader: int) -> Batch:
+        """Return the next batch of a partition that is ready; it is on its way to this broker from now on."""
+        assert self.is_ready(partition, leader)
+        queue = self._queues[partition]
+        queue.leader = leader
         if queue.again:
-            return queue.again.popleft()
-        batch = queue.waiting.popleft()
-        if self._is_idempotent:
-            batch.sequence = queue.next_sequence
-            queue.next_sequence = (queue.next_sequence + len(batch.records)) & _SEQUENCE_MASK
+            batch = queue.again.pop(0)
+        else:
+            batch = queue.waiting.popleft()
+            if self._is_idempotent:
+                batch.sequence = queue.next_sequence
+                queue.next_sequence = (queue.next_sequence + len(batch.records)) & _SEQUENCE_MASK
+        insort(queue.in_flight, batch, key=_BY_AGE)
+        batch.is_behind = queue.in_flight[0] is not batch
         return batch
 
     def delivered(self, batch: Batch) -> None:
-        """A batch was acknowledged."""
-        self._queues[batch.partition].is_on_its_way = False
+        """Forget a batch that was acknowledged."""
+        self._queues[batch.partition].in_flight.remove(batch)
         self.size_bytes -= batch.size_bytes
         self.count -= len(batch.records)
 
     def again(self, batch: Batch) -> None:
-        """A batch must be sent once more."""
+        """Have a batch sent once more."""
         queue = self._queues[batch.partition]
-        queue.is_on_its_way = False
-        queue.again.appendleft(batch)
+        queue.in_flight.remove(batch)
+        insort(queue.again, batch, key=_BY_AGE)
 
     def halved(self, batch: Batch) -> bool:
-        """A batch that is too large must be sent in two; False where it has one record only."""
+        """Have a batch that is too large sent in two; return False where it has one record only."""
         if len(batch.records) == 1:
             return False
         middle = len(batch.records) // 2
-        halves: list[Batch] = []
-        for part in (slice(None, middle), slice(middle, None)):
+        queue = self._queues[batch.partition]
+        queue.in_flight.remove(batch)
+        for start, part in ((0, slice(None, middle)), (middle, slice(middle, None))):
             records = batch.records[part]
-            sequence = batch.sequence if not halves or batch.sequence < 0 else batch.sequence + middle
-            halves.append(
-                Batch(
-                    batch.partition,
-                    records,
-                    batch.numbers[part],
-                    sum(map(size_of, records)),
-                    sequence & _SEQUENCE_MASK if sequence >= 0 else sequence,
-                )
-            )
-        self.again(halves[1])
-        self._queues[batch.partition].again.appendleft(halves[0])
+            sequence = (batch.sequence + start) & _SEQUENCE_MASK if batch.sequence >= 0 else batch.sequence
+            half = Batch(batch.partition, records, batch.numbers[part], sum(map(size_of, records)), sequence)
+            insort(queue.again, half, key=_BY_AGE)
         return True

@@ -1,23 +1,24 @@
 """Writes records to one topic of any cluster.
 
-Rules of this file: what is sent and in which order is the outbox's; here are the requests: one on its way to each
-leader, with a batch of every partition that is ready. What may be tried again is, until nothing has come through for
-the cluster's timeout; then the first error that stands is raised to whoever adds records or waits for them. The bytes
-that are not acknowledged are bounded.
+The outbox decides what is sent and in which order. Here are the requests, as in Kafka's Sender and InFlightRequests:
+each has a batch of every partition that is ready, and several may be on their way to a leader. What may be tried again
+is, until nothing has come through for the cluster's timeout; then the first error that stands is raised to whoever adds
+records or waits for them. The bytes that are not acknowledged are bounded.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import attrs
 import trio
 
 from pipeline_broker.client.cluster import INIT_PRODUCER_ID_VERSIONS, RETRY_S_MAX, RETRY_S_MIN, Cluster
 from pipeline_broker.client.errors import BrokerRefused, ClientError, NoSuchPartition, check, told
-from pipeline_broker.client.link import HELLO
-from pipeline_broker.client.outbox import Batch, Outbox, size_of
+from pipeline_broker.client.link import HELLO, Link
+from pipeline_broker.client.outbox import IN_FLIGHT_MAX, Batch, Outbox, size_of
 from pipeline_broker.client.partitioner import Partitioner
 from pipeline_broker.client.topology import Topology
 from pipeline_broker.client.transaction import Transaction
@@ -50,11 +51,42 @@ class ProducerOptions:
         acks: -1, 0 or 1.
         compression: of batches.
         is_idempotent: what is sent again is stored once.
+        in_flight_max: requests to a leader that are not answered, 1 to 5. Without idempotence a partition has one batch
+            on its way, so that records keep their order.
     """
 
     acks: int = ACKS_ALL
     compression: Compression = Compression.NONE
     is_idempotent: bool = True
+    in_flight_max: int = IN_FLIGHT_MAX
+
+
+_Answers = dict[int, tuple[int, int, str | None]]
+"""By partition: error code, offset of the first record, and the broker's words."""
+
+
+@attrs.frozen(slots=True)
+class _Request:
+    batches: list[Batch]
+    answers: Callable[[], Awaitable[_Answers]]
+
+
+@attrs.define
+class _Leader:
+    """Requests to one broker, all over one connection.
+
+    Attributes:
+        in_flight: without an answer, the oldest first.
+        link: of all these.
+        is_sending: a task prepares the next one.
+        settled: set while none is in flight.
+    """
+
+    node: int
+    in_flight: deque[_Request] = attrs.field(factory=deque)
+    link: Link | None = None
+    is_sending: bool = False
+    settled: trio.Event = attrs.field(factory=trio.Event)
 
 
 @contextlib.asynccontextmanager
@@ -107,9 +139,9 @@ class Producer:
         self._transaction = transaction
         self.partitions = len(topology.topic(topic).partitions)
         self._partitioner = Partitioner(self.partitions)
-        self._outbox = Outbox(is_idempotent=options.is_idempotent)
+        self._outbox = Outbox(is_idempotent=options.is_idempotent, in_flight_max=options.in_flight_max)
         self._producer = (-1, -1)  # id, epoch
-        self._busy: set[int] = set()
+        self._leaders: dict[int, _Leader] = {}
         self._is_stale = False
         self._error: ClientError | None = None
         self._progress_at = 0.0
@@ -208,58 +240,113 @@ class Producer:
         ready = [(self._topic, partition) for partition in self._outbox.ready()]
         led = self._topology.by_leader(ready)
         for node, partitions in led.items():
-            if node in self._busy:
+            leader = self._leaders.setdefault(node, _Leader(node))
+            if leader.is_sending or len(leader.in_flight) >= self._options.in_flight_max:
                 continue
-            batches: list[Batch] = []
-            size = 0
-            for _, partition in partitions:
-                if batches and size >= REQUEST_BYTES_MAX:
-                    break
-                batches.append(self._outbox.take(partition))
-                size += batches[-1].size_bytes
-            self._busy.add(node)
-            nursery.start_soon(self._deliver, node, batches)
+            if any(self._outbox.is_ready(partition, node) for _, partition in partitions):
+                leader.is_sending = True
+                nursery.start_soon(self._send, leader, nursery)
         if sum(map(len, led.values())) < len(ready):
             self._again([], "a partition has no leader (LEADER_NOT_AVAILABLE)")
 
-    async def _deliver(self, node: int, batches: Sequence[Batch]) -> None:
+    async def _send(self, leader: _Leader, nursery: trio.Nursery) -> None:
+        """Send the next request to a leader."""
+        batches: list[Batch] = []
         try:
-            answers = await self._ask(node, batches)
+            link, partitions = await self._prepare(leader)
+            # From here to the connection nothing waits, so requests go out in the order in which batches are taken.
+            batches = self._take(leader.node, partitions)
+            if batches:
+                request = _Request(batches, self._sent(leader.node, link, batches))
+                if not leader.in_flight:
+                    leader.link, leader.settled = link, trio.Event()
+                    nursery.start_soon(self._receive, leader)
+                leader.in_flight.append(request)
         except ClientError as error:
-            if error.is_retriable:
-                self._again(batches, str(error))
-            else:
-                self._fail(error)
-        else:
-            for batch in batches:
-                self._settle(batch, *answers.get(batch.partition, (ErrorCode.UNKNOWN_SERVER_ERROR, -1, None)))
-        self._busy.discard(node)
+            self._failed(batches, error)
+        leader.is_sending = False
         self._wake.set()
-        self._changed.set()
 
-    async def _ask(self, node: int, batches: Sequence[Batch]) -> dict[int, tuple[int, int, str | None]]:
-        """By partition: error code, offset of the first record, and the broker's words."""
-        transactional_id = None
-        if self._transaction is not None:
-            transactional_id = self._transaction.identity.transactional_id
-            await self._transaction.add([(self._topic, batch.partition) for batch in batches])
+    async def _prepare(self, leader: _Leader) -> tuple[Link, Sequence[int]]:
+        """Return a connection to a leader, and the partitions that may be written there.
+
+        What was in flight over a connection that broke is in the outbox again.
+        """
+        while True:
+            link = await self._cluster.link(leader.node)
+            if leader.in_flight and leader.link is not link:
+                await leader.settled.wait()
+                continue
+            ready = [(self._topic, partition) for partition in self._outbox.ready()]
+            partitions = self._topology.by_leader(ready).get(leader.node, [])
+            if self._transaction is not None:
+                await self._transaction.add(partitions)
+            if not link.is_broken:
+                return link, [partition for _, partition in partitions]
+
+    def _take(self, node: int, partitions: Sequence[int]) -> list[Batch]:
+        batches: list[Batch] = []
+        size = 0
+        for partition in partitions:
+            if self._outbox.is_ready(partition, node) and size < REQUEST_BYTES_MAX:
+                batches.append(self._outbox.take(partition, node))
+                size += batches[-1].size_bytes
+        return batches
+
+    def _sent(self, node: int, link: Link, batches: Sequence[Batch]) -> Callable[[], Awaitable[_Answers]]:
+        """Send batches and return what waits for the answers."""
+        identity = None if self._transaction is None else self._transaction.identity
         data = [ProduceRequest.PartitionProduceData(batch.partition, self._encoded(batch)) for batch in batches]
         topic = ProduceRequest.TopicProduceData(name=self._topic, partition_data=data)
         acks, timeout_s = self._options.acks, self._cluster.timeout_s
+        transactional_id = None if identity is None else identity.transactional_id
         request = ProduceRequest(transactional_id, acks, round(timeout_s * 1000), [topic])
         if acks == 0:
-            link = await self._cluster.link(node)
             link.tell(request, _PRODUCE_VERSIONS)
-            # Nothing answers it; but when the next question is answered it was handled, and the broker did not hang up.
-            await self._cluster.ask(HELLO, ApiVersionsResponse, node=node)
-            return {batch.partition: (0, -1, None) for batch in batches}
-        versions = _PRODUCE_VERSIONS if transactional_id is None else _TRANSACTIONAL_VERSIONS
-        answer = await self._cluster.ask(request, ProduceResponse, node=node, versions=versions)
-        return {
-            it.index: (it.error_code, it.base_offset, _words(it))
-            for answered in answer.responses
-            for it in answered.partition_responses
-        }
+            # Nothing answers it; but when the next request is answered it was handled, and the broker did not hang up.
+            hello = link.send(HELLO, ApiVersionsResponse)
+
+            async def unanswered() -> _Answers:
+                await self._cluster.answer(link, HELLO, hello, node=node)
+                return {batch.partition: (0, -1, None) for batch in batches}
+
+            return unanswered
+        versions = _PRODUCE_VERSIONS if identity is None else _TRANSACTIONAL_VERSIONS
+        answer = link.send(request, ProduceResponse, versions)
+
+        async def answers() -> _Answers:
+            response = await self._cluster.answer(link, request, answer, node=node)
+            return {
+                it.index: (it.error_code, it.base_offset, _words(it))
+                for answered in response.responses
+                for it in answered.partition_responses
+            }
+
+        return answers
+
+    async def _receive(self, leader: _Leader) -> None:
+        """Settle the requests to a leader in their order, until none is in flight."""
+        while leader.in_flight:
+            request = leader.in_flight[0]
+            try:
+                answers = await request.answers()
+            except ClientError as error:  # the others are lost with the connection, and go again before anything else
+                lost = [batch for each in leader.in_flight for batch in each.batches]
+                leader.in_flight.clear()
+                self._failed(lost, error)
+            else:
+                leader.in_flight.popleft()
+                for batch in request.batches:
+                    self._settle(batch, *answers.get(batch.partition, (ErrorCode.UNKNOWN_SERVER_ERROR, -1, None)))
+            self._wake.set()
+            self._changed.set()
+        leader.settled.set()
+
+    def _failed(self, batches: Sequence[Batch], error: ClientError) -> None:
+        if error.is_retriable:
+            self._again(batches, str(error))
+        else:
+            self._fail(error)
 
     def _encoded(self, batch: Batch) -> bytes:
         if batch.encoded is None:
@@ -283,6 +370,8 @@ class Producer:
             self._delivered(batch, offset if code == 0 else -1)
         elif code == ErrorCode.MESSAGE_TOO_LARGE and self._outbox.halved(batch):
             self._progress_at = trio.current_time()
+        elif code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and batch.is_behind:
+            self._again([batch], told(code))  # the older one was refused, or came later, over another connection
         elif code in RETRIABLE and code != ErrorCode.CORRUPT_MESSAGE:
             self._again([batch], told(code))
         else:

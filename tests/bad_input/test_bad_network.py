@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.bad_input.proxy import Proxy
+from tests.breaking_proxy import Proxy
 from tests.clients.aiokafka_client import AioKafkaClient
 from tests.clients.client import Message, read_topic
 from tests.clients.confluent_client import ConfluentClient

@@ -24,6 +24,8 @@ from pipeline_broker.wire.messages.transactions.init_producer_id import InitProd
 from pipeline_broker.wire.registry import API_KEYS, ApiKey, message_classes
 
 TOPIC = "t"
+KNOWN_BATCHES = 5
+"""Of a producer, which a broker recognizes when they are sent again."""
 SERVED = (0, 1, 2, 3, 9, 10, 16, 18, 22)
 
 
@@ -50,6 +52,7 @@ class FakeCluster:
     asked: Counter = attrs.field(factory=Counter)
     sequences: dict[int, int] = attrs.field(factory=dict)
     around_append: object = None
+    answer_turns: int = 0  # of the scheduler, before an answer is sent
     start: int = 0
 
     async def serve(self, node, stream):
@@ -61,6 +64,8 @@ class FakeCluster:
                     end = 4 + struct.unpack_from(">i", data)[0]
                     answer = self.answer(node, data[4:end])
                     data = data[end:]
+                    for _ in range(self.answer_turns):
+                        await trio.lowlevel.checkpoint()
                     await stream.send_all(struct.pack(">i", len(answer)) + answer)
         except (HangUp, trio.BrokenResourceError):
             pass
@@ -120,9 +125,10 @@ class FakeCluster:
         header, offset = read_header(batch), self.ends[partition]
         if header.base_sequence >= 0:
             expected = self.sequences.get(partition, 0)
-            if header.base_sequence < expected:
+            known = self.stored(partition)[-KNOWN_BATCHES:]
+            if any((it.base_sequence, it.record_count) == (header.base_sequence, header.record_count) for it in known):
                 return ErrorCode.DUPLICATE_SEQUENCE_NUMBER, -1
-            if header.base_sequence > expected:
+            if header.base_sequence != expected:
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
             self.sequences[partition] = expected + header.record_count
         self.logs.setdefault(partition, []).append(restamped(header, batch, offset))

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["produce"]
 
+IN_FLIGHT_MAX = 5
+"""`outbox.IN_FLIGHT_MAX`, which help does not import."""
+
 
 class Bytes(click.ParamType[bytes]):
     r"""A text in which \n, \t, \r, \0, \\ and \xNN stand for single bytes."""
@@ -78,6 +81,13 @@ Examples:
     "--acks", type=click.Choice(list(ACKS)), default="all", show_default=True, help="Which acknowledgement to wait for."
 )
 @click.option("--no-idempotent", is_flag=True, help="Store a record twice where it is sent again.")
+@click.option(
+    "--max-in-flight",
+    type=click.IntRange(1, IN_FLIGHT_MAX),
+    default=IN_FLIGHT_MAX,
+    show_default=True,
+    help="Requests to a broker that wait for an answer.",
+)
 @click.option("--offsets", "has_offsets", is_flag=True, help="Print where each record is: number, partition, offset.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress bar.")
 @reaching
@@ -92,6 +102,7 @@ def produce(
     delimiter: bytes | None,
     compression: str,
     acks: str,
+    max_in_flight: int,
     *,
     whole: bool,
     tombstones: bool,
@@ -112,7 +123,7 @@ def produce(
     if whole and delimiter is not None:
         raise click.UsageError("--whole and --delimiter contradict each other: give one")
     form = _form(key, key_delimiter, headers, as_json=as_json, has_tombstones=tombstones)
-    options = _options(acks, compression, is_idempotent=not no_idempotent)
+    options = _options(acks, compression, max_in_flight, is_idempotent=not no_idempotent)
     from pipeline_broker.commands.cluster.producing import Production  # noqa: PLC0415 - it imports Trio
 
     production = Production(
@@ -148,9 +159,11 @@ def _form(
     )
 
 
-def _options(acks: str, compression: str, *, is_idempotent: bool) -> ProducerOptions:
+def _options(acks: str, compression: str, in_flight_max: int, *, is_idempotent: bool) -> ProducerOptions:
     from pipeline_broker.client.producer import ACKS_ALL, ProducerOptions  # noqa: PLC0415 - it imports Trio
     from pipeline_broker.records.compression import Compression  # noqa: PLC0415 - not for help
 
     number = ACKS[acks]
-    return ProducerOptions(number, Compression[compression.upper()], is_idempotent and number == ACKS_ALL)
+    return ProducerOptions(
+        number, Compression[compression.upper()], is_idempotent and number == ACKS_ALL, in_flight_max=in_flight_max
+    )

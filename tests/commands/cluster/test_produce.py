@@ -6,6 +6,8 @@ import pytest
 
 from pipeline_broker import EmbeddedBroker
 from pipeline_broker.client import cluster
+from pipeline_broker.client.outbox import IN_FLIGHT_MAX
+from pipeline_broker.commands.cluster import produce
 from tests.commands.cluster.conftest import CommandLine
 
 
@@ -82,6 +84,19 @@ def test_more_than_fits_into_memory_at_once_arrives_in_order(call_mode, broker, 
     for it in broker.records(name):
         found.setdefault(it.key, []).append(int(it.value))
     assert found == {b"k%d" % key: list(range(key, 30_000, 7)) for key in range(7)}
+
+
+@pytest.mark.parametrize("in_flight_max", [1, IN_FLIGHT_MAX])
+def test_records_keep_their_order_however_many_requests_are_in_flight(call_mode, broker, name, in_flight_max):
+    lines = [b"%d" % number + b"x" * 2_000 for number in range(3_000)]
+    call_mode("produce", name, "-p", 0, "--max-in-flight", in_flight_max, data=b"\n".join(lines))
+    assert [it.value for it in broker.records(name)] == lines
+
+
+def test_no_more_requests_are_in_flight_than_brokers_recognize(call, name):
+    assert produce.IN_FLIGHT_MAX == IN_FLIGHT_MAX
+    refused = call("produce", name, "--max-in-flight", IN_FLIGHT_MAX + 1, code=2).err
+    assert "6 is not in the range 1<=x<=5" in refused
 
 
 def test_batches_are_halved_until_the_topic_takes_them(call, one_broker, name):

@@ -120,7 +120,8 @@ class Proxy:
     def _reset(self, side):
         self.resets += 1
         for one in (side, side.other):
-            one.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
+            if one.is_open:
+                one.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
         self._end(side)
 
     def _end(self, side):
