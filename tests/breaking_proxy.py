@@ -75,6 +75,8 @@ class Proxy:
                     self._accept()
                     continue
                 side = key.data
+                if not side.is_open:  # the reset of its other side, a moment ago, has closed it
+                    continue
                 data = self._receive(side)
                 number += 1
                 if data and self.chunks_per_reset is not None and not number % self.chunks_per_reset:

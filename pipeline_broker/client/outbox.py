@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
+from collections.abc import Sequence
 from operator import attrgetter
 
 import attrs
 
-from pipeline_broker.records.batch import NewRecord
+from pipeline_broker.records.batch import BatchBody, NewRecord, build_batch
+from pipeline_broker.records.record import iterate_records
 
 __all__ = ["BATCH_BYTES_MAX", "IN_FLIGHT_MAX", "Batch", "Outbox", "size_of"]
 
@@ -33,8 +35,8 @@ class Batch:
     """Records of one partition that go together.
 
     Attributes:
-        records: in their order.
-        numbers: of each, its place in the input; they rise.
+        body: the records, encoded.
+        numbers: of each record, its place in the input; they rise.
         size_bytes: as the outbox counts.
         sequence: of the first record; -1: of no idempotent producer.
         encoded: as it was sent, kept for the next time.
@@ -42,7 +44,7 @@ class Batch:
     """
 
     partition: int
-    records: list[NewRecord] = attrs.field(factory=list)
+    body: BatchBody = attrs.field(factory=BatchBody)
     numbers: list[int] = attrs.field(factory=list)
     size_bytes: int = 0
     sequence: int = -1
@@ -52,6 +54,23 @@ class Batch:
     @property
     def first_number(self) -> int:
         return self.numbers[0]
+
+    def extend(self, records: Sequence[NewRecord], numbers: Sequence[int], size_bytes: int) -> None:
+        """Append records with this sum of their `size_of`."""
+        self.body.extend(records)
+        self.numbers += numbers
+        self.size_bytes += size_bytes
+
+    def halves(self) -> tuple[Batch, Batch]:
+        """Return two batches with the records of this one, which has several."""
+        middle = self.body.count // 2
+        records = _records_of(self.body)
+        halves = Batch(self.partition, sequence=self.sequence), Batch(self.partition, sequence=self.sequence)
+        if self.sequence >= 0:
+            halves[1].sequence = (self.sequence + middle) & _SEQUENCE_MASK
+        for half, part in zip(halves, (slice(None, middle), slice(middle, None)), strict=True):
+            half.extend(records[part], self.numbers[part], sum(map(size_of, records[part])))
+        return halves
 
 
 _BY_AGE = attrgetter("first_number")
@@ -107,20 +126,28 @@ class Outbox:
         self.size_bytes = 0
         self.count = 0
 
-    def add(self, partition: int, record: NewRecord, number: int, size: int) -> None:
-        """Append a record of this `size_of` to the last batch of its partition, or begin a batch."""
+    def extend(self, partition: int, records: Sequence[NewRecord], numbers: Sequence[int]) -> None:
+        """Append records to the last batch of their partition, and to as many new ones as it takes.
+
+        Args:
+            partition: where they go.
+            records: some; they are encoded now, while the processor has them in its cache.
+            numbers: of each, its place in the input.
+        """
         queue = self._queues.get(partition)
         if queue is None:
             queue = self._queues[partition] = _Queue()
-        waiting = queue.waiting
-        if not waiting or waiting[-1].size_bytes + size > BATCH_BYTES_MAX:
-            waiting.append(Batch(partition))
-        batch = waiting[-1]
-        batch.records.append(record)
-        batch.numbers.append(number)
-        batch.size_bytes += size
-        self.size_bytes += size
-        self.count += 1
+        sizes = [size_of(record) for record in records]
+        start = 0
+        while start < len(records):
+            if not queue.waiting or queue.waiting[-1].size_bytes + sizes[start] > BATCH_BYTES_MAX:
+                queue.waiting.append(Batch(partition))
+            batch = queue.waiting[-1]
+            end, size = _fitting(sizes, start, BATCH_BYTES_MAX - batch.size_bytes)
+            batch.extend(records[start:end], numbers[start:end], size)
+            start = end
+        self.size_bytes += sum(sizes)
+        self.count += len(records)
 
     def ready(self) -> list[int]:
         """Return the partitions that have a batch to be sent now."""
@@ -142,7 +169,7 @@ class Outbox:
             batch = queue.waiting.popleft()
             if self._is_idempotent:
                 batch.sequence = queue.next_sequence
-                queue.next_sequence = (queue.next_sequence + len(batch.records)) & _SEQUENCE_MASK
+                queue.next_sequence = (queue.next_sequence + batch.body.count) & _SEQUENCE_MASK
         insort(queue.in_flight, batch, key=_BY_AGE)
         batch.is_behind = queue.in_flight[0] is not batch
         return batch
@@ -151,7 +178,7 @@ class Outbox:
         """Forget a batch that was acknowledged."""
         self._queues[batch.partition].in_flight.remove(batch)
         self.size_bytes -= batch.size_bytes
-        self.count -= len(batch.records)
+        self.count -= batch.body.count
 
     def again(self, batch: Batch) -> None:
         """Have a batch sent once more."""
@@ -161,14 +188,28 @@ class Outbox:
 
     def halved(self, batch: Batch) -> bool:
         """Have a batch that is too large sent in two; return False where it has one record only."""
-        if len(batch.records) == 1:
+        if batch.body.count == 1:
             return False
-        middle = len(batch.records) // 2
         queue = self._queues[batch.partition]
         queue.in_flight.remove(batch)
-        for start, part in ((0, slice(None, middle)), (middle, slice(middle, None))):
-            records = batch.records[part]
-            sequence = (batch.sequence + start) & _SEQUENCE_MASK if batch.sequence >= 0 else batch.sequence
-            half = Batch(batch.partition, records, batch.numbers[part], sum(map(size_of, records)), sequence)
+        for half in batch.halves():
+            self.size_bytes += half.size_bytes
             insort(queue.again, half, key=_BY_AGE)
+        self.size_bytes -= batch.size_bytes
         return True
+
+
+def _fitting(sizes: Sequence[int], start: int, room_bytes: int) -> tuple[int, int]:
+    """Return the end of the records from `start` on that fit, at least one, and the sum of their sizes."""
+    if (size := sum(sizes[start:])) <= room_bytes:
+        return len(sizes), size
+    end, size = start + 1, sizes[start]
+    while end < len(sizes) and size + sizes[end] <= room_bytes:
+        size += sizes[end]
+        end += 1
+    return end, size
+
+
+def _records_of(body: BatchBody) -> list[NewRecord]:
+    found = iterate_records(build_batch(body), name_errors="surrogateescape")
+    return [NewRecord(record.value, record.key, record.timestamp, record.headers) for record in found]

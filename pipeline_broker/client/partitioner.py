@@ -32,7 +32,7 @@ class Partitioner:
         self._left_bytes = STICKY_BYTES
 
     def choose(self, key: bytes | None, size_bytes: int) -> int:
-        """The partition of a record with this key and so many bytes."""
+        """Return the partition of a record with this key; only without a key its size matters."""
         if key is not None:
             return partition_of(key, self._count)
         if self._left_bytes <= 0:

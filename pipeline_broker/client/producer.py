@@ -17,58 +17,30 @@ import trio
 
 from pipeline_broker.client.cluster import INIT_PRODUCER_ID_VERSIONS, RETRY_S_MAX, RETRY_S_MIN, Cluster
 from pipeline_broker.client.errors import BrokerRefused, ClientError, NoSuchPartition, check, told
-from pipeline_broker.client.link import HELLO, Link
-from pipeline_broker.client.outbox import IN_FLIGHT_MAX, Batch, Outbox, size_of
+from pipeline_broker.client.link import Link
+from pipeline_broker.client.outbox import Batch, Outbox, size_of
 from pipeline_broker.client.partitioner import Partitioner
+from pipeline_broker.client.produce_requests import Answers, ProducerOptions, send_batches
 from pipeline_broker.client.topology import Topology
 from pipeline_broker.client.transaction import Transaction
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.records.compression import Compression
 from pipeline_broker.wire.error import RETRIABLE, ErrorCode
-from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsResponse
-from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-__all__ = ["ACKS_ALL", "Delivered", "Producer", "ProducerOptions", "producing"]
+__all__ = ["Delivered", "Producer", "producing"]
 
-ACKS_ALL = -1
 UNACKNOWLEDGED_BYTES_MAX = 16 << 20
 """Whoever adds more waits."""
 REQUEST_BYTES_MAX = 8 << 20
 """Of the batches of one request, unless the first one has more."""
-_PRODUCE_VERSIONS = range(3, 13)  # those that name topics
-_TRANSACTIONAL_VERSIONS = range(3, 12)  # from 12 on the epoch is raised at the end of each transaction (KIP-890)
-
 Delivered = Callable[[Batch, int], None]
 """Is told of each batch that was acknowledged, with the offset of its first record; -1 where the broker tells none."""
 
 
 @attrs.frozen(slots=True)
-class ProducerOptions:
-    """How records are written.
-
-    Attributes:
-        acks: -1, 0 or 1.
-        compression: of batches.
-        is_idempotent: what is sent again is stored once.
-        in_flight_max: requests to a leader that are not answered, 1 to 5. Without idempotence a partition has one batch
-            on its way, so that records keep their order.
-    """
-
-    acks: int = ACKS_ALL
-    compression: Compression = Compression.NONE
-    is_idempotent: bool = True
-    in_flight_max: int = IN_FLIGHT_MAX
-
-
-_Answers = dict[int, tuple[int, int, str | None]]
-"""By partition: error code, offset of the first record, and the broker's words."""
-
-
-@attrs.frozen(slots=True)
 class _Request:
     batches: list[Batch]
-    answers: Callable[[], Awaitable[_Answers]]
+    answers: Callable[[], Awaitable[Answers]]
 
 
 @attrs.define
@@ -171,25 +143,39 @@ class Producer:
         return self._outbox.size_bytes
 
     def add(self, record: NewRecord, number: int, partition: int | None = None) -> None:
-        """Send a record as soon as it can be; `wait_room` comes before and after many.
+        """Send a record as soon as it can be; see `add_all`."""
+        self.add_all((record,), (number,), (partition,))
+
+    def add_all(self, records: Sequence[NewRecord], numbers: Sequence[int], partitions: Sequence[int | None]) -> None:
+        """Send records as soon as they can be; `wait_room` comes before and after many.
 
         Args:
-            record: with its timestamp.
-            number: its place in the input.
-            partition: None: its key decides.
+            records: with their timestamps.
+            numbers: of each, its place in the input.
+            partitions: of each; None: its key decides.
 
         Raises:
-            NoSuchPartition: it has no such one.
+            NoSuchPartition: it has no such one; no record is sent then.
         """
-        size = size_of(record)
-        if partition is None:
-            key = record.key if record.key is None else bytes(record.key)
-            partition = self._partitioner.choose(key, size)
-        elif not 0 <= partition < self.partitions:
-            raise NoSuchPartition(self._topic, partition, self.partitions)
+        by_partition: dict[int, tuple[list[NewRecord], list[int]]] = {}
+        choose, count = self._partitioner.choose, self.partitions
+        for record, number, wanted in zip(records, numbers, partitions, strict=True):
+            if wanted is None:
+                key = record.key
+                partition = choose(None, size_of(record)) if key is None else choose(bytes(key), 0)
+            elif 0 <= wanted < count:
+                partition = wanted
+            else:
+                raise NoSuchPartition(self._topic, wanted, count)
+            found = by_partition.get(partition)
+            if found is None:
+                found = by_partition[partition] = ([], [])
+            found[0].append(record)
+            found[1].append(number)
         if not self._outbox.count:
             self._progress_at = trio.current_time()
-        self._outbox.add(partition, record, number, size)
+        for partition, (those, their_numbers) in by_partition.items():
+            self._outbox.extend(partition, those, their_numbers)
 
     async def wait_room(self) -> None:
         """Have what was added sent, and wait until little enough is unacknowledged.
@@ -257,7 +243,7 @@ class Producer:
             # From here to the connection nothing waits, so requests go out in the order in which batches are taken.
             batches = self._take(leader.node, partitions)
             if batches:
-                request = _Request(batches, self._sent(leader.node, link, batches))
+                request = _Request(batches, self._request(leader.node, link, batches))
                 if not leader.in_flight:
                     leader.link, leader.settled = link, trio.Event()
                     nursery.start_soon(self._receive, leader)
@@ -293,36 +279,10 @@ class Producer:
                 size += batches[-1].size_bytes
         return batches
 
-    def _sent(self, node: int, link: Link, batches: Sequence[Batch]) -> Callable[[], Awaitable[_Answers]]:
-        """Send batches and return what waits for the answers."""
-        identity = None if self._transaction is None else self._transaction.identity
-        data = [ProduceRequest.PartitionProduceData(batch.partition, self._encoded(batch)) for batch in batches]
-        topic = ProduceRequest.TopicProduceData(name=self._topic, partition_data=data)
-        acks, timeout_s = self._options.acks, self._cluster.timeout_s
-        transactional_id = None if identity is None else identity.transactional_id
-        request = ProduceRequest(transactional_id, acks, round(timeout_s * 1000), [topic])
-        if acks == 0:
-            link.tell(request, _PRODUCE_VERSIONS)
-            # Nothing answers it; but when the next request is answered it was handled, and the broker did not hang up.
-            hello = link.send(HELLO, ApiVersionsResponse)
-
-            async def unanswered() -> _Answers:
-                await self._cluster.answer(link, HELLO, hello, node=node)
-                return {batch.partition: (0, -1, None) for batch in batches}
-
-            return unanswered
-        versions = _PRODUCE_VERSIONS if identity is None else _TRANSACTIONAL_VERSIONS
-        answer = link.send(request, ProduceResponse, versions)
-
-        async def answers() -> _Answers:
-            response = await self._cluster.answer(link, request, answer, node=node)
-            return {
-                it.index: (it.error_code, it.base_offset, _words(it))
-                for answered in response.responses
-                for it in answered.partition_responses
-            }
-
-        return answers
+    def _request(self, node: int, link: Link, batches: Sequence[Batch]) -> Callable[[], Awaitable[Answers]]:
+        encoded = {batch.partition: self._encoded(batch) for batch in batches}
+        transactional_id = None if self._transaction is None else self._transaction.identity.transactional_id
+        return send_batches(self._cluster, node, link, self._topic, encoded, self._options.acks, transactional_id)
 
     async def _receive(self, leader: _Leader) -> None:
         """Settle the requests to a leader in their order, until none is in flight."""
@@ -352,7 +312,7 @@ class Producer:
         if batch.encoded is None:
             producer_id, epoch = self._producer
             batch.encoded = build_batch(
-                batch.records,
+                batch.body,
                 compression=self._options.compression,
                 producer_id=producer_id,
                 producer_epoch=epoch,
@@ -396,11 +356,3 @@ class Producer:
             self._error = ClientError(f"{error}; {left} records were not acknowledged" if left > 1 else str(error))
         self._wake.set()
         self._changed.set()
-
-
-def _words(answer: ProduceResponse.PartitionProduceResponse) -> str | None:
-    """What the broker says of single records first: the answer as a whole is vague then."""
-    for it in answer.record_errors:
-        if it.batch_index_error_message:
-            return it.batch_index_error_message
-    return answer.error_message

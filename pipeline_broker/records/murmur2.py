@@ -17,9 +17,9 @@ def murmur2(data: bytes) -> int:
     hashed = SEED ^ length
     for word in unpack_from(f"<{length >> 2}I", data):
         mixed = word * _MULTIPLIER & _MASK
-        hashed = (hashed * _MULTIPLIER & _MASK) ^ ((mixed ^ mixed >> 24) * _MULTIPLIER & _MASK)
-    if length & 3:
-        hashed = (hashed ^ int.from_bytes(data[length & ~3 :], "little")) * _MULTIPLIER & _MASK
+        hashed = (hashed * _MULTIPLIER ^ (mixed ^ mixed >> 24) * _MULTIPLIER) & _MASK
+    if left := length & 3:
+        hashed = (hashed ^ int.from_bytes(data[-left:], "little")) * _MULTIPLIER & _MASK
     hashed ^= hashed >> 13
     hashed = hashed * _MULTIPLIER & _MASK
     return hashed ^ hashed >> 15

@@ -7,15 +7,15 @@ are text or bytes.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline_broker.records.batch import NewRecord
 
-__all__ = ["Target", "check_columns", "targets_of_batch", "targets_of_rows"]
+__all__ = ["TopicRows", "check_columns", "topic_rows_of_batch", "topic_rows_of_rows"]
 
 TYPES = {
     "topic": ("string",),
@@ -24,11 +24,22 @@ TYPES = {
     "partition": ("int",),
     "headers": ("array<struct<key:string,value:binary>>",),
 }
-ROWS_AT_ONCE = 10_000
+ROWS_AT_ONCE = 1_000
+"""Records that are made from columns before they are encoded: so few that the cache of the processor holds them."""
 
 
-Target = tuple[str, int | None, NewRecord]
-"""A topic, a partition and a record; a partition of None leaves the choice to the partitioner."""
+class TopicRows(NamedTuple):
+    """Records for one topic.
+
+    Attributes:
+        topic: its name.
+        records: in the order of the rows.
+        partitions: of each record; None leaves the choice to the partitioner.
+    """
+
+    topic: str
+    records: Sequence[NewRecord]
+    partitions: Sequence[int | None]
 
 
 def check_columns(types: Mapping[str, str], topic: str | None) -> None:
@@ -50,20 +61,22 @@ def check_columns(types: Mapping[str, str], topic: str | None) -> None:
             raise ValueError(f"the column {name} is {found}; it must be {' or '.join(allowed)}")
 
 
-def targets_of_batch(batch: pa.RecordBatch, topic: str | None, now_ms: int) -> Iterator[Target]:
-    """The records of an Arrow batch; raises ValueError for a row without a topic."""
-    columns = {name: _list_of(column) for name, column in zip(batch.schema.names, batch.columns, strict=True)}
-    return _targets(columns, batch.num_rows, topic, now_ms)
+def topic_rows_of_batch(batch: pa.RecordBatch, topic: str | None, now_ms: int) -> Iterator[TopicRows]:
+    """Yield the records of an Arrow batch; raise ValueError for a row without a topic."""
+    for start in range(0, batch.num_rows, ROWS_AT_ONCE):
+        part = batch.slice(start, ROWS_AT_ONCE)
+        columns = {name: _list_of(column) for name, column in zip(part.schema.names, part.columns, strict=True)}
+        yield from _topic_rows(columns, part.num_rows, topic, now_ms)
 
 
-def targets_of_rows(rows: Iterator[Any], topic: str | None, now_ms: int) -> Iterator[Target]:
-    """The records of Spark's rows, for streams of PySpark 4.0; raises ValueError for a row without a topic."""
+def topic_rows_of_rows(rows: Iterator[Any], topic: str | None, now_ms: int) -> Iterator[TopicRows]:
+    """Yield the records of Spark's rows, for streams of PySpark 4.0; raise ValueError for a row without a topic."""
     while chunk := list(itertools.islice(rows, ROWS_AT_ONCE)):
         names = [name for name in TYPES if name in chunk[0]]
         columns = {name: [_bytes_of(row[name]) for row in chunk] for name in names}
         if "headers" in columns:
             columns["headers"] = [headers and [header.asDict() for header in headers] for headers in columns["headers"]]
-        yield from _targets(columns, len(chunk), topic, now_ms)
+        yield from _topic_rows(columns, len(chunk), topic, now_ms)
 
 
 def _list_of(column: pa.Array) -> list[Any]:
@@ -79,14 +92,22 @@ def _bytes_of(value: Any) -> Any:
     return bytes(value) if isinstance(value, bytearray) else value
 
 
-def _targets(columns: Mapping[str, Sequence[Any]], count: int, topic: str | None, now_ms: int) -> Iterator[Target]:
+def _topic_rows(
+    columns: Mapping[str, Sequence[Any]], count: int, topic: str | None, now_ms: int
+) -> Iterator[TopicRows]:
     """Make records from columns by functions in C: steps of Python per row would take half the time of a write."""
-    topics: Iterable[str] = itertools.repeat(topic, count) if topic is not None else _topics(columns["topic"])
-    partitions = columns.get("partition", itertools.repeat(None, count))
+    partitions = columns.get("partition", [None] * count)
     headers = map(_pairs, columns["headers"]) if "headers" in columns else itertools.repeat((), count)
     fields = zip(columns["value"], columns.get("key", itertools.repeat(None, count)), itertools.repeat(now_ms), headers)
-    records = map(tuple.__new__, itertools.repeat(NewRecord), fields)
-    return zip(topics, partitions, records, strict=True)
+    records = list(map(tuple.__new__, itertools.repeat(NewRecord), fields))
+    if topic is not None:
+        yield TopicRows(topic, records, partitions)
+        return
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(_topics(columns["topic"])):
+        places.setdefault(name, []).append(place)
+    for name, those in places.items():
+        yield TopicRows(name, [records[place] for place in those], [partitions[place] for place in those])
 
 
 def _topics(names: Sequence[bytes | None]) -> Iterator[str]:

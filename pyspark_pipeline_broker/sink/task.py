@@ -9,17 +9,17 @@ from typing import Any
 import trio
 
 from pipeline_broker.client.cluster import Cluster, connected
-from pipeline_broker.client.producer import Producer, ProducerOptions, producing
+from pipeline_broker.client.produce_requests import ProducerOptions
+from pipeline_broker.client.producer import Producer, producing
 from pipeline_broker.client.transaction import Transaction, begin_transaction
 from pipeline_broker.client.transaction_state import ProducerIdentity
 from pyspark_pipeline_broker.sink.sink_options import SinkOptions
-from pyspark_pipeline_broker.sink.sink_rows import Target
+from pyspark_pipeline_broker.sink.sink_rows import TopicRows
 
 __all__ = ["cluster_of", "write_rows"]
 
 TOPICS_MAX = 1_000
 """Of one task, each with a producer."""
-ROWS_BETWEEN_WAITS = 1_000
 
 
 def cluster_of(options: SinkOptions) -> contextlib.AbstractAsyncContextManager[Cluster]:
@@ -28,7 +28,7 @@ def cluster_of(options: SinkOptions) -> contextlib.AbstractAsyncContextManager[C
 
 
 async def write_rows(
-    options: SinkOptions, chunks: Iterator[Iterator[Target]], transactional_id: str | None
+    options: SinkOptions, chunks: Iterator[Iterator[TopicRows]], transactional_id: str | None
 ) -> tuple[int, ProducerIdentity | None]:
     """Write all rows of a task.
 
@@ -71,18 +71,15 @@ class _Writing:
             return None
         return self._transaction.identity
 
-    async def write(self, chunk: Iterator[Target], stack: contextlib.AsyncExitStack) -> None:
-        for topic, partition, record in chunk:
+    async def write(self, chunk: Iterator[TopicRows], stack: contextlib.AsyncExitStack) -> None:
+        for topic, records, partitions in chunk:
             producer = self._producers.get(topic)
             if producer is None:
                 producer = self._producers[topic] = await self._open(topic, stack)
-            producer.add(record, self.count, partition)
-            self.count += 1
-            if not self.count % ROWS_BETWEEN_WAITS:
-                for each in self._producers.values():
-                    await each.wait_room()
-        for each in self._producers.values():
-            await each.wait_room()
+            numbers = range(self.count, self.count + len(records))
+            producer.add_all(records, numbers, partitions)
+            self.count += len(records)
+            await producer.wait_room()
 
     async def _open(self, topic: str, stack: contextlib.AsyncExitStack) -> Producer:
         if len(self._producers) >= TOPICS_MAX:

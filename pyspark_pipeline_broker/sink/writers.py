@@ -18,7 +18,7 @@ from pipeline_broker.client.transaction_state import ProducerIdentity
 from pyspark_pipeline_broker.sink.commit_plan import BatchId, task_transaction
 from pyspark_pipeline_broker.sink.driver_commit import abort_batch, commit_batch
 from pyspark_pipeline_broker.sink.sink_options import SinkOptions
-from pyspark_pipeline_broker.sink.sink_rows import Target, check_columns, targets_of_batch, targets_of_rows
+from pyspark_pipeline_broker.sink.sink_rows import TopicRows, check_columns, topic_rows_of_batch, topic_rows_of_rows
 from pyspark_pipeline_broker.sink.task import cluster_of, write_rows
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class StreamWriter(StreamWriterBase):  # type: ignore[misc]  # depends on the ve
         if TAKES_ARROW:
             chunks = _chunks(iterator, self._options)
         else:
-            chunks = iter([targets_of_rows(iterator, self._options.topic, _now_ms())])
+            chunks = iter([topic_rows_of_rows(iterator, self._options.topic, _now_ms())])
         sink_id = self._options.transactional_id
         batch = transactional_id = None
         if sink_id is not None:
@@ -125,9 +125,9 @@ class StreamWriter(StreamWriterBase):  # type: ignore[misc]  # depends on the ve
         run_client(program)
 
 
-def _chunks(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> Iterator[Iterator[Target]]:
+def _chunks(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> Iterator[Iterator[TopicRows]]:
     for batch in batches:
-        yield targets_of_batch(batch, options.topic, _now_ms())
+        yield topic_rows_of_batch(batch, options.topic, _now_ms())
 
 
 def _producers(messages: Sequence[TaskDone | None]) -> list[ProducerIdentity]:

@@ -4,14 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.client import outbox as outbox_module
-from pipeline_broker.client.outbox import Outbox, size_of
+from pipeline_broker.client.outbox import Outbox
 from pipeline_broker.records.batch import NewRecord
 
 LEADER = 1
 
 
 def add(outbox, partition, record, number):
-    outbox.add(partition, record, number, size_of(record))
+    outbox.extend(partition, [record], [number])
 
 
 def filled(count, size=10, *, is_idempotent=True, in_flight_max=1, partition=0):
@@ -94,7 +94,7 @@ def test_batches_have_a_largest_size_unless_one_record_has_more(monkeypatch):
     sizes = []
     while outbox.ready():
         batch = outbox.take(0, LEADER)
-        sizes.append(len(batch.records))
+        sizes.append(batch.body.count)
         outbox.delivered(batch)
     assert sizes == [2, 2, 1]
     assert (outbox.count, outbox.size_bytes) == (0, 0)

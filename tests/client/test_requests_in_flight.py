@@ -11,7 +11,8 @@ from pipeline_broker.client import cluster as cluster_module
 from pipeline_broker.client import producer as producer_module
 from pipeline_broker.client.cluster import connected
 from pipeline_broker.client.outbox import Outbox
-from pipeline_broker.client.producer import ProducerOptions, producing
+from pipeline_broker.client.produce_requests import ProducerOptions
+from pipeline_broker.client.producer import producing
 from pipeline_broker.records.batch import NewRecord, iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.wire.error import ErrorCode

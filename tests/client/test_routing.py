@@ -11,7 +11,8 @@ from pipeline_broker.client.consumer import Position, Reader
 from pipeline_broker.client.errors import ClientError, NoSuchTopic
 from pipeline_broker.client.groups import committed_offsets, list_groups
 from pipeline_broker.client.offsets import BEGINNING, bounds_of, offsets_at
-from pipeline_broker.client.producer import ProducerOptions, producing
+from pipeline_broker.client.produce_requests import ProducerOptions
+from pipeline_broker.client.producer import producing
 from pipeline_broker.records.batch import NewRecord
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import ApiKey

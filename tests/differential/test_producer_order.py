@@ -12,7 +12,8 @@ from pipeline_broker.client import producer as producer_module
 from pipeline_broker.client.cluster import connected
 from pipeline_broker.client.consumer import Position, Reader
 from pipeline_broker.client.offsets import bounds_of
-from pipeline_broker.client.producer import ProducerOptions, producing
+from pipeline_broker.client.produce_requests import ProducerOptions
+from pipeline_broker.client.producer import producing
 from pipeline_broker.client.topics import create_topic
 from pipeline_broker.records.batch import NewRecord
 from tests.breaking_proxy import Proxy

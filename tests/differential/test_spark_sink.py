@@ -23,6 +23,7 @@ from pipeline_broker.records.batch import NewRecord
 from pyspark_pipeline_broker.sink.commit_plan import BatchId, Step, task_transaction
 from pyspark_pipeline_broker.sink.driver_commit import abort_batch, commit_batch
 from pyspark_pipeline_broker.sink.sink_options import SinkOptions
+from pyspark_pipeline_broker.sink.sink_rows import TopicRows
 from pyspark_pipeline_broker.sink.task import write_rows
 
 PARTITIONS, TASKS, ROWS = 2, 2, 3
@@ -93,9 +94,10 @@ class Query:
         self.expected.update({row: 0 for task in range(TASKS) for row in self.rows(task)})
         producers = []
         for task in range(TASKS):
-            targets = [(self.name, row % PARTITIONS, NewRecord(it)) for row, it in enumerate(self.rows(task))]
+            records = [NewRecord(value) for value in self.rows(task)]
+            rows = TopicRows(self.name, records, [row % PARTITIONS for row in range(ROWS)])
             name = task_transaction(self.options.transactional_id, self.batch, task, attempt)
-            count, producer = await write_rows(self.options, iter([iter(targets)]), name)
+            count, producer = await write_rows(self.options, iter([iter([rows])]), name)
             assert count == ROWS
             producers.append(producer)
         return producers

@@ -18,7 +18,7 @@ from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reachin
 from pipeline_broker.commands.load import ACKS, Setting
 
 if TYPE_CHECKING:
-    from pipeline_broker.client.producer import ProducerOptions
+    from pipeline_broker.client.produce_requests import ProducerOptions
     from pipeline_broker.client.record_lines import LineForm
 
 __all__ = ["produce"]
@@ -160,7 +160,7 @@ def _form(
 
 
 def _options(acks: str, compression: str, in_flight_max: int, *, is_idempotent: bool) -> ProducerOptions:
-    from pipeline_broker.client.producer import ACKS_ALL, ProducerOptions  # noqa: PLC0415 - it imports Trio
+    from pipeline_broker.client.produce_requests import ACKS_ALL, ProducerOptions  # noqa: PLC0415 - it imports Trio
     from pipeline_broker.records.compression import Compression  # noqa: PLC0415 - not for help
 
     number = ACKS[acks]

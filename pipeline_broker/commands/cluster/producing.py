@@ -18,7 +18,8 @@ import click
 from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import ClientError, NoSuchPartition
 from pipeline_broker.client.outbox import Batch
-from pipeline_broker.client.producer import Producer, ProducerOptions, producing
+from pipeline_broker.client.produce_requests import ProducerOptions
+from pipeline_broker.client.producer import Producer, producing
 from pipeline_broker.client.record_json import RecordFormError
 from pipeline_broker.client.record_lines import LineForm, LineSplitter
 from pipeline_broker.commands.cluster.progress import Meter, metered

@@ -6,20 +6,24 @@ from pyspark.sql import Row
 
 from pipeline_broker.records.batch import NewRecord
 from pyspark_pipeline_broker.sink import sink_rows
-from pyspark_pipeline_broker.sink.sink_rows import check_columns, targets_of_batch, targets_of_rows
+from pyspark_pipeline_broker.sink.sink_rows import check_columns, topic_rows_of_batch, topic_rows_of_rows
 
 HEADERS = "array<struct<key:string,value:binary>>"
 
 
 def of_both(rows, topic=None):
-    """The same from Arrow and from Spark's rows; gives what both made."""
+    """Return what Arrow and Spark's rows alike make: topic, partition and record of each row, by topic."""
     names = list(rows[0])
     types = {"headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])), "partition": pa.int32()}
     arrays = [pa.array([row[name] for row in rows], types.get(name)) for name in names]
-    by_arrow = list(targets_of_batch(pa.RecordBatch.from_arrays(arrays, names), topic, 7))
+    by_arrow = list(topic_rows_of_batch(pa.RecordBatch.from_arrays(arrays, names), topic, 7))
     given = [Row(**{name: _as_spark(row[name]) for name in names}) for row in rows]
-    assert list(targets_of_rows(iter(given), topic, 7)) == by_arrow
-    return by_arrow
+    assert list(topic_rows_of_rows(iter(given), topic, 7)) == by_arrow
+    return [
+        (of_topic.topic, partition, record)
+        for of_topic in by_arrow
+        for record, partition in zip(of_topic.records, of_topic.partitions, strict=True)
+    ]
 
 
 def _as_spark(value):
@@ -49,6 +53,16 @@ def test_columns_say_topic_partition_and_headers_and_others_are_ignored():
     assert [target[0] for target in of_both(rows, "all")] == ["all", "all"]
 
 
+def test_rows_of_a_topic_stay_in_their_order():
+    rows = [{"topic": "tu"[number % 2], "value": str(number)} for number in range(4)]
+    assert [(topic, record.value) for topic, _, record in of_both(rows)] == [
+        ("t", b"0"),
+        ("t", b"2"),
+        ("u", b"1"),
+        ("u", b"3"),
+    ]
+
+
 def test_a_row_without_a_topic_is_refused():
     with pytest.raises(ValueError, match="a row has no topic"):
         of_both([{"topic": None, "value": "v"}])
@@ -57,8 +71,9 @@ def test_a_row_without_a_topic_is_refused():
 def test_rows_are_taken_a_chunk_at_a_time(monkeypatch):
     monkeypatch.setattr(sink_rows, "ROWS_AT_ONCE", 2)
     rows = (Row(value=str(number)) for number in range(5))
-    assert [target[2].value for target in targets_of_rows(rows, "t", 0)] == [b"0", b"1", b"2", b"3", b"4"]
-    assert list(targets_of_rows(iter(()), "t", 0)) == []
+    chunks = [[record.value for record in chunk.records] for chunk in topic_rows_of_rows(rows, "t", 0)]
+    assert chunks == [[b"0", b"1"], [b"2", b"3"], [b"4"]]
+    assert list(topic_rows_of_rows(iter(()), "t", 0)) == []
 
 
 @pytest.mark.parametrize(
