@@ -5,6 +5,8 @@ unnoticed. A test compares the rows below with the Makefile and with `benchmarks
 """
 
 import argparse
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -87,13 +89,21 @@ def commands() -> dict[str, list[str]]:
 def run(name: str, command: list[str]) -> bool:
     """Run a command and print how it ended; return whether it ended well."""
     started = time.monotonic()
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, errors="replace", timeout=SECONDS_MAX, check=False
-        )
-        code, output = done.returncode, done.stdout + done.stderr
-    except subprocess.TimeoutExpired:
-        code, output = 1, f"it took longer than {SECONDS_MAX} s"
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=SECONDS_MAX)
+            code = process.returncode
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # with all that it has started
+            code, output = 1, f"it took longer than {SECONDS_MAX} s"
     print(f"{name:24} {'FAILED' if code else 'ok':6} {time.monotonic() - started:5.0f} s", flush=True)
     if code:
         print("\n".join(output.splitlines()[-15:]), flush=True)

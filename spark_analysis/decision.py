@@ -15,6 +15,8 @@ from spark_analysis.judgement import Judgement, judge
 from spark_analysis.offered import ANSWERED_SHARE_MIN, LATE_MS_MAX, EqualLoad, PacedSide
 from spark_analysis.tables import RAW_CLIENT
 from spark_analysis.words import (
+    SIZE_WIDTH_MAX,
+    certain,
     client_name,
     describe_alone,
     ends,
@@ -126,19 +128,21 @@ def _weighed(ratios: Mapping[Load, Ratio], unit: str) -> tuple[str, str, list[st
 
 
 def _headline(decided: Mapping[Load, Ratio]) -> str:
-    values = sorted(ratio.value for ratio in decided.values())
-    said = list(dict.fromkeys(times(value) for value in (values[:1] + values[-1:])))
-    return " to ".join(said)
+    """Return the least and the most of ratios that lie on one side of 1, or what is certain of all of them."""
+    ratios = sorted(decided.values(), key=lambda ratio: ratio.value)
+    if len(ratios) > 1 and any((ratio.width or 1.0) > SIZE_WIDTH_MAX for ratio in ratios):
+        is_above = ratios[0].value > 1
+        ends_of_all = [(ratio.low if is_above else ratio.high) or ratio.value for ratio in ratios]
+        return f"at least {times(min(ends_of_all))}" if is_above else f"at most {times(max(ends_of_all))}"
+    return " to ".join(dict.fromkeys(certain(ratio) for ratio in (ratios[:1] + ratios[-1:])))
 
 
 def _span(ratios: Mapping[Load, Ratio]) -> str:
     ordered = sorted(ratios, key=lambda load: ratios[load].value)
     least, most = ordered[0], ordered[-1]
-    said = f"{times(ratios[least].value)} with {describe_alone(least)} ({interval(ratios[least])})"
+    said = f"{certain(ratios[least])} with {describe_alone(least)} ({interval(ratios[least])})"
     return (
-        said
-        if least == most
-        else f"{said}, {times(ratios[most].value)} with {describe_alone(most)} ({ends(ratios[most])})"
+        said if least == most else f"{said}, {certain(ratios[most])} with {describe_alone(most)} ({ends(ratios[most])})"
     )
 
 
@@ -181,7 +185,7 @@ def _of_equal_load(comparison: Comparison, paced: list[EqualLoad]) -> Decision:
 
 
 def _paced(load: Load, ratio: Ratio) -> str:
-    return f"{pace(load)}: {times(ratio.value)} ({ends(ratio)})"
+    return f"{pace(load)}: {certain(ratio)} ({ends(ratio)})"
 
 
 def unkept(found: Sequence[EqualLoad], modes: Sequence[str]) -> list[str]:
@@ -226,5 +230,5 @@ def _of_replay(comparison: Comparison, each: EqualLoad) -> Decision:
     better = judge(ratio.inverse) in (Judgement.PAYS, Judgement.SMALL)
     sides = [side for side in each.sides if side.side in (0, 1)]  # which have what their ratio is of
     absolute = ", ".join(f"{side.mode} {milliseconds(side.latency_ms['p99'].value)}" for side in sides)
-    said = f"p99 wait {times(ratio.value)} of {comparison.sides[0]}'s ({interval(ratio)}): {absolute}."
-    return Decision(subject, answer, f"p99 {times(ratio.value)}" if better else "", (said,))
+    said = f"p99 wait {certain(ratio)} of {comparison.sides[0]}'s ({interval(ratio)}): {absolute}."
+    return Decision(subject, answer, f"p99 {certain(ratio)}" if better else "", (said,))

@@ -1,11 +1,17 @@
 """How far a run can be trusted: a light, good, fair or poor, computed and never chosen.
 
-Rules: four measures, each with two bounds; the light is the worst of them. What old traces do not tell is said to be
-unknown, and does not make a run good. Bounds:
-    intervals: the median over the loads of upper end / lower end: 1.5 and 2;
-    load:      the load average a core before the first run, that is before the experiment itself made any: 0.25, 0.75;
-    steal:     what a hypervisor gave to others of the cores' time, mean over the runs: 1 % and 5 %;
-    A/A:       a mode against itself: its interval holds 1 and is no wider than 1.1 times (good) or 1.3 times (fair).
+The light is the worst of five measures. A wide interval makes no run poor: it decides which mode is faster, and a claim
+says what is certain of its size. A run is poor where
+
+* no claim is decided,
+* a mode is called different from itself (A/A),
+* the machine was busy: a load average above 0.75 a core before the first run, or more than 5 % of the time of the cores
+  given to others by a hypervisor (mean over the runs),
+* the client was at the limit of its core with both sides under every load, so it was measured and not the brokers.
+
+It is good where half of the intervals are no wider than 1.5 times, the load average is at most 0.25 a core, at most 1 %
+of the time was given to others, a mode against itself has an interval no wider than 1.1 times, and the client had time
+left. What old traces do not tell is said to be unknown, and does not make a run good.
 """
 
 from __future__ import annotations
@@ -16,8 +22,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from spark_analysis.cells import Cell
+from spark_analysis.decision import NOT_MEASURED, UNDECIDED, decisions
 from spark_analysis.findings import NO_NOISE, noise_sentence
-from spark_analysis.words import times
+from spark_analysis.words import SIZE_WIDTH_MAX, plural, times
 
 if TYPE_CHECKING:
     from spark_analysis.summary import Comparison
@@ -36,15 +44,16 @@ WORDS: Final = {
     Light.FAIR: "Fair run",
     Light.POOR: "Poor run: do not decide by it",
 }
-_WIDTHS: Final = (1.5, 2.0)
+CLIENT_SHARE_MAX: Final = 0.9
+"""Of a core. A client that takes more cannot send faster."""
 _LOADS_A_CORE: Final = (0.25, 0.75)
 _STEAL_SHARES: Final = (0.01, 0.05)
-_NOISE_WIDTHS: Final = (1.1, 1.3)
+_NOISE_WIDTH_MAX: Final = 1.1
 
 
 @attrs.frozen
 class Measure:
-    """One of the four measures: its light and what is said of it."""
+    """One of the measures: its light and what is said of it."""
 
     name: str
     light: Light
@@ -75,9 +84,9 @@ class RunQuality:
 
 
 def run_quality(comparison: Comparison) -> RunQuality:
-    """The light of an experiment."""
-    measures = (_intervals(comparison), _load(comparison), _steal(comparison), _noise(comparison))
-    return RunQuality(measures)
+    """Return the light of an experiment."""
+    measures = (_intervals, _load, _steal, _client, _noise)
+    return RunQuality(tuple(measure(comparison) for measure in measures))
 
 
 def _light(value: float, bounds: tuple[float, float]) -> Light:
@@ -89,11 +98,15 @@ def _intervals(comparison: Comparison) -> Measure:
     widths = [ratio.width for ratio in comparison.speedups.values() if ratio.width is not None]
     if not widths:
         return Measure("intervals", Light.POOR, "no load has an interval: there was one round, or no pair")
+    claims = decisions(comparison)
+    if claims and all(claim.answer in (UNDECIDED, NOT_MEASURED) for claim in claims):
+        return Measure("intervals", Light.POOR, "no claim is decided")
     middle = median(widths)
-    wide = sum(_light(width, _WIDTHS) is Light.POOR for width in widths)
+    wide = sum(width > SIZE_WIDTH_MAX for width in widths)
     said = f"half of the intervals are wider than {times(middle)} from end to end"
-    said += f", {wide} of {len(widths)} wider than {times(_WIDTHS[1])}" if wide else ""
-    return Measure("intervals", _light(middle, _WIDTHS), said)
+    if wide:
+        said += f"; of {wide} of {len(widths)} ratios only the least is certain, not the size"
+    return Measure("intervals", Light.GOOD if middle <= SIZE_WIDTH_MAX else Light.FAIR, said)
 
 
 def _load(comparison: Comparison) -> Measure:
@@ -115,13 +128,33 @@ def _steal(comparison: Comparison) -> Measure:
     return Measure("steal", _light(fmean(known), _STEAL_SHARES), said)
 
 
+def _client(comparison: Comparison) -> Measure:
+    """A side that the client cannot load fully is at least as fast as measured: one such side leaves a claim sound."""
+    shares = []
+    for load in comparison.speedups:
+        cells = [comparison.cells.get(Cell(mode, load)) for mode in comparison.sides]
+        found = [cell.client_cpu_share for cell in cells if cell is not None and cell.client_cpu_share is not None]
+        if found:
+            shares.append(min(found))
+    if not shares:
+        return Measure("client", Light.FAIR, "how busy the client was is not known")
+    bound = sum(share >= CLIENT_SHARE_MAX for share in shares)
+    if not bound:
+        return Measure(
+            "client", Light.GOOD, f"the client took at most {max(shares):.0%} of a core with the slower side"
+        )
+    said = f"with both sides the client was at the limit of a core under {bound} of {plural(len(shares), 'load')}"
+    return Measure("client", Light.POOR if bound == len(shares) else Light.FAIR, said)
+
+
 def _noise(comparison: Comparison) -> Measure:
     noise = comparison.noise
     if noise is None or noise.rate.width is None:
         return Measure(
             "A/A", Light.FAIR, NO_NOISE.rstrip(".") if noise is None else noise_sentence(comparison).rstrip(".")
         )
-    light = Light.POOR if noise.rate.excludes_one else _light(noise.rate.width, _NOISE_WIDTHS)
+    light = Light.GOOD if noise.rate.width <= _NOISE_WIDTH_MAX else Light.FAIR
+    light = Light.POOR if noise.rate.excludes_one else light
     return Measure("A/A", light, noise_sentence(comparison).rstrip("."))
 
 

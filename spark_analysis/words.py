@@ -25,6 +25,8 @@ OTHER_NAMES: Final = {
 }
 """What is said for the modes of brokers that are not ours."""
 _TIMES_MIN: Final = 0.01
+SIZE_WIDTH_MAX: Final = 1.5
+"""Upper end over lower end of an interval. Where it is wider, the size of an effect is not known, only its least."""
 
 
 def times(value: float) -> str:
@@ -34,6 +36,16 @@ def times(value: float) -> str:
     if value < 1.995:  # below what rounds to 2.0
         return f"{value:.2f}x"
     return f"{value:.1f}x" if value < 19.95 else f"{value:,.0f}x"
+
+
+def certain(ratio: Ratio) -> str:
+    """Return what is certain of a decided ratio: `2.4x`, or where its interval is wide, `at least 6.3x`."""
+    if ratio.width is not None and ratio.width > SIZE_WIDTH_MAX:
+        if ratio.low is not None and ratio.low > 1:
+            return f"at least {times(ratio.low)}"
+        if ratio.high is not None and ratio.high < 1:
+            return f"at most {times(ratio.high)}"
+    return times(ratio.value)
 
 
 def ends(ratio: Ratio) -> str:

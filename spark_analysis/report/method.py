@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_analysis.location import local_path
 from spark_analysis.report.common import loads_of, native_closed
 from spark_analysis.report.markup import Markup, element, paragraph, section, text
+from spark_analysis.run_quality import CLIENT_SHARE_MAX
 from spark_analysis.words import describe, plural
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ _METHOD = (
         "show what happens after minutes. Stages come from traced rounds, which may be slower (see what tracing costs)."
     ),
 )
-_BUSY_CLIENT = 0.9
 _OF_PROFILES = {"clients", "replay", "ablation"}
 """Experiments that only a profile has: a grid that somebody chose comes alone."""
 _OF_RUNS = ("experiment", "command", "seed", "process")
@@ -97,7 +97,7 @@ def _busy(comparison: Comparison) -> list[Markup]:
     busy = [
         f"{describe(key.load)}, {key.mode} ({cell.client_cpu_share:.0%} of a core)"
         for key, cell in comparison.cells.items()
-        if cell.client_cpu_share is not None and cell.client_cpu_share >= _BUSY_CLIENT
+        if cell.client_cpu_share is not None and cell.client_cpu_share >= CLIENT_SHARE_MAX
     ]
     if not busy:
         return []

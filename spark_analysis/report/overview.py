@@ -8,6 +8,7 @@ none of what a poor run decided has a colour; the order of responses is audited,
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from spark_analysis.cells import Cell, Load
@@ -88,8 +89,14 @@ def _box(decision: Decision, *, is_poor: bool) -> Markup:
     parts = [element("h3", text(decision.subject)), answer]
     if decision.headline:
         parts.append(element("b", text(decision.headline)))
-    parts += [element("span", text(line), class_="line") for line in decision.lines]
+    parts += [element("span", *_line(line), class_="line") for line in decision.lines]
     return element("div", *parts, class_=f"tile {decision.tone}{' doubtful' if is_poor else ''}")
+
+
+def _line(line: str) -> list[Markup]:
+    """Return a line of a box, with what is in parentheses, which is less certain or less important, in grey."""
+    pieces = re.split(r"(\([^()]*\))", line)
+    return [element("small", text(it)) if it.startswith("(") else text(it) for it in pieces if it]
 
 
 def _order_box(comparison: Comparison) -> Markup:

@@ -127,6 +127,21 @@ def test_a_headline_is_from_the_least_to_the_most_of_what_is_decided():
     assert decision_of(runs).headline == "1.52x to 6.1x"
 
 
+ABOVE = (2.0, 8.0, 4.0, 3.0, 5.0)
+"""Gains that are surely above 1, and of no certain size."""
+
+
+def test_of_a_wide_interval_the_least_is_said_and_of_several_the_least_of_all():
+    alone = decision_of(made.pairs(made.load(1), ABOVE))
+    low = alone.headline.removeprefix("at least ")
+    assert alone.answer == PAYS
+    assert alone.lines[0].startswith(f"More requests under 1 of 1 load: at least {low} with ")
+    assert f"(95% interval {low} to " in alone.lines[0]
+    both = decision_of(made.pairs(made.load(1), ABOVE) + made.pairs(made.load(2), tuple(gain * 3 for gain in SURE)))
+    assert both.headline == f"at least {low}"
+    assert ", 9.1x with " in both.lines[0]
+
+
 def test_a_mode_beside_itself_decides_nothing():
     runs = [attrs.evolve(run, cell=run.cell._replace(mode="classic")) for run in made.pairs(DEEP, SURE)]
     assert decisions(made.comparison(runs)) == []

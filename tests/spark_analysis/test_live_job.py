@@ -53,8 +53,10 @@ def start(broker, directory, log, *options):
 def total(directory):
     """Produce requests in all windows; the job may put others in their place meanwhile."""
     with contextlib.suppress(FileNotFoundError):
-        rows = pq.ParquetDataset(directory / "windows").read(columns=["requests", "stage"]).to_pylist()
-        return sum(row["requests"] for row in rows if row["stage"] == "Total")
+        windows = pq.ParquetDataset(directory / "windows")
+        if windows.files:
+            rows = windows.read(columns=["requests", "stage"]).to_pylist()
+            return sum(row["requests"] for row in rows if row["stage"] == "Total")
     return 0
 
 
