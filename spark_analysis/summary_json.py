@@ -16,7 +16,7 @@ from spark_analysis.findings import verdict
 from spark_analysis.tables import ABLATION_MODES, SUMMARY_SCHEMA
 
 if TYPE_CHECKING:
-    from spark_analysis.cells import Cell
+    from spark_analysis.cells import Cell, Run
     from spark_analysis.costs import StoreCost
     from spark_analysis.effects import Effect
     from spark_analysis.interval import Estimate, Ratio
@@ -31,6 +31,7 @@ def summary(comparison: Comparison, quality: RunQuality) -> dict[str, Any]:
     return {
         "schema": SUMMARY_SCHEMA,
         "machine": comparison.machine,
+        "runs": [_run(run) for run in sorted(comparison.figures.runs, key=lambda run: run.number)],
         "quality": _quality(quality),
         "decisions": [
             {"subject": each.subject, "answer": each.answer, "lines": list(each.lines)}
@@ -59,6 +60,22 @@ def _quality(quality: RunQuality) -> dict[str, Any]:
         for measure in quality.measures
     ]
     return {"light": quality.light.name.lower(), "measures": measures}
+
+
+_OF_A_RUN = ("load_average_before", "load_average_after", "steal_share")
+"""What `machine` says of one run."""
+
+
+def _run(run: Run) -> dict[str, Any]:
+    told = {name: run.machine.get(name) for name in _OF_A_RUN}
+    return {
+        "run": run.number,
+        "round": run.round,
+        "side": run.side,
+        "mode": run.cell.mode,
+        "traced": run.traced,
+        **told,
+    }
 
 
 def _load(load: Load) -> dict[str, Any]:

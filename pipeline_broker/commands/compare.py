@@ -3,6 +3,7 @@
 Rules of this file: options only; a wrong value is a usage error, a failed experiment one line and exit code 1.
 """
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,7 +92,24 @@ PLAN_OPTIONS = (
 """What a sweep says itself."""
 
 
-@click.command()
+ARGUMENTS = "pipeline_broker.arguments"
+
+
+class RecordedCommand(click.Command):
+    """A command that knows the arguments that it was given."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """See click.Command."""
+        ctx.meta[ARGUMENTS] = tuple(args)
+        return super().parse_args(ctx, args)
+
+
+def _given_command() -> str:
+    context = click.get_current_context()
+    return shlex.join(["pipeline-broker", str(context.info_name), *context.meta[ARGUMENTS]])
+
+
+@click.command(cls=RecordedCommand)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder of the results.")
 @click.option(
     "--profile",
@@ -188,7 +206,7 @@ def compare(
             else:
                 others = (*(KAFKA_MODES if with_kafka else ()), *((OTHER_BROKER,) if how.against else ()))
                 asked = Request(**given, others=others, on_store=how.store is not None)
-                run_compare(CompareOptions(out, asked, how, seed), with_report=not no_report)
+                run_compare(CompareOptions(out, asked, how, seed, _given_command()), with_report=not no_report)
             if not no_report:
                 raise click.exceptions.Exit(run_report(out, put_price, get_price))
     except (ExperimentError, ClientError) as error:
@@ -231,7 +249,7 @@ def _run_sweep(path: Path, out: Path, how: "HowBrokersStart") -> None:
         sweep = read_sweep(path)
     except ExperimentError as error:
         raise click.UsageError(str(error)) from None
-    run_sweep(sweep, SweepOptions(out, how))
+    run_sweep(sweep, SweepOptions(out, how, _given_command()))
 
 
 @click.command()

@@ -6,12 +6,9 @@ Rules: nothing here is fixed text where the traces know it: rounds, seconds, sid
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_analysis.location import local_path
-from spark_analysis.report.common import loads_of, native_closed
 from spark_analysis.report.markup import Markup, element, paragraph, section, text
 from spark_analysis.run_quality import CLIENT_SHARE_MAX
 from spark_analysis.words import describe, plural
@@ -42,11 +39,8 @@ _METHOD = (
         "show what happens after minutes. Stages come from traced rounds, which may be slower (see what tracing costs)."
     ),
 )
-_OF_PROFILES = {"clients", "replay", "ablation"}
-"""Experiments that only a profile has: a grid that somebody chose comes alone."""
-_OF_RUNS = ("experiment", "command", "seed", "process")
+_OF_RUNS = ("experiment", "seed", "process")
 """What `settings` say of a run, not of its mode."""
-_OF_FULL_PROFILE = "own-queues"
 
 
 def method(comparison: Comparison) -> Markup:
@@ -118,60 +112,42 @@ def _errors(comparison: Comparison) -> list[Markup]:
 
 
 def reproduce(comparison: Comparison, directory: str) -> Markup:
-    """The commands that make this page again."""
+    """Return the commands that make this page again."""
+    recorded = command(comparison)
     again = f"pipeline-broker report {shlex.quote(directory)}"
+    said = (
+        paragraph("The experiment once more, which replaces its results, and this page from the traces that are there:")
+        if recorded
+        else paragraph("The traces do not say which command began the experiment. This page from them:")
+    )
     return section(
         "reproduce",
         "Reproduce",
-        paragraph("The experiment once more, beside this one, and this page from the traces that are there:"),
-        element("pre", element("code", text(f"{command(comparison, directory)}\n{again}"))),
+        said,
+        element("pre", element("code", text("\n".join(filter(None, (recorded, again)))))),
         paragraph("Any Spark runs the same analysis on the same files:"),
         element("pre", element("code", text(f"spark-submit spark_analysis/job.py {shlex.quote(directory)}"))),
     )
 
 
-def command(comparison: Comparison, directory: str) -> str:
-    """The command of the experiment: as recorded with the runs, else put together from their loads.
-
-    Its results go beside the directory of this one, which they would replace.
-    """
-    for run in comparison.figures.runs:
-        recorded = run.settings.get("command") or run.machine.get("command")
-        if isinstance(recorded, str):
-            return recorded
-    parts = [f"pipeline-broker compare --out {shlex.quote(_beside(directory))}"]
-    if comparison.sides != ("classic", "pipelined"):
-        parts.append(f"--modes {','.join(comparison.sides)}")
-    experiments = {run.settings.get("experiment") for run in comparison.figures.runs}
-    if experiments & _OF_PROFILES:
-        is_full = any(run.cell.mode == _OF_FULL_PROFILE for run in comparison.figures.runs)
-        parts += ["--profile full"] if is_full else []
-    else:
-        loads = loads_of(comparison, native_closed)
-        depths, wides, delays = (
-            sorted({getattr(load, name) for load in loads}) for name in ("in_flight", "connections", "commit_delay_ms")
-        )
-        parts.append(f"--in-flight {_listed(depths)} --connections {_listed(wides)}")
-        parts.append("--commit-delay " + ",".join(f"{delay:g}ms" if delay else "0" for delay in delays))
-    rounds = max((ratio.rounds for ratio in comparison.speedups.values()), default=0)
-    if rounds:
-        parts.append(f"--rounds {rounds}")
-    return " ".join(parts)
+def command(comparison: Comparison) -> str:
+    """Return the command of the experiment as it was recorded; empty where it was not."""
+    recorded = comparison.machine.get("command")
+    return recorded if isinstance(recorded, str) else ""
 
 
-def _beside(directory: str) -> str:
-    """A folder of this machine for another experiment; of traces elsewhere one in the reader's folder."""
-    here = local_path(directory) or Path(Path(directory).name)
-    return str(here.parent / f"{here.name or 'compare'}-again")
-
-
-def _listed(values: list[int]) -> str:
-    return ",".join(str(value) for value in values)
+def origin(comparison: Comparison) -> str:
+    """Return when the runs were made and by which version; empty where the traces do not say it."""
+    told = comparison.machine
+    version = " ".join(str(told[name]) for name in ("pipeline-broker", "commit") if told.get(name))
+    return ", ".join(filter(None, (str(told.get("date") or ""), version and f"pipeline-broker {version}")))
 
 
 def machine(comparison: Comparison) -> Markup:
     """What the runs say of the machine, and the settings that a mode was given."""
-    facts = [(str(name).replace("_", " "), _fact(value)) for name, value in comparison.machine.items()]
+    facts = [
+        (str(name).replace("_", " "), _fact(value)) for name, value in comparison.machine.items() if name != "command"
+    ]
     facts += [(f"settings of {mode}", said) for mode, said in _settings(comparison).items()]
     pairs = [piece for name, value in facts for piece in (element("dt", text(name)), element("dd", text(value)))]
     body = element("dl", *pairs) if pairs else paragraph("The traces do not describe the machine.")

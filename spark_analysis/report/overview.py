@@ -42,7 +42,7 @@ LOADS_SHOWN_MAX: Final = 24
 """A sweep of more loads has them folded: what somebody reads who has a minute is no list of hundreds."""
 
 
-def summary(comparison: Comparison, quality: RunQuality, directory: str) -> Markup:
+def summary(comparison: Comparison, quality: RunQuality) -> Markup:
     """What somebody reads who has ten seconds, and below it what they read in a minute."""
     is_poor = quality.light is Light.POOR
     boxes = [*(_box(each, is_poor=is_poor) for each in decisions(comparison)), _order_box(comparison)]
@@ -50,7 +50,7 @@ def summary(comparison: Comparison, quality: RunQuality, directory: str) -> Mark
     return section(
         "summary",
         _question(comparison),
-        _light(comparison, quality, directory),
+        _light(comparison, quality),
         element("div", *boxes, class_="tiles"),
         element("div", _forest(comparison), class_="doubtful" if is_poor else None),
         details("The verdict in sentences, as in summary.json", *sentences),
@@ -62,19 +62,15 @@ def _question(comparison: Comparison) -> str:
     return f"Does {one} pay, instead of {zero}?" if zero != one else f"{one} against itself: how much is noise?"
 
 
-def _light(comparison: Comparison, quality: RunQuality, directory: str) -> Markup:
+def _light(comparison: Comparison, quality: RunQuality) -> Markup:
     head = element("b", text(WORDS[quality.light]))
     why = "; ".join(quality.reasons)
     parts = [element("p", head, text(f" \N{EN DASH} {why}."))]
     if quality.light is Light.POOR:
-        again = element("code", text(command(comparison, directory)))
-        parts.append(
-            element(
-                "p",
-                text("Repeat it while nothing else runs on this machine, or with a higher --rounds than this one: "),
-                again,
-            )
-        )
+        advice = "Repeat it while nothing else runs on this machine, or with a higher --rounds than this one"
+        recorded = command(comparison)
+        again = [text(": "), element("code", text(recorded))] if recorded else [text(".")]
+        parts.append(element("p", text(advice), *again))
     noise = noise_sentence(comparison)
     if not any(noise.rstrip(".") in reason for reason in quality.reasons):
         parts.append(paragraph(noise))

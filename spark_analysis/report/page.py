@@ -71,11 +71,13 @@ def render(comparison: Comparison, quality: RunQuality, directory: str) -> str:
     ]
     requests = sum(cell.requests for cell in comparison.cells.values())
     counts = f"{len(comparison.figures.runs)} runs, {requests:,} measured requests"
+    origin = method.origin(comparison)
+    where = f"A Kafka-compatible broker, one machine, {counts}{origin and f'; {origin}'}."
     body = [
         element(
             "header",
             element("h1", text(f"Request path compared: {title}")),
-            element("p", text(f"A Kafka-compatible broker, one machine, {counts}."), class_="soft"),
+            element("p", text(where), class_="soft"),
         ),
         element("main", sections[0], _contents(sections), *sections[1:]),
         element(
@@ -92,7 +94,7 @@ def render(comparison: Comparison, quality: RunQuality, directory: str) -> str:
 
 def _sections(comparison: Comparison, quality: RunQuality, directory: str) -> list[Markup]:
     return [
-        overview.summary(comparison, quality, directory),
+        overview.summary(comparison, quality),
         overview.missing(comparison),
         equal_load.equal_load(comparison),
         overview.ordinary_clients(comparison),

@@ -1,11 +1,15 @@
-"""The page says what a figure cannot, and how to make it again: as recorded, as a profile, or as a chosen grid."""
+"""The page says what a figure cannot, when and with what it was made, and how to make it again."""
 
 from __future__ import annotations
 
-import attrs
-import pytest
+from html import unescape
 
-from spark_analysis.report.method import command, method
+import attrs
+
+from spark_analysis.report.method import method
+from spark_analysis.report.page import render
+from spark_analysis.run_quality import run_quality
+from spark_analysis.summary_json import summary
 from tests.spark_analysis import made
 
 GAINS = (2.0, 2.1, 2.2)
@@ -16,40 +20,50 @@ def grid(**columns):
     return [run for load in loads for run in made.pairs(load, GAINS, **columns)]
 
 
-def test_a_grid_of_ones_own_is_named():
-    expected = (
-        "pipeline-broker compare --out out/one-again --in-flight 1,64 --connections 1 --commit-delay 0,2ms --rounds 3"
+MADE = {
+    "command": "pipeline-broker compare --out 'my runs/one' --seed 7",
+    "date": "2026-11-29 12:00 UTC",
+    "pipeline-broker": "0.2.0",
+    "commit": "0123456789ab",
+    "trio": "0.31.0",
+}
+
+
+def test_the_page_prints_the_command_that_was_recorded_and_says_when_and_with_what_it_ran():
+    comparison = made.comparison([attrs.evolve(run, machine=MADE) for run in grid()])
+    page = render(comparison, run_quality(comparison), "my runs/one")
+    reproduced = page[page.index('<section id="reproduce"') :]
+    assert "pipeline-broker compare --out 'my runs/one' --seed 7\npipeline-broker report 'my runs/one'" in unescape(
+        reproduced
     )
-    assert command(made.comparison(grid()), "out/one") == expected
+    assert "; 2026-11-29 12:00 UTC, pipeline-broker 0.2.0 0123456789ab.</p>" in page[: page.index("<main")]
 
 
-def test_what_only_a_profile_has_makes_it_a_profile():
-    clients = made.pairs(made.load(client="confluent-kafka linger=0"), GAINS, settings={"experiment": "clients"})
-    assert (
-        command(made.comparison([*grid(), *clients]), "out/one")
-        == "pipeline-broker compare --out out/one-again --rounds 3"
-    )
-    axis = made.pairs(made.load(), GAINS, settings={"experiment": "ablation"}, mode="own-queues")
-    found = command(made.comparison([*grid(), *clients, *axis]), "out/one")
-    assert found == "pipeline-broker compare --out out/one-again --profile full --rounds 3"
+def test_without_a_recorded_command_no_other_is_made_up():
+    comparison = made.comparison(grid())
+    page = render(comparison, run_quality(comparison), "out/one")
+    assert "pipeline-broker compare" not in page
+    assert "The traces do not say which command began the experiment" in page
+    assert "measured requests.</p>" in page[: page.index("<main")]
 
 
-@pytest.mark.parametrize(
-    ("directory", "beside"),
-    [
-        ("/data/one", "/data/one-again"),
-        ("my runs/one", "'my runs/one-again'"),
-        (".", "compare-again"),
-        ("s3a://bucket/runs/one", "one-again"),
-    ],
-)
-def test_an_experiment_is_repeated_beside_the_first_one_which_it_would_replace(directory, beside):
-    assert command(made.comparison(grid()), directory).startswith(f"pipeline-broker compare --out {beside} --in-flight")
-
-
-def test_a_recorded_command_is_repeated_as_it_was():
-    runs = [attrs.evolve(run, settings={"command": "make results"}) for run in grid()]
-    assert command(made.comparison(runs), "out/one") == "make results"
+def test_the_summary_has_the_machine_of_every_run():
+    runs = [attrs.evolve(run, machine={**MADE, "steal_share": run.number / 1000}) for run in grid()]
+    comparison = made.comparison(runs)
+    found = summary(comparison, run_quality(comparison))
+    assert found["machine"]["command"] == MADE["command"]
+    assert [each["run"] for each in found["runs"]] == sorted(run.number for run in runs)
+    first = min(runs, key=lambda run: run.number)
+    assert found["runs"][0] == {
+        "run": first.number,
+        "round": first.round,
+        "side": first.side,
+        "mode": first.cell.mode,
+        "traced": False,
+        "load_average_before": None,
+        "load_average_after": None,
+        "steal_share": first.number / 1000,
+    }
 
 
 def test_what_classic_pays_in_the_page_cache_is_said_where_it_was_measured():

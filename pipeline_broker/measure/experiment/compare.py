@@ -46,12 +46,14 @@ class CompareOptions:
 
     Attributes:
         seed: of the order of the runs; None: drawn.
+        command: begins this experiment; recorded with its seed.
     """
 
     out: Path
     request: Request = attrs.field(factory=Request)
     how: HowBrokersStart = attrs.field(factory=HowBrokersStart)
     seed: int | None = None
+    command: str = ""
 
 
 def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results:
@@ -91,7 +93,8 @@ def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results
     runs = sum(len(group.runs) for group in groups)
     say(f"{runs} runs, seed {seed}, about {in_words(costs.of(groups))}{', then the report' if with_report else ''}")
     raw = empty_output(options.out)
-    setting = Setting(options.out, raw, costs, profile.warmup_s, options.how, seed, departures)
+    command = f"{options.command} --seed {seed}" if options.command and options.seed is None else options.command
+    setting = Setting(options.out, raw, costs, profile.warmup_s, options.how, seed, departures, command)
     results = Results(request.modes, request.others)
     results.expect(reading_order(groups))
     run_groups(setting, groups, results)

@@ -1,12 +1,18 @@
-"""What the figures were measured on, and how busy it was besides.
+"""What the figures were measured on and with, and how busy it was besides.
 
-Rules of this file: standard library only, and nothing that names a person or a host.
+This file uses the standard library only, and records nothing that names a person or a host.
 """
 
+import contextlib
 import os
 import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Self
+
+from pipeline_broker._stages_check import commit
 
 _STAT = Path("/proc/stat")
 _STEAL = 7
@@ -14,13 +20,44 @@ _STEAL = 7
 
 
 def describe_machine() -> dict[str, str | int]:
-    """Processor, cores, system and Python."""
+    """Return processor, cores, system and Python."""
     return {
         "cpu": _cpu_name(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0,
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
     }
+
+
+PACKAGES = ("pipeline-broker", "trio", "confluent-kafka", "pyspark")
+"""Those whose version may change a figure."""
+_ROOT = Path(__file__).parents[3]
+_GIT_SECONDS_MAX = 10.0
+
+
+def describe_software() -> dict[str, str]:
+    """Return the date, the commit, and the versions of the packages that are installed."""
+    found = {"date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "commit": commit() or source_commit(_ROOT)}
+    for name in PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return {name: said for name, said in found.items() if said}
+
+
+def source_commit(root: Path) -> str:
+    """Return the commit of a checkout, with `-changed` where its files differ; empty if it is none, or without Git."""
+    if not (root / ".git").exists():
+        return ""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        found = subprocess.run(  # noqa: S603 - nothing of it comes from elsewhere
+            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=-changed"],  # noqa: S607
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=_GIT_SECONDS_MAX,
+        )
+        return found.stdout.strip()
+    return ""
 
 
 class Surroundings:

@@ -41,7 +41,7 @@ class Circumstances:
 
     Attributes:
         flush, commits_in_flight: of the brokers, where the cell does not say them.
-        machine: that it runs on.
+        machine: that it runs on, with which software, date and command.
         seed: of the order of the runs.
         store: that the brokers have their journals and archives in; None: each has a disk.
     """

@@ -17,7 +17,7 @@ from pipeline_broker.measure.experiment.budget import Costs, TimeLeft
 from pipeline_broker.measure.experiment.compared_store import ComparedStore
 from pipeline_broker.measure.experiment.drive import Driver, driver
 from pipeline_broker.measure.experiment.fleet import BrokerStarts, Fleet, HowBrokersStart, NumberedBroker, is_ours
-from pipeline_broker.measure.experiment.machine import Surroundings, describe_machine
+from pipeline_broker.measure.experiment.machine import Surroundings, describe_machine, describe_software
 from pipeline_broker.measure.experiment.progress import ExperimentProgress, experiment_progress
 from pipeline_broker.measure.experiment.raw import Circumstances, RawFolder, Surrounded
 from pipeline_broker.measure.experiment.results import Results
@@ -37,6 +37,7 @@ class Setting:
         how: brokers are started.
         seed: of the order of the runs, and of the moments of open loops.
         departures: that are replayed, a part of them in each round.
+        command: makes the same runs again; empty where no command began them.
     """
 
     out: Path
@@ -46,6 +47,7 @@ class Setting:
     how: HowBrokersStart
     seed: int
     departures: Sequence[Sequence[Departure]] = ()
+    command: str = ""
 
 
 def run_groups(setting: Setting, groups: Sequence[Group], results: Results) -> None:
@@ -57,7 +59,8 @@ def run_groups(setting: Setting, groups: Sequence[Group], results: Results) -> N
     """
     left = TimeLeft(setting.costs.of(groups))
     how = setting.how
-    circumstances = Circumstances(how.flush, how.commits_in_flight, describe_machine(), setting.seed, how.store)
+    machine = {**describe_machine(), **describe_software(), **({"command": setting.command} if setting.command else {})}
+    circumstances = Circumstances(how.flush, how.commits_in_flight, machine, setting.seed, how.store)
     with (
         _sigterm_as_interrupt(),
         _cleared(how.store),

@@ -33,10 +33,11 @@ SCHEMA = 1
 
 @attrs.frozen(slots=True)
 class SweepOptions:
-    """Where a sweep goes, and how brokers are started where it does not say it."""
+    """Where a sweep goes, how brokers are started where it does not say it, and the command that begins it."""
 
     out: Path
     how: HowBrokersStart = attrs.field(factory=HowBrokersStart)
+    command: str = ""
 
 
 def run_sweep(sweep: Sweep, options: SweepOptions) -> Results:
@@ -67,7 +68,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> Results:
     total = sum(1 for _ in _runs(groups))
     so_far = f", {total - len(again)} of them done" if len(again) < total else ""
     say(f"{sweep.cells} loads, {total} runs{so_far}, seed {seed}, about {in_words(costs.of(left))}")
-    setting = Setting(options.out, raw, costs, sweep.warmup, options.how, seed)
+    setting = Setting(options.out, raw, costs, sweep.warmup, options.how, seed, command=options.command)
     try:
         run_groups(setting, left, results)
     except KeyboardInterrupt:

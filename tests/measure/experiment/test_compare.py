@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import socket
 import subprocess
 import time
@@ -34,6 +35,36 @@ RUN_COLUMNS = {
     "offered_per_s",
 }  # fmt: skip
 AXES = ("queues", "in_flight_max", "commit")
+
+
+def planned(out):
+    """What was run in which order, and with which command."""
+    described = [json.loads((folder / "run.json").read_text()) for folder in sorted((out / "raw").iterdir())]
+    (command,) = {run["machine"]["command"] for run in described}
+    names = ("run", "round", "traced", "mode", "side", "client", "in_flight", "connections", "variant", "flush")
+    return command, [tuple(run[name] for name in names) for run in described]
+
+
+def test_the_recorded_command_makes_the_same_runs_in_the_same_order_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options = [
+        "--out",
+        "one",
+        "--in-flight",
+        "1,5",
+        "--connections",
+        "1",
+        "--rounds",
+        "1",
+        "--flush",
+        "os",
+        "--no-report",
+    ]
+    assert CliRunner().invoke(compare, options, prog_name="compare").exit_code == 0
+    command, runs = planned(tmp_path / "one")
+    assert re.fullmatch(re.escape(f"pipeline-broker compare {' '.join(options)} --seed ") + r"\d+", command)
+    assert CliRunner().invoke(compare, shlex.split(command)[2:], prog_name="compare").exit_code == 0
+    assert planned(tmp_path / "one") == (command, runs)
 
 
 def test_a_small_experiment_leaves_complete_raw_rows(tmp_path, capsys):

@@ -1,10 +1,21 @@
 """What surrounds a run is told where the system knows it."""
 
+import re
+import subprocess
+from importlib import metadata
+
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.measure.experiment.machine import Surroundings, describe_machine, steal_share
+from pipeline_broker.measure.experiment.machine import (
+    Surroundings,
+    describe_machine,
+    describe_software,
+    source_commit,
+    steal_share,
+)
 from tests.drawn import drawn, measured
 
 ticks = st.lists(st.integers(0, 1000), min_size=8, max_size=10).map(tuple)
@@ -35,3 +46,30 @@ def test_a_block_has_load_averages_around_it():
     assert told["load_average_before"] >= 0
     assert told["load_average_after"] >= 0
     assert "cores" in describe_machine()
+
+
+def test_software_has_its_date_its_commit_and_its_versions(tmp_path):
+    told = describe_software()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", told["date"])
+    assert told["pipeline-broker"] == metadata.version("pipeline-broker")
+    assert told["trio"] == trio.__version__
+    assert "" not in told.values()
+    assert source_commit(tmp_path) == ""
+
+
+def test_the_commit_of_a_checkout_says_whether_its_files_differ(tmp_path):
+    def git(*arguments):
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", "-C", tmp_path, *identity, *arguments], check=True, capture_output=True)
+
+    git("init")
+    (tmp_path / "file").write_text("one")
+    git("add", "file")
+    git("commit", "-m", "one")
+    git("tag", "v1")
+    clean = source_commit(tmp_path)
+    assert re.fullmatch("[0-9a-f]{12}", clean)
+    (tmp_path / "file").write_text("two")
+    assert source_commit(tmp_path) == f"{clean}-changed"
+    (tmp_path / ".git/HEAD").unlink()
+    assert source_commit(tmp_path) == ""
