@@ -81,7 +81,7 @@ mutants: $(VENV)/dev.stamp ## change the source in one place at a time: tests of
 	@$(RUN)/python -m tests.mutants.campaign --room $(ROOM) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(LIMIT),--seconds-max $(LIMIT))
 
 properties: $(VENV)/dev.stamp ## run the ordering properties at length (EXAMPLES=2000)
-	EXAMPLES=$(EXAMPLES) $(RUN)/python -m pytest -m properties --capture=no --timeout=0
+	EXAMPLES=$(EXAMPLES) $(RUN)/python -m pytest -m properties --capture=no --timeout=0 $(PYTEST)
 
 simulate: $(VENV)/dev.stamp ## simulate the whole broker (SEEDS=10000 scenarios, or SEED=n shows one; STORE=1: on a store of objects)
 	@$(RUN)/python -m tests.simulation.campaign $(if $(STORE),--store) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))

@@ -1,4 +1,4 @@
-"""What compaction costs: `python benchmarks/bench_compaction.py [repeats]`.
+"""What compaction costs: `python benchmarks/bench_compaction.py [--repeats 3] [--only "few keys"]`.
 
 For each kind of log prints MB/s and records/s of mapping its keys, of cleaning it, and of plain iteration over its
 records beside them: the best of the repeats, in one thread, from memory to memory. MB are those of the batches without
@@ -8,8 +8,8 @@ stays. Then the map of keys alone, filled to the last: keys/s that are put, foun
 
 from __future__ import annotations
 
+import argparse
 import random
-import sys
 import time
 from collections.abc import Callable
 
@@ -121,14 +121,19 @@ def measure_full_map(buffer_bytes: int) -> None:
 
 
 def main() -> None:
-    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", default="", help="kinds with this in their names, and no full map")
+    options = parser.parse_args()
     heads = "".join(f"{name:>9} {'':7}" for name in ("iterate", "map", "clean"))
     print(f"{'':36}{heads}{'stays':>7}")
     print(f"{'':36}{'     MB/s    k/s' * 3}")
     for kind in KINDS:
         for codec in CODECS:
-            measure(kind, codec, repeats)
-    measure_full_map(FULL_MAP_BYTES)
+            if options.only in kind.name:
+                measure(kind, codec, options.repeats)
+    if not options.only:
+        measure_full_map(FULL_MAP_BYTES)
 
 
 if __name__ == "__main__":

@@ -94,12 +94,12 @@ def rate(broker: RunningBroker, connections: int, in_flight: int) -> float:
     return figures(run_load(options).rows).requests_per_s
 
 
-def windows_of_classic(folder: Path) -> Speedup | None:
+def windows_of_classic(folder: Path, rounds: int) -> Speedup | None:
     """64 requests in flight over 5, of one classic broker and one connection."""
     with running([BrokerSettings("classic", folder / "classic")]) as (broker,):
         rate(broker, 1, CLASSIC_IN_FLIGHT[0])
         pairs = []
-        for number in range(CLASSIC_ROUNDS):
+        for number in range(rounds):
             order = CLASSIC_IN_FLIGHT if number % 2 else CLASSIC_IN_FLIGHT[::-1]
             found = {in_flight: rate(broker, 1, in_flight) for in_flight in order}
             pairs.append((found[CLASSIC_IN_FLIGHT[0]], found[CLASSIC_IN_FLIGHT[1]]))
@@ -110,6 +110,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--classic-rounds", type=int, default=CLASSIC_ROUNDS)
     parser.add_argument("--mode", choices=("classic", "pipelined"), default="pipelined")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
@@ -121,7 +122,7 @@ def main() -> None:
             print(f"experiment {number + 1} of {options.repeats} measured", file=sys.stderr, flush=True)
         print(f"{options.mode} with itself, {options.repeats} experiments of 20 loads and {options.rounds} rounds:")
         tell([ratios_of(folder) for folder in folders])
-        windows = windows_of_classic(Path(temporary))
+        windows = windows_of_classic(Path(temporary), options.classic_rounds)
         if windows is not None:
             print(f"classic, 64 requests in flight over 5 on one connection: {windows.ratio:.3f}", end=" ")
             print(f"({windows.low or 0:.3f} to {windows.high or math.inf:.3f}, {windows.rounds} rounds)")

@@ -105,13 +105,12 @@ def build(wanted: LargeDirectory) -> None:
 
 def create_topics(journal: Journal, broker: Broker, topics: dict[str, int]) -> None:
     """Create topics as a client would."""
-    (metadata,) = broker.logs.partitions("__cluster_metadata")
     names = list(topics)
     for start in range(0, len(names), COMMIT_TOPICS):
         writes, entries = [], []
         for name in names[start : start + COMMIT_TOPICS]:
             writes.append(broker.topics.create(NewTopic(name=name, topic_id=os.urandom(16), partitions=topics[name])))
-            entries.append(broker.append_write(metadata, writes[-1], now_ms()))
+            entries.append(broker.append_metadata(writes[-1], now_ms()))
         journal.sync(journal.write(entries))
         broker.entries_durable(entries)
         for write in writes:
