@@ -2,7 +2,7 @@
 
 Rules: a cell is one mode under one load; a load is what the two sides of a comparison share. Rates are exact: measured
 requests over the time from the first one sent to the last one answered. A percentile is not given where fewer than ten
-samples lie beyond it, or five in one run: it would be the luck of a few requests. One run may do with fewer, because
+samples lie beyond it, or two in one run: it would be the luck of a few requests. One run may do with fewer, because
 how much rounds differ is in the interval.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SAMPLES_BEYOND_MIN: Final = 10
-SAMPLES_BEYOND_IN_RUN_MIN: Final = 5
+SAMPLES_BEYOND_IN_RUN_MIN: Final = 2
 PERCENTILES: Final = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 """The percentiles that are compared, by their names in `summary.json`."""
 
@@ -60,6 +60,7 @@ class RunLatency:
         samples: measured answers.
         p50_us, p99_us, p999_us: exact percentiles over them; of an open loop from the moment they were due.
         mean_us: from sent to answered, over all answers, the warm-up's among them: what the broker's stamps cover too.
+        sent_p50_us, sent_p99_us, sent_p999_us: open loop: from the moment they were sent, without the client's delay.
         late_us: open loop: how late the median request left.
         growth: open loop: seconds by which the wait grew in a second.
     """
@@ -71,12 +72,16 @@ class RunLatency:
     mean_us: float | None = None
     late_us: float | None = None
     growth: float | None = None
+    sent_p50_us: float | None = None
+    sent_p99_us: float | None = None
+    sent_p999_us: float | None = None
 
-    def milliseconds(self, name: str) -> float | None:
-        """A percentile of `PERCENTILES`; None where fewer than five samples lie beyond it."""
-        if not enough_samples(self.samples, PERCENTILES[name], SAMPLES_BEYOND_IN_RUN_MIN):
+    def milliseconds(self, name: str, *, is_from_sent: bool = False) -> float | None:
+        """Return a percentile of `PERCENTILES`; None where fewer than two samples lie beyond it, or nobody knows it."""
+        value = getattr(self, f"sent_{name}_us" if is_from_sent else f"{name}_us")
+        if value is None or not enough_samples(self.samples, PERCENTILES[name], SAMPLES_BEYOND_IN_RUN_MIN):
             return None
-        return float(getattr(self, f"{name}_us")) / 1000
+        return float(value) / 1000
 
 
 @attrs.frozen

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from spark_analysis.judgement import Judgement, judge
-from spark_analysis.offered import ANSWERED_SHARE_MIN, LATE_MS_MAX, EqualLoad, PacedSide
+from spark_analysis.offered import EqualLoad, PacedSide
 from spark_analysis.tables import RAW_CLIENT
 from spark_analysis.words import (
     SIZE_WIDTH_MAX,
@@ -179,7 +179,7 @@ def _of_equal_load(comparison: Comparison, paced: list[EqualLoad]) -> Decision:
         chosen = [load for load, each in judged.items() if each is found]
         if chosen:
             lines.append(f"{words} {'; '.join(_paced(load, waits[load].inverse) for load in chosen)}.")
-    lines += unkept(paced, comparison.sides)
+    lines += [*lateness(paced), *unkept(paced, comparison.sides)]
     headline = _headline({load: ratio.inverse for load, ratio in better.items()})
     return Decision(subject, answer, headline and f"p99 {headline}", tuple(lines))
 
@@ -212,10 +212,18 @@ def why_unkept(side: PacedSide) -> str:
     """By which rule a side did not keep the pace."""
     if side.answered_share < TOLD_SHARE_MIN:
         return f"answers came at less than {TOLD_SHARE_MIN:.0%} of it"
-    if side.answered_share < ANSWERED_SHARE_MIN:
-        return f"answers came at {side.answered_share:.1%} of it"
-    late = "nothing" if side.late_ms is None else milliseconds(side.late_ms)
-    return f"half of its requests left {late} late or more, above {LATE_MS_MAX:g} ms"
+    return "nothing was sent" if side.late_ms is None else f"answers came at {side.answered_share:.1%} of it"
+
+
+def lateness(found: Sequence[EqualLoad]) -> list[str]:
+    """Return a sentence about the loads with which the client itself was late; none where there are none."""
+    late = [each for each in found if each.is_late and each.ratios]
+    if not late:
+        return []
+    most = max(side.late_ms or 0.0 for each in late for side in each.sides if side.side in (0, 1))
+    of_all = f"{len(late)} of {plural(len(found), 'load')}"
+    said = f"The client itself was late under {of_all}, the median request by up to {milliseconds(most)}"
+    return [f"{said}: there a claim holds from the due time and from the time of sending."]
 
 
 def _of_replay(comparison: Comparison, each: EqualLoad) -> Decision:
@@ -231,4 +239,4 @@ def _of_replay(comparison: Comparison, each: EqualLoad) -> Decision:
     sides = [side for side in each.sides if side.side in (0, 1)]  # which have what their ratio is of
     absolute = ", ".join(f"{side.mode} {milliseconds(side.latency_ms['p99'].value)}" for side in sides)
     said = f"p99 wait {certain(ratio)} of {comparison.sides[0]}'s ({interval(ratio)}): {absolute}."
-    return Decision(subject, answer, f"p99 {certain(ratio)}" if better else "", (said,))
+    return Decision(subject, answer, f"p99 {certain(ratio)}" if better else "", (said, *lateness([each])))

@@ -70,6 +70,15 @@ class Ratio(Estimate):
         low, high = (None if end is None else 1 / end for end in (self.high, self.low))
         return attrs.evolve(self, value=1 / self.value, low=low, high=high)
 
+    def spanning(self, other: Ratio) -> Ratio:
+        """Return this ratio with an interval that has both intervals: it decides what both of them decide."""
+        lows, highs = (self.low, other.low), (self.high, other.high)
+        if None in lows or None in highs:
+            return attrs.evolve(self, low=None, high=None)
+        chances = [each for each in (self.corrected, other.corrected) if each is not None]
+        low, high = (choose(end for end in ends if end is not None) for choose, ends in ((min, lows), (max, highs)))
+        return attrs.evolve(self, low=low, high=high, corrected=max(chances, default=None))
+
     @property
     def _called(self) -> bool:
         return self.corrected is None or self.corrected <= 1 - CONFIDENCE

@@ -80,7 +80,8 @@ def client_runs(run: TraceRun) -> DataFrame:
         run, requests (measured rows), errors (of them), first_sent_ns, last_answered_ns, samples (measured answers),
         p50_us, p99_us, p999_us (exact; open loop: from the intended time), mean_us (from sent to answered, over all
         answers, the warm-up's among them), late_us (open loop: how late the median request left), growth (open loop:
-        seconds by which the wait grew in a second, the slope of latency over the intended time).
+        seconds by which the wait grew in a second, the slope of latency over the intended time), sent_p50_us,
+        sent_p99_us, sent_p999_us (open loop: from the time of sending).
     """
     runs = run.runs.select("run", open_loop().alias("open_loop"))
     is_open, is_measured = f.col("open_loop"), f.col("measured")
@@ -89,7 +90,9 @@ def client_runs(run: TraceRun) -> DataFrame:
     )
     rows = run.client.join(f.broadcast(runs), "run").withColumn("latency_us", f.when(is_measured, took_us))
     late_us = f.when(is_open & is_measured, microseconds("intended_ns", "sent_ns"))
-    values = f.percentile("latency_us", f.array(*[f.lit(quantile) for quantile in PERCENTILES.values()]))
+    quantiles_wanted = f.array(*[f.lit(quantile) for quantile in PERCENTILES.values()])
+    values = f.percentile("latency_us", quantiles_wanted)
+    sent_us = f.when(is_open & is_measured, microseconds("sent_ns", "answered_ns"))
     found = rows.groupBy("run").agg(
         f.count(f.when(is_measured, 1)).alias("requests"),
         f.count(f.when(is_measured & (f.col("error") != 0), 1)).alias("errors"),
@@ -99,11 +102,13 @@ def client_runs(run: TraceRun) -> DataFrame:
         values.alias("values"),
         f.avg(microseconds("sent_ns", "answered_ns")).alias("mean_us"),
         f.percentile(late_us, f.lit(0.5)).alias("late_us"),
+        f.percentile(sent_us, quantiles_wanted).alias("sent_values"),
         f.regr_slope(f.when(is_open, f.col("latency_us")), f.col("intended_ns") / 1000).alias("growth"),
     )
     percentiles = [f.col("values")[place].alias(name) for place, name in enumerate(RUN_PERCENTILES)]
+    sent = [f.col("sent_values")[place].alias(f"sent_{name}") for place, name in enumerate(RUN_PERCENTILES)]
     counted = ("run", "requests", "errors", "first_sent_ns", "last_answered_ns", "samples")
-    return found.select(*counted, *percentiles, "mean_us", "late_us", "growth")
+    return found.select(*counted, *percentiles, "mean_us", "late_us", "growth", *sent)
 
 
 def latency_by_round(run: TraceRun) -> DataFrame:

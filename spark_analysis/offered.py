@@ -3,12 +3,13 @@
 Rules: both sides are sent the same requests at the same moments, whether or not earlier ones are answered, and latency
 counts from the moment a request was due (no coordinated omission). That is a comparison of latencies only while both
 sides keep the pace; one that does not has a queue that grows as long as the run lasts, so its latency says how long
-the run was, and is not quoted. A side kept the pace if both hold, over its untraced runs:
-    answered: answers came at 98 % or more of the pace at which requests became due. The wait grows by g seconds in a
-              second (the slope of latency over due time): then answers come at 1 / (1 + g) of the pace. Requests
-              without an answer count as missing;
-    in time:  the median request left at most 1 ms after it was due; later, the client was the limit, or the window of
-              requests that it may leave unanswered.
+the run was, and is not quoted. A side kept the pace if, over its untraced runs, answers came at 98 % or more of the
+pace at which requests became due. The wait grows by g seconds in a second (the slope of latency over due time): then
+answers come at 1 / (1 + g) of the pace. Requests without an answer count as missing.
+
+A client is late where the median request left more than 1 ms after it was due: it woke late, or waited for room in its
+window of unanswered requests. The latency from the due time then has a part of the client, that from the time of
+sending has too little of the broker. Both are quoted, and a ratio decides only what both decide.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class PacedSide:
         answered_share: the pace of answers over that of requests, mean over runs.
         late_ms: how late the median request left, median over runs; None where nothing was sent.
         latency_ms: percentiles over the rounds by their names; one without enough samples is left out.
+        sent_latency_ms: the same from the time of sending.
     """
 
     mode: str
@@ -46,20 +48,39 @@ class PacedSide:
     answered_share: float
     late_ms: float | None
     latency_ms: dict[str, Estimate]
+    sent_latency_ms: dict[str, Estimate] = attrs.field(factory=dict)
 
     @property
     def kept_pace(self) -> bool:
         """Whether its latency is one of the given pace."""
-        return self.answered_share >= ANSWERED_SHARE_MIN and self.late_ms is not None and self.late_ms <= LATE_MS_MAX
+        return self.answered_share >= ANSWERED_SHARE_MIN and self.late_ms is not None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the client was late."""
+        return self.late_ms is not None and self.late_ms > LATE_MS_MAX
 
 
 @attrs.frozen
 class EqualLoad:
-    """One open-loop load: its sides by their number, and side 1 over side 0 where both kept the pace."""
+    """One open-loop load.
+
+    Attributes:
+        sides: by their number.
+        ratios: side 1 over side 0 where both kept the pace, from the due time. Where a client was late, each has an
+            interval that spans that of `sent_ratios`.
+        sent_ratios: the same from the time of sending.
+    """
 
     load: Load
     sides: tuple[PacedSide, ...]
     ratios: dict[str, Ratio]
+    sent_ratios: dict[str, Ratio]
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the client was late with one of the two sides."""
+        return any(side.is_late for side in self.sides if side.side in (0, 1))
 
     def side(self, number: int) -> PacedSide | None:
         """The side of this number, if it was driven."""
@@ -82,21 +103,38 @@ def equal_loads(runs: Iterable[Run]) -> list[EqualLoad]:
     }
     fair = {load for load, both in sides.items() if all(side.kept_pace for side in both if side.side in (0, 1))}
     usable = [run for run in counted if run.cell.load in fair]
-    over = {name: ratios(usable, 0, percentile(name)) for name in PERCENTILES}
+    kinds = [
+        {name: ratios(usable, 0, percentile(name, is_from_sent=is_from_sent)) for name in PERCENTILES}
+        for is_from_sent in (False, True)
+    ]
     return [
-        EqualLoad(load, both, {name: found[load] for name, found in over.items() if load in found})
+        _compared(load, both, *({name: it[load] for name, it in over.items() if load in it} for over in kinds))
         for load, both in sides.items()
     ]
 
 
+def _compared(
+    load: Load, sides: tuple[PacedSide, ...], from_due: dict[str, Ratio], from_sent: dict[str, Ratio]
+) -> EqualLoad:
+    found = EqualLoad(load, sides, from_due, from_sent)
+    if not found.is_late:
+        return found
+    spanning = {name: ratio.spanning(from_sent[name]) for name, ratio in from_due.items() if name in from_sent}
+    return attrs.evolve(found, ratios=spanning)
+
+
+def _estimates(runs: Sequence[Run], *, is_from_sent: bool) -> dict[str, Estimate]:
+    known = [run.latency for run in runs if run.latency is not None]
+    found = {}
+    for name in PERCENTILES:
+        values = [value for each in known if (value := each.milliseconds(name, is_from_sent=is_from_sent))]
+        if (estimate := geometric_interval(values)) is not None:
+            found[name] = estimate
+    return found
+
+
 def _side(number: int, runs: Sequence[Run]) -> PacedSide:
     lateness = [run.latency.late_us for run in runs if run.latency is not None and run.latency.late_us is not None]
-    latency_ms = {}
-    for name in PERCENTILES:
-        values = [value for run in runs if run.latency is not None and (value := run.latency.milliseconds(name))]
-        found = geometric_interval(values)
-        if found is not None:
-            latency_ms[name] = found
     return PacedSide(
         mode=runs[0].cell.mode,
         side=number,
@@ -104,7 +142,8 @@ def _side(number: int, runs: Sequence[Run]) -> PacedSide:
         requests=sum(run.requests for run in runs),
         answered_share=fmean(_answered_share(run) for run in runs),
         late_ms=median(lateness) / 1000 if lateness else None,
-        latency_ms=latency_ms,
+        latency_ms=_estimates(runs, is_from_sent=False),
+        sent_latency_ms=_estimates(runs, is_from_sent=True),
     )
 
 

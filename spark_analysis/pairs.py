@@ -22,14 +22,16 @@ Round = tuple[list[Run], list[Run]]
 """The runs of either side in one round; usually one each."""
 
 
-def percentile(name: str) -> Quantity:
-    """The quantity that is a percentile of latency, milliseconds (`cells.PERCENTILES`).
+def percentile(name: str, *, is_from_sent: bool = False) -> Quantity:
+    """Return the quantity that is a percentile of latency, milliseconds (`cells.PERCENTILES`).
 
     Of several runs of one side in a round it is the geometric mean; None where one of them has too few samples.
     """
 
     def found(runs: Sequence[Run]) -> float | None:
-        values = [None if run.latency is None else run.latency.milliseconds(name) for run in runs]
+        values = [
+            None if run.latency is None else run.latency.milliseconds(name, is_from_sent=is_from_sent) for run in runs
+        ]
         known = [value for value in values if value]
         middle = geometric_interval(known) if len(known) == len(values) else None
         return None if middle is None else middle.value

@@ -145,7 +145,8 @@ def _equal_load(each: EqualLoad) -> dict[str, Any]:
 
 
 def _side(side: PacedSide) -> dict[str, Any]:
-    found = {name: side.latency_ms.get(name) if side.kept_pace else None for name in PERCENTILES}
+    found = {f"{name}_ms": side.latency_ms.get(name) if side.kept_pace else None for name in PERCENTILES}
+    found |= {f"sent_{name}_ms": side.sent_latency_ms.get(name) if side.kept_pace else None for name in PERCENTILES}
     return {
         "mode": side.mode,
         "side": side.side,
@@ -154,7 +155,7 @@ def _side(side: PacedSide) -> dict[str, Any]:
         "answered_share": _rounded(side.answered_share),
         "late_ms": _rounded(side.late_ms),
         "kept_pace": side.kept_pace,
-        **{f"{name}_ms": None if value is None else _estimate(value) for name, value in found.items()},
+        **{name: None if value is None else _estimate(value) for name, value in found.items()},
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_analysis.cells import PERCENTILES, Cell
-from spark_analysis.decision import unkept, why_unkept
+from spark_analysis.decision import lateness, unkept, why_unkept
 from spark_analysis.judgement import said
 from spark_analysis.offered import ANSWERED_SHARE_MIN, LATE_MS_MAX
 from spark_analysis.queries import BUCKET_MS
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 _NAMES = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
 _RULE = (
     f"A side kept the pace if its answers came at {ANSWERED_SHARE_MIN:.0%} or more of the pace at which requests "
-    f"became due, and its median request left at most {LATE_MS_MAX:g} ms late; the latency of one that did not only "
-    "says how long the run was, and is not quoted."
+    "became due; the latency of one that did not only says how long the run was, and is not quoted. Where the median "
+    f"request left more than {LATE_MS_MAX:g} ms late, a part of the latency is the client's own: the latency from the "
+    "time of sending stands beside that from the due time, and a claim holds for both."
 )
 
 
@@ -78,7 +79,7 @@ def _group(each: EqualLoad) -> tuple[str, int, int, float, str]:
 
 def _unkept(comparison: Comparison, found: Sequence[EqualLoad]) -> list[Markup]:
     names = (*comparison.sides, *comparison.others)
-    return [paragraph(sentence) for sentence in unkept(found, names)]
+    return [paragraph(sentence) for sentence in (*lateness(found), *unkept(found, names))]
 
 
 def _legend(comparison: Comparison, found: Sequence[EqualLoad]) -> Markup:
@@ -162,18 +163,20 @@ def _side_table(comparison: Comparison, found: Sequence[EqualLoad]) -> Markup:
         for side in each.sides
     ]
     head = ["Load", "Mode", "Kept the pace", "Rounds", "Requests", "Rate", "Answered", "Left late, median"]
-    return table("Latency from the due time, each side", [*head, *_NAMES.values()], rows, texts=3)
+    names = [*_NAMES.values(), *(f"{name} from sending" for name in _NAMES.values())]
+    return table("Latency from the due time, and from the time of sending, each side", [*head, *names], rows, texts=3)
 
 
 def _figures(comparison: Comparison, each: EqualLoad, side: PacedSide) -> list[str]:
     percentiles = []
-    for name in PERCENTILES:
-        estimate = side.latency_ms.get(name) if side.kept_pace else None
-        if estimate is None:
-            percentiles.append(DASH)
-        else:
-            ends = f" ({milliseconds(estimate.low)} to {milliseconds(estimate.high)})" if estimate.low else ""
-            percentiles.append(f"{milliseconds(estimate.value)}{ends}")
+    for latency_ms in (side.latency_ms, side.sent_latency_ms):
+        for name in PERCENTILES:
+            estimate = latency_ms.get(name) if side.kept_pace else None
+            if estimate is None:
+                percentiles.append(DASH)
+            else:
+                ends = f" ({milliseconds(estimate.low)} to {milliseconds(estimate.high)})" if estimate.low else ""
+                percentiles.append(f"{milliseconds(estimate.value)}{ends}")
     rate = answered = DASH
     if side.kept_pace:  # of others the measured requests are the last ones of a queue, which few answers reach
         rate = persecond(comparison.cells[Cell(side.mode, each.load)].requests_per_s)

@@ -9,12 +9,13 @@ import pytest
 
 from spark_analysis import load_run
 from spark_analysis.convert import convert
-from spark_analysis.decision import UNDECIDED, decisions
+from spark_analysis.decision import PAYS, UNDECIDED, decisions
 from spark_analysis.figures import gather
 from spark_analysis.offered import ANSWERED_SHARE_MIN, LATE_MS_MAX, PacedSide
 from spark_analysis.report.page import render
 from spark_analysis.run_quality import run_quality
 from spark_analysis.summary import Comparison
+from spark_analysis.summary_json import summary
 from spark_analysis.tables import REPLAY_CLIENT
 from tests.spark_analysis import made
 
@@ -29,7 +30,9 @@ def ladder(gains=(2.0, 2.2, 1.9), of=HALF, zero=None, one=None):
     for place, gain in enumerate(gains):
         for side, extra in enumerate((zero or {}, one or {})):
             p99_us = 4000.0 / (gain if side else 1.0)
-            waited = {"p99_us": p99_us, "late_us": 50.0, "growth": 0.0, **extra}
+            waited = {"p99_us": p99_us, "late_us": 50.0, "growth": 0.0}
+            waited |= {f"sent_{name}_us": p99_us / 2 * by for name, by in (("p50", 0.2), ("p99", 1), ("p999", 2))}
+            waited |= extra
             found.append(made.run(of, place, side, of.offered_per_s or 100.0, waited=waited, **LADDER))
     return found
 
@@ -54,7 +57,7 @@ def test_the_ratio_is_that_of_paired_rounds_with_the_interval_of_rates():
         ({"growth": 0.03}, "answers came at 97.1% of it"),
         ({"samples": made.REQUESTS * 97 // 100}, "answers came at 97.0% of it"),
         ({"growth": 3.0}, "answers came at less than 50% of it"),
-        ({"late_us": 1500.0}, "half of its requests left 1.50 ms late or more"),
+        ({"late_us": None}, "nothing was sent"),
     ],
 )
 def test_a_side_that_did_not_keep_the_pace_is_named_and_its_latency_is_not_quoted(behind, reason):
@@ -66,7 +69,6 @@ def test_a_side_that_did_not_keep_the_pace_is_named_and_its_latency_is_not_quote
     assert not full.side(0).kept_pace
     assert full.side(1).kept_pace
     from spark_analysis.findings import verdict
-    from spark_analysis.summary_json import summary
 
     found = summary(comparison, run_quality(comparison))
     assert f"classic did not keep 95% of what classic can do (950/s) ({reason}" in verdict(comparison)
@@ -81,6 +83,50 @@ def test_right_at_the_bounds_the_pace_is_kept():
     edge = {"growth": 1 / ANSWERED_SHARE_MIN - 1 - 1e-9, "late_us": LATE_MS_MAX * 1000}
     (each,) = made.comparison(ladder(zero=edge, one=edge)).equal_loads
     assert all(side.kept_pace for side in each.sides)
+    assert not each.is_late
+
+
+LATE = {"late_us": 2500.0}
+
+
+def test_where_the_client_was_late_both_latencies_are_quoted_and_the_interval_spans_both():
+    (timely,) = made.comparison(ladder()).equal_loads
+    (late,) = made.comparison(ladder(one=LATE | {"sent_p99_us": 500.0})).equal_loads
+    assert (timely.is_late, late.is_late) == (False, True)
+    assert late.side(1).kept_pace
+    due, sent = timely.ratios["p99"], late.sent_ratios["p99"]
+    assert sent.value == pytest.approx(0.25)
+    found = late.ratios["p99"]
+    assert (found.value, found.high) == (due.value, due.high)
+    assert found.low == pytest.approx(min(due.low, sent.low))
+    assert found.below
+    assert late.side(1).sent_latency_ms["p99"].value == pytest.approx(0.5)
+    assert timely.ratios["p99"].low == due.low
+
+
+@pytest.mark.parametrize(("sent_us", "answer"), [(500.0, PAYS), (2000.0, UNDECIDED), (6000.0, UNDECIDED)])
+def test_a_late_client_decides_only_what_both_latencies_decide(sent_us, answer):
+    comparison = made.comparison(ladder(one=LATE | {"sent_p99_us": sent_us}))
+    (decision,) = [each for each in decisions(comparison) if each.subject == "Latency at equal load"]
+    assert decision.answer == answer
+    assert any(
+        line.startswith("The client itself was late under 1 of 1 load, the median request by up to 2.50 ms")
+        for line in decision.lines
+    )
+
+
+def test_a_ratio_without_an_interval_from_sending_decides_nothing():
+    (each,) = made.comparison(ladder(gains=(2.0,), one=LATE)).equal_loads
+    assert (each.ratios["p99"].low, each.ratios["p99"].high) == (None, None)
+
+
+def test_the_page_has_both_latencies_of_a_side():
+    comparison = made.comparison(ladder(one=LATE | {"sent_p99_us": 512.0}))
+    page = render(comparison, run_quality(comparison), "out")
+    assert "p99 from sending" in page
+    assert "0.51 ms" in page
+    found = summary(comparison, run_quality(comparison))
+    assert found["equal_load"][0]["sides"][1]["sent_p99_ms"]["value"] == pytest.approx(0.512)
 
 
 def test_a_wait_that_shrinks_does_not_make_up_for_requests_without_an_answer():
@@ -107,9 +153,9 @@ def test_a_side_is_told_over_all_its_runs_and_one_that_was_not_driven_is_none():
 
 @pytest.mark.parametrize(
     ("share", "late_ms", "is_kept"),
-    [(0.98, 1.0, True), (0.9799, 1.0, False), (0.98, 1.0001, False), (1.0, None, False)],
+    [(0.98, 1.0, True), (0.9799, 1.0, False), (0.98, 9.0, True), (1.0, None, False)],
 )
-def test_the_pace_is_kept_at_98_percent_and_a_millisecond(share, late_ms, is_kept):
+def test_the_pace_is_kept_at_98_percent(share, late_ms, is_kept):
     assert PacedSide("classic", 0, 1, 1, share, late_ms, {}).kept_pace is is_kept
 
 
@@ -160,10 +206,12 @@ def test_pace_and_lateness_come_out_of_the_rows(synthetic, spark, tmp_path):
     assert one.answered_share == pytest.approx(1 / 1.1, rel=1e-3)
     assert one.late_ms == 4.0
     assert not one.kept_pace
+    assert zero.sent_latency_ms["p99"].value == pytest.approx(3.0)
+    assert one.sent_latency_ms["p50"].value < one.latency_ms["p50"].value
 
 
 def test_a_side_that_kept_no_pace_at_all_is_one_sentence():
-    slow = {"late_us": 9000.0}
+    slow = {"growth": 0.5}
     comparison = made.comparison([*ladder(zero=slow), *ladder(of=FULL, zero=slow)])
     (decision,) = [each for each in decisions(comparison) if each.subject == "Latency at equal load"]
     assert decision.answer == UNDECIDED
@@ -173,12 +221,12 @@ def test_a_side_that_kept_no_pace_at_all_is_one_sentence():
 @pytest.mark.parametrize(
     ("zero", "one", "said"),
     [
-        (9000.0, 0.0, "classic did not keep the pace"),
-        (0.0, 9000.0, "pipelined did not keep the pace"),
-        (9000.0, 9000.0, "neither kept the pace"),
+        (0.5, 0.0, "classic did not keep the pace"),
+        (0.0, 0.5, "pipelined did not keep the pace"),
+        (0.5, 0.5, "neither kept the pace"),
     ],
 )
 def test_the_table_of_ratios_names_who_did_not_keep_the_pace(zero, one, said):
-    comparison = made.comparison(ladder(zero={"late_us": zero}, one={"late_us": one}))
+    comparison = made.comparison(ladder(zero={"growth": zero}, one={"growth": one}))
     page = render(comparison, run_quality(comparison), "out")
     assert f"<td>{said}</td>" in page

@@ -24,8 +24,7 @@ from pipeline_broker.measure.load.statistics import (
 from pipeline_broker.traces.client_rows import ClientRow
 
 ANSWERED_SHARE_MIN = 0.98
-LATE_NS_MAX = 1_000_000
-"""A side kept the pace if answers came at so much of it and the median request left no later, as in the report."""
+"""A side kept the pace if answers came at so much of it, as in the report."""
 _NANOSECONDS = "q"
 _ABLATION_ORDER = (COMPARED_MODES[0], *AXIS_MODES, COMPARED_MODES[1])
 
@@ -37,7 +36,7 @@ class RunTotals:
     Attributes:
         requests, seconds: that were answered, and the time that they took.
         due, due_s: of an open loop, what was to be sent, and in which time.
-        answered_share, late_ns: of it, the pace of answers over that of requests, and how late the median one left.
+        answered_share: of it, the pace of answers over that of requests.
         percentiles_ns: of this run's latencies by quantile; None: too few samples.
     """
 
@@ -47,7 +46,6 @@ class RunTotals:
     due: int
     due_s: float
     answered_share: float
-    late_ns: float
     percentiles_ns: dict[float, float | None]
 
     @property
@@ -86,8 +84,7 @@ class CellTotals:
         runs = [run for run in self.paired if run.due]
         if not runs:
             return True
-        is_answered = statistics.fmean(run.answered_share for run in runs) >= ANSWERED_SHARE_MIN
-        return is_answered and statistics.median(run.late_ns for run in runs) <= LATE_NS_MAX
+        return statistics.fmean(run.answered_share for run in runs) >= ANSWERED_SHARE_MIN
 
     def take(self, found: RunFigures, run: Run, *, is_paired: bool) -> None:
         """Take in the figures of one run; of a traced one nothing counts here."""
@@ -105,7 +102,6 @@ class CellTotals:
                 due=due,
                 due_s=found.due_s,
                 answered_share=found.answered_share,
-                late_ns=found.late_ns,
                 percentiles_ns=quantiles,
             )
             runs.append(totals)

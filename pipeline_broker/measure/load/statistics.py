@@ -6,7 +6,6 @@ between the two neighbours) and is None when too few samples lie beyond it.
 
 import itertools
 import math
-import statistics
 from collections.abc import Iterable, Sequence
 
 import attrs
@@ -14,7 +13,7 @@ import attrs
 from pipeline_broker.traces.client_rows import ClientRow
 
 SAMPLES_BEYOND_MIN = 10
-SAMPLES_BEYOND_IN_RUN_MIN = 5
+SAMPLES_BEYOND_IN_RUN_MIN = 2
 """Of one run among several rounds, whose spread tells how much its percentile is worth."""
 
 
@@ -27,7 +26,6 @@ class RunFigures:
         seconds: from the first one sent to the last one answered.
         unanswered: an open loop may leave before the last answer.
         due_s: of an open loop, from the first moment to the last one; 0 in a closed loop.
-        late_ns: of an open loop, how late the median request left.
         growth: of an open loop, the seconds by which the wait grew in a second: the slope of latency over due time.
     """
 
@@ -38,7 +36,6 @@ class RunFigures:
     order_violations: int
     unanswered: int = 0
     due_s: float = 0.0
-    late_ns: float = 0.0
     growth: float = 0.0
 
     @property
@@ -83,7 +80,6 @@ def _open_figures(due: Sequence[ClientRow]) -> dict[str, float]:
     waits_ns = [(row.intended_ns or 0, row.answered_ns - (row.intended_ns or 0)) for row in due if row.answered_ns]
     return {
         "due_s": (max(moments_ns) - min(moments_ns)) / 1e9,
-        "late_ns": statistics.median(row.sent_ns - (row.intended_ns or 0) for row in due),
         "growth": _slope(waits_ns),
     }
 

@@ -22,14 +22,14 @@ def closed_rows(rate_per_s, count=100):
     return [ClientRow(0, number, number, None, number * gap, (number + 1) * gap, 0, True) for number in range(count)]
 
 
-def open_rows(wait_ms, count=1000, gap_ms=1.0, unanswered=0, growth=0.0, late_ms=0.0):
+def open_rows(wait_ms, count=1000, gap_ms=1.0, unanswered=0, growth=0.0):
     """Requests that are due at equal distances, and all wait as long, or each longer; the last of them for ever."""
     rows = []
     for number in range(count):
         due_ns = round(number * gap_ms * MS)
         wait_ns = round(wait_ms * MS + growth * due_ns)
         answered_ns = None if number >= count - unanswered else due_ns + wait_ns
-        rows.append(ClientRow(0, number, number, due_ns, due_ns + round(late_ms * MS), answered_ns, 0, True))
+        rows.append(ClientRow(0, number, number, due_ns, due_ns, answered_ns, 0, True))
     return rows
 
 
@@ -86,9 +86,8 @@ def test_waits_are_compared_round_by_round():
         open_rows(5.0, growth=0.1),
         open_rows(5.0, unanswered=50),
         open_rows(1.0, unanswered=1000),
-        open_rows(5.0, late_ms=1.5),
     ],
-    ids=["waits grow", "some never answered", "none answered", "the client was late"],
+    ids=["waits grow", "some never answered", "none answered"],
 )
 def test_a_side_that_was_behind_is_said_so_and_its_waits_are_not(behind):
     results = results_with((10, 5), (10, 5))
