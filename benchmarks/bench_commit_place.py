@@ -2,11 +2,9 @@
 
     python benchmarks/bench_commit_place.py [--rounds 5] [--seconds 0.7] [--slower-us 0 60 150 300]
 
-Each round starts a broker of each kind, the pipelined mode, durable, pure, which always commits there, and drives them
-in turn; ratios are of requests per second and of processor time a request, with intervals. A slower disk is a sync that
+Each round starts a broker for each value of `pipeline.commit.on`, in pipelined mode, durable, pure, and drives them in
+turn; ratios are of requests per second and of processor time a request, with intervals. A slower disk is a sync that
 takes so many microseconds longer, in C, while Python's lock is free; that needs a C compiler.
-
-Run as `bench_commit_place.py loop|thread serve ...` it is such a broker.
 """
 
 import argparse
@@ -22,15 +20,13 @@ from pathlib import Path
 
 from processor_time import processor_ns
 
-from pipeline_broker.cli import main as command_line
 from pipeline_broker.measure.experiment.broker_process import python_environment
 from pipeline_broker.measure.experiment.intervals import speedup
 from pipeline_broker.measure.load.client import run_load
 from pipeline_broker.measure.load.options import LoadOptions
 from pipeline_broker.measure.load.statistics import figures
-from stages import commit_place
 
-PLACES = ("thread", "loop")
+PLACES = ("thread", "loop", "auto")
 LOADS = ((1, 1), (4, 1), (16, 1), (4, 4), (1, 64), (16, 16), (16, 64))
 SLOW_SYNC = r"""
 #define _GNU_SOURCE
@@ -52,15 +48,6 @@ int fdatasync(int file) {
 """
 
 
-class OnLoop(commit_place.CommitPlace):
-    """Where every commit suits the loop, however long it takes."""
-
-    def must_gather(self, waiting: int, following: int, *, is_in_flight: bool, is_synced: bool = True) -> bool:
-        """See CommitPlace."""
-        self._is_fast, self._is_busy_alone = True, False
-        return super().must_gather(waiting, following, is_in_flight=is_in_flight, is_synced=is_synced)
-
-
 def slow_sync(folder: Path, slower_us: int) -> dict[str, str]:
     """The environment of a broker whose syncs take so much longer."""
     environment = python_environment()
@@ -76,7 +63,8 @@ def slow_sync(folder: Path, slower_us: int) -> dict[str, str]:
 def broker(place: str, environment: dict[str, str]) -> Iterator[tuple[int, int]]:
     """A broker with a new directory: its port and process id."""
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
-        command = [sys.executable, __file__, place, "serve", "--port", "0", "--data", folder]
+        command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", "0", "--data", folder]
+        command += ["--set", f"pipeline.commit.on={place}"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
             assert process.stdout is not None
             ready = re.search(r"listening on \S*:(\d+)", process.stdout.readline())
@@ -105,30 +93,27 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for slower_us in options.slower_us:
             environment = slow_sync(Path(folder), slower_us)
-            print(f"syncs that take {slower_us} us longer: the loop over a thread")
+            print(f"syncs that take {slower_us} us longer: over a thread")
             for connections, in_flight in LOADS:
                 rounds: dict[str, list[list[float]]] = {place: [] for place in PLACES}
                 for number in range(options.rounds):
                     for place in PLACES if number % 2 else reversed(PLACES):
                         rounds[place].append(measured(place, connections, in_flight, options.seconds, environment))
-                line = f"{connections:>4} x {in_flight:<3}"
-                for index, name in enumerate(("requests/s", "us a request")):
-                    thread, loop = ([one[index] for one in rounds[place]] for place in PLACES)
-                    ratio = speedup(list(zip(thread, loop, strict=True)))
-                    assert ratio is not None
-                    medians = f"{statistics.median(loop):>9,.1f} for {statistics.median(thread):>9,.1f}"
-                    line += f"  {medians} {name}: {ratio.ratio:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
-                print(line, flush=True)
+                for place in PLACES[1:]:
+                    print(f"{connections:>4} x {in_flight:<3} {place:<5}{compared(rounds, place)}", flush=True)
+
+
+def compared(rounds: dict[str, list[list[float]]], place: str) -> str:
+    """The ratios of one place over a thread."""
+    line = ""
+    for index, name in enumerate(("requests/s", "us a request")):
+        thread, other = ([one[index] for one in rounds[each]] for each in (PLACES[0], place))
+        ratio = speedup(list(zip(thread, other, strict=True)))
+        assert ratio is not None
+        medians = f"{statistics.median(other):>9,.1f} for {statistics.median(thread):>9,.1f}"
+        line += f"  {medians} {name}: {ratio.ratio:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+    return line
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["loop"]:
-        from stages import committer
-
-        committer.CommitPlace = OnLoop  # type: ignore[misc]  # in this process alone
-    if sys.argv[1:2] == ["thread"]:
-        commit_place.THREAD_NS_MAX = -1  # type: ignore[misc]  # in this process alone
-    if sys.argv[1:2] in (["loop"], ["thread"]):
-        command_line(sys.argv[2:])
-    else:
-        main()
+    main()

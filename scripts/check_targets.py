@@ -62,7 +62,7 @@ BENCHMARKS = {
     "bench_load.py": "--rounds 2 --seconds 0.3",
     "bench_memory.py": "--seconds 3 --every 1",
     "bench_metrics.py": "--rounds 2 --rounds-max 2 --seconds 0.5",
-    "bench_modes.py": "--rounds 2 --seconds 0.2",
+    "bench_modes.py": "--rounds 2 --seconds 0.5",
     "bench_noise.py": "--repeats 1 --rounds 2 --classic-rounds 2",
     "bench_object_wal.py": "--rounds 2 --seconds 1 --only latency",
     "bench_recovery.py": "--repeats 1 --gigabytes 1 --huge-gigabytes 1",

@@ -74,13 +74,19 @@ class Audit:
 
 @attrs.frozen
 class Commits:
-    """The commits of one cell: their sizes (entries -> number of commits) and times."""
+    """The commits of one cell.
+
+    Attributes:
+        sizes: entries -> number of commits.
+        on_loop_share: of the commits, those that ran on the event loop; None in older traces.
+    """
 
     sizes: dict[int, int]
     bytes: int
     commit_p50_us: float | None
     commit_p99_us: float | None
     sync_p50_us: float | None
+    on_loop_share: float | None = None
 
     @property
     def count(self) -> int:
@@ -264,5 +270,7 @@ def _commits(sizes: Iterable[Row], times: dict[Cell, Row]) -> dict[Cell, Commits
     for cell, counts in by_cell.items():
         commit_us = times[cell]["commit_us"] or (None, None)
         sync_us = times[cell]["sync_us"] or (None, None)
-        found[cell] = Commits(counts, size_bytes[cell], commit_us[0], commit_us[1], sync_us[0])
+        found[cell] = Commits(
+            counts, size_bytes[cell], commit_us[0], commit_us[1], sync_us[0], times[cell]["on_loop_share"]
+        )
     return found

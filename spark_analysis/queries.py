@@ -74,7 +74,7 @@ def commit_sizes(run: TraceRun) -> DataFrame:
 
 
 def commit_times(run: TraceRun) -> DataFrame:
-    """One row a cell: how long a commit takes from its start until it is durable, and how much of it is the sync."""
+    """Return a row a cell: how long commits take until they are durable, their syncs, and the share on the loop."""
     runs = run.runs.where("traced").select("run", *CELL_COLUMNS)
     ends = f.array(f.lit(0.5), f.lit(0.99))
     return (
@@ -84,6 +84,7 @@ def commit_times(run: TraceRun) -> DataFrame:
             f.count("*").alias("commits"),
             f.percentile(microseconds("started_ns", "durable_ns"), ends).alias("commit_us"),
             f.percentile(microseconds("written_ns", "durable_ns"), ends).alias("sync_us"),
+            f.avg(f.col("is_on_loop").cast("int")).alias("on_loop_share"),
         )
     )
 

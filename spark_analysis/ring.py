@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_analysis.errors import TraceError
-from spark_analysis.tables import LATER_STAMPS, SCHEMAS_READ, TABLES, ColumnType
+from spark_analysis.tables import LATER_STAMPS, OPTIONAL_COLUMNS, SCHEMAS_READ, TABLES, ColumnType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,8 +95,9 @@ class RingFile(NamedTuple):
             packed = self.content.slice(rows_at + first * row_bytes, count * row_bytes)
             cells = pa.Array.from_buffers(pa.binary(row_bytes), count, [None, packed])
             arrays = [pa.repeat(pa.scalar(self.run, pa.int32()), count)]
-            found = [by_name[name if name in by_name else LATER_STAMPS[name]] for name in schema.names[1:]]
-            arrays += [self._column(column, cells) for column in found]
+            for field in list(schema)[1:]:
+                column = by_name.get(LATER_STAMPS.get(field.name, "") if field.name not in by_name else field.name)
+                arrays.append(pa.nulls(count, field.type) if column is None else self._column(column, cells))
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _header(self) -> tuple[tuple[RingColumn, ...], int]:
@@ -183,8 +184,9 @@ def _ring_columns(path: str, table: str, header: Any) -> tuple[RingColumn, ...]:
     if named != table:
         raise TraceError(f"{path}: holds rows of the table {named!r}, not of {table}")
     later = LATER_STAMPS if schema == 1 else ()
-    expected = set(TABLES[table]).difference({"run"}, later)
     names = [name for name, _ in pairs]
+    optional = set(OPTIONAL_COLUMNS.get(table, ())).difference(names)
+    expected = set(TABLES[table]).difference({"run"}, later, optional)
     if set(names) != expected or len(names) != len(expected):
         wrong = sorted(set(names) ^ expected) or names
         raise TraceError(f"{path}: columns of {table} differ from schema {schema}: {', '.join(wrong)}")

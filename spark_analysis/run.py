@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 
 from spark_analysis.errors import TraceError
 from spark_analysis.location import Location
-from spark_analysis.tables import LATER_COLUMNS, LATER_STAMPS, LATER_TABLES, TABLES, declaration
+from spark_analysis.tables import LATER_COLUMNS, LATER_STAMPS, LATER_TABLES, OPTIONAL_COLUMNS, TABLES, declaration
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +32,7 @@ LEFT_OUT_FILE: Final = "left-out.json"
 _LATER: Final = {
     "runs": {column: "null" if value is None else f"'{value}'" for column, value in LATER_COLUMNS.items()},
     "requests": LATER_STAMPS,
+    **{table: dict.fromkeys(columns, "null") for table, columns in OPTIONAL_COLUMNS.items()},
 }
 """What stands in the place of columns that older tables do not have, as SQL."""
 

@@ -111,6 +111,7 @@ TABLES: Final[dict[str, Columns]] = {
         "entries": "int",
         "bytes": "bigint",
         **_stamps("started_ns", "written_ns", "durable_ns", "completed_ns"),
+        "is_on_loop": "boolean",
     },
     "mutes": {"run": "int", "connection": "int", "reason": "string", **_stamps("began_ns", "ended_ns")},
     "queues": {"run": "int", "queue": "int", "at_ns": "bigint", "depth": "int"},
@@ -151,6 +152,9 @@ LATER_COLUMNS: Final[dict[str, str | None]] = {
 LATER_STAMPS: Final = {"decided_ns": "handled_ns"}
 """Columns of `requests` that traces of schema 1 do not have, and the one that stands there in their place: in those the
 later steps of a request count as Remote."""
+
+OPTIONAL_COLUMNS: Final = {"commits": ("is_on_loop",)}
+"""Columns by table that traces before version 0.3 do not have; they are null then."""
 
 LATER_TABLES: Final = ("store",)
 """Tables that older traces do not have: they are empty then."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from stages.mode import Batching
+from stages.mode import Batching, CommitOn
 
 __all__ = ["CommitPlace"]
 
@@ -42,6 +42,7 @@ class CommitPlace:
 
     Args:
         batching: what one commit holds.
+        commit_on: what runs a commit; not AUTO: whatever was measured.
 
     Attributes:
         suits_loop: what waited when `must_gather` was asked last is to be committed on the loop.
@@ -49,6 +50,7 @@ class CommitPlace:
 
     __slots__ = (
         "_alone_commits",
+        "_commit_on",
         "_durations_ns",
         "_gathered_turns",
         "_is_busy_alone",
@@ -57,7 +59,8 @@ class CommitPlace:
         "suits_loop",
     )
 
-    def __init__(self, batching: Batching) -> None:
+    def __init__(self, batching: Batching, commit_on: CommitOn = CommitOn.AUTO) -> None:
+        self._commit_on = commit_on
         self._is_group = batching is Batching.GROUP
         self._is_fast = False
         self._durations_ns: deque[int] = deque(maxlen=COMMITS_LOOKED_AT)  # of commits where they run now
@@ -81,6 +84,8 @@ class CommitPlace:
         self._alone_commits = self._alone_commits + 1 if is_alone else 0
         can_share = not self._is_busy_alone if self._is_group else self._alone_commits >= ALONE_COMMITS_MIN
         self.suits_loop = not is_synced or (self._is_fast and can_share)
+        if self._commit_on is not CommitOn.AUTO:
+            self.suits_loop = self._commit_on is CommitOn.LOOP
         if following and self._is_group and self.suits_loop and not is_in_flight:
             self._gathered_turns += 1
             if self._gathered_turns <= GATHERED_TURNS_MAX:

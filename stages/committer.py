@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from stages.commit_pace import SLOW_GROUP_NS, SLOW_REQUEST_NS, CommitPace
 from stages.commit_place import CommitPlace
-from stages.mode import Batching
+from stages.mode import Batching, CommitOn
 from stages.response_sender import ResponseSender
 from stages.timeline import now_ns
 
@@ -158,6 +158,7 @@ class Committer:
     Args:
         storage: makes entries durable.
         batching: what one commit holds.
+        commit_on: what runs a commit.
         sender: sends what commits that ended together released.
         on_commit: called on the loop with each durable commit, before its submissions end.
         on_failure: called on the loop, once, with the error of the first commit that failed.
@@ -177,6 +178,7 @@ class Committer:
         storage: CommitStorage,
         *,
         batching: Batching,
+        commit_on: CommitOn = CommitOn.AUTO,
         sender: ResponseSender,
         on_commit: Callable[[Commit], None],
         on_failure: Callable[[BaseException], None],
@@ -201,7 +203,7 @@ class Committer:
         self._waiting: deque[Submission] = deque()
         self._turn = threading.Lock()  # held from taking a commit until it is written: write order = commit order
         self._is_poisoned = False  # a thread saw a failure that the loop may not know of yet
-        self.place = CommitPlace(batching)
+        self.place = CommitPlace(batching, commit_on)
         self._is_taking = False  # a commit is between the submissions that wait and those in flight
         self._busy_keys: set[Hashable] = set()
         self._running: set[int] = set()  # numbers of commits in flight; each is added and removed by its thread

@@ -7,13 +7,15 @@ Rules of this room: it imports nothing of ours and decides nothing; the rooms th
 | queues and handlers | 1 queue, M handlers | N queues, 1 handler each |
 | in flight per connection | 1: muted until answered | 64, resume below |
 | persistence | a commit per request, which its handler waits for | one commit for all that waits |
+
+Both decide from the speed of the disk where a commit runs; experiments may fix it.
 """
 
 import enum
 
 import attrs
 
-__all__ = ["CLASSIC", "MODES", "PIPELINED", "SHARED_QUEUE", "Batching", "Mode"]
+__all__ = ["CLASSIC", "MODES", "PIPELINED", "SHARED_QUEUE", "Batching", "CommitOn", "Mode"]
 
 SHARED_QUEUE = 0
 """The number of queues that stands for "one queue, shared by all handlers"."""
@@ -34,6 +36,17 @@ class Batching(enum.Enum):
     """All entries that were submitted since the last commit began."""
 
 
+class CommitOn(enum.Enum):
+    """What runs a commit."""
+
+    AUTO = "auto"
+    """The event loop where the sync is fast, else a thread (`stages.commit_place`)."""
+    LOOP = "loop"
+    """The event loop; a thread where a write might wait."""
+    THREAD = "thread"
+    """A thread: the next request is parsed and handled while one is synced."""
+
+
 @attrs.frozen
 class Mode:
     """One point in the space of the three axes.
@@ -44,6 +57,7 @@ class Mode:
         handlers: number of handlers on a shared queue; with own queues each has exactly one.
         in_flight_max: unanswered requests of one connection at which it is muted.
         batching: what one commit holds.
+        commit_on: what runs a commit.
     """
 
     name: str
@@ -51,6 +65,7 @@ class Mode:
     handlers: int = attrs.field(validator=attrs.validators.ge(1))
     in_flight_max: int = attrs.field(validator=attrs.validators.ge(1))
     batching: Batching
+    commit_on: CommitOn = CommitOn.AUTO
 
     @property
     def is_shared_queue(self) -> bool:

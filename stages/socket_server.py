@@ -109,6 +109,7 @@ class SocketServer:
         self.committer = Committer(
             storage,
             batching=mode.batching,
+            commit_on=mode.commit_on,
             sender=self._sender,
             commits_in_flight=commits_in_flight if mode.is_group_commit else _waiting_handlers(mode) + SPARE_COMMITS,
             pace=commit_pace,

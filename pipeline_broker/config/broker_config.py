@@ -137,6 +137,7 @@ class BrokerConfig:
     pipeline_unsent_response_bytes: int = 268435456
     pipeline_in_flight: int | None = None
     pipeline_commit: str | None = None
+    pipeline_commit_on: str = "auto"
     pipeline_telemetry_file: str | None = None
     pipeline_timelines: bool = False
     wal_puts_per_second: int = 10

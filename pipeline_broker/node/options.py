@@ -18,7 +18,7 @@ from pipeline_broker.config.listeners import read_endpoints
 from stages.commit_pace import COMMITS_IN_FLIGHT_MAX, CommitPace, PaidCommitPace
 from stages.connection_limits import ConnectionLimits
 from stages.connection_quotas import ConnectionQuotaLimits
-from stages.mode import MODES, SHARED_QUEUE, Batching, Mode
+from stages.mode import MODES, SHARED_QUEUE, Batching, CommitOn, Mode
 from stages.request_channel import BYTES_MAX
 from stages.socket_server import ServerLimits
 
@@ -209,6 +209,7 @@ def mode_of(name: str, config: BrokerConfig) -> Mode:
         handlers=handlers,
         in_flight_max=preset.in_flight_max if config.pipeline_in_flight is None else config.pipeline_in_flight,
         batching=preset.batching if config.pipeline_commit is None else Batching(config.pipeline_commit),
+        commit_on=CommitOn(config.pipeline_commit_on),
     )
 
 

@@ -75,6 +75,7 @@ class TracedCommit(Protocol):
     written_ns: int
     durable_ns: int
     completed_ns: int
+    is_on_loop: bool
 
 
 class TracedStoreRequest(Protocol):
@@ -222,6 +223,7 @@ class TraceFiles(RequestRows):
             ended.written_ns,
             ended.durable_ns,
             ended.completed_ns,
+            ended.is_on_loop,
         )
         for submission in ended.submissions:
             request = submission.request

@@ -71,6 +71,7 @@ COMMITS = Table(
         ("written_ns", "i8"),
         ("durable_ns", "i8"),
         ("completed_ns", "i8"),
+        ("is_on_loop", "i1"),
     ),
 )
 MUTES = Table("mutes", (("connection", "i4"), ("reason", "i1"), ("began_ns", "i8"), ("ended_ns", "i8")))

@@ -161,6 +161,27 @@ def commits(comparison: Comparison) -> Markup:
                 blocks.append(element("div", element("h4", text(title)), histogram))
         if blocks:
             drawings.append(figure(describe(load), element("div", *blocks, class_="two")))
+    return section(
+        "commits",
+        "Commit batch sizes",
+        paragraph(
+            "How many record batches share one write and one sync. A mode that commits each request by itself has "
+            "one; the more requests wait, the more a group commit takes along, and the less each of them pays. Where a "
+            "sync is faster than a thread, a commit runs on the event loop, which parses and handles nothing meanwhile."
+            f"{_on_loop(comparison)}"
+        ),
+        *drawings,
+        details("All commits as a table", _commit_table(found)),
+    )
+
+
+_COMMIT_HEAD = (
+    *("Load", "Mode", "Commits", "Mean", "p50", "p99", "Most"),
+    *("Bytes each", "Commit p50", "p99", "Sync p50", "On the loop"),
+)
+
+
+def _commit_table(found: dict[Cell, Commits]) -> Markup:
     rows = [
         [
             describe(cell.load),
@@ -172,20 +193,25 @@ def commits(comparison: Comparison) -> Markup:
             duration(commit.commit_p50_us),
             duration(commit.commit_p99_us),
             duration(commit.sync_p50_us),
+            DASH if commit.on_loop_share is None else f"{commit.on_loop_share:.0%}",
         ]
         for cell, commit in found.items()
     ]
-    head = ["Load", "Mode", "Commits", "Mean", "p50", "p99", "Most", "Bytes each", "Commit p50", "p99", "Sync p50"]
-    return section(
-        "commits",
-        "Commit batch sizes",
-        paragraph(
-            "How many record batches share one write and one sync. A mode that commits each request by itself has "
-            "one; the more requests wait, the more a group commit takes along, and the less each of them pays."
-        ),
-        *drawings,
-        details("All commits as a table", table("Entries of a commit, and its time", head, rows, texts=2)),
-    )
+    return table("Entries of a commit, and its time", list(_COMMIT_HEAD), rows, texts=2)
+
+
+def _on_loop(comparison: Comparison) -> str:
+    """Return the share of commits on the event loop of each mode; empty where the traces do not say it."""
+    said = []
+    for mode in modes(comparison):
+        known = [
+            (commit.count, commit.on_loop_share)
+            for cell, commit in comparison.figures.commits.items()
+            if cell.mode == mode and commit.on_loop_share is not None
+        ]
+        if count := sum(number for number, _ in known):
+            said.append(f"{sum(number * share for number, share in known) / count:.0%} of those of {mode}")
+    return f" Here that were {' and '.join(said)}." if said else ""
 
 
 def _histogram(commit: Commits, kind: str) -> list[charts.Bar]:

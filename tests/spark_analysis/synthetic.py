@@ -56,6 +56,7 @@ COLUMNS: dict[str, list[tuple[str, str]]] = {
         ("entries", "i4"),
         ("bytes", "i8"),
         *((name, "i8") for name in ("started_ns", "written_ns", "durable_ns", "completed_ns")),
+        ("is_on_loop", "i1"),
     ],
     "mutes": [("connection", "i4"), ("reason", "i1"), ("began_ns", "i8"), ("ended_ns", "i8")],
     "queues": [("queue", "i2"), ("at_ns", "i8"), ("depth", "i4")],
@@ -336,6 +337,7 @@ def _driven(run: RawRun, requests: int, drawn: random.Random) -> None:
             written_ns=began + 40_000,
             durable_ns=durable,
             completed_ns=durable + 30_000,
+            is_on_loop=0,
         )
 
 

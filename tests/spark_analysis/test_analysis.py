@@ -13,6 +13,7 @@ from spark_analysis.convert import convert
 from spark_analysis.errors import TraceError
 from spark_analysis.figures import gather
 from spark_analysis.location import Location
+from spark_analysis.report.inside import commits
 from spark_analysis.summary import Comparison
 
 pytestmark = [
@@ -72,7 +73,7 @@ def plant(synthetic, directory):
             synthetic.append(run, 0, sequence, sequence)
         for size in (1, 1, 4, 64):
             stamps = {"started_ns": 0, "written_ns": 50_000, "durable_ns": 350_000, "completed_ns": 400_000}
-            run.add("commits", commit=size, entries=size, bytes=size * 100, **stamps)
+            run.add("commits", commit=size, entries=size, bytes=size * 100, is_on_loop=size == 1, **stamps)
         run.write()
 
 
@@ -175,6 +176,15 @@ def test_latency_ratios_are_paired_like_rates_over_the_rounds_with_enough_sample
     assert p50["rounds"] == 3
     assert entry["p99"]["rounds"] == 3
     assert entry["p999"] == {"ratio": 1.0, "low": None, "high": None, "rounds": 1, "corrected_p": None}
+
+
+def test_the_share_of_commits_on_the_event_loop_is_known_and_shown(planted, spark):
+    comparison = Comparison(gather(load_run(planted, spark)))
+    shares = {cell.mode: commit.on_loop_share for cell, commit in comparison.figures.commits.items()}
+    assert shares == {"classic": 0.5, "pipelined": 0.5}
+    shown = commits(comparison)
+    assert "Here that were 50% of those of classic and 50% of those of pipelined." in shown
+    assert "On the loop" in shown
 
 
 def test_every_round_of_a_cell_has_its_rate_and_its_percentiles(summary):

@@ -31,7 +31,7 @@ def plant(synthetic, raw, number, mode, creations, *, round_number=1):
     for commit in range(creations):
         at = start + commit * 900 * MS // creations
         stamps = {"started_ns": at, "written_ns": at, "durable_ns": at + 50 * MS, "completed_ns": at + 50 * MS}
-        run.add("commits", commit=commit, entries=1, bytes=10_000, **stamps)
+        run.add("commits", commit=commit, entries=1, bytes=10_000, is_on_loop=0, **stamps)
         store(run, "create", at, 50 * MS, sent_bytes=11_000)
     store(run, "create", start - 200 * MS, 100 * MS)  # of the start
     store(run, "replace", start + 10 * MS, 60 * MS, outcome="unsure")

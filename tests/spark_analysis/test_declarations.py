@@ -21,7 +21,12 @@ from stages.timeline import STAMPS
 
 WRITTEN = {table.name: table for table in (*broker_tables.BROKER_TABLES, client_rows.CLIENT)}
 READ_AS = {"i1": "int", "i2": "int", "i4": "int", "i8": "bigint", "string": "string"}
-WIDER = {("request_bytes", "i4"): "bigint", ("response_bytes", "i4"): "bigint", ("measured", "i1"): "boolean"}
+WIDER = {
+    ("request_bytes", "i4"): "bigint",
+    ("response_bytes", "i4"): "bigint",
+    ("measured", "i1"): "boolean",
+    ("is_on_loop", "i1"): "boolean",
+}
 
 
 def test_the_tables_that_are_written_are_those_that_are_read():

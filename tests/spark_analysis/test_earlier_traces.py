@@ -26,6 +26,22 @@ def test_traces_without_the_later_columns_have_what_stands_for_them(small, tmp_p
     assert all({name: row[name] for name in LATER_COLUMNS} == LATER_COLUMNS for row in rows)
 
 
+def test_commits_of_traces_that_do_not_say_where_they_ran_are_read(synthetic, tmp_path, spark, monkeypatch):
+    columns = [column for column in synthetic.COLUMNS["commits"] if column[0] != "is_on_loop"]
+    monkeypatch.setitem(synthetic.COLUMNS, "commits", columns)
+    run = synthetic.RawRun(tmp_path / "raw", 1, traced=True)
+    stamps = dict.fromkeys(("started_ns", "written_ns", "durable_ns", "completed_ns"), 5)
+    run.add("commits", commit=1, entries=1, bytes=1, **stamps)
+    run.write()
+    convert(tmp_path, spark)
+    (row,) = load_run(tmp_path, spark).commits.collect()
+    assert (row["commit"], row["is_on_loop"]) == (1, None)
+    (path,) = (tmp_path / "traces/commits/run=1").glob("*.parquet")
+    pq.write_table(pq.ParquetFile(path).read().drop_columns(["is_on_loop"]), path)
+    (row,) = load_run(tmp_path, spark).commits.collect()
+    assert row["is_on_loop"] is None
+
+
 WAYS = {
     "RequestQueue": 10,
     "Local": 30,

@@ -69,7 +69,7 @@ def plant_shards(synthetic, raw):
             synthetic.traced_request(run, queue, sequence, at_ns, stages, queue=queue)
     for size in (1, 1, 4, 64):
         stamps = {"started_ns": 0, "written_ns": 50_000, "durable_ns": 350_000, "completed_ns": 400_000}
-        run.add("commits", commit=size, entries=size, bytes=size * 100, **stamps)
+        run.add("commits", commit=size, entries=size, bytes=size * 100, is_on_loop=0, **stamps)
     run.write()
 
 

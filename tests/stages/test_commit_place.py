@@ -3,7 +3,7 @@
 import pytest
 
 from stages.commit_place import ALONE_COMMITS_MIN, COMMITS_LOOKED_AT, LOOP_NS_MAX, PAUSE_NS, THREAD_NS_MAX, CommitPlace
-from stages.mode import Batching
+from stages.mode import Batching, CommitOn
 
 BUSY_NS = 3 * LOOP_NS_MAX
 """What a thread measures of a fast disk while the loop is busy."""
@@ -102,3 +102,14 @@ def test_commits_per_request_come_to_the_loop_when_some_were_alone_one_after_the
 def test_only_group_commits_on_an_idle_loop_gather_what_follows(batching, is_in_flight):
     gathers = CommitPlace(batching).must_gather(1, 5, is_in_flight=is_in_flight, is_synced=False)
     assert gathers == (batching is Batching.GROUP and not is_in_flight)
+
+
+@pytest.mark.parametrize("batching", list(Batching))
+@pytest.mark.parametrize("is_synced", [False, True])
+def test_where_commits_run_may_be_fixed_whatever_was_measured(batching, is_synced):
+    for commit_on in (CommitOn.LOOP, CommitOn.THREAD):
+        place = CommitPlace(batching, commit_on)
+        for duration_ns in (1_000, 10 * PAUSE_NS) * COMMITS_LOOKED_AT:
+            place.must_gather(1, 0, is_in_flight=False, is_synced=is_synced)
+            assert place.suits_loop is (commit_on is CommitOn.LOOP)
+            place.commit_ended(duration_ns, was_on_loop=place.suits_loop, alone_requests=0)

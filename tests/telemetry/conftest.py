@@ -84,6 +84,7 @@ def _commit(number, entries_of_requests):
     commit.entries = [entry for submission in commit.submissions for entry in submission.entries]
     commit.size_bytes = 100 * len(commit.entries)
     commit.started_ns, commit.written_ns, commit.durable_ns, commit.completed_ns = 10, 20, 3_000_020, 3_000_040
+    commit.is_on_loop = True
     return commit
 
 

@@ -113,6 +113,7 @@ def test_a_commit_gives_its_row_and_one_append_for_each_entry_of_a_request(
         "written_ns": 20,
         "durable_ns": 3_000_020,
         "completed_ns": 3_000_040,
+        "is_on_loop": 1,
     }
 
 

@@ -50,7 +50,7 @@ def source_commit(root: Path) -> str:
         return ""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         found = subprocess.run(  # noqa: S603 - nothing of it comes from elsewhere
-            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=-changed"],  # noqa: S607
+            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=-changed"],  # noqa: S607 - as in any shell
             capture_output=True,
             text=True,
             check=True,
