@@ -228,11 +228,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--gigabytes", type=int, default=20)
     parser.add_argument("--huge-gigabytes", type=int, default=100)
+    parser.add_argument("--only", default="", help='"large", or journals with this in their names')
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.directory) as folder:
-        large(Path(folder), options.repeats, options.gigabytes, options.huge_gigabytes)
+        if options.only in ("", "large"):
+            large(Path(folder), options.repeats, options.gigabytes, options.huge_gigabytes)
         for load in LOADS:
-            replay(Path(folder), load, options.repeats)
+            if options.only in load.name:
+                replay(Path(folder), load, options.repeats)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ BENCHMARKS = {
     "bench_modes.py": "--rounds 2 --seconds 0.5",
     "bench_noise.py": "--repeats 1 --rounds 2 --classic-rounds 2",
     "bench_object_wal.py": "--rounds 2 --seconds 1 --only latency",
-    "bench_recovery.py": "--repeats 1 --gigabytes 1 --huge-gigabytes 1",
+    "bench_recovery.py": "--repeats 1 --gigabytes 20 --huge-gigabytes 20 --only large",
     "bench_spark.py": "--rounds 1 --rows 1000",
     "bench_start.py": "--rounds 2",
     "bench_storage.py": "--only fetch",

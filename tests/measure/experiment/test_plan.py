@@ -111,7 +111,7 @@ def test_the_ladder_comes_after_the_closed_loops_that_tell_what_its_shares_are_o
         told = [it for it in runs if it.cell == closed and it.experiment == "grid" and not it.traced]
         assert {it.side.mode for it in told} == {"classic", "pipelined"}
         assert max(it.number for it in told) < run.number
-    shares = [(0.2, "classic"), (0.5, "classic"), (0.8, "classic"), (0.95, "classic"), (0.8, "pipelined")]
+    shares = [(0.2, "classic"), (0.35, "classic"), (0.5, "classic"), (0.65, "classic"), (0.8, "pipelined")]
     for load in PROFILES[profile].ladder_loads:
         offers = dict.fromkeys(run.cell.offer for run in ladder if run.cell.in_flight == load[0])
         assert {(offer.share, offer.of) for offer in offers} == set(shares)
@@ -120,7 +120,7 @@ def test_the_ladder_comes_after_the_closed_loops_that_tell_what_its_shares_are_o
 
 def test_of_a_mode_compared_with_itself_the_ladder_has_no_step_twice():
     offers = {run.cell.offer for run in runs_of(Request(modes=("classic", "classic"))) if run.experiment == "ladder"}
-    assert offers == {Offer(share=share, of="classic") for share in (0.2, 0.5, 0.8, 0.95)}
+    assert offers == {Offer(share=share, of="classic") for share in (0.2, 0.35, 0.5, 0.65, 0.8)}
 
 
 @given(requests, seeds)

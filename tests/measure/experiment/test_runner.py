@@ -137,7 +137,7 @@ def test_both_sides_are_offered_a_share_of_the_rate_that_the_closed_loop_had(tmp
     driver, described, _ = carried_out(Request(rounds=2), tmp_path)
     offered = {(run.cell.offer.share, run.cell.offer.of, per_s) for run, _, per_s in driver.runs if run.cell.offer}
     assert {(share, of): round(per_s) for share, of, per_s in offered} == {
-        (0.2, "classic"): 200, (0.5, "classic"): 500, (0.8, "classic"): 800, (0.95, "classic"): 950,
+        (0.2, "classic"): 200, (0.35, "classic"): 350, (0.5, "classic"): 500, (0.65, "classic"): 650,
         (0.8, "pipelined"): 16_000,
     }  # fmt: skip
     assert all(per_s is None for run, _, per_s in driver.runs if not run.cell.offer)
