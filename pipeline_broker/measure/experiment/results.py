@@ -239,6 +239,11 @@ def _faster(base: CellTotals, compared: CellTotals, cell: Cell) -> Speedup | Non
 
 
 def _paired(base: CellTotals, compared: CellTotals, value: Callable[[RunTotals], float]) -> Speedup | None:
-    """The second over the first, over the rounds in which both have a value."""
-    values = [{run.round: found for run in totals.paired if (found := value(run))} for totals in (base, compared)]
+    """The second over the first, over the rounds in which both have a value: the geometric mean of a side's runs."""
+    values: list[dict[int, float]] = []
+    for totals in (base, compared):
+        by_round: dict[int, list[float]] = {}
+        for run in totals.paired:
+            by_round.setdefault(run.round, []).append(value(run))
+        values.append({number: statistics.geometric_mean(found) for number, found in by_round.items() if all(found)})
     return speedup([(values[0][number], values[1][number]) for number in values[0] if number in values[1]])

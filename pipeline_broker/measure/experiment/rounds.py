@@ -1,12 +1,13 @@
-"""Rounds, each an experiment of its own: new brokers, every load once on every side, in drawn order.
+"""Rounds, each an experiment of its own: new brokers, every load on every side, in drawn order.
 
 Rules of this file: no I/O; the order is drawn from a seed and from nothing else, so that the same seed gives the same
 plan. Loads whose brokers are started alike share them within a round and never beyond it, because two processes of the
 same kind differ as long as they live. In which order loads come is drawn anew for each round, so that what drifts or
 disturbs for a while hits loads at random. The sides of a load are driven back to back; which goes first is drawn for
-the first round and alternates from then on. A traced run has a broker of its own, whose files hold this run only. A
-mode beside itself has two that nothing else is driven on: what one was sent before it still archives, for a tenth of
-its rate.
+the first round and alternates from then on. Within a round they take several turns, forwards and backwards: disk and
+machine change their speed within seconds, which long runs meet as much as short ones. A traced run has a broker of its
+own, whose files hold this run only. A mode beside itself has two that nothing else is driven on: what one was sent
+before it still archives, for a tenth of its rate.
 """
 
 import itertools
@@ -20,13 +21,18 @@ from pipeline_broker.measure.experiment.runs import Cell, Group, Run, Side
 
 @attrs.frozen(slots=True)
 class Part:
-    """A load of an experiment: driven on these sides, back to back, in so many rounds from the first on."""
+    """A load of an experiment: driven on these sides, back to back, in so many rounds from the first on.
+
+    Attributes:
+        turns: of each side in a round.
+    """
 
     experiment: str
     cell: Cell
     sides: tuple[Side, ...]
     rounds: int
     traced: bool = False
+    turns: int = 1
 
 
 Phase = Sequence[Part]
@@ -47,7 +53,10 @@ def plan_rounds(phases: Iterable[Phase], seed: int) -> list[Group]:
                 runs = [
                     Run(next(numbers), round_number, part.traced, side, part.cell, part.experiment)
                     for part in order.sample(block, len(block))
-                    for side in _sides(part.sides, round_number, is_reversed=begins_reversed[part])
+                    for turn in range(part.turns)
+                    for side in _sides(
+                        part.sides, round_number, is_reversed=begins_reversed[part] is not bool(turn % 2)
+                    )
                 ]
                 groups.append(Group(tuple(runs)))
     return groups

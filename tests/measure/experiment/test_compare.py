@@ -113,6 +113,7 @@ def test_a_small_experiment_leaves_complete_raw_rows(tmp_path, capsys):
 
 TINY = Profile(
     rounds=2,
+    turns=1,
     producers=(2,),
     replay_whole_year=False,
     loads=((4, 2, 0.0), (4, 1, 1.0)),

@@ -16,6 +16,7 @@ from tests.objects import s3_servers
 
 SHORT = Profile(
     rounds=1,
+    turns=1,
     producers=(),
     replay_whole_year=False,
     loads=(),

@@ -29,6 +29,7 @@ parts = st.builds(
     sides=sides,
     rounds=st.integers(1, 5),
     traced=st.booleans(),
+    turns=st.integers(1, 3),
 )
 phases = st.lists(
     st.lists(parts, max_size=8, unique_by=lambda part: (part.experiment, part.cell, part.traced)), max_size=2
@@ -41,7 +42,7 @@ def runs_of(groups):
 
 
 @given(phases, seeds)
-def test_every_part_is_run_once_a_round_on_all_its_sides_back_to_back(phases, seed):
+def test_every_part_is_run_in_each_round_on_all_its_sides_in_turn_back_to_back(phases, seed):
     groups = plan_rounds(phases, seed)
     assert [run.number for run in runs_of(groups)] == list(range(1, len(runs_of(groups)) + 1))
     found = Counter()
@@ -49,10 +50,16 @@ def test_every_part_is_run_once_a_round_on_all_its_sides_back_to_back(phases, se
         assert len({(run.experiment, run.cell, run.round, run.traced) for run in pair}) == 1
         first = pair[0]
         told = frozenset(run.side for run in pair)
-        assert len(told) == len(pair)
-        found[first.experiment, first.cell, told, first.traced, first.round] += 1
+        turns, rest = divmod(len(pair), len(told))
+        assert not rest
+        order = [run.side for run in pair]
+        for turn in range(turns):
+            mine = order[turn * len(told) : (turn + 1) * len(told)]
+            assert set(mine) == told
+            assert mine == order[: len(told)][:: -1 if turn % 2 else 1]
+        found[first.experiment, first.cell, told, first.traced, first.round, turns] += 1
     assert found == Counter(
-        (part.experiment, part.cell, frozenset(part.sides), part.traced, number)
+        (part.experiment, part.cell, frozenset(part.sides), part.traced, number, part.turns)
         for phase in phases
         for part in phase
         for number in range(1, part.rounds + 1)
@@ -68,7 +75,7 @@ def test_brokers_live_for_one_round_of_runs_that_need_them_alike_and_traced_ones
         assert len({(run.round, run.traced) for run in group.runs}) == 1
         assert set(group.sides) == {run.side for run in group.runs}
         if group.traced:
-            assert len(group.sides) == len(group.runs)
+            assert len({run.cell for run in group.runs}) == 1
 
 
 @given(phases, seeds)
@@ -78,7 +85,7 @@ def test_a_round_is_over_before_the_next_one_begins_and_a_phase_before_the_next_
     ]
     groups = iter(plan_rounds(phases, seed))
     for place, number in sorted(set(expected)):
-        due = sum(len(part.sides) for part in phases[place] if number < part.rounds)
+        due = sum(len(part.sides) * part.turns for part in phases[place] if number < part.rounds)
         while due:
             group = next(groups)
             assert {run.round for run in group.runs} == {number + 1}
@@ -114,7 +121,7 @@ def test_of_two_sides_the_other_one_begins_in_the_next_round(phases, seed):
     firsts = {}
     for place, group in enumerate(plan_rounds(phases, seed)):
         for pair in pairs(group):
-            if len(pair) == 2:
+            if len({run.side for run in pair}) == 2:
                 name = (pair[0].experiment, pair[0].cell, pair[0].traced)
                 firsts.setdefault(name, []).append((pair[0].round, place, pair[0].side))
     for begun in firsts.values():
