@@ -1,4 +1,4 @@
-"""What compaction costs: `python benchmarks/bench_compaction.py [--repeats 3] [--only "few keys"]`.
+"""Measure compaction: `python benchmarks/bench_compaction.py [--repeats 3] [--only "few keys"]`.
 
 For each kind of log prints MB/s and records/s of mapping its keys, of cleaning it, and of plain iteration over its
 records beside them: the best of the repeats, in one thread, from memory to memory. MB are those of the batches without

@@ -127,11 +127,11 @@ class Link:
     def send(
         self, request: Any, response_type: type[Response], versions: range | None = None
     ) -> Callable[[], Awaitable[Response]]:
-        """Send a request now and return what waits for its answer, which raises as `ask` does.
+        """Send a request now and return a function that waits for the answer; it raises the errors of `ask`.
 
         Raises:
-            ConnectionLost: there is no connection any more.
-            ClientError: it cannot be asked.
+            ConnectionLost: the connection broke.
+            ClientError: the broker has no such version, or the request cannot be encoded.
         """
         return self._send(request, response_type, self.version(type(request), versions))
 
@@ -150,7 +150,7 @@ class Link:
             try:
                 await waiting.answered.wait()
             except trio.Cancelled:
-                # It may still come; without somebody who waits for it, it would look like a mistake of the broker.
+                # The answer may still come; without a waiting caller it would look like a mistake of the broker.
                 self._waiting[correlation_id] = _Waiting()
                 raise
             if waiting.answer is None:

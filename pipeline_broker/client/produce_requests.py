@@ -1,4 +1,4 @@
-"""Produce requests: how a producer writes, what it sends, and what the broker answers."""
+"""Produce requests: the options of a producer, its requests, and the answers of brokers."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Answers = dict[int, tuple[int, int, str | None]]
 
 @attrs.frozen(slots=True)
 class ProducerOptions:
-    """How records are written.
+    """The options of a producer.
 
     Attributes:
         acks: -1, 0 or 1.
         compression: of batches.
-        is_idempotent: what is sent again is stored once.
+        is_idempotent: a retry stores a record once.
         in_flight_max: requests to a leader that are not answered, 1 to 5. Without idempotence a partition has one batch
             on its way, so that records keep their order.
     """
@@ -50,7 +50,7 @@ def send_batches(
     acks: int,
     transactional_id: str | None = None,
 ) -> Callable[[], Awaitable[Answers]]:
-    """Send a batch to each of some partitions now, and return what waits for the answers.
+    """Send a batch to each of some partitions now, and return a function that waits for the answers.
 
     Args:
         cluster: of the broker.
@@ -91,7 +91,7 @@ def send_batches(
 
 
 def _words(answer: ProduceResponse.PartitionProduceResponse) -> str | None:
-    """Return what the broker says of single records, else of the answer as a whole, which is vague then."""
+    """Return the broker's message about a single record, else the one about the whole batch, which is vaguer."""
     for it in answer.record_errors:
         if it.batch_index_error_message:
             return it.batch_index_error_message

@@ -1,9 +1,9 @@
-"""Writes records to one topic of any cluster.
+"""A producer of one topic of any cluster.
 
-The outbox decides what is sent and in which order. Here are the requests, as in Kafka's Sender and InFlightRequests:
-each has a batch of every partition that is ready, and several may be on their way to a leader. What may be tried again
-is, until nothing has come through for the cluster's timeout; then the first error that stands is raised to whoever adds
-records or waits for them. The bytes that are not acknowledged are bounded.
+The outbox decides the order of batches. The producer sends requests, as Kafka's Sender and InFlightRequests do: each
+has a batch of every partition that is ready, and several may be in flight to a leader. It retries until no request has
+succeeded for the cluster's timeout. Then callers that add records or wait get the first error that cannot be retried.
+Unacknowledged bytes are bounded.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ class Producer:
     async def _prepare(self, leader: _Leader) -> tuple[Link, Sequence[int]]:
         """Return a connection to a leader, and the partitions that may be written there.
 
-        What was in flight over a connection that broke is in the outbox again.
+        Batches that were in flight over a broken connection are in the outbox again.
         """
         while True:
             link = await self._cluster.link(leader.node)

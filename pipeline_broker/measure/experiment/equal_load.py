@@ -13,8 +13,8 @@ _NAMES = 4
 EQUAL_LOAD_LEGEND = """\
 equal load, an open loop: requests have moments of their own, the same for all sides, and wait from these on, so that a
 stall is paid by all that became due in it; replay: real events at their own pace; the ratio is that of the waits,
-paired by round, with its 95 % interval, below 1x is better; behind: answers came at less than 98 % of the pace, so
-neither rate nor latency is quoted: both would say how long the run was"""
+paired by round, with its 95 % interval, below 1x is better; behind: a side that answered less than 98 % of the pace;
+its rate and latency would only show the length of the run"""
 BEHIND = "behind"
 
 

@@ -1,4 +1,4 @@
-"""What the figures were measured on and with, and how busy it was besides.
+"""The machine and the software behind the figures, and the other load on the machine.
 
 This file uses the standard library only, and records nothing that names a person or a host.
 """

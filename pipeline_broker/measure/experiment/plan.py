@@ -44,8 +44,8 @@ TRACED_ROUNDS = 3
 REPLAY_ROUNDS_MAX = 7
 """A round replays its part of the departures, a day of the busiest week at least."""
 LADDER_STEPS = ((0.2, 0), (0.35, 0), (0.5, 0), (0.65, 0), (0.8, 1))
-"""Shares of a capacity, and the side whose capacity it is. Side A keeps the pace of all but the last: in an open loop
-it does about three quarters of what it does in a closed one."""
+"""Shares of a capacity, and the side whose capacity it is. Side A keeps the pace of all but the last: its capacity
+in an open loop is about three quarters of that in a closed loop."""
 
 
 @attrs.frozen(slots=True)

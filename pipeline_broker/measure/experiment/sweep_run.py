@@ -33,7 +33,7 @@ SCHEMA = 1
 
 @attrs.frozen(slots=True)
 class SweepOptions:
-    """Where a sweep goes, how brokers are started where it does not say it, and the command that begins it."""
+    """The folder of a sweep, the options of its brokers that the sweep does not set, and the command that begins it."""
 
     out: Path
     how: HowBrokersStart = attrs.field(factory=HowBrokersStart)
