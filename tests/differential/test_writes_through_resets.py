@@ -1,5 +1,7 @@
 """A producer with several requests in flight over a network that breaks: Kafka and both modes store each record once,
 in its order.
+
+The topics and producers of these tests differ from side to side, so this file comes last: others compare all of them.
 """
 
 import secrets
