@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
 import trio
@@ -308,6 +308,19 @@ async def _stop_on_signal(signals: Any, server: SocketServer, broker: Broker, ti
         broker.end_waiting()
 
 
+def _exit_now(code: int) -> NoReturn:
+    """End the process without finalizing Python.
+
+    Finalizing ends other threads as soon as they ask for Python's lock. A thread inside an extension in C++, such as an
+    import by the upkeep of the logs, would then abort the process.
+    """
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
 def _root_of(error: BaseException) -> BaseException:
     """The error that all the others come from."""
     while error.__cause__ is not None:
@@ -318,7 +331,7 @@ def _root_of(error: BaseException) -> BaseException:
 def run(
     options: ServeOptions, on_ready: Callable[[str], None], on_standing_by: Callable[[str], None] = print_line
 ) -> None:
-    """Run a broker in this process; returns after a clean end.
+    """Run a broker in this process; returns after a clean end, and ends the process after a failed commit.
 
     Args:
         options: how it is started.
@@ -327,7 +340,6 @@ def run(
 
     Raises:
         StartError: it cannot start.
-        SystemExit: a commit failed.
     """
 
     def ready(line: str) -> None:
@@ -347,15 +359,15 @@ def run(
         if isinstance(cause, CommitFailedError | JournalFailed):
             if isinstance(fenced := _root_of(cause), FencedError):
                 logger.critical("%s; this one ends", fenced)
-                sys.exit(EXIT_TAKEN_OVER)
+                _exit_now(EXIT_TAKEN_OVER)
             logger.critical("%s; nothing after it was acknowledged", cause)
-            sys.exit(1)
+            _exit_now(1)
         from pipeline_broker.node.upkeep import TakenOverError, UpkeepFailedError  # noqa: PLC0415 - see `_start_upkeep`
 
         if isinstance(cause, TakenOverError):
             logger.critical("%s", cause)
-            sys.exit(EXIT_TAKEN_OVER)
+            _exit_now(EXIT_TAKEN_OVER)
         if isinstance(cause, UpkeepFailedError):
             logger.critical("%s", cause)
-            sys.exit(1)
+            _exit_now(1)
         raise

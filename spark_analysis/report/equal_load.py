@@ -199,7 +199,7 @@ def replay(comparison: Comparison) -> Markup:
         ),
         *_unkept(comparison, found),
         _ratio_table(comparison, found),
-        _side_table(comparison, found),
+        details("Each side as a table", _side_table(comparison, found)),
         _replay_panels(comparison, [each for each in found if not unkept([each], comparison.sides)]),
     )
 
