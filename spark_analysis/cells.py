@@ -77,7 +77,7 @@ class RunLatency:
     sent_p999_us: float | None = None
 
     def milliseconds(self, name: str, *, is_from_sent: bool = False) -> float | None:
-        """Return a percentile of `PERCENTILES`; None where fewer than two samples lie beyond it, or nobody knows it."""
+        """Return a percentile of `PERCENTILES`; None if fewer than two samples lie beyond it, or it is unknown."""
         value = getattr(self, f"sent_{name}_us" if is_from_sent else f"{name}_us")
         if value is None or not enough_samples(self.samples, PERCENTILES[name], SAMPLES_BEYOND_IN_RUN_MIN):
             return None

@@ -128,7 +128,7 @@ def _weighed(ratios: Mapping[Load, Ratio], unit: str) -> tuple[str, str, list[st
 
 
 def _headline(decided: Mapping[Load, Ratio]) -> str:
-    """Return the least and the most of ratios that lie on one side of 1, or what is certain of all of them."""
+    """Return the least and the most of ratios that lie on one side of 1, or the bound that holds for all of them."""
     ratios = sorted(decided.values(), key=lambda ratio: ratio.value)
     if len(ratios) > 1 and any((ratio.width or 1.0) > SIZE_WIDTH_MAX for ratio in ratios):
         is_above = ratios[0].value > 1
@@ -216,7 +216,7 @@ def why_unkept(side: PacedSide) -> str:
 
 
 def lateness(found: Sequence[EqualLoad]) -> list[str]:
-    """Return a sentence about the loads with which the client itself was late; none where there are none."""
+    """Return a sentence about the loads with a late client, or an empty list."""
     late = [each for each in found if each.is_late and each.ratios]
     if not late:
         return []

@@ -57,7 +57,7 @@ class PacedSide:
 
     @property
     def is_late(self) -> bool:
-        """Whether the client was late."""
+        """Return whether the client was late."""
         return self.late_ms is not None and self.late_ms > LATE_MS_MAX
 
 
@@ -79,7 +79,7 @@ class EqualLoad:
 
     @property
     def is_late(self) -> bool:
-        """Whether the client was late with one of the two sides."""
+        """Return whether the client was late with one of the two sides."""
         return any(side.is_late for side in self.sides if side.side in (0, 1))
 
     def side(self, number: int) -> PacedSide | None:

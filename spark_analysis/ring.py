@@ -96,7 +96,7 @@ class RingFile(NamedTuple):
             cells = pa.Array.from_buffers(pa.binary(row_bytes), count, [None, packed])
             arrays = [pa.repeat(pa.scalar(self.run, pa.int32()), count)]
             for field in list(schema)[1:]:
-                column = by_name.get(LATER_STAMPS.get(field.name, "") if field.name not in by_name else field.name)
+                column = by_name.get(field.name) or by_name.get(LATER_STAMPS.get(field.name, ""))
                 arrays.append(pa.nulls(count, field.type) if column is None else self._column(column, cells))
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -1,7 +1,7 @@
 """How far a run can be trusted: a light, good, fair or poor, computed and never chosen.
 
 The light is the worst of five measures. A wide interval makes no run poor: it decides which mode is faster, and a claim
-says what is certain of its size. A run is poor where
+states the certain part of its size. A run is poor if
 
 * no claim is decided,
 * a mode is called different from itself (A/A),
@@ -11,7 +11,7 @@ says what is certain of its size. A run is poor where
 
 It is good where half of the intervals are no wider than 1.5 times, the load average is at most 0.25 a core, at most 1 %
 of the time was given to others, a mode against itself has an interval no wider than 1.1 times, and the client had time
-left. What old traces do not tell is said to be unknown, and does not make a run good.
+left. Measures that old traces lack are unknown, and keep a run from being good.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _NOISE_WIDTH_MAX: Final = 1.1
 
 @attrs.frozen
 class Measure:
-    """One of the measures: its light and what is said of it."""
+    """One of the measures: its light and its sentence."""
 
     name: str
     light: Light

@@ -63,7 +63,7 @@ def _quality(quality: RunQuality) -> dict[str, Any]:
 
 
 _OF_A_RUN = ("load_average_before", "load_average_after", "steal_share")
-"""What `machine` says of one run."""
+"""The names in `machine` that belong to one run."""
 
 
 def _run(run: Run) -> dict[str, Any]:

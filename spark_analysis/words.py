@@ -39,7 +39,7 @@ def times(value: float) -> str:
 
 
 def certain(ratio: Ratio) -> str:
-    """Return what is certain of a decided ratio: `2.4x`, or where its interval is wide, `at least 6.3x`."""
+    """Return the certain part of a decided ratio: `2.4x`, or if its interval is wide, `at least 6.3x`."""
     if ratio.width is not None and ratio.width > SIZE_WIDTH_MAX:
         if ratio.low is not None and ratio.low > 1:
             return f"at least {times(ratio.low)}"

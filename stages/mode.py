@@ -37,7 +37,7 @@ class Batching(enum.Enum):
 
 
 class CommitOn(enum.Enum):
-    """What runs a commit."""
+    """The runner of commits."""
 
     AUTO = "auto"
     """The event loop where the sync is fast, else a thread (`stages.commit_place`)."""

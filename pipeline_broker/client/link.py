@@ -74,7 +74,7 @@ class Link:
 
     async def negotiate(self) -> None:
         """Learn which versions the broker has; comes before everything else."""
-        answer = await self._ask(HELLO, ApiVersionsResponse, _API_VERSIONS_VERSION)
+        answer = await self._send(HELLO, ApiVersionsResponse, _API_VERSIONS_VERSION)()
         check(answer.error_code, f"{self.place} does not say which versions it has")
         self._ranges = {api.api_key: range(api.min_version, api.max_version + 1) for api in answer.api_keys}
 
@@ -109,7 +109,7 @@ class Link:
             ConnectionLost: there will be none.
             ClientError: it cannot be asked, or not be understood.
         """
-        return await self._ask(request, response_type, self.version(type(request), versions))
+        return await self.send(request, response_type, versions)()
 
     def tell(self, request: Any, versions: range | None = None) -> None:
         """Send a request that is never answered: Produce with acks=0."""
@@ -120,9 +120,6 @@ class Link:
         except ClientError as error:
             self.fail(str(error))
             raise ConnectionLost(self.why) from None
-
-    async def _ask(self, request: Any, response_type: type[Response], version: int) -> Response:
-        return await self._send(request, response_type, version)()
 
     def send(
         self, request: Any, response_type: type[Response], versions: range | None = None

@@ -90,7 +90,7 @@ def _box(decision: Decision, *, is_poor: bool) -> Markup:
 
 
 def _line(line: str) -> list[Markup]:
-    """Return a line of a box, with what is in parentheses, which is less certain or less important, in grey."""
+    """Return a line of a box with its parentheses, the less certain part, in grey."""
     pieces = re.split(r"(\([^()]*\))", line)
     return [element("small", text(it)) if it.startswith("(") else text(it) for it in pieces if it]
 

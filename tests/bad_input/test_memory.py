@@ -49,7 +49,7 @@ def test_500_connections_that_each_declare_100_megabytes(broker):
 
 
 def growth_of(broker, crowd):
-    """Return what twenty crowds leave behind, in bytes."""
+    """Return the growth of the broker over twenty crowds, in bytes."""
     before = broker.memory_at_rest()
     for _ in range(20):
         crowd()

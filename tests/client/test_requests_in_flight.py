@@ -87,7 +87,7 @@ async def test_without_idempotence_a_partition_waits_for_its_answer(most_in_flig
 
 
 class Faults:
-    """What happens to the batches that arrive, drawn; counts what did."""
+    """Drawn faults of arriving batches, and the set of those that happened."""
 
     def __init__(self, fake, random, happened):
         self.fake, self.random, self.happened = fake, random, happened
@@ -97,7 +97,7 @@ class Faults:
         fault = self.random.choice(FAULTS)
         self.happened.add(fault)
         is_new = read_header(batch).base_sequence == self.fake.sequences.get(partition, 0)
-        if fault == "refused" and is_new:  # what was stored once is not refused
+        if fault == "refused" and is_new:  # a broker does not refuse a stored batch
             return self.random.choice(REFUSALS), -1
         if fault == "lost before":
             raise HangUp

@@ -124,7 +124,7 @@ def producing(scene):
 
 
 def are_all_acknowledged(streams):
-    """Whether each producer has connected, and has an acknowledgement of each of its streams."""
+    """Return whether each producer has connected, and has an acknowledgement of each of its streams."""
     is_acknowledged = {stream.name: bool(stream.acknowledged) for stream in tuple(streams) if stream.values}
     kinds = {name.partition("-")[0] for name in is_acknowledged}
     return kinds == {UntilRefused.kind, ConfluentProducer.kind} and all(is_acknowledged.values())

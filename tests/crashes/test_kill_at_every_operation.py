@@ -50,7 +50,7 @@ RESUMED = re.compile(r"<\.\.\. \w+ resumed>(.*)")
 
 def test_killed_at_any_operation_it_loses_nothing(tmp_path, record_property):
     found = set()
-    for number in range(RUNS_COUNTED_MAX):  # a slow broker may end before it removes what was deleted
+    for number in range(RUNS_COUNTED_MAX):  # a slow broker may end before it removes a deleted directory
         with PointRun(tmp_path / f"counted-{number}") as counted:
             found.update(points_of(counted.count()))
         if {operation for operation, _, _ in found} == set(OPERATIONS):

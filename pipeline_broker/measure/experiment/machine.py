@@ -1,4 +1,4 @@
-"""The machine and the software behind the figures, and the other load on the machine.
+"""The machine and the software that made the figures, and the other load on the machine.
 
 This file uses the standard library only, and records nothing that names a person or a host.
 """

@@ -21,7 +21,7 @@ from pipeline_broker.measure.experiment.runs import Cell, Group, Run, Side
 
 @attrs.frozen(slots=True)
 class Part:
-    """A load of an experiment: driven on these sides, back to back, in so many rounds from the first on.
+    """A load of an experiment: driven on `sides`, back to back, in the first `rounds` rounds.
 
     Attributes:
         turns: of each side in a round.

@@ -39,7 +39,7 @@ AXES = ("queues", "in_flight_max", "commit")
 
 
 def planned(out):
-    """What was run in which order, and with which command."""
+    """Return the command and the runs in their order."""
     described = [json.loads((folder / "run.json").read_text()) for folder in sorted((out / "raw").iterdir())]
     (command,) = {run["machine"]["command"] for run in described}
     names = ("run", "round", "traced", "mode", "side", "client", "in_flight", "connections", "variant", "flush")
