@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from spark_analysis.judgement import Judgement, judge
+from spark_analysis.judgement import Judgement, judge, said
 from spark_analysis.offered import EqualLoad, PacedSide
-from spark_analysis.tables import RAW_CLIENT
+from spark_analysis.tables import PAIRS_CLIENT, RAW_CLIENT, READER_CLIENT
 from spark_analysis.words import (
     SIZE_WIDTH_MAX,
     certain,
     client_name,
+    describe,
     describe_alone,
     ends,
     interval,
@@ -29,7 +30,7 @@ from spark_analysis.words import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from spark_analysis.cells import Load
     from spark_analysis.interval import Ratio
@@ -68,19 +69,25 @@ class Decision:
 
 
 def decisions(comparison: Comparison) -> list[Decision]:
-    """The decisions of an experiment in reading order: ordinary clients, native client, equal load, replay."""
+    """Return the decisions in reading order: ordinary clients, native client, equal load, consumers, replay."""
     zero, one = comparison.sides
     if zero == one:
         return []
-    clients = list(dict.fromkeys(load.client for load in comparison.speedups))
+    clients = list(dict.fromkeys(load.client for load in comparison.speedups if load.client != READER_CLIENT))
     clients.sort(key=lambda client: client == RAW_CLIENT)
     found = [_of_client(comparison, client) for client in clients]
     if not any(ordinary(load) for load in comparison.speedups):
         found.insert(0, Decision("Ordinary clients", NOT_MEASURED, "", ("confluent-kafka was not driven.",)))
-    paced = [each for each in comparison.equal_loads if each.load.offered_per_s]
-    found.append(_of_equal_load(comparison, paced))
-    found += [_of_replay(comparison, each) for each in comparison.equal_loads if each not in paced]
+    found.append(_of_equal_load(comparison, paced(comparison)))
+    found += _of_consumers(comparison)
+    found += [_of_replay(comparison, each) for each in comparison.equal_loads if not each.load.offered_per_s]
     return found
+
+
+def paced(comparison: Comparison, *, is_consumed: bool = False) -> list[EqualLoad]:
+    """Return the open loops at a given pace: those that time answers, or those that time consumers."""
+    given = [each for each in comparison.equal_loads if each.load.offered_per_s]
+    return [each for each in given if (each.load.client == PAIRS_CLIENT) is is_consumed]
 
 
 def _of_client(comparison: Comparison, client: str) -> Decision:
@@ -118,13 +125,15 @@ def _weighed(ratios: Mapping[Load, Ratio], unit: str) -> tuple[str, str, list[st
         lines.append(f"Slower with {_listed(worse)}.")
     if undecided:
         lines.append(f"Not decided with {_listed(undecided)}.")
-    if paying and len(paying) == len(ratios):
-        answer = PAYS
-    elif paying:
-        answer = DEPENDS
-    else:
-        answer = UNDECIDED if undecided else DOES_NOT_PAY
-    return answer, _headline(paying), lines
+    return _answer(judged.values()), _headline(paying), lines
+
+
+def _answer(judged: Collection[Judgement]) -> str:
+    if judged and all(it is Judgement.PAYS for it in judged):
+        return PAYS
+    if Judgement.PAYS in judged:
+        return DEPENDS
+    return UNDECIDED if Judgement.UNDECIDED in judged or not judged else DOES_NOT_PAY
 
 
 def _headline(decided: Mapping[Load, Ratio]) -> str:
@@ -224,6 +233,34 @@ def lateness(found: Sequence[EqualLoad]) -> list[str]:
     of_all = f"{len(late)} of {plural(len(found), 'load')}"
     said = f"The client itself was late under {of_all}, the median request by up to {milliseconds(most)}"
     return [f"{said}: there a claim holds from the due time and from the time of sending."]
+
+
+def _of_consumers(comparison: Comparison) -> list[Decision]:
+    """Return the decision about consumers: their rate at full speed, and the time from publishing to consuming."""
+    reading = {load: ratio for load, ratio in comparison.speedups.items() if load.client == READER_CLIENT}
+    timed = paced(comparison, is_consumed=True)
+    if not reading and not timed:
+        return []
+    lines = [f"Reading with {describe(load)}: {_said_of_rate(ratio)}." for load, ratio in reading.items()]
+    judged = [judge(ratio) for ratio in reading.values()]
+    for each in timed:
+        waits = {name: each.ratios[name] for name in ("p50", "p99") if name in each.ratios}
+        judged += [judge(ratio.inverse) for ratio in waits.values()]
+        told = ", ".join(f"{name} {_said_of_wait(ratio)}" for name, ratio in waits.items())
+        lines.append(f"From publishing to consuming with {describe(each.load)}: {told or 'not decided'}.")
+    lines += [*lateness(timed), *unkept(timed, comparison.sides)]
+    return [Decision("Consumers", _answer(judged), "", tuple(lines))]
+
+
+def _said_of_rate(ratio: Ratio) -> str:
+    words = {Judgement.PAYS: f"{certain(ratio)} as fast", Judgement.SMALL: "faster by less than a tenth"}
+    return f"{words.get(judge(ratio), said(ratio).partition(':')[0])} ({ends(ratio)})"
+
+
+def _said_of_wait(ratio: Ratio) -> str:
+    found = judge(ratio.inverse)
+    words = {Judgement.PAYS: certain(ratio), Judgement.WORSE: certain(ratio), Judgement.NO_GAIN: "no shorter"}
+    return f"{words.get(found, found.value)} ({ends(ratio)})"
 
 
 def _of_replay(comparison: Comparison, each: EqualLoad) -> Decision:

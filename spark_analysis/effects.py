@@ -31,6 +31,7 @@ _RESOLVED: Final = {
     "compression": "compression",
     "keys": "keys",
     "idempotent": "idempotent",
+    "read_share": "read_share",
 }
 """Where the `factors` of a run tell the level of a factor that is in its variant only if it is not the ordinary one."""
 

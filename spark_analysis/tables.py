@@ -168,4 +168,7 @@ SELF_EXPERIMENT: Final = "self"
 """The experiment that compares a mode with itself (A/A)."""
 REPLAY_CLIENT: Final = "replay"
 RAW_CLIENT: Final = "raw"
+READER_CLIENT: Final = "raw-reads"
+PAIRS_CLIENT: Final = "publish-to-consume"
+"""Pairs of a producer and a consumer of confluent-kafka; latency counts until the consumer has a message."""
 PRODUCE_API: Final = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from spark_analysis.tables import RAW_CLIENT, REPLAY_CLIENT
+from spark_analysis.tables import PAIRS_CLIENT, RAW_CLIENT, READER_CLIENT, REPLAY_CLIENT
 
 if TYPE_CHECKING:
     from spark_analysis.cells import Load
@@ -100,12 +100,18 @@ def client_settings(client: str) -> str:
     return re.sub(r"linger=(\S+)", r"linger \1 ms", client.partition(" ")[2] or client)
 
 
+_CLIENT_NAMES: Final = {
+    RAW_CLIENT: NATIVE,
+    READER_CLIENT: f"{NATIVE}, reading",
+    PAIRS_CLIENT: "confluent-kafka, publish to consume",
+    REPLAY_CLIENT: "replay of real events",
+}
+
+
 def client_name(client: str) -> str:
     """A client as a reader knows it."""
-    if client == RAW_CLIENT:
-        return NATIVE
-    if client == REPLAY_CLIENT:
-        return "replay of real events"
+    if client in _CLIENT_NAMES:
+        return _CLIENT_NAMES[client]
     name, _, settings = client.partition(" ")
     return f"{name}, {client_settings(client)}" if settings else name
 
@@ -122,6 +128,10 @@ def describe(load: Load) -> str:
     if load.client == REPLAY_CLIENT:
         return f"replay over {plural(load.connections, 'connection')}{more}"
     more += f", {pace(load)}" if load.open_loop else ""
+    if load.client == READER_CLIENT:
+        return f"{plural(load.connections, 'connection')} x {load.in_flight} fetch in flight{more}"
+    if load.client == PAIRS_CLIENT:
+        return f"{plural(load.connections, 'pair')}{more}"
     if load.client != RAW_CLIENT:
         return f"{plural(load.connections, 'producer')}, {client_settings(load.client)}{more}"
     return f"{plural(load.connections, 'connection')} x {load.in_flight} in flight{more}"
@@ -144,10 +154,10 @@ def pace(load: Load) -> str:
 
 def full_name(load: Load) -> str:
     """A load in words, its client first."""
-    name = NATIVE if load.client == RAW_CLIENT else load.client.partition(" ")[0]
+    name = _CLIENT_NAMES.get(load.client) or load.client.partition(" ")[0]
     return f"{name}: {describe(load)}"
 
 
 def ordinary(load: Load) -> bool:
-    """Whether the client is one that people use, not one of ours."""
-    return load.client not in (RAW_CLIENT, REPLAY_CLIENT)
+    """Return whether the client is a producer that people use, not one of ours."""
+    return load.client not in _CLIENT_NAMES

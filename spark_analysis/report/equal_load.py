@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_analysis.cells import PERCENTILES, Cell
-from spark_analysis.decision import lateness, unkept, why_unkept
+from spark_analysis.decision import lateness, paced, unkept, why_unkept
 from spark_analysis.judgement import said
 from spark_analysis.offered import ANSWERED_SHARE_MIN, LATE_MS_MAX
 from spark_analysis.queries import BUCKET_MS
 from spark_analysis.report import charts
-from spark_analysis.report.common import mode_kind, mode_legend, modes, ratio_said
+from spark_analysis.report.common import load_tables, loads_of, mode_kind, mode_legend, modes, ratio_said
 from spark_analysis.report.curves import distribution
 from spark_analysis.report.markup import (
     NOTHING,
@@ -25,6 +25,7 @@ from spark_analysis.report.markup import (
     section,
     table,
 )
+from spark_analysis.tables import PAIRS_CLIENT, READER_CLIENT
 from spark_analysis.words import DASH, client_name, describe, milliseconds, pace, persecond, plural
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ _RULE = (
 
 def equal_load(comparison: Comparison) -> Markup:
     """Latency over load, both sides at the same pace."""
-    paced = [each for each in comparison.equal_loads if each.load.offered_per_s]
-    if not paced:
+    found = paced(comparison)
+    if not found:
         return section(
             "equal",
             "Latency at equal load",
@@ -54,9 +55,9 @@ def equal_load(comparison: Comparison) -> Markup:
                 "below are those of saturated brokers, each at a rate of its own; do not compare them as latencies."
             ),
         )
-    groups = dict.fromkeys(_group(each) for each in paced)
+    groups = dict.fromkeys(_group(each) for each in found)
     panels = [
-        panel for group in groups for panel in _panels(comparison, [each for each in paced if _group(each) == group])
+        panel for group in groups for panel in _panels(comparison, [each for each in found if _group(each) == group])
     ]
     return section(
         "equal",
@@ -66,11 +67,39 @@ def equal_load(comparison: Comparison) -> Markup:
             "not earlier ones are answered (an open loop), and a request waits from the moment it was due, so a stall "
             f"is paid by all requests that became due during it. {_RULE}"
         ),
-        *_unkept(comparison, paced),
-        *([_legend(comparison, paced), charts.panels(panels, pairs=True)] if panels else []),
-        _ratio_table(comparison, paced),
-        details("Each side as a table", _side_table(comparison, paced)),
+        *_unkept(comparison, found),
+        *([_legend(comparison, found), charts.panels(panels, pairs=True)] if panels else []),
+        _ratio_table(comparison, found),
+        details("Each side as a table", _side_table(comparison, found)),
     )
+
+
+def consumers(comparison: Comparison) -> Markup:
+    """Return the section about reading at full speed, and the time from publishing to consuming."""
+    timed = paced(comparison, is_consumed=True)
+    reading = loads_of(comparison, lambda load: load.client == READER_CLIENT)
+    if not timed and not reading:
+        return NOTHING
+    parts = []
+    if reading:
+        parts += [
+            paragraph(
+                "Connections of the native client read a topic from its start to its end, again and again, 64 KB a "
+                "fetch, each with one fetch in flight as consumers have. The topic is in the page cache."
+            ),
+            load_tables(comparison, reading, "Fetches"),
+        ]
+    if timed:
+        parts += [
+            paragraph(
+                "Pairs of an unmodified confluent-kafka producer (linger 0) and consumer. Messages are sent at their "
+                "own moments, and latency counts from the moment a message was due until its consumer has it."
+            ),
+            *_unkept(comparison, timed),
+            _ratio_table(comparison, timed),
+            _side_table(comparison, timed),
+        ]
+    return section("consumers", "Consumers", *parts)
 
 
 def _group(each: EqualLoad) -> tuple[str, int, int, float, str]:
@@ -110,7 +139,8 @@ def _panels(comparison: Comparison, group: Sequence[EqualLoad]) -> list[Markup]:
 
 def _where(each: EqualLoad) -> str:
     load = each.load
-    return f"{client_name(load.client)}, {plural(load.connections, 'connection')}" + (
+    noun = "pair" if load.client == PAIRS_CLIENT else "connection"
+    return f"{client_name(load.client)}, {plural(load.connections, noun)}" + (
         f", commit delay {load.commit_delay_ms:g} ms" if load.commit_delay_ms else ""
     )
 

@@ -22,7 +22,7 @@ from spark_analysis.findings import unpaying, verdict
 from spark_analysis.interval import Ratio
 from spark_analysis.judgement import Judgement, judge, said
 from spark_analysis.offered import PacedSide
-from spark_analysis.tables import REPLAY_CLIENT
+from spark_analysis.tables import PAIRS_CLIENT, READER_CLIENT, REPLAY_CLIENT
 from spark_analysis.words import ends, pace, times
 from tests.spark_analysis import made
 
@@ -166,6 +166,43 @@ def test_latency_at_equal_load_is_told_pace_by_pace():
     assert (found.answer, found.headline) == (DEPENDS, "p99 0.33x to 0.95x")
     (none,) = [each for each in decisions(made.comparison(paced(1, NONE))) if each.subject == found.subject]
     assert (none.answer, none.headline) == (DOES_NOT_PAY, "")
+
+
+def consumed(gains, waits):
+    """Return runs of readers and pairs; side 1 has these gains in rate and in p99, and the median of a pair is worse."""
+    settings = {"experiment": "consumers"}
+    reading = made.pairs(made.load(16, client=READER_CLIENT, in_flight=1), gains, settings=settings)
+    pair = made.load(1, client=PAIRS_CLIENT, in_flight=0, offered_per_s=1000.0)
+    timed = []
+    for run in made.pairs(pair, waits, settings=settings):
+        p50_us = run.latency.p99_us if run.side else run.latency.p50_us
+        timed.append(attrs.evolve(run, latency=attrs.evolve(run.latency, p50_us=p50_us, late_us=50.0, growth=0.0)))
+    return [*reading, *timed]
+
+
+def test_consumers_are_a_box_of_their_own_and_no_part_of_others():
+    comparison = made.comparison([*made.pairs(DEEP, SURE), *consumed(NONE, (2.0, 2.02, 1.98, 2.0, 2.01))])
+    subjects = [each.subject for each in decisions(comparison)]
+    assert subjects == ["Ordinary clients", "native client", "Latency at equal load", "Consumers"]
+    boxes = dict(zip(subjects, decisions(comparison), strict=True))
+    assert boxes["Latency at equal load"].answer == NOT_MEASURED
+    assert len(boxes["native client"].lines) == 2
+    assert boxes["Consumers"].answer == DEPENDS
+    reading, timed = boxes["Consumers"].lines
+    assert reading.startswith("Reading with 16 connections x 1 fetch in flight: no gain (0.99x to 1.01x")
+    assert timed.startswith("From publishing to consuming with 1 pair, 1,000/s: p50 2.5x (")
+    assert ", p99 0.50x (" in timed
+
+
+@pytest.mark.parametrize(
+    ("gains", "waits", "answer"), [(NONE, NONE, DOES_NOT_PAY), (WIDE, NONE, UNDECIDED), (SURE, SLOWER, DEPENDS)]
+)
+def test_consumers_are_decided_by_reading_and_by_waiting(gains, waits, answer):
+    assert decision_of(consumed(gains, waits), "Consumers").answer == answer
+
+
+def test_without_consumers_there_is_no_box_of_theirs():
+    assert "Consumers" not in [each.subject for each in decisions(made.comparison(made.pairs(DEEP, SURE)))]
 
 
 def test_a_replay_is_a_box_of_its_own_with_what_both_sides_waited():

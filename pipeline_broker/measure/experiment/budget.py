@@ -9,13 +9,15 @@ from collections.abc import Sequence
 import attrs
 
 from pipeline_broker.measure.experiment.modes import KAFKA_MODES, OTHER_BROKER
-from pipeline_broker.measure.experiment.runs import REPLAY, Group, Run
+from pipeline_broker.measure.experiment.runs import READER, REPLAY, Group, Run
 
 START_S = 0.2
 """A broker, which is started beside others while those before them drain."""
 WARM_UP_S = 0.15
 CONNECT_S = 0.6
-"""All producers of confluent-kafka, together."""
+"""All clients of confluent-kafka, together."""
+FILL_S = 0.25
+"""Time to write the topic of the readers."""
 OTHER_START_S = 18.0
 """A Java broker, until its rate has settled."""
 AROUND_S = 0.1
@@ -61,7 +63,9 @@ class Costs:
             + START_S * (1 + len(group.sides))
             + (0.0 if group.traced else WARM_UP_S * len(group.sides))
         )
-        return seconds + (CONNECT_S if any(run.cell.linger_ms is not None for run in group.runs) else 0.0)
+        if any(run.cell.client == READER for run in group.runs):
+            seconds += FILL_S * len(group.sides)
+        return seconds + (CONNECT_S if any(run.cell.uses_confluent for run in group.runs) else 0.0)
 
     def of(self, groups: Sequence[Group]) -> float:
         """Seconds of all of them, and of brokers that are not ours, which are started once."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import trio
 
 from pipeline_broker.client.errors import error_name
 from pipeline_broker.measure.experiment.broker_process import (
@@ -27,8 +28,8 @@ from pipeline_broker.measure.experiment.broker_process import (
 from pipeline_broker.measure.experiment.budget import HANG_UP_S, Costs, open_seconds
 from pipeline_broker.measure.experiment.factors import RECORD_BYTES
 from pipeline_broker.measure.experiment.raw import Measured
-from pipeline_broker.measure.experiment.runs import RAW, REPLAY, Run, Side
-from pipeline_broker.measure.load.client import LoadResult, run_load
+from pipeline_broker.measure.experiment.runs import PAIRS, RAW, READER, REPLAY, Run, Side
+from pipeline_broker.measure.load.client import LoadResult, prepared, run_load
 from pipeline_broker.measure.load.departures import Departure
 from pipeline_broker.measure.load.options import Arrivals, LoadOptions
 from pipeline_broker.measure.load.replay import ReplayOptions, run_replay
@@ -37,6 +38,23 @@ from pipeline_broker.traces.client_rows import ClientRow, read_client, write_cli
 TOPIC = "load"
 OPEN_IN_FLIGHT_MAX = 1_000_000
 """Of a connection of an open loop: the moments set the pace, not a window."""
+READ_TOPIC = "read"
+READ_BYTES = 64 << 10
+"""Of each request of a reader."""
+FILL = LoadOptions(
+    "",
+    0,
+    topic=READ_TOPIC,
+    in_flight=OPEN_IN_FLIGHT_MAX,
+    record_size=RECORD_BYTES,
+    batch_records=500,
+    rate_per_s=1_000.0,
+    seconds=0.2,
+    warmup_s=0.0,
+)
+"""Fills the topic of readers with the same 10 MB on every broker."""
+PAIRS_TOPIC = "pairs"
+PREPARE_S_MAX = 30.0
 WARM_S = 0.1
 OTHER_WARM_S = 8.0
 """A Java broker compiles what it does often; after so long its rate has settled."""
@@ -74,7 +92,7 @@ class ConfluentChild:
         return answer
 
     def connect(self, jobs: Sequence[dict[str, Any]]) -> None:
-        """Connect the producers of these jobs together, in place of those before."""
+        """Connect the clients of these jobs together, in place of those before."""
         self._ask({"connect": list(jobs)})
 
     def close(self) -> None:
@@ -119,18 +137,26 @@ class Driver:
         seconds, topic = (WARM_S, "warm-up") if is_ours else (OTHER_WARM_S, TOPIC)
         run_load(LoadOptions(broker.host, broker.port, connections, in_flight, RECORD_BYTES, seconds, topic=topic))
 
+    def prepare_topics(self, runs: Sequence[Run], broker: RunningBroker) -> None:
+        """Write what these runs read, and give each pair of them a partition of its own."""
+        if any(run.cell.client == READER for run in runs):
+            run_load(attrs.evolve(FILL, host=broker.host, port=broker.port))
+        pairs = max((run.cell.connections for run in runs if run.cell.client == PAIRS), default=0)
+        if pairs:
+            trio.run(prepared, broker.host, broker.port, PAIRS_TOPIC, pairs, PREPARE_S_MAX)
+
     def connect_clients(self, runs: Sequence[Run], brokers: Mapping[Side, RunningBroker]) -> None:
-        """Connect the confluent-kafka producers of these runs, which live until `disconnect_clients`.
+        """Connect the confluent-kafka clients of these runs, which live until `disconnect_clients`.
 
         A new one takes half a second for its producer id, all together take no longer.
         """
-        jobs = [self._job(run, brokers[run.side], "") for run in runs if _is_confluent(run)]
+        jobs = [self._job(run, brokers[run.side], "") for run in runs if run.cell.uses_confluent]
         if jobs:
             self._child = self._child or ConfluentChild()
             self._child.connect(jobs)
 
     def disconnect_clients(self) -> None:
-        """Let the producers go, before their brokers do."""
+        """Let the clients go, before their brokers do."""
         if self._child is not None:
             self._child.connect([])
 
@@ -145,7 +171,7 @@ class Driver:
             folder: of its rows.
             offered_per_s: requests a second of an open loop.
         """
-        if run.cell.client == RAW:
+        if run.cell.client in (RAW, READER):
             rows, measured = self._in_process(run_load(self._load_options(run, broker, offered_per_s)), folder)
         elif run.cell.client == REPLAY:
             part = self.departures[(run.round - 1) % len(self.departures)]
@@ -171,6 +197,8 @@ class Driver:
             warmup_s=self.warmup_s,
             **attrs.asdict(cell.requests),
         )
+        if cell.client == READER:
+            return attrs.evolve(closed, topic=READ_TOPIC, read_share=1.0, read_bytes=READ_BYTES)
         if offered_per_s is None:
             return closed
         return attrs.evolve(
@@ -193,25 +221,33 @@ class Driver:
         return read_client(folder / _RING), measured
 
     def _job(self, run: Run, broker: RunningBroker, ring: str) -> dict[str, Any]:
-        return {
+        cell = run.cell
+        job = {
             "address": f"{broker.host}:{broker.port}",
-            "topic": TOPIC,
-            "producers": run.cell.connections,
-            "linger_ms": run.cell.linger_ms,
-            "seconds": self.costs.run_s,
             "warmup_s": self.warmup_s,
             "record_size": RECORD_BYTES,
             "ring": ring,
+        }
+        if cell.client != PAIRS:
+            producers = {"kind": "produce", "topic": TOPIC, "producers": cell.connections, "linger_ms": cell.linger_ms}
+            return {**job, **producers, "seconds": self.costs.run_s}
+        assert cell.offer is not None
+        assert cell.offer.per_s is not None
+        return {
+            **job,
+            "kind": PAIRS,
+            "topic": PAIRS_TOPIC,
+            "pairs": cell.connections,
+            "rate_per_s": cell.offer.per_s,
+            "seconds": open_seconds(cell.offer.per_s, self.costs.open_s, self.warmup_s),
+            "hang_up_s": HANG_UP_S,
+            "seed": self.seed + run.round,
         }
 
     def close(self) -> None:
         """End what runs beside this process."""
         if self._child is not None:
             self._child.close()
-
-
-def _is_confluent(run: Run) -> bool:
-    return run.cell.client not in (RAW, REPLAY)
 
 
 @contextlib.contextmanager

@@ -35,6 +35,7 @@ class RequestFactors:
     keys: int = 0
     is_idempotent: bool = False
     transaction_requests: int = 0
+    read_share: float = 0.0
 
 
 @attrs.frozen(slots=True)
@@ -59,13 +60,14 @@ class Offer:
 
 ORDINARY_BROKER = BrokerFactors()
 ORDINARY_REQUESTS = RequestFactors()
-_REQUEST_NAMES = {
+REQUEST_NAMES = {
     "record_size": "record_size",
     "batch_records": "batch",
     "compression": "compression",
     "keys": "keys",
     "is_idempotent": "idempotent",
     "transaction_requests": "transaction",
+    "read_share": "read_share",
 }
 """What a person calls a factor of the requests, by its attribute."""
 
@@ -77,7 +79,7 @@ def variant(broker: BrokerFactors, requests: RequestFactors, offer: Offer | None
     """
     parts = {
         name: property_text(getattr(requests, attribute))
-        for attribute, name in _REQUEST_NAMES.items()
+        for attribute, name in REQUEST_NAMES.items()
         if getattr(requests, attribute) != getattr(ORDINARY_REQUESTS, attribute)
     }
     if broker.flush is not None:

@@ -17,9 +17,12 @@ from pipeline_broker.measure.experiment.runs import (
     CLIENTS_EXPERIMENT,
     CONFLUENT,
     CONFLUENT_IN_FLIGHT,
+    CONSUMERS_EXPERIMENT,
     GRID_EXPERIMENT,
     LADDER_EXPERIMENT,
+    PAIRS,
     RAW,
+    READER,
     REPLAY,
     REPLAY_EXPERIMENT,
     SELF_EXPERIMENT,
@@ -39,13 +42,17 @@ FULL_LOADS: tuple[Load, ...] = (
     *((16, 16, delay) for delay in (0.3, 2.0, 10.0)),
 )
 LINGERS_MS = (0, 5)
+PAIRS_PER_S = 1_000.0
+"""Messages a second of all pairs of a load: a pace that every broker keeps."""
 TRACED_ROUNDS = 3
 """As many as an interval needs to be worth its ink; a traced run starts a broker of its own."""
 REPLAY_ROUNDS_MAX = 7
 """A round replays its part of the departures, a day of the busiest week at least."""
-LADDER_STEPS = ((0.2, 0), (0.35, 0), (0.5, 0), (0.65, 0), (0.8, 1))
-"""Shares of a capacity, and the side whose capacity it is. Side A keeps the pace of all but the last: its capacity
-in an open loop is about three quarters of that in a closed loop."""
+Step = tuple[float, int]
+"""A share of a capacity, and the side whose capacity it is."""
+LADDER_STEPS: tuple[Step, ...] = ((0.2, 0), (0.35, 0), (0.5, 0), (0.65, 0), (0.8, 1))
+"""Side A keeps the pace of all but the last: its capacity in an open loop is about three quarters of that in a closed
+loop."""
 
 
 @attrs.frozen(slots=True)
@@ -56,9 +63,12 @@ class Profile:
         rounds: of everything but what is traced.
         turns: of each side in a round, of the raw client in a closed loop.
         producers: of ordinary clients.
+        readers: connections that read, each with one request in flight, as a consumer has.
+        pairs: of a producer and a consumer.
         replay_whole_year: all departures, not only those of the busiest week.
         loads: of the raw client in a closed loop.
         traced_loads, self_loads, ladder_loads: those of them that are traced, compared with themselves, and offered.
+        ladder_steps: offers to each of them.
         ablation_modes: the brokers of the ablation, which are driven side by side.
         ablation_loads: of the ablation.
         run_s, warmup_s: of each run, the second within the first.
@@ -68,11 +78,14 @@ class Profile:
     rounds: int
     turns: int
     producers: tuple[int, ...]
+    readers: tuple[int, ...]
+    pairs: tuple[int, ...]
     replay_whole_year: bool
     loads: tuple[Load, ...]
     traced_loads: tuple[Load, ...]
     self_loads: tuple[Load, ...]
     ladder_loads: tuple[Load, ...]
+    ladder_steps: tuple[Step, ...]
     ablation_modes: tuple[str, ...]
     ablation_loads: tuple[Load, ...]
     run_s: float
@@ -85,11 +98,14 @@ PROFILES = {
         rounds=5,
         turns=3,
         producers=(1, 16),
+        readers=(16,),
+        pairs=(1,),
         replay_whole_year=False,
         loads=((1, 1, 0.0), (64, 1, 0.0), (64, 16, 0.0)),
         traced_loads=((64, 1, 0.0), (64, 16, 0.0)),
         self_loads=((64, 1, 0.0),),
         ladder_loads=((64, 16, 0.0),),
+        ladder_steps=((0.35, 0), (0.65, 0), (0.8, 1)),
         ablation_modes=ABLATION_MODES,
         ablation_loads=((64, 1, 0.0),),
         run_s=0.25,
@@ -100,11 +116,14 @@ PROFILES = {
         rounds=7,
         turns=2,
         producers=(1, 4, 16),
+        readers=(1, 16),
+        pairs=(1, 16),
         replay_whole_year=True,
         loads=FULL_LOADS,
         traced_loads=FULL_LOADS,
         self_loads=((1, 1, 0.0), (64, 1, 0.0), (16, 16, 0.0)),
         ladder_loads=((64, 1, 0.0), (64, 16, 0.0)),
+        ladder_steps=LADDER_STEPS,
         # Classic and pipelined too, so that each axis is paired with a classic run right beside it.
         ablation_modes=("classic", *AXIS_MODES, "pipelined"),
         ablation_loads=((64, 1, 0.0), (16, 16, 0.0), (64, 1, 2.0)),
@@ -124,6 +143,8 @@ STORE_PROFILES = {
         self_loads=((64, 1, 0.0),),
         ladder_loads=(),
         ablation_loads=((64, 1, 0.0),),
+        readers=(),
+        pairs=(),
         turns=1,
         run_s=2.0,
         warmup_s=0.5,
@@ -131,7 +152,7 @@ STORE_PROFILES = {
     for name, profile in PROFILES.items()
 }
 """The same where a commit is a request to a store, which takes tens of milliseconds: fewer loads, longer runs; nothing
-is offered at a pace that the classic mode would have to keep."""
+is offered at a pace that the classic mode would have to keep, and readers would read what no object holds yet."""
 
 
 @attrs.frozen(slots=True)
@@ -208,7 +229,7 @@ def plan(request: Request, seed: int) -> list[Group]:
         closed += self_parts(request.modes, loads, request.rounds_wanted, profile.turns)
     if request.chosen_grid:
         return plan_rounds([closed], seed)
-    closed += _clients(request)
+    closed += [*_clients(request), *_consumers(request)]
     if request.with_replay:
         closed.append(Part(REPLAY_EXPERIMENT, Cell(REPLAY, 0, 4), request.sides, request.replay_rounds))
     if set(request.modes) == set(COMPARED_MODES):
@@ -219,7 +240,7 @@ def plan(request: Request, seed: int) -> list[Group]:
 def reading_order(groups: Iterable[Group]) -> list[Cell]:
     """The closed loops of both sides as a reader looks for them, in whichever order they are run."""
     runs = (run for group in groups for run in group.runs)
-    cells = {run.cell for run in runs if run.experiment in (GRID_EXPERIMENT, CLIENTS_EXPERIMENT)}
+    cells = {run.cell for run in runs if run.experiment in (GRID_EXPERIMENT, CLIENTS_EXPERIMENT, CONSUMERS_EXPERIMENT)}
     return sorted(
         cells, key=lambda it: (it.client != RAW, it.linger_ms or 0, it.commit_delay_ms, it.connections, it.in_flight)
     )
@@ -262,6 +283,17 @@ def _clients(request: Request) -> Iterator[Part]:
             yield Part(CLIENTS_EXPERIMENT, cell, request.all_sides, request.rounds_wanted)
 
 
+def _consumers(request: Request) -> Iterator[Part]:
+    """Readers at full speed, and the time from publishing to consuming at a given pace."""
+    profile = request.sizes
+    for readers in profile.readers:
+        cell = Cell(READER, 1, readers)
+        yield Part(CONSUMERS_EXPERIMENT, cell, request.all_sides, request.rounds_wanted, turns=profile.turns)
+    for pairs in profile.pairs if request.with_confluent else ():
+        cell = Cell(PAIRS, 0, pairs, offer=Offer(PAIRS_PER_S))
+        yield Part(CONSUMERS_EXPERIMENT, cell, request.all_sides, request.rounds_wanted)
+
+
 def _ablation(request: Request) -> Iterator[Part]:
     """The axes one at a time, side by side."""
     profile, modes = request.sizes, request.modes
@@ -272,7 +304,7 @@ def _ablation(request: Request) -> Iterator[Part]:
 
 def _ladder(request: Request) -> Iterator[Part]:
     """Equal offers to all sides, in steps up to what side A can do and further."""
-    offers = dict.fromkeys(Offer(share=share, of=request.modes[side]) for share, side in LADDER_STEPS)
+    offers = dict.fromkeys(Offer(share=share, of=request.modes[side]) for share, side in request.sizes.ladder_steps)
     for cell in _cells(request.sizes.ladder_loads):
         for offer in offers:
             part = attrs.evolve(cell, offer=offer)

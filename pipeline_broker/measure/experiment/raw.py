@@ -166,6 +166,7 @@ def factors(run: Run, shared: Circumstances) -> dict[str, Any]:
             "keys": requests.keys,
             "idempotent": requests.is_idempotent,
             "transaction_requests": requests.transaction_requests,
+            "read_share": requests.read_share,
         }
     if run.side.mode in MODES:
         preset, overrides = MODES[run.side.mode]

@@ -16,6 +16,10 @@ from pipeline_broker.measure.experiment.factors import (
 
 RAW = "raw"
 REPLAY = "replay"
+READER = "raw-reads"
+"""The native client, which reads a topic from its start to its end, again and again."""
+PAIRS = "publish-to-consume"
+"""Pairs of a producer and a consumer of confluent-kafka, timed from one to the other."""
 CONFLUENT = "confluent-kafka linger={}"
 CONFLUENT_IN_FLIGHT = 5  # of an idempotent librdkafka producer at its defaults
 
@@ -24,6 +28,7 @@ SWEEP_EXPERIMENT = "sweep"
 ABLATION_EXPERIMENT = "ablation"
 REPLAY_EXPERIMENT = "replay"
 CLIENTS_EXPERIMENT = "clients"
+CONSUMERS_EXPERIMENT = "consumers"
 LADDER_EXPERIMENT = "ladder"
 SELF_EXPERIMENT = "self"
 
@@ -52,6 +57,11 @@ class Cell:
         """What else sets it apart from other cells; empty in an ordinary closed loop."""
         words = variant(self.broker, self.requests, self.offer)
         return f"{SELF_EXPERIMENT} {words}".strip() if self.is_self else words
+
+    @property
+    def uses_confluent(self) -> bool:
+        """Return whether confluent-kafka drives the broker."""
+        return self.client not in (RAW, REPLAY, READER)
 
     @property
     def is_open(self) -> bool:

@@ -40,6 +40,8 @@ CLOSED = "closed"
 SHARE = re.compile(rf"(?P<percent>\d{{1,4}}(\.\d+)?)% of (?P<mode>{'|'.join(COMPARED_MODES)})")
 """The level of `rate` that is a share of what a mode has reached in the closed loop."""
 RATE_MAX = 10_000_000
+READ_SHARE_MAX = 0.9
+"""Reads find what the other requests of the load have written."""
 Level = str | int | float | bool
 Levels = tuple[Level, ...]
 
@@ -117,6 +119,12 @@ def _rate(level: object) -> Level:
     raise ValueError(f'not "{CLOSED}", a number of requests a second, or a share such as "50% of {COMPARED_MODES[0]}"')
 
 
+def _share(level: object) -> Level:
+    if not isinstance(level, int | float) or isinstance(level, bool) or not 0 <= level <= READ_SHARE_MAX:
+        raise ValueError(f"not a share of requests that read, from 0 to {READ_SHARE_MAX:g}")
+    return float(level)
+
+
 def _boolean(level: object) -> Level:
     if not isinstance(level, bool):
         raise ValueError("not true or false")  # noqa: TRY004 - every wrong level is one kind of error
@@ -136,6 +144,7 @@ FACTORS: Mapping[str, Callable[[object], Level]] = {
     "keys": _whole(0, 1_000_000),
     "idempotent": _boolean,
     "transaction": _whole(0, 100_000),
+    "read_share": _share,
     "rate": _rate,
 }
 """What can be varied beside the broker's properties, and how a level is read."""
@@ -176,6 +185,8 @@ def parse_sweep(tables: Mapping[str, Any]) -> Sweep:
     if sweep.warmup >= sweep.seconds:
         raise ValueError(f"warmup {sweep.warmup:g} takes all of seconds {sweep.seconds:g}")
     _check_shares(sweep)
+    if any(sweep.factors.get("transaction", ())) and any(sweep.factors.get("read_share", ())):
+        raise ValueError("factor read_share: a transaction only writes: leave one of the two out")
     runs = sweep.cells * 2 * (sweep.rounds + min(sweep.traced, sweep.rounds))
     if runs > RUNS_MAX:
         raise ValueError(f"{sweep.cells:,} loads in {sweep.rounds} rounds are {runs:,} runs: at most {RUNS_MAX:,}")

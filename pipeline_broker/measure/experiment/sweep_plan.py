@@ -8,21 +8,13 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline_broker.measure.experiment.factors import BrokerFactors, Offer, RequestFactors
+from pipeline_broker.measure.experiment.factors import REQUEST_NAMES, BrokerFactors, Offer, RequestFactors
 from pipeline_broker.measure.experiment.plan import self_parts
 from pipeline_broker.measure.experiment.rounds import Part, plan_rounds
 from pipeline_broker.measure.experiment.runs import RAW, SWEEP_EXPERIMENT, Cell, Group, Side
 from pipeline_broker.measure.experiment.sweep import CLOSED, DEFAULT, FACTORS, SHARE, Level, Sweep
 
 IN_FLIGHT_DEFAULT, CONNECTIONS_DEFAULT = 64, 1
-_REQUEST_ATTRIBUTES = {
-    "record_size": "record_size",
-    "batch": "batch_records",
-    "compression": "compression",
-    "keys": "keys",
-    "idempotent": "is_idempotent",
-    "transaction": "transaction_requests",
-}
 
 
 def sweep_cells(sweep: Sweep) -> list[Cell]:
@@ -35,9 +27,7 @@ def sweep_cells(sweep: Sweep) -> list[Cell]:
 
 
 def _cell(chosen: Mapping[str, Level]) -> Cell:
-    requests: dict[str, Any] = {
-        attribute: chosen[name] for name, attribute in _REQUEST_ATTRIBUTES.items() if name in chosen
-    }
+    requests: dict[str, Any] = {attribute: chosen[name] for attribute, name in REQUEST_NAMES.items() if name in chosen}
     properties = {name: str(level) for name, level in chosen.items() if name not in FACTORS and level != DEFAULT}
     flush, commits = chosen.get("flush"), chosen.get("commits_in_flight")
     return Cell(

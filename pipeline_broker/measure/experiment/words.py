@@ -7,18 +7,19 @@ from collections.abc import Sequence
 
 from pipeline_broker.measure.experiment.intervals import Speedup
 from pipeline_broker.measure.experiment.results import CellTotals
-from pipeline_broker.measure.experiment.runs import RAW, REPLAY, Cell
+from pipeline_broker.measure.experiment.runs import PAIRS, RAW, READER, REPLAY, Cell
 
 _RATIO_SHOWN_MAX = 1000
 
 
 def load_of(cell: Cell) -> str:
     """A load for a person: `4 x 64 batch=10`, `16 producers`."""
-    if cell.client == RAW:
+    if cell.client in (RAW, READER):
         return f"{cell.connections} x {cell.in_flight}{f' {cell.variant}' if cell.variant else ''}"
     if cell.client == REPLAY:
         return f"{cell.connections} connections"
-    return f"{cell.connections} producer{'s' if cell.connections > 1 else ''}"
+    noun = "pair" if cell.client == PAIRS else "producer"
+    return f"{cell.connections} {noun}{'s' if cell.connections > 1 else ''}"
 
 
 def figures_of(totals: CellTotals) -> tuple[str, str, str]:

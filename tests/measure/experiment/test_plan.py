@@ -11,7 +11,7 @@ from pipeline_broker.measure.experiment.factors import Offer
 from pipeline_broker.measure.experiment.modes import AXIS_MODES
 from pipeline_broker.measure.experiment.plan import PROFILES, Request, grid, plan, reading_order
 from pipeline_broker.measure.experiment.rounds import pairs
-from pipeline_broker.measure.experiment.runs import RAW, REPLAY, Cell
+from pipeline_broker.measure.experiment.runs import PAIRS, RAW, READER, REPLAY, Cell
 from tests.drawn import drawn, measured
 
 QUICK_REPLAY_S = 5.0
@@ -51,12 +51,12 @@ def test_every_round_of_a_load_has_both_sides(request, seed):
 @given(requests, seeds)
 def test_all_but_what_is_traced_or_replayed_has_as_many_rounds_as_the_grid(request, seed):
     rounds = Counter((run.experiment, run.cell, run.side, run.traced) for run in runs_of(request, seed))
-    for (experiment, _, _, traced), count in rounds.items():
+    for (experiment, cell, _, traced), count in rounds.items():
         if traced:
             assert count == min(3, request.rounds_wanted)
         elif experiment == "replay":
             assert count == min(7, request.rounds_wanted)
-        elif experiment in ("grid", "self"):
+        elif experiment in ("grid", "self") or cell.client == READER:
             assert count == request.rounds_wanted * request.sizes.turns
         else:
             assert count == request.rounds_wanted
@@ -115,7 +115,8 @@ def test_the_ladder_comes_after_the_closed_loops_that_tell_what_its_shares_are_o
         told = [it for it in runs if it.cell == closed and it.experiment == "grid" and not it.traced]
         assert {it.side.mode for it in told} == {"classic", "pipelined"}
         assert max(it.number for it in told) < run.number
-    shares = [(0.2, "classic"), (0.35, "classic"), (0.5, "classic"), (0.65, "classic"), (0.8, "pipelined")]
+    shares = [(share, ("classic", "pipelined")[side]) for share, side in PROFILES[profile].ladder_steps]
+    assert {(0.35, "classic"), (0.65, "classic"), (0.8, "pipelined")} <= set(shares)
     for load in PROFILES[profile].ladder_loads:
         offers = dict.fromkeys(run.cell.offer for run in ladder if run.cell.in_flight == load[0])
         assert {(offer.share, offer.of) for offer in offers} == set(shares)
@@ -124,7 +125,7 @@ def test_the_ladder_comes_after_the_closed_loops_that_tell_what_its_shares_are_o
 
 def test_of_a_mode_compared_with_itself_the_ladder_has_no_step_twice():
     offers = {run.cell.offer for run in runs_of(Request(modes=("classic", "classic"))) if run.experiment == "ladder"}
-    assert offers == {Offer(share=share, of="classic") for share in (0.2, 0.35, 0.5, 0.65, 0.8)}
+    assert offers == {Offer(share=share, of="classic") for share in (0.35, 0.65, 0.8)}
 
 
 @given(requests, seeds)
@@ -153,10 +154,22 @@ def test_quick_has_the_promised_numbers():
     assert count(runs, experiment="ablation") == 3 * 5
     assert count(runs, experiment="replay") == 5 * 2
     assert count(runs, experiment="self") == 5 * 2 * 3
-    assert count(runs, experiment="ladder") == 5 * 5 * 2
+    assert count(runs, experiment="ladder") == 3 * 5 * 2
+    assert count(runs, experiment="consumers") == 5 * 2 * 3 + 5 * 2
     clients = {(run.cell.client, run.cell.connections) for run in runs if run.experiment == "clients"}
     assert clients == {(f"confluent-kafka linger={linger}", count) for linger in (0, 5) for count in (1, 16)}
     assert {run.cell.in_flight for run in runs if run.experiment == "clients"} == {5}
+
+
+@pytest.mark.parametrize("profile", list(PROFILES))
+def test_consumers_read_at_full_speed_and_are_timed_at_a_given_pace(profile):
+    request = Request(profile=profile, others=("kafka",))
+    runs = [run for run in runs_of(request) if run.experiment == "consumers"]
+    assert {run.cell.client for run in runs} == {READER, PAIRS}
+    assert {run.side.mode for run in runs} == {"classic", "pipelined", "kafka"}
+    assert {run.cell.offer for run in runs if run.cell.client == PAIRS} == {Offer(1_000.0)}
+    without = runs_of(Request(profile=profile, with_confluent=False))
+    assert {run.cell.client for run in without if run.experiment == "consumers"} == {READER}
 
 
 def test_full_has_seven_rounds_of_two_turns_of_every_delay_and_window():
@@ -179,7 +192,7 @@ def test_the_ablation_of_full_has_every_axis_beside_both_modes_in_its_own_rounds
 
 def test_quick_is_run_in_little_more_than_two_minutes():
     costs = Costs(PROFILES["quick"].run_s, PROFILES["quick"].open_s, QUICK_REPLAY_S / 5)
-    assert costs.of(plan(Request(), 1)) <= 130
+    assert costs.of(plan(Request(), 1)) <= 140
 
 
 @pytest.mark.parametrize("others", [(), ("kafka-synced", "kafka")])
@@ -210,6 +223,6 @@ def test_other_brokers_are_driven_in_every_round_of_ordinary_commits_and_never_t
             ("classic", 0), ("pipelined", 1), ("kafka-synced", 2), ("kafka", 3),
         }  # fmt: skip
         assert not any(run.traced or run.cell.commit_delay_ms for run in pair)
-    assert {pair[0].experiment for pair in driven} == {"grid", "clients", "ladder"}
+    assert {pair[0].experiment for pair in driven} == {"grid", "clients", "consumers", "ladder"}
     plain = [pair for group in groups for pair in pairs(group) if pair[0].experiment in ("grid", "clients", "ladder")]
     assert all(pair in driven or pair[0].traced or pair[0].cell.commit_delay_ms for pair in plain)

@@ -128,6 +128,8 @@ def test_the_example_of_the_documents_is_a_sweep():
         ),
         ("traced = true\n[factors]\nin_flight = 1", r"traced True is not a whole number"),
         ("[factors]\nidempotent = [1]", r"factor idempotent: 1 is not true or false"),
+        ("[factors]\nread_share = [1.0]", r"factor read_share: 1.0 is not a share of requests that read, from 0 to 0.9"),
+        ("[factors]\nread_share = [0.5]\ntransaction = [0, 2]", r"factor read_share: a transaction only writes"),
         ("[factors]\n'pipeline.queues' = ['many']", r"factor pipeline.queues: 'many' is not allowed"),
         ("[factors]\n'pipeline.queues' = [[1]]", r"factor pipeline.queues: \[1\] is not a text"),
         ("[factors]\n'leader.imbalance.check.interval.seconds' = [1]", r"the broker does not act on it"),
@@ -157,7 +159,7 @@ def test_every_factor_that_is_read_reaches_a_cell():
     other = {
         "connections": 3, "in_flight": 7, "commit_delay": "2ms", "flush": "os", "commits_in_flight": 2,
         "record_size": 5, "batch": 2, "compression": "lz4", "keys": 4, "idempotent": True, "transaction": 9,
-        "rate": 50,
+        "rate": 50, "read_share": 0.5,
     }  # fmt: skip
     assert {*other, "mode"} == set(FACTORS)
     (ordinary,) = sweep_cells(parse_sweep({"factors": {"mode": ["classic", "pipelined"]}}))
