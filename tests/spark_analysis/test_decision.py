@@ -169,7 +169,7 @@ def test_latency_at_equal_load_is_told_pace_by_pace():
 
 
 def consumed(gains, waits):
-    """Return runs of readers and pairs; side 1 has these gains in rate and in p99, and the median of a pair is worse."""
+    """Return runs of readers and pairs; side 1 has these gains in rate and p99, and the median of a pair is worse."""
     settings = {"experiment": "consumers"}
     reading = made.pairs(made.load(16, client=READER_CLIENT, in_flight=1), gains, settings=settings)
     pair = made.load(1, client=PAIRS_CLIENT, in_flight=0, offered_per_s=1000.0)

@@ -116,11 +116,14 @@ TINY = Profile(
     rounds=2,
     turns=1,
     producers=(2,),
+    readers=(2,),
+    pairs=(2,),
     replay_whole_year=False,
     loads=((4, 2, 0.0), (4, 1, 1.0)),
     traced_loads=((4, 1, 1.0),),
     self_loads=((4, 2, 0.0),),
     ladder_loads=((4, 2, 0.0),),
+    ladder_steps=((0.2, 0), (0.8, 1)),
     ablation_modes=("mute-off",),
     ablation_loads=((4, 2, 0.0),),
     run_s=0.1,
@@ -144,9 +147,10 @@ def test_a_whole_experiment_has_every_part_in_every_round(tmp_path, monkeypatch,
         ("self", False): 2,
         ("clients", False): 4,
         ("ablation", False): 1,
+        ("consumers", False): 4,
     }
     expected = {(name, number, traced): count for (name, traced), count in of_round.items() for number in (1, 2)}
-    assert parts == {**expected, ("ladder", 1, False): 10, ("ladder", 2, False): 10}
+    assert parts == {**expected, ("ladder", 1, False): 4, ("ladder", 2, False): 4}
     by_process = {}
     for run in described:
         by_process.setdefault(run["settings"]["process"], set()).add(
@@ -155,7 +159,7 @@ def test_a_whole_experiment_has_every_part_in_every_round(tmp_path, monkeypatch,
     assert all(len(shared) == 1 for shared in by_process.values()), "no process outlives a round"
     for run in described:
         is_ladder = run["experiment"] == "ladder"
-        assert (run["offered_per_s"] is not None) is is_ladder
+        assert (run["offered_per_s"] is not None) is (is_ladder or run["client"] == "publish-to-consume")
         if is_ladder:
             (cell,) = [cell for cell in results.compared() if cell.variant == run["variant"]]
             capacity = results.capacity(cell, run["offered_of"])
@@ -206,7 +210,7 @@ def test_a_terminated_experiment_stops_its_brokers(tmp_path):
     assert sorted(path.name for path in out.iterdir()) == [".lock", "raw"]
 
 
-@pytest.mark.parametrize(("profile", "runs"), [("quick", 237), ("full", 1114)])
+@pytest.mark.parametrize(("profile", "runs"), [("quick", 257), ("full", 1198)])
 def test_a_comparison_tells_its_runs_seed_and_time_before_it_starts(profile, runs, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(compare_module, "run_groups", lambda *_: None)
     monkeypatch.setattr(compare_module, "DEFAULT_DATA", tmp_path / "none.csv.gz")

@@ -6,12 +6,13 @@ import json
 import attrs
 
 from pipeline_broker.measure.experiment.budget import Costs, TimeLeft
-from pipeline_broker.measure.experiment.fleet import Fleet
+from pipeline_broker.measure.experiment.fleet import Fleet, is_ours
 from pipeline_broker.measure.experiment.plan import Request, plan
 from pipeline_broker.measure.experiment.progress import ExperimentProgress
 from pipeline_broker.measure.experiment.raw import Circumstances, Measured, RawFolder
 from pipeline_broker.measure.experiment.results import Results
 from pipeline_broker.measure.experiment.runner import Experiment
+from pipeline_broker.measure.experiment.runs import PAIRS
 from pipeline_broker.traces.client_rows import ClientRow
 
 RATE_PER_S = {"classic": 1000.0, "pipelined": 20_000.0, "kafka-synced": 2000.0, "kafka": 5000.0}
@@ -47,18 +48,23 @@ class FakeDriver:
         self.runs = []
         self.warm = []
         self.connected = []
+        self.prepared = set()
 
     def warm_up(self, broker, *, is_ours=True):
         self.warm.append((broker.name, is_ours))
 
+    def prepare_topics(self, runs, broker):
+        self.prepared |= {(broker.name, run.cell.client) for run in runs}
+
     def connect_clients(self, runs, brokers):
-        self.connected = [run for run in runs if run.cell.linger_ms is not None]
+        self.connected = [run for run in runs if run.cell.uses_confluent]
 
     def disconnect_clients(self):
         self.connected = []
 
     def run(self, run, broker, folder, offered_per_s):
-        assert run.cell.linger_ms is None or run in self.connected
+        assert not run.cell.uses_confluent or run in self.connected
+        assert run.traced or (broker.name, run.cell.client) in self.prepared or not is_ours(run.side)
         self.runs.append((run, broker, offered_per_s))
         gap = round(1e9 / RATE_PER_S.get(run.side.mode, 1000.0))
         due = [None if offered_per_s is None else number * gap for number in range(30)]
@@ -137,11 +143,10 @@ def test_both_sides_are_offered_a_share_of_the_rate_that_the_closed_loop_had(tmp
     driver, described, _ = carried_out(Request(rounds=2), tmp_path)
     offered = {(run.cell.offer.share, run.cell.offer.of, per_s) for run, _, per_s in driver.runs if run.cell.offer}
     assert {(share, of): round(per_s) for share, of, per_s in offered} == {
-        (0.2, "classic"): 200, (0.35, "classic"): 350, (0.5, "classic"): 500, (0.65, "classic"): 650,
-        (0.8, "pipelined"): 16_000,
+        (0.35, "classic"): 350, (0.65, "classic"): 650, (0.8, "pipelined"): 16_000, (0.0, ""): 1_000,
     }  # fmt: skip
     assert all(per_s is None for run, _, per_s in driver.runs if not run.cell.offer)
     for row in described:
-        assert (row["offered_per_s"] is None) is (row["experiment"] != "ladder")
+        assert (row["offered_per_s"] is None) is (row["experiment"] != "ladder" and row["client"] != PAIRS)
         if row["experiment"] == "ladder":
             assert row["variant"] == f"rate={row['offered_share'] * 100:g}%-of-{row['offered_of']}"
