@@ -135,8 +135,8 @@ def _mean(found: list[dict[str, float]]) -> dict[str, float]:
 def cause(zero: Breakdown, one: Breakdown) -> Cause | None:
     """The part that has most of what the sides differ in, over the traced rounds of both.
 
-    None where the whole difference is not beyond chance, where there is one round, or where no part goes beyond chance
-    in the same direction: nothing is named that was not measured.
+    None where the whole difference is not beyond chance, where there are fewer than three rounds, or where no part goes
+    beyond chance in the same direction: nothing is named that was not measured.
     """
     paired = [(zero.rounds[number], one.rounds[number]) for number in zero.rounds if number in one.rounds]
     differences = over_rounds({name: b[name] - a[name] for name in a if name in b} for a, b in paired)

@@ -35,6 +35,11 @@ _LOAD: Final = {
     "offered_per_s": "double",
 }
 _RUN: Final = {"run": "int", "mode": "string", **_LOAD, "experiment": "string", "round": "int", "side": "int"}
+_WAITS: Final = (
+    *(f"{prefix}{name}_us" for prefix in ("", "sent_") for name in PERCENTILES),
+    "late_us",
+    "growth",
+)
 DERIVED: Final = {
     "stage_latency": {
         **_RUN,
@@ -46,8 +51,10 @@ DERIVED: Final = {
     "latency_by_round": {
         **_RUN,
         "requests": "bigint",
+        "samples": "bigint",
+        "seconds": "double",
         "requests_per_s": "double",
-        **dict.fromkeys(("p50_us", "p99_us", "p999_us"), "double"),
+        **dict.fromkeys(_WAITS, "double"),
     },
     "speedups": {
         **_LOAD,
@@ -105,7 +112,14 @@ def _rows(comparison: Comparison) -> dict[str, Iterable[dict[str, Any]]]:
         for name, stage in figures.stages.get(run.number, {}).items()
     )
     rounds = (
-        {**_named(run), "requests": run.requests, "requests_per_s": rate([run]), **_percentiles(run)}
+        {
+            **_named(run),
+            "requests": run.requests,
+            "samples": 0 if run.latency is None else run.latency.samples,
+            "seconds": run.seconds,
+            "requests_per_s": rate([run]),
+            **{name: getattr(run.latency, name, None) for name in _WAITS},
+        }
         for run in figures.runs
         if not run.traced and run.requests
     )
@@ -125,11 +139,6 @@ def _ratio(ratio: Ratio | None, name: str) -> dict[str, float | None]:
     if ratio is None:
         return {name: None, "low": None, "high": None}
     return {name: ratio.value, "low": ratio.low, "high": ratio.high}
-
-
-def _percentiles(run: Run) -> dict[str, float | None]:
-    names = [f"{name}_us" for name in PERCENTILES]
-    return {name: None if run.latency is None else getattr(run.latency, name) for name in names}
 
 
 def _named(run: Run) -> dict[str, Any]:

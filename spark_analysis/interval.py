@@ -2,8 +2,9 @@
 
 Rules: rounds are paired and interleaved, so what drifts over an experiment hits both sides; the ratio of each round
 is one sample, its logarithm is averaged (a ratio and its inverse weigh the same), and Student's t gives the interval.
-One round has no interval: None, never a guess. Whether a ratio differs from 1 is asked of many loads at once, so a
-ratio also carries the chance of its distance from 1 under equal sides, which `multiplicity` corrects for a family.
+Fewer than three rounds have no interval: how much two rounds differ is mostly luck. Whether a ratio differs from 1 is
+asked of many loads at once, so a ratio also carries the chance of its distance from 1 under equal sides, which
+`multiplicity` corrects for a family.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CONFIDENCE: Final = 0.95
+INTERVAL_ROUNDS_MIN: Final = 3
 _BISECTIONS: Final = 80
 _LOG_MAX: Final = 700.0  # about the logarithm of the largest float: an end beyond it says nothing more
 
 
 @attrs.frozen
 class Estimate:
-    """A value with its 95% interval over rounds; no interval from fewer than two rounds."""
+    """A value with its 95% interval over rounds; no interval from fewer than three rounds."""
 
     value: float
     low: float | None
@@ -37,7 +39,7 @@ class Ratio(Estimate):
     """A ratio of the two sides.
 
     Attributes:
-        chance: how often equal sides would give a ratio at least as far from 1; None from fewer than two rounds.
+        chance: how often equal sides would give a ratio at least as far from 1; None from fewer than three rounds.
         corrected: the same for its family (`multiplicity.corrected`); None where it was not corrected.
     """
 
@@ -109,8 +111,8 @@ def geometric_interval(values: Sequence[float]) -> Estimate | None:
 
 def _interval(values: Sequence[float]) -> Estimate:
     middle = fmean(values)
-    if len(values) == 1:
-        return Estimate(middle, None, None, 1)
+    if len(values) < INTERVAL_ROUNDS_MIN:
+        return Estimate(middle, None, None, len(values))
     half = t_quantile((1 + CONFIDENCE) / 2, len(values) - 1) * stdev(values) / math.sqrt(len(values))
     return Estimate(middle, middle - half, middle + half, len(values))
 

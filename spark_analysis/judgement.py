@@ -55,7 +55,7 @@ def said(ratio: Ratio, *, worse: str = "slower") -> str:
     if found is not Judgement.UNDECIDED:
         return str(found.value)
     if ratio.low is None:
-        return "not decided: one round has no interval"
+        return "not decided: too few rounds for an interval"
     if ratio.excludes_one:
         return "not decided: beyond chance alone, but not among so many loads"
     return f"not decided: anything from {ends(ratio)}"

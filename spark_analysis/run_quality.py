@@ -97,7 +97,7 @@ def _light(value: float, bounds: tuple[float, float]) -> Light:
 def _intervals(comparison: Comparison) -> Measure:
     widths = [ratio.width for ratio in comparison.speedups.values() if ratio.width is not None]
     if not widths:
-        return Measure("intervals", Light.POOR, "no load has an interval: there was one round, or no pair")
+        return Measure("intervals", Light.POOR, "no load has an interval: three rounds of both sides are needed")
     claims = decisions(comparison)
     if claims and all(claim.answer in (UNDECIDED, NOT_MEASURED) for claim in claims):
         return Measure("intervals", Light.POOR, "no claim is decided")

@@ -51,13 +51,13 @@ def certain(ratio: Ratio) -> str:
 def ends(ratio: Ratio) -> str:
     """The interval alone: `2.4x to 2.8x`."""
     if ratio.low is None or ratio.high is None:
-        return "one round"
+        return "too few rounds"
     return f"{times(ratio.low)} to {times(ratio.high)}"
 
 
 def interval(ratio: Ratio) -> str:
     """The 95% interval in words."""
-    return "one round, no interval" if ratio.low is None else f"95% interval {ends(ratio)}"
+    return "too few rounds for an interval" if ratio.low is None else f"95% interval {ends(ratio)}"
 
 
 def milliseconds(value: float | None) -> str:

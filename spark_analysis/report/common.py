@@ -168,7 +168,7 @@ def forest(title: str, ratios: Iterable[tuple[str, Ratio]], note: str, *, is_les
         better, worse = (ratio.below, ratio.above) if is_less_better else (ratio.above, ratio.below)
         kind = "side-1" if better else "side-0" if worse else "unclear"
         chance = "not beyond chance" if not ratio.excludes_one else "beyond chance alone, not among so many"
-        undecided = "one round, no interval" if ratio.low is None else f"{chance}: {ends(ratio)}"
+        undecided = "too few rounds for an interval" if ratio.low is None else f"{chance}: {ends(ratio)}"
         value = f"{times(ratio.value)} ({ends(ratio)})" if is_called else undecided
         bars.append(charts.Bar(name, value, place(ratio.value), 0, kind, whisker, place(1.0)))
     return figure(title, charts.bars(title, bars), note=note)

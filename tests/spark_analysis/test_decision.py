@@ -297,7 +297,7 @@ def cells_of(runs):
             Judgement.UNDECIDED,
             "not decided: beyond chance alone, but not among so many loads",
         ),
-        (Ratio(1.5, None, None, 1), Judgement.UNDECIDED, "not decided: one round has no interval"),
+        (Ratio(1.5, None, None, 1), Judgement.UNDECIDED, "not decided: too few rounds for an interval"),
     ],
 )
 def test_a_ratio_is_judged_by_its_interval_and_its_family(ratio, judgement, words):

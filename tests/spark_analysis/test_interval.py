@@ -66,16 +66,17 @@ def test_means_have_the_interval_of_student():
 
 
 def test_the_chance_of_a_ratio_is_that_of_equal_sides():
-    """Logs 0 and 2: t is 1, beyond which one degree of freedom leaves a quarter on each side."""
-    assert ratio_interval([1.0, math.exp(2)]).chance == pytest.approx(0.5)
-    assert ratio_interval([1.0, math.exp(-2)]).chance == pytest.approx(0.5)
-    assert ratio_interval([1.0, 1.0]).chance == 1
-    assert ratio_interval([2.0, 2.0]).chance == 0
+    """Logs 0, 1 and 2: t is the root of 3, beyond which two degrees of freedom leave (1 - sqrt(3 / 5)) / 2 a side."""
+    chance = 1 - math.sqrt(3 / 5)
+    assert ratio_interval([1.0, math.exp(1), math.exp(2)]).chance == pytest.approx(chance)
+    assert ratio_interval([1.0, math.exp(-1), math.exp(-2)]).chance == pytest.approx(chance)
+    assert ratio_interval([1.0, 1.0, 1.0]).chance == 1
+    assert ratio_interval([2.0, 2.0, 2.0]).chance == 0
     assert ratio_interval([2.0]).chance is None
 
 
 def test_an_interval_wider_than_numbers_go_has_ends_all_the_same():
-    found = ratio_interval([1e-300, 1e300])
+    found = ratio_interval([1e-300, 1e300, 1.0])
     assert 0 < found.low < 1e-300
     assert 1e300 < found.high < math.inf
 
@@ -84,9 +85,11 @@ def test_no_pair_has_no_ratio():
     assert ratio_interval([]) is None
 
 
-def test_one_pair_has_no_interval():
-    ratio = ratio_interval([3.0])
-    assert (ratio.value, ratio.low, ratio.high, ratio.rounds) == (pytest.approx(3.0), None, None, 1)
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_fewer_than_three_pairs_have_no_interval(rounds):
+    ratio = ratio_interval([3.0] * rounds)
+    assert (ratio.value, ratio.low, ratio.high, ratio.rounds) == (pytest.approx(3.0), None, None, rounds)
+    assert ratio.chance is None
     assert not ratio.above
     assert not ratio.below
 
@@ -97,12 +100,12 @@ def test_equal_ratios_have_an_interval_of_width_zero():
     assert ratio.above
 
 
-def test_two_ratios_worked_by_hand():
-    """Logs 0 and 2: mean 1, standard error 1, t with one degree of freedom 12.706."""
-    ratio = ratio_interval([1.0, math.exp(2)])
+def test_three_ratios_worked_by_hand():
+    """Logs 0, 1 and 2: mean 1, standard deviation 1, t with two degrees of freedom 4.3027."""
+    ratio = ratio_interval([1.0, math.exp(1), math.exp(2)])
     assert math.log(ratio.value) == pytest.approx(1)
-    assert math.log(ratio.high) == pytest.approx(1 + 12.7062047)
-    assert math.log(ratio.low) == pytest.approx(1 - 12.7062047)
+    assert math.log(ratio.high) == pytest.approx(1 + 4.30265273 / math.sqrt(3))
+    assert math.log(ratio.low) == pytest.approx(1 - 4.30265273 / math.sqrt(3))
 
 
 def test_exchanging_the_sides_inverts_the_interval():

@@ -170,4 +170,4 @@ def test_only_the_load_before_the_experiment_counts():
 def test_one_round_is_a_poor_run():
     found = run_quality(made.comparison(made.pairs(made.load(1), [3.0])))
     assert found.light is Light.POOR
-    assert found.reasons == ["no load has an interval: there was one round, or no pair"]
+    assert found.reasons == ["no load has an interval: three rounds of both sides are needed"]

@@ -1,7 +1,7 @@
 """Confidence intervals of ratios.
 
 Rules of this file: rounds are paired, so the logarithms of their ratios are one sample; mean and 95 % t-interval of
-those, turned back. Fewer than two rounds have no interval.
+those, turned back. Fewer than three rounds have no interval.
 """
 
 import math
@@ -17,11 +17,12 @@ _QUANTILES = (
     2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423,
 )  # fmt: skip
 _NORMAL = 1.959964
+INTERVAL_ROUNDS_MIN = 3
 
 
 @attrs.frozen(slots=True)
 class Speedup:
-    """B over A, of rates or of times; no bounds from fewer than two rounds."""
+    """B over A, of rates or of times; no bounds from fewer than three rounds."""
 
     ratio: float
     low: float | None
@@ -45,7 +46,7 @@ def speedup(pairs: Sequence[tuple[float, float]]) -> Speedup | None:
         return None
     logs = [math.log(b / a) for a, b in pairs]
     mean = statistics.fmean(logs)
-    if len(logs) == 1:
-        return Speedup(math.exp(mean), None, None, 1)
+    if len(logs) < INTERVAL_ROUNDS_MIN:
+        return Speedup(math.exp(mean), None, None, len(logs))
     half = t_quantile(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
     return Speedup(math.exp(mean), math.exp(mean - half), math.exp(mean + half), len(logs))

@@ -115,7 +115,7 @@ def test_a_broker_that_is_slow_and_no_slower_keeps_the_pace_and_so_does_every_cl
 def test_the_table_has_loads_by_what_is_due_with_other_brokers_and_the_replay_apart():
     fast = Cell(RAW, 64, 16, offer=Offer(2000.0))
     results = Results(MODES, ("kafka",))
-    for number in (1, 2):
+    for number in (1, 2, 3):
         for cell, gap_ms in ((fast, 0.5), (HALF, 1.0), (Cell(REPLAY, 0, 4), 2.0)):
             for side in (0, 1):
                 add(results, cell, side, open_rows(10 - 5 * side, gap_ms=gap_ms), number)
