@@ -31,7 +31,8 @@ def keep(out: Path, folder: Path, *, with_rows: bool) -> None:
     if with_rows:
         wanted |= {f"traces/{name}": columns for name, columns in ROWS.items()}
     for name, columns in wanted.items():
-        table = pq.read_table(out / name, columns=columns)
+        # Spark would read the columns that its own metadata names, not those that are left.
+        table = pq.read_table(out / name, columns=columns).replace_schema_metadata(None)
         (folder / name).mkdir(parents=True)
         encoded = [column for column in table.column_names if column.endswith("_ns")]
         pq.write_table(

@@ -1,0 +1,76 @@
+"""The run in `examples/kept_run`: pandas alone recomputes its numbers, and the notebook beside it runs."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KEPT = Path(__file__).parents[2] / "examples/kept_run"
+NUMBERS_MIN = 500
+
+
+def recomputed(folder: Path) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, KEPT / "recompute.py", folder], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.fixture
+def copied(tmp_path):
+    return shutil.copytree(KEPT / "run", tmp_path / "run")
+
+
+def test_pandas_alone_recomputes_every_number():
+    found = recomputed(KEPT / "run")
+    assert found.returncode == 0, found.stdout[-2000:]
+    count, _, rest = found.stdout.partition(" ")
+    assert rest == "numbers of summary.json agree with the Parquet files\n"
+    assert int(count.replace(",", "")) >= NUMBERS_MIN
+
+
+def test_ratios_are_recomputed_without_the_rows(copied):
+    for table in ("client", "requests"):
+        shutil.rmtree(copied / "traces" / table)
+    found = recomputed(copied)
+    assert found.returncode == 0, found.stdout[-2000:]
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        ("cells", "requests_per_s"), ("cells", "p50_ms"), ("speedups", "speedup"), ("speedups", "corrected_p"),
+        ("equal_load", "p50 ratio"), ("self", "low"), ("stages", "total_us high"),
+    ],
+)  # fmt: skip
+def test_a_number_that_was_changed_is_found(part, name, copied):
+    path = copied / "summary.json"
+    summary = json.loads(path.read_text())
+    place = summary[part] if part == "self" else summary[part][0]
+    *within, last = name.split()
+    for step in within:
+        place = place[step]
+    place[last] *= 1.001
+    path.write_text(json.dumps(summary))
+    found = recomputed(copied)
+    assert found.returncode == 1
+    assert "published" in found.stdout
+
+
+def test_the_notebook_runs_and_draws_two_plots(tmp_path):
+    notebook = json.loads((KEPT / "look.ipynb").read_text())
+    assert all(not cell.get("outputs") for cell in notebook["cells"]), "saved without its outputs"
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    program = "\n".join(["import warnings", "warnings.simplefilter('error', FutureWarning)", *cells])
+    program += "\nprint(len(plt.get_fignums()), len(latencies), rates.shape)\n"
+    script = tmp_path / "look.py"
+    script.write_text(program)
+    found = subprocess.run(
+        [sys.executable, script], cwd=KEPT, env={**os.environ, "MPLBACKEND": "agg"},
+        capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr[-2000:]
+    assert found.stdout.splitlines()[-1] == "2 4 (4, 4)"
