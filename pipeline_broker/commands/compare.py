@@ -70,6 +70,21 @@ class Modes(click.ParamType[Any]):
         return parts[0], parts[1]
 
 
+class Rounds(click.ParamType[Any]):
+    """A number of rounds, or `auto`."""
+
+    name = "rounds"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """Return the number, or `auto`."""
+        if isinstance(value, int) or value == AUTO:
+            return value
+        text = str(value)
+        if not text.isdecimal() or not 1 <= int(text) <= ROUNDS_MAX:
+            self.fail(f"{text!r} is neither {AUTO} nor a number from 1 to {ROUNDS_MAX}", param, ctx)
+        return int(text)
+
+
 def price_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What a store of objects costs."""
     for name, dollars in (("get", 0.4), ("put", 5.0)):
@@ -85,9 +100,12 @@ def price_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+AUTO = "auto"
+AUTO_S = 600.0
+ROUNDS_MAX = 1000
 _COUNTS = Several("n,...", _count)
 PLAN_OPTIONS = (
-    "profile", "in_flight", "connections", "delays_ms", "rounds", "seed", "modes", "with_kafka", "against",
+    "profile", "in_flight", "connections", "delays_ms", "rounds", "budget_s", "seed", "modes", "with_kafka", "against",
 )  # fmt: skip
 """What a sweep says itself."""
 
@@ -127,7 +145,20 @@ def _given_command() -> str:
     default=(),
     help="Delays of every commit, such as 0,2ms,10ms.",
 )
-@click.option("--rounds", type=click.IntRange(1, 1000), default=None, help="Untraced rounds.  [default: the profile's]")
+@click.option(
+    "--rounds",
+    type=Rounds(),
+    default=None,
+    metavar="N|auto",
+    help="Untraced rounds; auto: until intervals are narrow, or --time is over.  [default: the profile's]",
+)
+@click.option(
+    "--time",
+    "budget_s",
+    type=Duration("s"),
+    default=None,
+    help="With --rounds auto: end the runs after this time, such as 1800s.  [default: 600s]",
+)
 @click.option(
     "--seed", type=click.IntRange(0, 1 << 53), help="Seed of the order of the runs.  [default: drawn, and printed]"
 )
@@ -205,12 +236,21 @@ def compare(
                 _run_sweep(sweep_file, out, how)
             else:
                 others = (*(KAFKA_MODES if with_kafka else ()), *((OTHER_BROKER,) if how.against else ()))
-                asked = Request(**given, others=others, on_store=how.store is not None)
+                asked = Request(**_rounds(given), others=others, on_store=how.store is not None)
                 run_compare(CompareOptions(out, asked, how, seed, _given_command()), with_report=not no_report)
             if not no_report:
                 raise click.exceptions.Exit(run_report(out, put_price, get_price))
     except (ExperimentError, ClientError) as error:
         raise click.ClickException(str(error)) from None
+
+
+def _rounds(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options with a time budget where the rounds are `auto`, and without one elsewhere."""
+    if given["rounds"] == AUTO:
+        return {**given, "rounds": None, "budget_s": given["budget_s"] or AUTO_S}
+    if given["budget_s"]:
+        raise click.UsageError(f"--time is for --rounds {AUTO}")
+    return {**given, "budget_s": None}
 
 
 def _how(given: dict[str, Any], *, with_kafka: bool) -> "HowBrokersStart":

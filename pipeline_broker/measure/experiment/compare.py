@@ -91,10 +91,15 @@ def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results
     replay_s = replay_seconds(times_s, REPLAY_WEEK_S, WEEK_S) / max(1, len(departures))
     costs = Costs(profile.run_s, profile.open_s, replay_s)
     runs = sum(len(group.runs) for group in groups)
-    say(f"{runs} runs, seed {seed}, about {in_words(costs.of(groups))}{', then the report' if with_report else ''}")
+    seconds = costs.of(groups)
+    length = f"about {in_words(seconds)}" if request.budget_s is None else f"at most {in_words(request.budget_s)}"
+    most = "" if request.budget_s is None else "at most "
+    say(f"{most}{runs} runs, seed {seed}, {length}{', then the report' if with_report else ''}")
     raw = empty_output(options.out)
     command = f"{options.command} --seed {seed}" if options.command and options.seed is None else options.command
-    setting = Setting(options.out, raw, costs, profile.warmup_s, options.how, seed, departures, command)
+    setting = Setting(
+        options.out, raw, costs, profile.warmup_s, options.how, seed, departures, command, request.budget_s
+    )
     results = Results(request.modes, request.others)
     results.expect(reading_order(groups))
     run_groups(setting, groups, results)

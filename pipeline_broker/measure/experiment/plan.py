@@ -42,6 +42,8 @@ FULL_LOADS: tuple[Load, ...] = (
     *((16, 16, delay) for delay in (0.3, 2.0, 10.0)),
 )
 LINGERS_MS = (0, 5)
+AUTO_ROUNDS_MAX = 25
+"""Of an experiment that ends when its intervals are narrow."""
 PAIRS_PER_S = 1_000.0
 """Messages a second of all pairs of a load: a pace that every broker keeps."""
 TRACED_ROUNDS = 3
@@ -160,6 +162,8 @@ class Request:
     """What was asked for; a grid without values is the profile's own, with all that belongs to it.
 
     Attributes:
+        rounds: untraced ones; None: those of the profile.
+        budget_s: for an experiment that ends when its intervals are narrow; None: it has all its rounds.
         others: brokers that are not ours and are driven beside the two sides, where no delay is injected into commits.
         on_store: whether journal and archive are in a store of objects.
     """
@@ -170,6 +174,7 @@ class Request:
     connections: tuple[int, ...] = ()
     delays_ms: tuple[float, ...] = ()
     rounds: int | None = None
+    budget_s: float | None = None
     with_confluent: bool = True
     with_replay: bool = True
     others: tuple[str, ...] = ()
@@ -188,7 +193,7 @@ class Request:
     @property
     def rounds_wanted(self) -> int:
         """Of everything but what is traced."""
-        return self.rounds or self.sizes.rounds
+        return AUTO_ROUNDS_MAX if self.budget_s is not None else self.rounds or self.sizes.rounds
 
     @property
     def replay_rounds(self) -> int:

@@ -8,6 +8,7 @@ import contextlib
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from pipeline_broker.measure.experiment.progress import ExperimentProgress, expe
 from pipeline_broker.measure.experiment.raw import Circumstances, RawFolder, Surrounded
 from pipeline_broker.measure.experiment.results import Results
 from pipeline_broker.measure.experiment.runs import REPLAY, Group, Run
+from pipeline_broker.measure.experiment.stopping import Stopping, due
 from pipeline_broker.measure.load.departures import Departure
 
 
@@ -38,6 +40,7 @@ class Setting:
         seed: of the order of the runs, and of the moments of open loops.
         departures: that are replayed, a part of them in each round.
         command: makes the same runs again; empty where no command began them.
+        budget_s: see `Request`.
     """
 
     out: Path
@@ -48,6 +51,7 @@ class Setting:
     seed: int
     departures: Sequence[Sequence[Departure]] = ()
     command: str = ""
+    budget_s: float | None = None
 
 
 def run_groups(setting: Setting, groups: Sequence[Group], results: Results) -> None:
@@ -57,7 +61,15 @@ def run_groups(setting: Setting, groups: Sequence[Group], results: Results) -> N
         ExperimentError: a broker failed or refused.
         ClientError: a broker could not be driven.
     """
-    left = TimeLeft(setting.costs.of(groups))
+    planned_s = setting.costs.of(groups)
+    budget_s = planned_s if setting.budget_s is None else setting.budget_s
+    left = TimeLeft(min(planned_s, budget_s))
+    stopping = Stopping(groups, setting.costs, results, budget_s)
+    began_s = time.monotonic()
+
+    def is_enough(round_number: int) -> bool:
+        return setting.budget_s is not None and stopping.is_enough(round_number, time.monotonic() - began_s)
+
     how = setting.how
     machine = {**describe_machine(), **describe_software(), **({"command": setting.command} if setting.command else {})}
     circumstances = Circumstances(how.flush, how.commits_in_flight, machine, setting.seed, how.store)
@@ -70,7 +82,7 @@ def run_groups(setting: Setting, groups: Sequence[Group], results: Results) -> N
         experiment_progress(sum(len(group.runs) for group in groups), left) as progress,
     ):
         experiment = Experiment(setting.raw, setting.costs, circumstances, fleet, drive, results, progress)
-        for group in groups:
+        for group in due(groups, is_enough):
             experiment.run_group(group)
 
 

@@ -101,6 +101,16 @@ class Group:
         return tuple(dict.fromkeys(run.side for run in self.runs))
 
     @property
+    def round(self) -> int:
+        """Return the round of its runs."""
+        return self.runs[0].round
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether it comes after the closed loops, which tell what its shares are of."""
+        return all(run.experiment == LADDER_EXPERIMENT for run in self.runs)
+
+    @property
     def traced(self) -> bool:
         """Whether its runs are traced: all are, or none."""
         return self.runs[0].traced
