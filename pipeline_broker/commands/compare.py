@@ -195,12 +195,19 @@ def _given_command() -> str:
     type=click.Path(path_type=Path),
     help="Run the factors and levels of this TOML file instead; goes on where it was interrupted.",
 )
+@click.option(
+    "--otlp",
+    "spans_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write requests of the traced runs to this file, as spans of OpenTelemetry (OTLP in JSON).",
+)
 @click.option("--no-report", is_flag=True, help="End after the table; the raw rows stay in OUT/raw.")
 def compare(
     out: Path,
     seed: int | None,
     with_kafka: bool,
     sweep_file: Path | None,
+    spans_file: Path | None,
     no_report: bool,
     put_price: float,
     get_price: float,
@@ -238,6 +245,8 @@ def compare(
                 others = (*(KAFKA_MODES if with_kafka else ()), *((OTHER_BROKER,) if how.against else ()))
                 asked = Request(**_rounds(given), others=others, on_store=how.store is not None)
                 run_compare(CompareOptions(out, asked, how, seed, _given_command()), with_report=not no_report)
+            if spans_file is not None:
+                _write_spans(spans_file, out)
             if not no_report:
                 raise click.exceptions.Exit(run_report(out, put_price, get_price))
     except (ExperimentError, ClientError) as error:
@@ -290,6 +299,18 @@ def _run_sweep(path: Path, out: Path, how: "HowBrokersStart") -> None:
     except ExperimentError as error:
         raise click.UsageError(str(error)) from None
     run_sweep(sweep, SweepOptions(out, how, _given_command()))
+
+
+def _write_spans(path: Path, out: Path) -> None:
+    from pipeline_broker.measure.experiment.progress import say  # noqa: PLC0415 - paid for when used
+    from pipeline_broker.measure.experiment.traced_spans import spans_of_experiment  # noqa: PLC0415 - paid for when used
+    from pipeline_broker.traces.spans import wall_clock_offset_ns, write_spans  # noqa: PLC0415 - paid for when used
+
+    try:
+        count = write_spans(path, spans_of_experiment(out / "raw"), wall_clock_offset_ns())
+    except OSError as error:
+        raise ExperimentError(f"{path}: {error.strerror or error}") from None
+    say(f"spans of {count:,} requests: {path}")
 
 
 @click.command()

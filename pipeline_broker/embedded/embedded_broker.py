@@ -17,14 +17,12 @@ from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError, W
 from pipeline_broker.embedded.fault_rules import EmbeddedFaults
 from pipeline_broker.embedded.island import Island
 from pipeline_broker.embedded.life import Running
-from pipeline_broker.embedded.lifecycle import Lifecycle
+from pipeline_broker.embedded.observed import ObservedBroker
 from pipeline_broker.embedded.record_assertion import Expected, difference
 from pipeline_broker.embedded.record_reader import RecordReader
 from pipeline_broker.embedded.settings import SettingValue
 from pipeline_broker.embedded.shown import Group, Record, Snapshot, decoded
-from pipeline_broker.faults.names import api_keys
 from pipeline_broker.records.batch import NewRecord
-from pipeline_broker.telemetry.recent_requests import AnsweredRequest
 from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["EmbeddedBroker"]
@@ -33,7 +31,7 @@ __tracebackhide__ = True  # see lifecycle.py
 WAIT_SECONDS = 10.0
 
 
-class EmbeddedBroker(Lifecycle):
+class EmbeddedBroker(ObservedBroker):
     """A Kafka broker in this process: `with EmbeddedBroker() as broker:`, or `async with`.
 
     It listens on a free port of 127.0.0.1, keeps its data in memory unless `data` or `store` is given, and serves when
@@ -322,18 +320,7 @@ class EmbeddedBroker(Lifecycle):
         """
         return self._ask(lambda: groups.expire_member(self._running, group, member_id, self._now_ms))
 
-    # What happened, and what is to happen
-
-    def requests(self, api: str | None = None) -> list[AnsweredRequest]:
-        """The last requests of clients with their stamps, oldest first; of one API (or FaultError), or of all."""
-        core, name = self._of_core, api and api_keys(api)[0]
-        found = self.on_loop(lambda _: list(core.requests))
-        return [request for request in found if name in (None, request.api)]
-
-    def topics_asked(self) -> list[str]:
-        """The topics that this process created, wrote or read in the island, without clients; the newest last."""
-        core = self._of_core
-        return self.on_loop(lambda _: list(core.topics_asked))
+    # What is to happen
 
     @property
     def clock_ahead_seconds(self) -> float:

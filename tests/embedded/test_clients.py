@@ -1,6 +1,7 @@
 """Clients of an embedded broker in the same process: confluent-kafka, kafka-python, aiokafka."""
 
 import asyncio
+import json
 import queue
 import threading
 
@@ -171,6 +172,20 @@ def test_requests_are_remembered_with_stages_and_errors(broker, consumer):
     assert all(request.stages.total_ns >= request.stages.local_ns >= 0 for request in broker.requests())
     assert {request.api for request in broker.requests()} > {"ApiVersions", "Metadata", "FindCoordinator"}
     assert broker.requests("Produce") == []
+
+
+def test_requests_are_written_as_spans(broker, consumer, tmp_path):
+    broker.create_topic("t")
+    consumer("g", ["t"], client_id="watched")
+    broker.wait_assigned("g", timeout=PATIENCE)
+    written = broker.write_spans(tmp_path / "spans.json", "JoinGroup")
+    (service,) = json.loads((tmp_path / "spans.json").read_text())["resourceSpans"]
+    spans = service["scopeSpans"][0]["spans"]
+    outer = [span for span in spans if span["name"] == "JoinGroup broker"]
+    assert len(outer) == written > 0
+    attributes = {it["key"]: it["value"] for it in outer[0]["attributes"]}
+    assert attributes["kafka.client_id"] == {"stringValue": "watched"}
+    assert {"queue", "handler", "response"} <= {span["name"] for span in spans}
 
 
 def test_kafka_python_produces_and_consumes(broker):

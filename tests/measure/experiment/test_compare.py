@@ -27,6 +27,7 @@ from pipeline_broker.measure.experiment.compare import CompareOptions, alone_in,
 from pipeline_broker.measure.experiment.fleet import HowBrokersStart
 from pipeline_broker.measure.experiment.plan import PROFILES, Profile, Request
 from pipeline_broker.measure.experiment.raw import RawFolder
+from pipeline_broker.measure.experiment.traced_spans import REQUESTS_OF_RUN_MAX
 from pipeline_broker.traces.client_rows import read_client
 
 RUN_COLUMNS = {
@@ -175,9 +176,18 @@ def test_a_broker_that_runs_already_is_driven_beside_both_and_left_running(tmp_p
         arguments = ["--out", str(out), "--in-flight", "5", "--connections", "1", "--rounds", "1", "--flush", "os"]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("pipeline_broker.measure.experiment.drive.OTHER_WARM_S", 0.1)
-            result = CliRunner().invoke(compare, [*arguments, "--against", address, "--no-report"])
+            spans = tmp_path / "spans.json"
+            result = CliRunner().invoke(
+                compare, [*arguments, "--against", address, "--otlp", str(spans), "--no-report"]
+            )
         assert result.exit_code == 0, result.output
         socket.create_connection((other.host, other.port)).close()
+    names = Counter(
+        span["name"]
+        for service in json.loads(spans.read_text())["resourceSpans"]
+        for span in service["scopeSpans"][0]["spans"]
+    )
+    assert names["Produce client"] == names["Produce broker"] == names["commit"] == 2 * REQUESTS_OF_RUN_MAX
     described = [json.loads(path.read_text()) for path in sorted((out / "raw").glob("*/run.json"))]
     driven = Counter(
         (run["side"], run["mode"]) for run in described if not run["traced"] and run["experiment"] == "grid"
