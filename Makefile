@@ -151,7 +151,7 @@ system-packages: ## install the Debian packages that some tests need
 
 clean: ## remove what builds, tests and reports left behind (not .venv, not data)
 	rm -rf out dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis examples/.hypothesis .import_linter_cache metastore_db spark-warehouse derby.log
-	find stages pipeline_broker pyspark_pipeline_broker spark_analysis tests examples benchmarks scripts -name __pycache__ -prune -exec rm -rf {} +
+	find stages pipeline_broker pipeline_charts pyspark_pipeline_broker spark_analysis tests examples benchmarks scripts -name __pycache__ -prune -exec rm -rf {} +
 
 build/pyspark-%/py.stamp: | $(VENV)/dev.stamp
 	@echo "installing PySpark $* into build/pyspark-$*; this happens once"

@@ -15,6 +15,7 @@ from spark_analysis.judgement import Judgement, judge, said
 from spark_analysis.offered import EqualLoad, PacedSide
 from spark_analysis.tables import PAIRS_CLIENT, RAW_CLIENT, READER_CLIENT
 from spark_analysis.words import (
+    OTHER_NAMES,
     SIZE_WIDTH_MAX,
     certain,
     client_name,
@@ -104,7 +105,32 @@ def _of_client(comparison: Comparison, client: str) -> Decision:
         lines.append("p99 latency at full speed: not decided under any load.")
     if worse:
         lines.append(f"p99 latency at full speed grows with {_listed({load: waits[load].inverse for load in worse})}.")
-    return Decision(client_name(client), answer, headline, tuple(lines))
+    return Decision(client_name(client), answer, headline, (*lines, *_beside(comparison, rates)))
+
+
+def _beside(comparison: Comparison, loads: Collection[Load]) -> list[str]:
+    """Return a sentence about each other broker: the least and the most of both sides over it under some loads."""
+    found = []
+    for mode in comparison.others:
+        parts = []
+        for name, ratios in zip(
+            reversed(comparison.sides), (comparison.over_others, comparison.base_over_others), strict=True
+        ):
+            own = [ratio for load, ratio in ratios[mode].items() if load in loads]
+            if own:
+                least, most = (choose(own, key=lambda ratio: ratio.value) for choose in (min, max))
+                span = " to ".join(dict.fromkeys((times(least.value), times(most.value))))
+                parts.append(f"{name} {span} ({_hull(own)})")
+        if parts:
+            found.append(f"Over {OTHER_NAMES.get(mode, mode)}: {', '.join(parts)}.")
+    return found
+
+
+def _hull(ratios: Sequence[Ratio]) -> str:
+    lows, highs = (
+        [end for end in ends if end is not None] for ends in zip(*((it.low, it.high) for it in ratios), strict=True)
+    )
+    return f"intervals from {times(min(lows))} to {times(max(highs))}" if lows else "too few rounds for intervals"
 
 
 def _weighed(ratios: Mapping[Load, Ratio], unit: str) -> tuple[str, str, list[str]]:
@@ -248,7 +274,10 @@ def _of_consumers(comparison: Comparison) -> list[Decision]:
         judged += [judge(ratio.inverse) for ratio in waits.values()]
         told = ", ".join(f"{name} {_said_of_wait(ratio)}" for name, ratio in waits.items())
         lines.append(f"From publishing to consuming with {describe(each.load)}: {told or 'not decided'}.")
-    lines += [*lateness(timed), *unkept(timed, comparison.sides)]
+        known = [(side.mode, side.latency_ms["p50"]) for side in each.sides if side.kept_pace and side.latency_ms]
+        if known:
+            lines.append(f"p50: {', '.join(f'{mode} {milliseconds(p50.value)}' for mode, p50 in known)}.")
+    lines += [*_beside(comparison, reading), *lateness(timed), *unkept(timed, comparison.sides)]
     return [Decision("Consumers", _answer(judged), "", tuple(lines))]
 
 

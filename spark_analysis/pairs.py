@@ -54,17 +54,18 @@ def paired(rounds: Iterable[Round], quantity: Quantity = rate) -> Ratio | None:
     return ratio_interval([one / zero for zero, one in values if zero and one])
 
 
-def ratios(runs: Iterable[Run], base: int, quantity: Quantity = rate) -> dict[Load, Ratio]:
-    """Side 1 over another side under each load, in reading order, corrected for the family of the load.
+def ratios(runs: Iterable[Run], base: int, quantity: Quantity = rate, *, side: int = 1) -> dict[Load, Ratio]:
+    """Return a side over another one under each load, in reading order, corrected for the family of the load.
 
     Args:
         runs: those that count; of other sides too.
         base: the other side.
         quantity: what is compared.
+        side: the first of the two.
     """
     by_load: dict[Load, tuple[list[Run], list[Run]]] = {}
     for run in runs:
-        if run.side in (base, 1):
+        if run.side in (base, side):
             by_load.setdefault(run.cell.load, ([], []))[0 if run.side == base else 1].append(run)
     found = {load: paired(rounds_of(*by_load[load]).values(), quantity) for load in sorted(by_load, key=order)}
     families: dict[object, dict[Load, Ratio]] = {}

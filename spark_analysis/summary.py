@@ -153,6 +153,11 @@ class Comparison:
         return {mode: ratios(self._compared, side) for mode, side in self._other_sides.items()}
 
     @cached_property
+    def base_over_others(self) -> dict[str, dict[Load, Ratio]]:
+        """The rate of side 0 over each of the other brokers per load: how good a stand-in for them it is."""
+        return {mode: ratios(self._compared, side, side=0) for mode, side in self._other_sides.items()}
+
+    @cached_property
     def latency_over_others(self) -> dict[str, dict[str, dict[Load, Ratio]]]:
         """The latency of side 1 over each of the other brokers, per percentile."""
         return {

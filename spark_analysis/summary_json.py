@@ -48,6 +48,7 @@ def summary(comparison: Comparison, quality: RunQuality) -> dict[str, Any]:
         "self": _noise(comparison),
         **({"store": _store(comparison)} if comparison.store_costs else {}),
         **({"over_others": _over_others(comparison)} if comparison.others else {}),
+        **({"base_over_others": _base_over_others(comparison)} if comparison.others else {}),
         **({"over_classic": _over_classic(comparison)} if comparison.ablation else {}),
         **({"factors": [_effect(effect) for effect in comparison.effects]} if comparison.effects else {}),
         "verdict": verdict(comparison),
@@ -230,6 +231,14 @@ def _over_others(comparison: Comparison) -> list[dict[str, Any]]:
             ),
         }
         for mode, ratios in comparison.over_others.items()
+        for load, ratio in ratios.items()
+    ]
+
+
+def _base_over_others(comparison: Comparison) -> list[dict[str, Any]]:
+    return [
+        {"mode": mode, **_load(load), **_ratio(ratio, "speedup"), "rounds": ratio.rounds}
+        for mode, ratios in comparison.base_over_others.items()
         for load, ratio in ratios.items()
     ]
 

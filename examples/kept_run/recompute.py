@@ -161,12 +161,12 @@ def holm(ratios: dict) -> None:
         found["corrected_p"] = least
 
 
-def ratios_by_load(runs: pd.DataFrame, base: int, name: str, prefix: str = "") -> dict:
-    """Return the ratio of side 1 over another side under each load, corrected for its experiment."""
+def ratios_by_load(runs: pd.DataFrame, base: int, name: str, prefix: str = "", side: int = 1) -> dict:
+    """Return the ratio of a side over another one under each load, corrected for its experiment."""
     found: dict = {}
-    for _, family in runs[runs.side.isin([base, 1])].groupby("experiment"):
+    for _, family in runs[runs.side.isin([base, side])].groupby("experiment"):
         own = {
-            load: ratio(mine[mine.side == base], mine[mine.side == 1], name, prefix)
+            load: ratio(mine[mine.side == base], mine[mine.side == side], name, prefix)
             for load, mine in family.groupby(LOAD, dropna=False)
         }
         holm(own)
@@ -272,6 +272,11 @@ def check_speedups(check: Check, summary: dict, runs: pd.DataFrame) -> None:
             check.ratio(f"speed-up {load}", entry, find(rates, load), "speedup")
             for name in QUANTILES:
                 check.ratio(f"{name} {load}", entry[name], find(waits[name], load))
+        mode = compared[compared.side == base]["mode"].iloc[0]
+        zeros = ratios_by_load(compared, base, "rate", side=0)
+        for entry in summary.get("base_over_others", ()):
+            if base and entry["mode"] == mode:
+                check.ratio(f"side 0 over {mode} {load_of(entry)}", entry, find(zeros, load_of(entry)), "speedup")
 
 
 def check_equal_load(check: Check, summary: dict, runs: pd.DataFrame) -> None:

@@ -1,4 +1,4 @@
-"""The files that the pages are made of: package data, named in a list with their checksums.
+"""The files that the pages are made of: data of this package and of `pipeline_charts`, in a list with checksums.
 
 Rules of this file: a name that is not in the list is no file, whatever lies in the folder, so no path of a client ever
 reaches the file system. Files are small and read once.
@@ -11,6 +11,8 @@ import hashlib
 import json
 from importlib import resources
 from typing import Any
+
+from pipeline_charts import FILES, read_chart_file
 
 __all__ = ["CONTENT_TYPES", "checksums", "content_type_of", "read"]
 
@@ -44,7 +46,7 @@ def read(name: str) -> bytes | None:
     wanted = checksums().get(name)
     if wanted is None:
         return None
-    content: bytes = (_folder() / name).read_bytes()
+    content: bytes = read_chart_file(name) if name in FILES else (_folder() / name).read_bytes()
     return content if hashlib.sha256(content).hexdigest() == wanted else None
 
 

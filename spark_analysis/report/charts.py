@@ -1,12 +1,14 @@
 """Charts: inline SVG for curves, boxes of CSS for bars.
 
-Rules: no script and no library. Colours are classes (`side-0`, `side-1`), so that dark mode and print can change
-them; lines also differ by dash and marker, so that colour is never the only difference. A drawing is narrow (360
-units): several stand side by side on a desk and below one another on a phone, with text of the same size.
+Curves have their numbers beside them, from which `pointed_charts.js` draws them again where scripts run; paper, and a
+reader without scripts, has the SVG. Colours are classes (`side-0`, `side-1`), so dark mode and print can change them;
+lines also differ by dash and marker, so colour is never the only difference. A drawing is narrow (360 units): several
+stand side by side on a desk and below one another on a phone, with text of the same size.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +25,13 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 12, 10, 40
 _TICK_GAP_MIN: Final = 34
 _LANE_HEIGHT: Final = 9
 _LANES_A_LABEL: Final = 4
+
+
+_SCALES: Final[dict[str, Callable[[float], float]]] = {
+    "log": math.log10,
+    "linear": float,
+    "tail": lambda share: -math.log10(max(1e-9, 1 - share)),
+}
 
 
 @attrs.frozen
@@ -48,20 +57,30 @@ class Lane:
 
 @attrs.frozen
 class Axis:
-    """One axis: a scale over [low, high] and its labelled ticks."""
+    """One axis: a scale over [low, high] and its labelled ticks.
+
+    Attributes:
+        kind: of the scale: `log`, `linear`, `tail` (of shares: each further nine has the same room) or `steps` (each
+            tick has the same room).
+    """
 
     title: str
     low: float
     high: float
     ticks: tuple[tuple[float, str], ...]
-    scale: Callable[[float], float] = math.log10
+    kind: str = "log"
 
     def place(self, value: float) -> float:
         """Where a value lies between the ends of the axis, 0 to 1."""
-        low, high = self.scale(self.low), self.scale(self.high)
+        low, high = self._scaled(self.low), self._scaled(self.high)
         if high == low:
             return 0.5
-        return min(1.0, max(0.0, (self.scale(value) - low) / (high - low)))
+        return min(1.0, max(0.0, (self._scaled(value) - low) / (high - low)))
+
+    def _scaled(self, value: float) -> float:
+        if self.kind == "steps":
+            return [tick for tick, _ in self.ticks].index(value)
+        return _SCALES[self.kind](value)
 
 
 @attrs.frozen
@@ -94,15 +113,14 @@ def linear_axis(title: str, high: float, unit: Callable[[float], str]) -> Axis:
     step = 10.0 ** math.floor(math.log10(max(high, 1e-9) / 2))
     step = next(step * factor for factor in (1, 2, 5, 10) if step * factor * 6 >= high)
     marks = [step * place for place in range(math.ceil(high / step) + 1)]
-    return Axis(title, 0, marks[-1], tuple((mark, unit(mark)) for mark in marks), scale=float)
+    return Axis(title, 0, marks[-1], tuple((mark, unit(mark)) for mark in marks), kind="linear")
 
 
 def steps_axis(title: str, values: Sequence[float], unit: Callable[[float], str]) -> Axis:
     """An axis on which each given value has the same room."""
     ordered = sorted(set(values))
-    places = {value: float(place) for place, value in enumerate(ordered)}
     ticks = tuple((value, unit(value)) for value in ordered)
-    return Axis(title, ordered[0], ordered[-1], ticks, scale=places.__getitem__)
+    return Axis(title, ordered[0], ordered[-1], ticks, kind="steps")
 
 
 def panel(title: str, description: str, x_axis: Axis, y_axis: Axis, lines: Sequence[Line], *, markers: bool) -> Markup:
@@ -130,7 +148,32 @@ def panel(title: str, description: str, x_axis: Axis, y_axis: Axis, lines: Seque
             ]
     label = f"{title}. {description}"
     svg = element("svg", *drawn, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=label)
-    return element("div", element("h4", text(title)), svg, class_="panel")
+    return element("div", element("h4", text(title)), svg, _numbers(x_axis, y_axis, lines, markers), class_="panel")
+
+
+def _numbers(x_axis: Axis, y_axis: Axis, lines: Sequence[Line], markers: bool) -> Markup:
+    """Return the data of a panel for `pointed_charts.js`."""
+    data = {
+        "x": attrs.asdict(x_axis),
+        "y": attrs.asdict(y_axis),
+        "lines": [
+            {
+                "name": line.name,
+                "kind": line.kind,
+                "drawn": line.drawn,
+                "marked": markers or line.marked or len(line.points) == 1,
+                "points": [[_short_number(part) for part in point] for point in line.points],
+                "intervals": [[_short_number(end) for end in ends] for ends in line.intervals],
+            }
+            for line in lines
+        ],
+    }
+    text_of_data = json.dumps(data).replace("<", r"\u003c")  # no name of a line ends the script
+    return Markup(f'<script type="application/json">{text_of_data}</script>')
+
+
+def _short_number(value: float) -> float:
+    return float(f"{value:.6g}")
 
 
 def lanes(title: str, description: str, x_title: str, rows: Sequence[Lane]) -> Markup:

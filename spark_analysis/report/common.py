@@ -45,8 +45,10 @@ _BEYOND_MAX: Final = 3.0
 
 
 def mode_kind(comparison: Comparison, mode: str) -> str:
-    """The colour class of a mode."""
+    """Return the colour class of a mode; of more than two other brokers some share one."""
     zero, one = comparison.sides
+    if mode in comparison.others:
+        return f"other-{comparison.others.index(mode) % 2}"
     return "side-1" if mode == one else "side-0" if mode == zero else "other"
 
 
@@ -59,6 +61,16 @@ def side_names(comparison: Comparison) -> tuple[str, str]:
     """What the two sides are called."""
     zero, one = comparison.sides
     return (zero, one) if zero != one else ("side A", "side B")
+
+
+def brokers(comparison: Comparison) -> list[str]:
+    """Return the compared modes and the brokers that were driven beside them."""
+    return [*modes(comparison), *comparison.others]
+
+
+def broker_legend(comparison: Comparison) -> Markup:
+    """Return the colours of all brokers."""
+    return legend((mode_kind(comparison, mode), mode) for mode in brokers(comparison))
 
 
 def mode_legend(comparison: Comparison) -> Markup:
@@ -102,13 +114,19 @@ def load_tables(comparison: Comparison, loads: Iterable[Load], what: str) -> Mar
 
 def _rate_table(comparison: Comparison, loads: Iterable[Load], what: str) -> Markup:
     zero, one = side_names(comparison)
-    head = ["Load", "Finding", *(f"{mode}, rate" for mode in modes(comparison)), f"{one} over {zero}"]
+    head = ["Load", "Finding", *(f"{mode}, rate" for mode in brokers(comparison)), f"{one} over {zero}"]
+    head += [f"{side} over {other}" for other in comparison.others for side in (one, zero)]
     rows = []
     for load in loads:
-        cells = [comparison.cells.get(Cell(mode, load)) for mode in modes(comparison)]
+        cells = [comparison.cells.get(Cell(mode, load)) for mode in brokers(comparison)]
         rates = [persecond(cell.requests_per_s if cell else None) for cell in cells]
         ratio = comparison.speedups.get(load)
-        rows.append([describe(load), DASH if ratio is None else said(ratio), *rates, ratio_said(ratio)])
+        beside = [
+            ratio_said(over[other].get(load))
+            for other in comparison.others
+            for over in (comparison.over_others, comparison.base_over_others)
+        ]
+        rows.append([describe(load), DASH if ratio is None else said(ratio), *rates, ratio_said(ratio), *beside])
     return table(f"{what} a second, with 95% intervals", head, rows, texts=2)
 
 

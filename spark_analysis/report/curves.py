@@ -8,16 +8,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from spark_analysis.cells import Cell, Load, enough_samples
+from spark_analysis.cells import SAMPLES_BEYOND_IN_RUN_MIN, Cell, Load, enough_samples
 from spark_analysis.queries import CURVE
 from spark_analysis.report import charts
 from spark_analysis.report.common import (
+    broker_legend,
+    brokers,
     forest,
     latency_table,
     load_tables,
     loads_of,
     mode_kind,
-    mode_legend,
     modes,
     native_closed,
     ratio_cells,
@@ -69,7 +70,7 @@ def throughput(comparison: Comparison) -> Markup:
     drawings = []
     for title, x_title, same, across in shown:
         x_axis = charts.steps_axis(x_title, [across(load) for load in same], lambda value: f"{value:g}")
-        lines = [_rate_line(comparison, mode, same, across) for mode in modes(comparison)]
+        lines = [_rate_line(comparison, mode, same, across) for mode in brokers(comparison)]
         said = "; ".join(f"{line.name} {charts.short(line.points[-1][1])}" for line in lines if line.points)
         drawings.append(
             charts.panel(title, f"Rate by {x_title}; at the right end {said}", x_axis, rate_axis, lines, markers=True)
@@ -81,7 +82,7 @@ def throughput(comparison: Comparison) -> Markup:
             "Closed loop: each connection of the native client keeps the given number of requests unanswered. The "
             "axis is logarithmic, one step is a factor of ten."
         ),
-        mode_legend(comparison),
+        broker_legend(comparison),
         *_panels(drawings, _RATE_PANELS_OPEN, "Rates of the other loads"),
         *_heat_maps(comparison, loads),
         details("All figures as tables", load_tables(comparison, loads, "Requests of the native client")),
@@ -140,7 +141,7 @@ def _rate_line(comparison: Comparison, mode: str, loads: list[Load], across: Cal
 def latency(comparison: Comparison) -> Markup:
     """Latency curves: small multiples, one a load."""
     loads = loads_of(comparison, lambda load: not load.open_loop)
-    curves = {load: [_curve(comparison, Cell(mode, load)) for mode in modes(comparison)] for load in loads}
+    curves = {load: [_curve(comparison, Cell(mode, load)) for mode in brokers(comparison)] for load in loads}
     curves = {load: lines for load, lines in curves.items() if any(line.points for line in lines)}
     if not curves:
         return NOTHING
@@ -169,7 +170,7 @@ def latency(comparison: Comparison) -> Markup:
             "line ends where fewer than ten requests are left beyond it."
         ),
         _latency_forest(comparison),
-        mode_legend(comparison),
+        broker_legend(comparison),
         *_panels(drawings, _PANELS_OPEN, "Curves of the other loads"),
         details("Percentiles as a table", latency_table(comparison, curves)),
     )
@@ -186,7 +187,8 @@ def _latency_forest(comparison: Comparison) -> Markup:
     zero, one = comparison.sides
     title = f"p99 of {one} over {zero} in a closed loop, every load; left of the line: a shorter wait"
     note = (
-        "Paired rounds, 95% intervals; a p99 is taken from a round only where at least five requests lie beyond it. "
+        f"Paired rounds, 95% intervals; a p99 is taken from a round only where {SAMPLES_BEYOND_IN_RUN_MIN} requests or "
+        "more lie beyond it. "
         "Colour holds for all loads of an experiment together (Holm's correction)."
     )
     # A ratio below 1 is better here, so the colours are those of the other side.
@@ -213,7 +215,7 @@ def _panels(drawings: list[Markup], shown: int, others: str) -> list[Markup]:
 def tail_axis() -> charts.Axis:
     """The upper axis of latency curves: 0, 90, 99, 99.9, 99.99 % at equal distances."""
     ticks = ((0.0, "0 %"), (0.5, "50 %"), (0.9, "90 %"), (0.99, "99 %"), (0.999, "99.9 %"), (0.9999, "99.99 %"))
-    return charts.Axis("", 0.0, 1 - 10**-_TAIL_END, ticks, scale=lambda share: -math.log10(max(1e-9, 1 - share)))
+    return charts.Axis("", 0.0, 1 - 10**-_TAIL_END, ticks, kind="tail")
 
 
 def _curve(comparison: Comparison, cell: Cell) -> charts.Line:
@@ -229,7 +231,7 @@ def _curve(comparison: Comparison, cell: Cell) -> charts.Line:
 
 
 def _said(comparison: Comparison, load: Load) -> str:
-    cells = [comparison.cells[key] for mode in modes(comparison) if (key := Cell(mode, load)) in comparison.cells]
+    cells = [comparison.cells[key] for mode in brokers(comparison) if (key := Cell(mode, load)) in comparison.cells]
     return "; ".join(f"{c.cell.mode}: p50 {milliseconds(c.p50_ms)}, p99 {milliseconds(c.p99_ms)}" for c in cells)
 
 

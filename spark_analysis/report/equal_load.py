@@ -113,11 +113,7 @@ def _unkept(comparison: Comparison, found: Sequence[EqualLoad]) -> list[Markup]:
 
 def _legend(comparison: Comparison, found: Sequence[EqualLoad]) -> Markup:
     shown = dict.fromkeys(side.mode for each in found for side in each.sides)
-    return legend((_kind(comparison, mode), mode) for mode in shown)
-
-
-def _kind(comparison: Comparison, mode: str) -> str:
-    return f"other-{comparison.others.index(mode) % 2}" if mode in comparison.others else mode_kind(comparison, mode)
+    return legend((mode_kind(comparison, mode), mode) for mode in shown)
 
 
 def _panels(comparison: Comparison, group: Sequence[EqualLoad]) -> list[Markup]:
@@ -155,7 +151,7 @@ def _lines(comparison: Comparison, group: Sequence[EqualLoad], name: str) -> lis
                 if side.mode == mode and side.kept_pace and estimate is not None:
                     points.append((each.load.offered_per_s, estimate.value))
                     intervals.append((estimate.low or estimate.value, estimate.high or estimate.value))
-        found.append(charts.Line(_kind(comparison, mode), mode, tuple(points), intervals=tuple(intervals)))
+        found.append(charts.Line(mode_kind(comparison, mode), mode, tuple(points), intervals=tuple(intervals)))
     return [line for line in found if line.points]
 
 

@@ -1,16 +1,20 @@
-"""The page: one HTML file that needs nothing else, no network and no script.
+"""The page: one HTML file that needs no network.
 
 Rules: the order of the sections is the order of questions: what is the result, for whom, how much, why, where not,
-can it be trusted, how was it done. The contents stand below the decisions, which need no scrolling. The style sheet is
-inlined; the one script opens what is folded before printing and is not needed otherwise.
+can it be trusted, how was it done. The contents stand below the decisions, and stay in sight from there on. Styles and
+scripts are inlined. Scripts let charts answer a pointer and open what is folded before printing; without them all
+figures are there.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from pipeline_charts import SCRIPT, STYLE, read_chart_file
 from spark_analysis.report import cost, course, curves, effects, equal_load, flow, inside, method, model, overview
 from spark_analysis.report.markup import Markup, element, join, text
 
@@ -47,8 +51,6 @@ _NAMES = {
     "machine": "Machine",
     "words": "Words",
 }
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-_SCRIPT = "addEventListener('beforeprint',()=>document.querySelectorAll('details').forEach(d=>{d.open=true}))"
 
 
 def render(comparison: Comparison, quality: RunQuality, directory: str) -> str:
@@ -60,13 +62,14 @@ def render(comparison: Comparison, quality: RunQuality, directory: str) -> str:
         directory: what the reader passes to make the page again.
     """
     sections = _sections(comparison, quality, directory)
+    scripts = [read_chart_file(SCRIPT).decode(), _own_file("pointed_charts.js")]
     zero, one = comparison.sides
     title = f"{zero} against {one}" if zero != one else f"{one} against itself"
     head = [
         Markup('<meta charset="utf-8">'),
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Markup('<meta name="color-scheme" content="light dark">'),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">'),
         element("title", text(f"Pipeline broker: {title}")),
         Markup(f"<style>\n{_style()}</style>"),
     ]
@@ -88,7 +91,7 @@ def render(comparison: Comparison, quality: RunQuality, directory: str) -> str:
                 " data in docs/trace-format.md."
             ),
         ),
-        Markup(f"<script>{_SCRIPT}</script>"),
+        *(Markup(f"<script>{script}</script>") for script in scripts),
     ]
     return f'<!doctype html>\n<html lang="en">\n{element("head", *head)}\n{element("body", *body)}\n</html>\n'
 
@@ -125,8 +128,19 @@ def _sections(comparison: Comparison, quality: RunQuality, directory: str) -> li
     ]
 
 
+def _policy(scripts: list[str]) -> str:
+    """Return the policy of the page: it asks for nothing, and runs these scripts alone."""
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{each}'" for each in hashes)
+    return f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}"
+
+
 def _style() -> str:
-    return (files("spark_analysis.report") / "style.css").read_text(encoding="utf-8")
+    return read_chart_file(STYLE).decode() + _own_file("style.css")
+
+
+def _own_file(name: str) -> str:
+    return (files("spark_analysis.report") / name).read_text(encoding="utf-8")
 
 
 def _contents(sections: list[Markup]) -> Markup:

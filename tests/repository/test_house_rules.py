@@ -10,7 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("pipeline_broker", "pyspark_pipeline_broker", "spark_analysis", "stages")
+PACKAGES = ("pipeline_broker", "pipeline_charts", "pyspark_pipeline_broker", "spark_analysis", "stages")
 PYPROJECT = ROOT / "pyproject.toml"
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 50

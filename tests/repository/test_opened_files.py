@@ -23,6 +23,7 @@ MAY_OPEN = {
     "measure/experiment/machine.py": "files of /proc",
     "measure/experiment/sweep_run.py": "what an earlier run of the same command wrote",
     "measure/load/departures.py": "compressed data that a user names, for a command of that user alone",
+    "measure/experiment/traced_spans.py": "what the runs of the same command wrote",
     "node/admin_socket.py": "the data directory itself, as a directory",
     "node/observers.py": "appended to, without waiting for a reader",
     "owner_only.py": "makes files, without waiting for a reader",

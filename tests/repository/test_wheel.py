@@ -14,7 +14,7 @@ import pytest
 from tests.required import absent
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("pipeline_broker", "pyspark_pipeline_broker", "spark_analysis", "stages")
+PACKAGES = ("pipeline_broker", "pipeline_charts", "pyspark_pipeline_broker", "spark_analysis", "stages")
 RUN_SECONDS_MAX = 60
 
 pytestmark = pytest.mark.xdist_group("wheel")

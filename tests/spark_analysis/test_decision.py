@@ -188,7 +188,7 @@ def test_consumers_are_a_box_of_their_own_and_no_part_of_others():
     assert boxes["Latency at equal load"].answer == NOT_MEASURED
     assert len(boxes["native client"].lines) == 2
     assert boxes["Consumers"].answer == DEPENDS
-    reading, timed = boxes["Consumers"].lines
+    reading, timed, _ = boxes["Consumers"].lines
     assert reading.startswith("Reading with 16 connections x 1 fetch in flight: no gain (0.99x to 1.01x")
     assert timed.startswith("From publishing to consuming with 1 pair, 1,000/s: p50 2.5x (")
     assert ", p99 0.50x (" in timed
@@ -203,6 +203,27 @@ def test_consumers_are_decided_by_reading_and_by_waiting(gains, waits, answer):
 
 def test_without_consumers_there_is_no_box_of_theirs():
     assert "Consumers" not in [each.subject for each in decisions(made.comparison(made.pairs(DEEP, SURE)))]
+
+
+def with_kafka(of, gains, kafka):
+    """Return runs of both sides and of Apache Kafka; side 0 has a rate of 1000, Kafka this one."""
+    others = [made.run(of, place, 2, kafka, mode="kafka-synced") for place in range(len(gains))]
+    return [*made.pairs(of, gains), *others]
+
+
+def test_a_box_has_both_sides_over_another_broker():
+    found = decision_of([*with_kafka(DEEP, SURE, 2000.0), *with_kafka(SINGLE, NONE, 500.0)])
+    assert found.lines[-1].startswith(
+        "Over Apache Kafka that flushes every message: pipelined 1.52x to 2.0x (intervals from 1.4"
+    )
+    assert ", classic 0.50x to 2.0x (intervals from 0.50x to 2.0x)." in found.lines[-1]
+
+
+def test_a_box_of_consumers_names_the_median_of_every_broker():
+    timed = [run for run in consumed(NONE, NONE) if run.cell.load.offered_per_s]
+    kafka = [attrs.evolve(run, side=2, cell=run.cell._replace(mode="kafka")) for run in timed if run.side == 0]
+    lines = decision_of([*consumed(NONE, NONE), *kafka], "Consumers").lines
+    assert "p50: classic 1.00 ms, pipelined 4.99 ms, kafka 1.00 ms." in lines
 
 
 def test_a_replay_is_a_box_of_its_own_with_what_both_sides_waited():

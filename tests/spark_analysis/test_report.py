@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import json
 import re
@@ -10,6 +12,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from pipeline_charts import SCRIPT, read_chart_file
 from spark_analysis.__main__ import main
 from spark_analysis.run_quality import WORDS, Light
 from spark_analysis.words import times
@@ -116,11 +119,27 @@ def test_no_figure_in_large_type_is_of_an_interval_that_holds_1(directory, text)
 
 
 def test_the_page_needs_no_network(text, page):
-    assert "://" not in text
+    assert "://" not in text.replace(read_chart_file(SCRIPT).decode(), ""), (
+        "but for the address of uPlot in its comment"
+    )
     assert not {"link", "img", "iframe", "object", "embed"} & {tag for tag, _ in page.elements}
     assert all("src" not in attributes and "href" not in attributes for attributes in page.of("script"))
     assert "url(" not in text
     assert "@import" not in text
+
+
+def runnable(page):
+    """Return the scripts of a page that run: not the numbers of charts."""
+    return [attributes for attributes in page.of("script") if attributes.get("type") != "application/json"]
+
+
+def test_the_policy_of_the_page_runs_its_own_scripts_and_nothing_else(text, page):
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    (policy,) = [it["content"] for it in page.of("meta") if it.get("http-equiv") == "Content-Security-Policy"]
+    allowed = " ".join(f"'sha256-{each}'" for each in hashes)
+    assert policy == f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}"
+    assert len(runnable(page)) == len(scripts) == 2
 
 
 def test_the_page_is_for_light_and_dark_for_phones_and_for_paper(text):
@@ -188,7 +207,7 @@ def test_hostile_names_are_text(synthetic, spark, tmp_path):
         run.write()
     assert main([str(tmp_path)]) == 0
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
-    assert len(page.of("script")) == 1
+    assert len(runnable(page)) == 2
     assert page.of("img") == []
     assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
     assert any(HOSTILE in piece for piece in page.text)

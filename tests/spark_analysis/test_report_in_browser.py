@@ -116,6 +116,83 @@ def test_the_page_asks_for_nothing_and_complains_of_nothing(driver, path):
     assert driver.get_log("browser") == []
 
 
+CURVES = "#latency .panels:first-of-type .panel"
+
+
+def pointed(driver, path):
+    """Show the curves of latency, and return the place of the first of them once it answers a pointer."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    show(driver, path, DESKTOP, "light")
+    driver.execute_script("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", CURVES)
+    is_drawn = "return document.querySelector(arguments[0] + '.pointed .u-over') !== null"
+    WebDriverWait(driver, 20).until(lambda _: driver.execute_script(is_drawn, CURVES))
+    place = "const r = document.querySelector(arguments[0] + ' .u-over').getBoundingClientRect(); "
+    return driver.execute_script(place + "return [r.x, r.y, r.width, r.height]", CURVES)
+
+
+def move(driver, kind, x, y):
+    event = {"type": kind, "x": x, "y": y, "button": "left", "buttons": int(kind != "mouseReleased"), "clickCount": 1}
+    driver.execute_cdp_cmd("Input.dispatchMouseEvent", event if kind != "mouseMoved" else {**event, "button": "left"})
+
+
+def legend(driver):
+    cells = "return [...document.querySelectorAll(arguments[0] + ' .u-legend tr')].map(row => row.innerText)"
+    return driver.execute_script(cells, CURVES)[: len(driver.find_elements("css selector", "#latency .legend li")) + 1]
+
+
+def test_a_chart_answers_a_pointer_with_values(driver, path):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    x, y, width, height = pointed(driver, path)
+    assert all("\N{EN DASH}" in row for row in legend(driver))
+    driver.execute_cdp_cmd(
+        "Input.dispatchMouseEvent", {"type": "mouseMoved", "x": x + width * 0.5, "y": y + height * 0.5}
+    )
+    WebDriverWait(driver, 20).until(lambda _: any("%" in row for row in legend(driver)[1:]))
+    assert any(character.isdigit() for character in legend(driver)[0])
+
+
+def test_a_chart_zooms_to_what_is_dragged_over(driver, path):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    x, y, width, height = pointed(driver, path)
+    ends = "const s = document.querySelector(arguments[0]).plot.scales.x; return [s.min, s.max]"
+    low, high = driver.execute_script(ends, CURVES)
+    for kind, share in (("mouseMoved", 0.4), ("mousePressed", 0.4), ("mouseMoved", 0.6), ("mouseReleased", 0.6)):
+        move(driver, kind, x + width * share, y + height * 0.5)
+    WebDriverWait(driver, 20).until(lambda _: driver.execute_script(ends, CURVES) != [low, high])
+    found = driver.execute_script(ends, CURVES)
+    assert low < found[0] < found[1] < high
+    assert found[1] - found[0] == pytest.approx(0.2 * (high - low), rel=0.1)
+
+
+def test_without_scripts_and_on_paper_charts_are_drawings(driver, path):
+    pointed(driver, path)
+    shown = (
+        "const p = document.querySelector(arguments[0]); return ['svg', '.uplot'].map(it => "
+        "(p.querySelector(it)?.getClientRects().length ?? 0) > 0)"
+    )
+    assert driver.execute_script(shown, CURVES) == [False, True]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert driver.execute_script(shown, CURVES) == [True, False]
+    driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        show(driver, path, DESKTOP, "light")
+    finally:
+        driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert driver.execute_script(shown, CURVES) == [True, False]
+
+
+def test_the_contents_stay_in_sight(driver, path):
+    for width in (DESKTOP, 1600):
+        show(driver, path, width, "light")
+        driver.execute_script("window.scrollTo({top: document.body.scrollHeight * 0.7, behavior: 'instant'})")
+        place = "const r = document.querySelector('nav').getBoundingClientRect(); return [r.top, r.bottom]"
+        top, bottom = driver.execute_script(place)
+        assert 0 <= top < bottom <= 900
+
+
 def test_paper_shows_what_is_folded_and_tables_are_not_cut(driver, path):
     show(driver, path, DESKTOP, "light")
     assert driver.execute_script("return document.querySelectorAll('details[open]').length") == 0

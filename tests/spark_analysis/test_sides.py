@@ -13,7 +13,7 @@ from tests.spark_analysis import made
 LOAD = made.load(1)
 
 
-def rounds(*sides, count=2):
+def rounds(*sides, count=3):
     """So many rounds of (side, mode, requests a second, experiment)."""
     return [
         made.run(LOAD, place, side, rate, mode=mode, settings={"experiment": experiment})
@@ -26,7 +26,7 @@ def test_a_mode_compared_with_itself_has_one_cell_over_both_sides():
     comparison = made.comparison(rounds((0, "pipelined", 1000.0, "grid"), (1, "pipelined", 1250.0, "grid")))
     found = summary(comparison, run_quality(comparison))
     (cell,) = found["cells"]
-    assert (cell["mode"], cell["requests"]) == ("pipelined", 4 * made.REQUESTS)
+    assert (cell["mode"], cell["requests"]) == ("pipelined", 6 * made.REQUESTS)
     (entry,) = found["speedups"]
     assert entry["speedup"] == pytest.approx(1.25, rel=1e-8)
     assert entry["low"] == pytest.approx(entry["high"], rel=1e-8)
@@ -40,7 +40,7 @@ def test_a_mode_compared_with_itself_has_one_cell_over_both_sides():
 def test_other_brokers_are_compared_with_side_b_and_are_no_side_of_the_comparison():
     modes = {"classic": 1000.0, "pipelined": 10_000.0, "kafka-synced": 500.0, "kafka": 10_000 / 3}
     sides = [(side, mode, rate, "grid") for side, (mode, rate) in enumerate(modes.items())]
-    comparison = made.comparison(rounds(*sides, count=3))
+    comparison = made.comparison(rounds(*sides))
     found = summary(comparison, run_quality(comparison))
     assert [cell["mode"] for cell in found["cells"]] == list(modes)
     (entry,) = found["speedups"]
@@ -67,7 +67,7 @@ def test_every_axis_of_an_ablation_is_paired_with_the_classic_runs_of_its_own_ro
     over = {entry["mode"]: entry for entry in found["over_classic"]}
     expected = {"mute-off": 2, "own-queues": 1, "both": 10, "pipelined": 8}
     assert {mode: round(entry["speedup"], 2) for mode, entry in over.items()} == expected
-    assert all(entry["low"] <= entry["speedup"] <= entry["high"] and entry["rounds"] == 2 for entry in over.values())
+    assert all(entry["low"] <= entry["speedup"] <= entry["high"] and entry["rounds"] == 3 for entry in over.values())
     page = render(comparison, run_quality(comparison), "out")
     assert "mute off only (many in flight, commit per request), " in page
     assert "2.0x (2.0x to 2.0x)" in page
