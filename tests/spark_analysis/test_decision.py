@@ -360,3 +360,32 @@ def test_the_loads_of_a_and_a_are_taken_together_round_by_round():
     assert noise.rate.value == pytest.approx(1.0)
     assert (noise.rate.low, noise.rate.high) == pytest.approx((1.0, 1.0))
     assert [noise.loads[load].value > 1 for load in of] == [True, False]
+
+
+EXPERIMENTS = 200
+CALLED_MAX = 0.08
+"""Of experiments with equal sides: 5 % by chance, and what 200 of them may be off."""
+
+
+def equal_experiment(drawn, rounds=5, turns=3):
+    """Return the A/A runs of `quick`: brokers differ a little, runs more, and one in fifty meets a pause."""
+    runs = []
+    for number in range(rounds):
+        for side in (0, 1):
+            broker = drawn.lognormvariate(0, 0.02)
+            for _ in range(turns):
+                pause = drawn.uniform(0.3, 0.9) if drawn.random() < 0.02 else 1.0
+                rate = 60_000 * broker * pause * drawn.lognormvariate(0, 0.05)
+                p99_us = 2000 / pause / broker * drawn.lognormvariate(0, 0.2)
+                settings = {"experiment": "self"}
+                of = DEEP._replace(variant="self")
+                runs.append(made.run(of, number, side, rate, p99_us=p99_us, mode="pipelined", settings=settings))
+    return runs
+
+
+def test_of_200_experiments_with_equal_sides_few_are_called_different():
+    drawn = random.Random(20131109)
+    found = [made.comparison(equal_experiment(drawn)).noise for _ in range(EXPERIMENTS)]
+    for ratios in ([noise.rate for noise in found], [noise.p99 for noise in found]):
+        assert sum(ratio.excludes_one for ratio in ratios) <= CALLED_MAX * EXPERIMENTS
+    assert sum(noise.called for noise in found) <= CALLED_MAX * EXPERIMENTS
