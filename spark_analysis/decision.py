@@ -77,6 +77,9 @@ def decisions(comparison: Comparison) -> list[Decision]:
     clients = list(dict.fromkeys(load.client for load in comparison.speedups if load.client != READER_CLIENT))
     clients.sort(key=lambda client: client == RAW_CLIENT)
     found = [_of_client(comparison, client) for client in clients]
+    is_replay_alone = not comparison.speedups and any(not each.load.offered_per_s for each in comparison.equal_loads)
+    if is_replay_alone:
+        return [_of_replay(comparison, each) for each in comparison.equal_loads]
     if not any(ordinary(load) for load in comparison.speedups):
         found.insert(0, Decision("Ordinary clients", NOT_MEASURED, "", ("confluent-kafka was not driven.",)))
     found.append(_of_equal_load(comparison, paced(comparison)))

@@ -95,7 +95,10 @@ def _light(value: float, bounds: tuple[float, float]) -> Light:
 
 
 def _intervals(comparison: Comparison) -> Measure:
-    widths = [ratio.width for ratio in comparison.speedups.values() if ratio.width is not None]
+    ratios = list(comparison.speedups.values()) or [
+        each.ratios["p99"] for each in comparison.equal_loads if "p99" in each.ratios
+    ]
+    widths = [ratio.width for ratio in ratios if ratio.width is not None]
     if not widths:
         return Measure("intervals", Light.POOR, "no load has an interval: three rounds of both sides are needed")
     claims = decisions(comparison)

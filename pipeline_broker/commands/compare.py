@@ -106,6 +106,7 @@ ROUNDS_MAX = 1000
 _COUNTS = Several("n,...", _count)
 PLAN_OPTIONS = (
     "profile", "in_flight", "connections", "delays_ms", "rounds", "budget_s", "seed", "modes", "with_kafka", "against",
+    "trace",
 )  # fmt: skip
 """What a sweep says itself."""
 
@@ -190,6 +191,12 @@ def _given_command() -> str:
 )
 @price_options
 @click.option(
+    "--replay",
+    "trace",
+    type=click.Path(path_type=Path),
+    help="Replay the Produce requests of this trace instead: requests.ring of serve --trace, or its folder.",
+)
+@click.option(
     "--sweep",
     "sweep_file",
     type=click.Path(path_type=Path),
@@ -257,6 +264,8 @@ def _rounds(given: dict[str, Any]) -> dict[str, Any]:
     """Return the options with a time budget where the rounds are `auto`, and without one elsewhere."""
     if given["rounds"] == AUTO:
         return {**given, "rounds": None, "budget_s": given["budget_s"] or AUTO_S}
+    if given["trace"] is not None and (given["in_flight"] or given["connections"] or given["delays_ms"]):
+        raise click.UsageError("--replay has its own requests: leave --in-flight, --connections and --commit-delay out")
     if given["budget_s"]:
         raise click.UsageError(f"--time is for --rounds {AUTO}")
     return {**given, "budget_s": None}

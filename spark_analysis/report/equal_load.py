@@ -219,9 +219,9 @@ def replay(comparison: Comparison) -> Markup:
         "replay",
         "Replay of real events",
         paragraph(
-            "Departures of real flights, sent at their own times (compressed) whether or not earlier ones have been "
-            "answered. Latency counts from the time an event was due. There is no speed-up here, the pace is given; "
-            "what differs is the wait."
+            "Recorded events, sent at their own times whether or not earlier ones have been answered: the requests of "
+            "a trace (--replay), or departures of real flights, a week in five seconds. Latency counts from the time "
+            "an event was due. The pace is given, so the waits are compared."
         ),
         *_unkept(comparison, found),
         _ratio_table(comparison, found),

@@ -113,7 +113,7 @@ def _order_box(comparison: Comparison) -> Markup:
 def _forest(comparison: Comparison) -> Markup:
     ratios = comparison.speedups
     if not ratios:
-        return paragraph("There is no pair of rounds to compare.")
+        return NOTHING if comparison.equal_loads else paragraph("No round has both sides.")
     zero, one = side_names(comparison)
     title = f"Throughput of {one} over {zero}, every load"
     whole = forest(title, [(full_name(load), ratio) for load, ratio in ratios.items()], INTERVAL_NOTE)
@@ -185,6 +185,8 @@ def where_not(comparison: Comparison) -> Markup:
         return section(
             "unpaying", "Where the sides differ", paragraph(note), _judged((*pair, "", "") for pair in judged)
         )
+    if not comparison.speedups:
+        return NOTHING
     found = unpaying(comparison)
     note = (
         f"Loads under which {one} is not proven to be faster by a tenth, or makes p99 longer. A finding comes with a "

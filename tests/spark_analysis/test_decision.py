@@ -22,6 +22,8 @@ from spark_analysis.findings import unpaying, verdict
 from spark_analysis.interval import Ratio
 from spark_analysis.judgement import Judgement, judge, said
 from spark_analysis.offered import PacedSide
+from spark_analysis.report.page import render
+from spark_analysis.run_quality import Light, run_quality
 from spark_analysis.tables import PAIRS_CLIENT, READER_CLIENT, REPLAY_CLIENT
 from spark_analysis.words import ends, pace, times
 from tests.spark_analysis import made
@@ -239,6 +241,16 @@ def test_a_replay_is_a_box_of_its_own_with_what_both_sides_waited():
     assert few.lines[0].startswith("classic did not keep ")
     kept = [attrs.evolve(run, requests=10) for run in paced(1, SURE, client=REPLAY_CLIENT, samples=10)]
     assert decision_of(kept, "Replayed events").lines == ("Too few events for a p99.",)
+
+
+def test_an_experiment_that_replays_alone_has_that_box_alone_and_is_judged_by_it():
+    comparison = made.comparison(paced(1, SURE, client=REPLAY_CLIENT))
+    assert [each.subject for each in decisions(comparison)] == ["Replayed events"]
+    (intervals,) = [it for it in run_quality(comparison).measures if it.name == "intervals"]
+    assert intervals.light is Light.GOOD
+    page = render(comparison, run_quality(comparison), "out")
+    assert "proven faster" not in page
+    assert 'id="replay"' in page
 
 
 @pytest.mark.parametrize(

@@ -79,11 +79,6 @@ def open_seconds(rate_per_s: float, open_s: float, warmup_s: float) -> float:
     return max(open_s, min(OPEN_S_MAX, OPEN_SAMPLES / rate_per_s) + warmup_s)
 
 
-def replay_seconds(times_s: Sequence[int], week_s: float, week_of_events_s: int) -> float:
-    """How long events are replayed where a week of them takes `week_s` seconds."""
-    return (times_s[-1] - times_s[0]) / week_of_events_s * week_s if times_s else 0.0
-
-
 @attrs.define
 class TimeLeft:
     """What is left of an experiment.

@@ -18,7 +18,7 @@ from pipeline_broker.client.errors import ClientError
 from pipeline_broker.files.errors import DirectoryLocked
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.measure.experiment.broker_process import ExperimentError, python_environment, python_module
-from pipeline_broker.measure.experiment.budget import Costs, in_words, replay_seconds
+from pipeline_broker.measure.experiment.budget import Costs, in_words
 from pipeline_broker.measure.experiment.drive import has_confluent
 from pipeline_broker.measure.experiment.fleet import HowBrokersStart
 from pipeline_broker.measure.experiment.kafka_process import fetch_jars
@@ -26,11 +26,11 @@ from pipeline_broker.measure.experiment.modes import KAFKA_MODES
 from pipeline_broker.measure.experiment.plan import Request, plan, reading_order
 from pipeline_broker.measure.experiment.progress import say
 from pipeline_broker.measure.experiment.raw import RawFolder
+from pipeline_broker.measure.experiment.replayed import Stretch, departure_stretches, trace_stretches
 from pipeline_broker.measure.experiment.results import Results
 from pipeline_broker.measure.experiment.runner import Setting, run_groups
 from pipeline_broker.measure.experiment.table import report_text
-from pipeline_broker.measure.load.departures import WEEK_S, Departure, read_departures, stretches
-from pipeline_broker.measure.load.replay import DEFAULT_DATA, REPLAY_WEEK_S
+from pipeline_broker.measure.load.replay import DEFAULT_DATA
 
 ANALYSIS_PACKAGES = ("pyspark", "pyarrow")
 """What the analysis imports of the extra `spark`; Java may be the machine's own."""
@@ -68,16 +68,18 @@ def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results
     """
     request = options.request
     profile = request.sizes
-    departures: Sequence[Sequence[Departure]] = ()
-    if not request.chosen_grid:
+    stretches: Sequence[Stretch] = ()
+    if request.trace is not None:
+        stretches = trace_stretches(request.trace, request.replay_rounds)
+        request = attrs.evolve(request, replay_connections=stretches[0].connections)
+    elif not request.chosen_grid:
         if not has_confluent():
             say("confluent-kafka is not installed (pip install 'pipeline-broker[compare]'): its cells are left out")
             request = attrs.evolve(request, with_confluent=False)
         if request.on_store:
             request = attrs.evolve(request, with_replay=False)  # its pace is one that classic could not keep
         elif DEFAULT_DATA.exists():
-            found = read_departures(DEFAULT_DATA, busiest_week_only=not profile.replay_whole_year)
-            departures = stretches(found, request.replay_rounds)
+            stretches = departure_stretches(DEFAULT_DATA, request.replay_rounds, whole_year=profile.replay_whole_year)
         else:
             say("the replay of departures is left out: its events come with the repository, not with the package")
             request = attrs.evolve(request, with_replay=False)
@@ -87,8 +89,7 @@ def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results
         options.how.store.check()
     seed = draw_seed() if options.seed is None else options.seed
     groups = plan(request, seed)
-    times_s = [departure.time_s for part in departures for departure in part]
-    replay_s = replay_seconds(times_s, REPLAY_WEEK_S, WEEK_S) / max(1, len(departures))
+    replay_s = max((stretch.seconds for stretch in stretches), default=0.0)
     costs = Costs(profile.run_s, profile.open_s, replay_s)
     runs = sum(len(group.runs) for group in groups)
     seconds = costs.of(groups)
@@ -98,7 +99,7 @@ def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results
     raw = empty_output(options.out)
     command = f"{options.command} --seed {seed}" if options.command and options.seed is None else options.command
     setting = Setting(
-        options.out, raw, costs, profile.warmup_s, options.how, seed, departures, command, request.budget_s
+        options.out, raw, costs, profile.warmup_s, options.how, seed, stretches, command, request.budget_s
     )
     results = Results(request.modes, request.others)
     results.expect(reading_order(groups))

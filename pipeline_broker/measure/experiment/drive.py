@@ -28,11 +28,10 @@ from pipeline_broker.measure.experiment.broker_process import (
 from pipeline_broker.measure.experiment.budget import HANG_UP_S, Costs, open_seconds
 from pipeline_broker.measure.experiment.factors import RECORD_BYTES
 from pipeline_broker.measure.experiment.raw import Measured
+from pipeline_broker.measure.experiment.replayed import Stretch
 from pipeline_broker.measure.experiment.runs import PAIRS, RAW, READER, REPLAY, Run, Side
 from pipeline_broker.measure.load.client import LoadResult, prepared, run_load
-from pipeline_broker.measure.load.departures import Departure
 from pipeline_broker.measure.load.options import Arrivals, LoadOptions
-from pipeline_broker.measure.load.replay import ReplayOptions, run_replay
 from pipeline_broker.traces.client_rows import ClientRow, read_client, write_client
 
 TOPIC = "load"
@@ -117,13 +116,13 @@ class Driver:
     Attributes:
         costs: how long runs are.
         warmup_s: of each, within them.
-        departures: that are replayed, a part in each round.
+        stretches: of recorded events, one for each round.
         seed: of the moments of open loops; all sides of a round have the same.
     """
 
     costs: Costs
     warmup_s: float
-    departures: Sequence[Sequence[Departure]]
+    stretches: Sequence[Stretch]
     seed: int
     _child: ConfluentChild | None = None
 
@@ -174,8 +173,8 @@ class Driver:
         if run.cell.client in (RAW, READER):
             rows, measured = self._in_process(run_load(self._load_options(run, broker, offered_per_s)), folder)
         elif run.cell.client == REPLAY:
-            part = self.departures[(run.round - 1) % len(self.departures)]
-            rows, measured = self._in_process(run_replay(ReplayOptions(broker.host, broker.port, part)), folder)
+            stretch = self.stretches[(run.round - 1) % len(self.stretches)]
+            rows, measured = self._in_process(stretch.replay(broker.host, broker.port), folder)
         else:
             rows, measured = self._confluent(run, broker, folder)
         failed = next((row.error for row in rows if row.error), 0)
@@ -251,9 +250,9 @@ class Driver:
 
 
 @contextlib.contextmanager
-def driver(costs: Costs, warmup_s: float, departures: Sequence[Sequence[Departure]], seed: int) -> Iterator[Driver]:
+def driver(costs: Costs, warmup_s: float, stretches: Sequence[Stretch], seed: int) -> Iterator[Driver]:
     """A driver that is closed at the end of the block."""
-    found = Driver(costs, warmup_s, departures, seed)
+    found = Driver(costs, warmup_s, stretches, seed)
     try:
         yield found
     finally:

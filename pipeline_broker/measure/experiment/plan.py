@@ -6,6 +6,7 @@ come in rounds of their own, after the last closed one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import attrs
 
@@ -42,6 +43,7 @@ FULL_LOADS: tuple[Load, ...] = (
     *((16, 16, delay) for delay in (0.3, 2.0, 10.0)),
 )
 LINGERS_MS = (0, 5)
+DEPARTURE_CONNECTIONS = 4
 AUTO_ROUNDS_MAX = 25
 """Of an experiment that ends when its intervals are narrow."""
 PAIRS_PER_S = 1_000.0
@@ -166,6 +168,8 @@ class Request:
         budget_s: for an experiment that ends when its intervals are narrow; None: it has all its rounds.
         others: brokers that are not ours and are driven beside the two sides, where no delay is injected into commits.
         on_store: whether journal and archive are in a store of objects.
+        trace: the requests of a broker, which are all that is run; None: what the profile says.
+        replay_connections: that send recorded events.
     """
 
     profile: str = "quick"
@@ -179,6 +183,8 @@ class Request:
     with_replay: bool = True
     others: tuple[str, ...] = ()
     on_store: bool = False
+    trace: Path | None = None
+    replay_connections: int = DEPARTURE_CONNECTIONS
 
     @property
     def sizes(self) -> Profile:
@@ -225,6 +231,8 @@ def grid(request: Request) -> list[Cell]:
 
 def plan(request: Request, seed: int) -> list[Group]:
     """Everything that is to be run, in order, numbered from 1."""
+    if request.trace is not None:
+        return plan_rounds([list(_replayed(request))], seed)
     profile = request.sizes
     cells = grid(request)
     traced = cells if request.chosen_grid else _cells(profile.traced_loads)
@@ -236,10 +244,18 @@ def plan(request: Request, seed: int) -> list[Group]:
         return plan_rounds([closed], seed)
     closed += [*_clients(request), *_consumers(request)]
     if request.with_replay:
-        closed.append(Part(REPLAY_EXPERIMENT, Cell(REPLAY, 0, 4), request.sides, request.replay_rounds))
+        cell = Cell(REPLAY, 0, request.replay_connections)
+        closed.append(Part(REPLAY_EXPERIMENT, cell, request.sides, request.replay_rounds))
     if set(request.modes) == set(COMPARED_MODES):
         closed += _ablation(request)
     return plan_rounds([closed, list(_ladder(request))], seed)
+
+
+def _replayed(request: Request) -> Iterator[Part]:
+    """A trace on all sides, and on ours once more, traced."""
+    cell, rounds = Cell(REPLAY, 0, request.replay_connections), request.replay_rounds
+    yield Part(REPLAY_EXPERIMENT, cell, request.all_sides, rounds)
+    yield Part(REPLAY_EXPERIMENT, cell, request.sides, min(TRACED_ROUNDS, rounds), traced=True)
 
 
 def reading_order(groups: Iterable[Group]) -> list[Cell]:

@@ -21,10 +21,10 @@ from pipeline_broker.measure.experiment.fleet import BrokerStarts, Fleet, HowBro
 from pipeline_broker.measure.experiment.machine import Surroundings, describe_machine, describe_software
 from pipeline_broker.measure.experiment.progress import ExperimentProgress, experiment_progress
 from pipeline_broker.measure.experiment.raw import Circumstances, RawFolder, Surrounded
+from pipeline_broker.measure.experiment.replayed import Stretch
 from pipeline_broker.measure.experiment.results import Results
 from pipeline_broker.measure.experiment.runs import REPLAY, Group, Run
 from pipeline_broker.measure.experiment.stopping import Stopping, due
-from pipeline_broker.measure.load.departures import Departure
 
 
 @attrs.frozen(slots=True)
@@ -38,7 +38,7 @@ class Setting:
         warmup_s: of each run.
         how: brokers are started.
         seed: of the order of the runs, and of the moments of open loops.
-        departures: that are replayed, a part of them in each round.
+        stretches: of recorded events, one for each round.
         command: makes the same runs again; empty where no command began them.
         budget_s: see `Request`.
     """
@@ -49,7 +49,7 @@ class Setting:
     warmup_s: float
     how: HowBrokersStart
     seed: int
-    departures: Sequence[Sequence[Departure]] = ()
+    stretches: Sequence[Stretch] = ()
     command: str = ""
     budget_s: float | None = None
 
@@ -78,7 +78,7 @@ def run_groups(setting: Setting, groups: Sequence[Group], results: Results) -> N
         _cleared(how.store),
         _scratch(setting.out) as scratch,
         Fleet(BrokerStarts(setting.how, scratch, setting.raw)) as fleet,
-        driver(setting.costs, setting.warmup_s, setting.departures, setting.seed) as drive,
+        driver(setting.costs, setting.warmup_s, setting.stretches, setting.seed) as drive,
         experiment_progress(sum(len(group.runs) for group in groups), left) as progress,
     ):
         experiment = Experiment(setting.raw, setting.costs, circumstances, fleet, drive, results, progress)

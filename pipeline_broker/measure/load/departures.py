@@ -7,7 +7,6 @@ of requests is arithmetic without I/O.
 import csv
 import gzip
 import json
-import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
@@ -83,16 +82,6 @@ def busiest_week(times_s: Sequence[int]) -> slice:
     days = Counter(time_s // DAY_S for time_s in times_s)
     start = max(sorted(days), key=lambda day: sum(days[day + offset] for offset in range(7))) * DAY_S
     return slice(bisect_left(times_s, start), bisect_left(times_s, start + WEEK_S))
-
-
-def stretches(departures: Sequence[Departure], count: int) -> list[Sequence[Departure]]:
-    """The departures, cut at equal distances of time; at most so many parts, none of them empty."""
-    if not departures:
-        return []
-    first, span = departures[0].time_s, departures[-1].time_s - departures[0].time_s + 1
-    times = [departure.time_s for departure in departures]
-    cuts = [bisect_left(times, first + math.ceil(span * number / count)) for number in range(count + 1)]
-    return [departures[start:end] for start, end in pairwise(cuts) if start < end]
 
 
 def intended_offsets_ns(departures: Sequence[Departure], week_s: float) -> list[int]:

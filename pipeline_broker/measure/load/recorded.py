@@ -14,12 +14,11 @@ import attrs
 
 from pipeline_broker.client.errors import ClientError
 from pipeline_broker.client.security import read_security
-from pipeline_broker.measure.load.client import Driven, bounded, connections_to, measuring, prepared
+from pipeline_broker.measure.load.client import Driven, Recording, bounded, connections_to, measuring, prepared
 from pipeline_broker.measure.load.conversation import converse
 from pipeline_broker.measure.load.exchange import Exchange
 from pipeline_broker.measure.load.options import IN_FLIGHT_MAX, LoadOptions
 from pipeline_broker.measure.load.pace import NS_PER_S, OpenPace
-from pipeline_broker.measure.load.recorders import HistogramRecorder
 from pipeline_broker.measure.load.requests import ProduceInOrder, ProduceTemplate, Requests
 from pipeline_broker.measure.load.template import error_position, produce_frame
 from pipeline_broker.records.batch import NewRecord, build_batch
@@ -98,8 +97,8 @@ async def drive_recorded(
     options: LoadOptions,
     recorded: Sequence[RecordedRequest],
     speed: float,
-    record: Callable[[Requests], HistogramRecorder],
-) -> Driven[HistogramRecorder]:
+    record: Callable[[Requests], Recording],
+) -> Driven[Recording]:
     """Replay a trace; of the options host, port, topic, partitions, acks, security and timeout count."""
     security = read_security(dict(options.security))
     target = await prepared(options.host, options.port, options.topic, options.partitions, options.timeout_s, security)

@@ -12,7 +12,6 @@ from pipeline_broker.measure.experiment.budget import (
     TimeLeft,
     in_words,
     open_seconds,
-    replay_seconds,
 )
 from pipeline_broker.measure.experiment.plan import Request, plan
 
@@ -68,12 +67,6 @@ def test_an_open_loop_takes_long_enough_for_a_p99_and_not_for_ever(rate_per_s, r
     seconds = open_seconds(rate_per_s, run_s, warmup_s)
     assert run_s <= seconds <= max(run_s, OPEN_S_MAX + warmup_s)
     assert (seconds - warmup_s) * rate_per_s >= 500 or seconds == pytest.approx(max(run_s, OPEN_S_MAX + warmup_s))
-
-
-def test_a_replay_takes_as_long_as_its_events():
-    week_s = 7 * 24 * 3600
-    assert replay_seconds([0, week_s // 2, 2 * week_s], 5.0, week_s) == 10
-    assert replay_seconds([], 5.0, week_s) == 0
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from pipeline_broker.measure.load.departures import (
     busiest_week,
     intended_offsets_ns,
     read_departures,
-    stretches,
 )
 from pipeline_broker.measure.load.replay import DEFAULT_DATA
 from pipeline_broker.records.murmur2 import murmur2, partition_of
@@ -64,22 +63,6 @@ def test_no_other_week_has_more_departures(times):
 def test_a_week_takes_the_given_seconds():
     departures = [departure(1000), departure(1000 + WEEK_S // 2), departure(1000 + WEEK_S)]
     assert intended_offsets_ns(departures, 5.0) == [0, 2_500_000_000, 5_000_000_000]
-
-
-@given(st.lists(st.integers(0, 10_000), min_size=1).map(sorted), st.integers(1, 9))
-def test_stretches_are_the_departures_cut_at_equal_distances_of_time(times, count):
-    departures = [departure(time_s) for time_s in times]
-    parts = stretches(departures, count)
-    assert [it for part in parts for it in part] == departures
-    assert 1 <= len(parts) <= count
-    assert all(parts)
-    span = times[-1] - times[0] + 1
-    places = [{(it.time_s - times[0]) * count // span for it in part} for part in parts]
-    assert all(len(place) == 1 for place in places)
-
-
-def test_there_is_no_stretch_of_nothing():
-    assert stretches([], 3) == []
 
 
 def test_a_departure_is_a_record_keyed_by_its_aircraft():
