@@ -1,4 +1,4 @@
-"""Recorded events are cut into a stretch a round; a trace of the user is replayed on both sides, and nothing else is run."""
+"""Recorded events are cut into a stretch a round; a trace of the user is replayed on both sides, and nothing else."""
 
 import json
 from collections import Counter
