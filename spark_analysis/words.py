@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from spark_analysis.tables import PAIRS_CLIENT, RAW_CLIENT, READER_CLIENT, REPLAY_CLIENT
+from spark_analysis.tables import COMMAND_CLIENT, PAIRS_CLIENT, RAW_CLIENT, READER_CLIENT, REPLAY_CLIENT
 
 if TYPE_CHECKING:
     from spark_analysis.cells import Load
@@ -112,6 +112,8 @@ def client_name(client: str) -> str:
     """A client as a reader knows it."""
     if client in _CLIENT_NAMES:
         return _CLIENT_NAMES[client]
+    if client == COMMAND_CLIENT:
+        return "your client"
     name, _, settings = client.partition(" ")
     return f"{name}, {client_settings(client)}" if settings else name
 
@@ -132,6 +134,8 @@ def describe(load: Load) -> str:
         return f"{plural(load.connections, 'connection')} x {load.in_flight} fetch in flight{more}"
     if load.client == PAIRS_CLIENT:
         return f"{plural(load.connections, 'pair')}{more}"
+    if load.client == COMMAND_CLIENT:
+        return f"one run of it{more}"
     if load.client != RAW_CLIENT:
         return f"{plural(load.connections, 'producer')}, {client_settings(load.client)}{more}"
     return f"{plural(load.connections, 'connection')} x {load.in_flight} in flight{more}"
@@ -154,7 +158,7 @@ def pace(load: Load) -> str:
 
 def full_name(load: Load) -> str:
     """A load in words, its client first."""
-    name = _CLIENT_NAMES.get(load.client) or load.client.partition(" ")[0]
+    name = _CLIENT_NAMES.get(load.client) or client_name(load.client).partition(",")[0]
     return f"{name}: {describe(load)}"
 
 

@@ -17,6 +17,7 @@ from pipeline_broker.config.duration import milliseconds
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
 from pipeline_broker.measure.experiment.modes import COMPARED_MODES, KAFKA_MODES, OTHER_BROKER
 from pipeline_broker.measure.experiment.plan import PROFILES, Request
+from pipeline_broker.measure.experiment.runs import BOOTSTRAP
 
 if TYPE_CHECKING:
     from pipeline_broker.measure.experiment.compared_store import ComparedStore
@@ -106,7 +107,7 @@ ROUNDS_MAX = 1000
 _COUNTS = Several("n,...", _count)
 PLAN_OPTIONS = (
     "profile", "in_flight", "connections", "delays_ms", "rounds", "budget_s", "seed", "modes", "with_kafka", "against",
-    "trace",
+    "trace", "command",
 )  # fmt: skip
 """What a sweep says itself."""
 
@@ -197,6 +198,13 @@ def _given_command() -> str:
     help="Replay the Produce requests of this trace instead: requests.ring of serve --trace, or its folder.",
 )
 @click.option(
+    "--client",
+    "command",
+    default="",
+    metavar="COMMAND",
+    help="Run this command instead, once a run; {bootstrap} in it is the address of the broker.",
+)
+@click.option(
     "--sweep",
     "sweep_file",
     type=click.Path(path_type=Path),
@@ -250,6 +258,7 @@ def compare(
                 _run_sweep(sweep_file, out, how)
             else:
                 others = (*(KAFKA_MODES if with_kafka else ()), *((OTHER_BROKER,) if how.against else ()))
+                _check_own_traffic(given)
                 asked = Request(**_rounds(given), others=others, on_store=how.store is not None)
                 run_compare(CompareOptions(out, asked, how, seed, _given_command()), with_report=not no_report)
             if spans_file is not None:
@@ -260,12 +269,23 @@ def compare(
         raise click.ClickException(str(error)) from None
 
 
+def _check_own_traffic(given: dict[str, Any]) -> None:
+    """Refuse what makes no sense beside --replay or --client."""
+    if given["command"] and BOOTSTRAP not in given["command"]:
+        raise click.UsageError(f"--client: write {BOOTSTRAP} where the command takes the address of the broker")
+    own = [name for name in ("trace", "command") if given[name]]
+    if len(own) > 1:
+        raise click.UsageError("--replay and --client are experiments of their own: leave one of them out")
+    if own and (given["in_flight"] or given["connections"] or given["delays_ms"]):
+        raise click.UsageError(
+            "--replay and --client have their own requests: leave --in-flight, --connections and --commit-delay out"
+        )
+
+
 def _rounds(given: dict[str, Any]) -> dict[str, Any]:
     """Return the options with a time budget where the rounds are `auto`, and without one elsewhere."""
     if given["rounds"] == AUTO:
         return {**given, "rounds": None, "budget_s": given["budget_s"] or AUTO_S}
-    if given["trace"] is not None and (given["in_flight"] or given["connections"] or given["delays_ms"]):
-        raise click.UsageError("--replay has its own requests: leave --in-flight, --connections and --commit-delay out")
     if given["budget_s"]:
         raise click.UsageError(f"--time is for --rounds {AUTO}")
     return {**given, "budget_s": None}

@@ -117,6 +117,10 @@ class BrokerProcess:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def trace(self) -> Path | None:
+        return self.settings.trace
+
     def wait_ready(self) -> None:
         """Wait for the line that says where the broker listens."""
         assert self._process.stdout is not None
@@ -179,10 +183,14 @@ class RunningBroker(Protocol):
 
     Attributes:
         host, port: where it listens, once it is ready.
+        trace: the folder of its trace files; None: it writes none.
     """
 
     host: str
     port: int
+
+    @property
+    def trace(self) -> Path | None: ...
 
     def wait_ready(self) -> None:
         """Return when it can be driven."""
@@ -207,6 +215,7 @@ class FoundBroker:
 
     host: str
     port: int
+    trace: None = None
 
     def start(self) -> "FoundBroker":
         """It runs."""

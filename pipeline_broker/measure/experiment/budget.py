@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import attrs
 
 from pipeline_broker.measure.experiment.modes import KAFKA_MODES, OTHER_BROKER
-from pipeline_broker.measure.experiment.runs import READER, REPLAY, Group, Run
+from pipeline_broker.measure.experiment.runs import COMMAND, READER, REPLAY, Group, Run
 
 START_S = 0.2
 """A broker, which is started beside others while those before them drain."""
@@ -22,6 +22,8 @@ OTHER_START_S = 18.0
 """A Java broker, until its rate has settled."""
 AROUND_S = 0.1
 """Of a run: connecting, the last answers, writing its rows."""
+COMMAND_GUESSED_S = 10.0
+"""Of a client of the user, before it has run."""
 OPEN_SAMPLES = 550
 """So many requests are measured in a run of an open loop, if it does not take too long: its p99 wants five beyond."""
 OPEN_S_MAX = 1.5
@@ -54,7 +56,8 @@ class Costs:
         if offer is not None:
             rate_per_s = offer.share * CAPACITY_GUESSED_PER_S if offer.per_s is None else offer.per_s
             return open_seconds(rate_per_s, self.open_s, 0.0) + AROUND_S
-        return (self.replay_s if run.cell.client == REPLAY else self.run_s) + AROUND_S
+        seconds = {REPLAY: self.replay_s, COMMAND: COMMAND_GUESSED_S}.get(run.cell.client, self.run_s)
+        return seconds + AROUND_S
 
     def of_start(self, group: Group, others: int = 0) -> float:
         """Seconds until the brokers of a group can be measured, of which so many are not ours and do not run yet."""

@@ -72,7 +72,7 @@ def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results
     if request.trace is not None:
         stretches = trace_stretches(request.trace, request.replay_rounds)
         request = attrs.evolve(request, replay_connections=stretches[0].connections)
-    elif not request.chosen_grid:
+    elif not request.chosen_grid and not request.command:
         if not has_confluent():
             say("confluent-kafka is not installed (pip install 'pipeline-broker[compare]'): its cells are left out")
             request = attrs.evolve(request, with_confluent=False)
@@ -99,7 +99,16 @@ def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results
     raw = empty_output(options.out)
     command = f"{options.command} --seed {seed}" if options.command and options.seed is None else options.command
     setting = Setting(
-        options.out, raw, costs, profile.warmup_s, options.how, seed, stretches, command, request.budget_s
+        options.out,
+        raw,
+        costs,
+        profile.warmup_s,
+        options.how,
+        seed,
+        stretches,
+        command,
+        request.budget_s,
+        request.command,
     )
     results = Results(request.modes, request.others)
     results.expect(reading_order(groups))

@@ -26,10 +26,11 @@ from pipeline_broker.measure.experiment.broker_process import (
     read_line,
 )
 from pipeline_broker.measure.experiment.budget import HANG_UP_S, Costs, open_seconds
+from pipeline_broker.measure.experiment.command_client import run_command
 from pipeline_broker.measure.experiment.factors import RECORD_BYTES
 from pipeline_broker.measure.experiment.raw import Measured
 from pipeline_broker.measure.experiment.replayed import Stretch
-from pipeline_broker.measure.experiment.runs import PAIRS, RAW, READER, REPLAY, Run, Side
+from pipeline_broker.measure.experiment.runs import COMMAND, PAIRS, RAW, READER, REPLAY, Run, Side
 from pipeline_broker.measure.load.client import LoadResult, prepared, run_load
 from pipeline_broker.measure.load.options import Arrivals, LoadOptions
 from pipeline_broker.traces.client_rows import ClientRow, read_client, write_client
@@ -118,12 +119,14 @@ class Driver:
         warmup_s: of each, within them.
         stretches: of recorded events, one for each round.
         seed: of the moments of open loops; all sides of a round have the same.
+        command: of a client of the user.
     """
 
     costs: Costs
     warmup_s: float
     stretches: Sequence[Stretch]
     seed: int
+    command: str = ""
     _child: ConfluentChild | None = None
 
     def warm_up(self, broker: RunningBroker, *, is_ours: bool = True) -> None:
@@ -175,6 +178,8 @@ class Driver:
         elif run.cell.client == REPLAY:
             stretch = self.stretches[(run.round - 1) % len(self.stretches)]
             rows, measured = self._in_process(stretch.replay(broker.host, broker.port), folder)
+        elif run.cell.client == COMMAND:
+            rows, measured = self._in_process(run_command(self.command, broker), folder)
         else:
             rows, measured = self._confluent(run, broker, folder)
         failed = next((row.error for row in rows if row.error), 0)
@@ -250,9 +255,11 @@ class Driver:
 
 
 @contextlib.contextmanager
-def driver(costs: Costs, warmup_s: float, stretches: Sequence[Stretch], seed: int) -> Iterator[Driver]:
+def driver(
+    costs: Costs, warmup_s: float, stretches: Sequence[Stretch], seed: int, command: str = ""
+) -> Iterator[Driver]:
     """A driver that is closed at the end of the block."""
-    found = Driver(costs, warmup_s, stretches, seed)
+    found = Driver(costs, warmup_s, stretches, seed, command)
     try:
         yield found
     finally:

@@ -24,7 +24,7 @@ from pipeline_broker.measure.experiment.compared_store import PROPERTIES, Compar
 from pipeline_broker.measure.experiment.kafka_process import KafkaSettings
 from pipeline_broker.measure.experiment.modes import KAFKA_MODES, OTHER_BROKER
 from pipeline_broker.measure.experiment.raw import RawFolder
-from pipeline_broker.measure.experiment.runs import Group, Side
+from pipeline_broker.measure.experiment.runs import COMMAND, Group, Side
 from stages.commit_pace import COMMITS_IN_FLIGHT_MAX
 
 
@@ -71,7 +71,6 @@ class BrokerStarts:
         if side.mode in KAFKA_MODES:
             return KafkaSettings(side.mode, self.scratch / side.mode, is_synced=side.mode == KAFKA_MODES[0])
         name, store = f"{group.runs[0].number}-{side.mode}-{side.number}", self.how.store
-        traced = next((run for run in group.runs if run.traced and run.side == side), None)
         return BrokerSettings(
             mode=side.mode,
             data=self.scratch / name,
@@ -80,9 +79,18 @@ class BrokerStarts:
             flush=group.broker.flush or self.how.flush,
             store="" if store is None else store.address(name),
             store_delay_ms=0.0 if store is None else store.delay_ms,
-            trace=None if traced is None else self.raw.run(traced.number),
+            trace=self._trace_of(side, group),
             properties=tuple({**self.how.properties, **dict(group.broker.properties)}.items()),
         )
+
+    def _trace_of(self, side: Side, group: Group) -> Path | None:
+        """Return the folder of a broker's trace: that of a traced run, or one beside its data for a command."""
+        for run in group.runs:
+            if run.side == side and run.traced:
+                return self.raw.run(run.number)
+            if run.side == side and run.cell.client == COMMAND:
+                return self.scratch / f"trace-{run.number}"
+        return None
 
 
 @attrs.frozen(slots=True)

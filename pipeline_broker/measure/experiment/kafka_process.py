@@ -75,6 +75,8 @@ class KafkaSettings:
 class KafkaProcess:
     """Apache Kafka that has been started; `host` and `port` are where it listens."""
 
+    trace = None
+
     def __init__(self, settings: KafkaSettings) -> None:
         self.settings = settings
         jars = fetch_jars()

@@ -16,6 +16,8 @@ from pipeline_broker.measure.experiment.rounds import Part, plan_rounds
 from pipeline_broker.measure.experiment.runs import (
     ABLATION_EXPERIMENT,
     CLIENTS_EXPERIMENT,
+    COMMAND,
+    COMMAND_EXPERIMENT,
     CONFLUENT,
     CONFLUENT_IN_FLIGHT,
     CONSUMERS_EXPERIMENT,
@@ -35,6 +37,7 @@ from pipeline_broker.measure.experiment.runs import (
 QUICK_IN_FLIGHT = (1, 5, 64)
 QUICK_CONNECTIONS = (1, 16)
 QUICK_DELAYS_MS = (0.0,)
+_CLOSED_EXPERIMENTS = (GRID_EXPERIMENT, CLIENTS_EXPERIMENT, CONSUMERS_EXPERIMENT, COMMAND_EXPERIMENT)
 Load = tuple[int, int, float]
 """In flight, connections, delay of a commit in ms."""
 FULL_LOADS: tuple[Load, ...] = (
@@ -169,6 +172,7 @@ class Request:
         others: brokers that are not ours and are driven beside the two sides, where no delay is injected into commits.
         on_store: whether journal and archive are in a store of objects.
         trace: the requests of a broker, which are all that is run; None: what the profile says.
+        command: of a client of the user, which is all that is run; empty: what the profile says.
         replay_connections: that send recorded events.
     """
 
@@ -184,6 +188,7 @@ class Request:
     others: tuple[str, ...] = ()
     on_store: bool = False
     trace: Path | None = None
+    command: str = ""
     replay_connections: int = DEPARTURE_CONNECTIONS
 
     @property
@@ -231,8 +236,8 @@ def grid(request: Request) -> list[Cell]:
 
 def plan(request: Request, seed: int) -> list[Group]:
     """Everything that is to be run, in order, numbered from 1."""
-    if request.trace is not None:
-        return plan_rounds([list(_replayed(request))], seed)
+    if request.trace is not None or request.command:
+        return plan_rounds([list(_of_the_user(request))], seed)
     profile = request.sizes
     cells = grid(request)
     traced = cells if request.chosen_grid else _cells(profile.traced_loads)
@@ -251,17 +256,20 @@ def plan(request: Request, seed: int) -> list[Group]:
     return plan_rounds([closed, list(_ladder(request))], seed)
 
 
-def _replayed(request: Request) -> Iterator[Part]:
-    """A trace on all sides, and on ours once more, traced."""
-    cell, rounds = Cell(REPLAY, 0, request.replay_connections), request.replay_rounds
-    yield Part(REPLAY_EXPERIMENT, cell, request.all_sides, rounds)
-    yield Part(REPLAY_EXPERIMENT, cell, request.sides, min(TRACED_ROUNDS, rounds), traced=True)
+def _of_the_user(request: Request) -> Iterator[Part]:
+    """A trace or a command on all sides, and on ours once more, traced."""
+    if request.trace is not None:
+        experiment, cell, rounds = REPLAY_EXPERIMENT, Cell(REPLAY, 0, request.replay_connections), request.replay_rounds
+    else:
+        experiment, cell, rounds = COMMAND_EXPERIMENT, Cell(COMMAND, 0, 1), request.rounds_wanted
+    yield Part(experiment, cell, request.all_sides, rounds)
+    yield Part(experiment, cell, request.sides, min(TRACED_ROUNDS, rounds), traced=True)
 
 
 def reading_order(groups: Iterable[Group]) -> list[Cell]:
     """The closed loops of both sides as a reader looks for them, in whichever order they are run."""
     runs = (run for group in groups for run in group.runs)
-    cells = {run.cell for run in runs if run.experiment in (GRID_EXPERIMENT, CLIENTS_EXPERIMENT, CONSUMERS_EXPERIMENT)}
+    cells = {run.cell for run in runs if run.experiment in _CLOSED_EXPERIMENTS}
     return sorted(
         cells, key=lambda it: (it.client != RAW, it.linger_ms or 0, it.commit_delay_ms, it.connections, it.in_flight)
     )

@@ -6,8 +6,8 @@ same kind differ as long as they live. In which order loads come is drawn anew f
 disturbs for a while hits loads at random. The sides of a load are driven back to back; which goes first is drawn for
 the first round and alternates from then on. Within a round they take several turns, forwards and backwards: disk and
 machine change their speed within seconds, which long runs meet as much as short ones. A traced run has a broker of its
-own, whose files hold this run only. A mode beside itself has two that nothing else is driven on: what one was sent
-before it still archives, for a tenth of its rate.
+own, whose files hold this run only; so has a command of the user, whose requests are found in them. A mode beside
+itself has two that nothing else is driven on: what one was sent before it still archives, for a tenth of its rate.
 """
 
 import itertools
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import attrs
 
-from pipeline_broker.measure.experiment.runs import Cell, Group, Run, Side
+from pipeline_broker.measure.experiment.runs import COMMAND, Cell, Group, Run, Side
 
 
 @attrs.frozen(slots=True)
@@ -67,7 +67,8 @@ def _started_alike(parts: Iterable[Part]) -> list[list[Part]]:
     blocks: dict[object, list[Part]] = {}
     for part in parts:
         alike = (part.cell.commit_delay_ms, part.cell.broker, part.cell.is_self)
-        blocks.setdefault(part if part.traced else alike, []).append(part)
+        is_alone = part.traced or part.cell.client == COMMAND
+        blocks.setdefault(part if is_alone else alike, []).append(part)
     return list(blocks.values())
 
 

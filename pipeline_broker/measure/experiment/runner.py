@@ -23,8 +23,9 @@ from pipeline_broker.measure.experiment.progress import ExperimentProgress, expe
 from pipeline_broker.measure.experiment.raw import Circumstances, RawFolder, Surrounded
 from pipeline_broker.measure.experiment.replayed import Stretch
 from pipeline_broker.measure.experiment.results import Results
-from pipeline_broker.measure.experiment.runs import REPLAY, Group, Run
+from pipeline_broker.measure.experiment.runs import Group, Run
 from pipeline_broker.measure.experiment.stopping import Stopping, due
+from pipeline_broker.measure.experiment.words import load_of
 
 
 @attrs.frozen(slots=True)
@@ -41,6 +42,7 @@ class Setting:
         stretches: of recorded events, one for each round.
         command: makes the same runs again; empty where no command began them.
         budget_s: see `Request`.
+        client: the command of a client of the user.
     """
 
     out: Path
@@ -52,6 +54,7 @@ class Setting:
     stretches: Sequence[Stretch] = ()
     command: str = ""
     budget_s: float | None = None
+    client: str = ""
 
 
 def run_groups(setting: Setting, groups: Sequence[Group], results: Results) -> None:
@@ -78,7 +81,7 @@ def run_groups(setting: Setting, groups: Sequence[Group], results: Results) -> N
         _cleared(how.store),
         _scratch(setting.out) as scratch,
         Fleet(BrokerStarts(setting.how, scratch, setting.raw)) as fleet,
-        driver(setting.costs, setting.warmup_s, setting.stretches, setting.seed) as drive,
+        driver(setting.costs, setting.warmup_s, setting.stretches, setting.seed, setting.client) as drive,
         experiment_progress(sum(len(group.runs) for group in groups), left) as progress,
     ):
         experiment = Experiment(setting.raw, setting.costs, circumstances, fleet, drive, results, progress)
@@ -126,10 +129,8 @@ class Experiment:
 
 def _title(run: Run) -> str:
     cell = run.cell
-    load = "" if cell.client == REPLAY else f" {cell.connections} x {cell.in_flight}"
     delay = f" delay {cell.commit_delay_ms:g} ms" if cell.commit_delay_ms else ""
-    varied = f" {cell.variant}" if cell.variant else ""
-    return f"{cell.client}{load}{delay}{varied}, {run.side.mode}{', traced' if run.traced else ''}"
+    return f"{cell.client} {load_of(cell)}{delay}, {run.side.mode}{', traced' if run.traced else ''}"
 
 
 @contextlib.contextmanager

@@ -20,6 +20,10 @@ READER = "raw-reads"
 """The native client, which reads a topic from its start to its end, again and again."""
 PAIRS = "publish-to-consume"
 """Pairs of a producer and a consumer of confluent-kafka, timed from one to the other."""
+COMMAND = "command"
+"""A client of the user, a command."""
+BOOTSTRAP = "{bootstrap}"
+"""The place of the broker's address in it."""
 CONFLUENT = "confluent-kafka linger={}"
 CONFLUENT_IN_FLIGHT = 5  # of an idempotent librdkafka producer at its defaults
 
@@ -29,6 +33,7 @@ ABLATION_EXPERIMENT = "ablation"
 REPLAY_EXPERIMENT = "replay"
 CLIENTS_EXPERIMENT = "clients"
 CONSUMERS_EXPERIMENT = "consumers"
+COMMAND_EXPERIMENT = "command"
 LADDER_EXPERIMENT = "ladder"
 SELF_EXPERIMENT = "self"
 
@@ -61,7 +66,7 @@ class Cell:
     @property
     def uses_confluent(self) -> bool:
         """Return whether confluent-kafka drives the broker."""
-        return self.client not in (RAW, REPLAY, READER)
+        return self.client not in (RAW, REPLAY, READER, COMMAND)
 
     @property
     def is_open(self) -> bool:

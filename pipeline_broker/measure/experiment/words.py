@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pipeline_broker.measure.experiment.intervals import Speedup
 from pipeline_broker.measure.experiment.results import CellTotals
-from pipeline_broker.measure.experiment.runs import PAIRS, RAW, READER, REPLAY, Cell
+from pipeline_broker.measure.experiment.runs import COMMAND, PAIRS, RAW, READER, REPLAY, Cell
 
 _RATIO_SHOWN_MAX = 1000
 
@@ -18,7 +18,7 @@ def load_of(cell: Cell) -> str:
         return f"{cell.connections} x {cell.in_flight}{f' {cell.variant}' if cell.variant else ''}"
     if cell.client == REPLAY:
         return f"{cell.connections} connections"
-    noun = "pair" if cell.client == PAIRS else "producer"
+    noun = {PAIRS: "pair", COMMAND: "run"}.get(cell.client, "producer")
     return f"{cell.connections} {noun}{'s' if cell.connections > 1 else ''}"
 
 

@@ -93,7 +93,7 @@ def test_the_requests_of_a_trace_reach_both_sides_in_their_rounds(tmp_path):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--in-flight", "5"], "--replay has its own requests"),
+        (["--in-flight", "5"], "--replay and --client have their own requests"),
         (["--sweep", "docs/sweep.toml"], "leave --replay out"),
     ],
 )

@@ -1,0 +1,106 @@
+"""A client of the user: a command that is run against a broker, once a run.
+
+A line of its output that is a JSON object with `sent_ns` and `done_ns` (of the monotonic clock of this machine) is a
+message that it has timed. Without such lines the trace of the broker says how many requests it sent and how long each
+was in the broker. What else the command prints is passed over.
+"""
+
+import json
+import resource
+import shlex
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from pipeline_broker.measure.experiment.broker_process import ExperimentError, RunningBroker
+from pipeline_broker.measure.experiment.runs import BOOTSTRAP
+from pipeline_broker.measure.load.client import LoadResult
+from pipeline_broker.traces.client_rows import ClientRow
+from pipeline_broker.traces.ring_file import read
+
+COMMAND_S_MAX = 600.0
+LINES_MAX = 5_000_000
+LINE_BYTES_MAX = 1 << 16
+STILL_S, SETTLED_S_MAX = 0.2, 10.0
+"""The thread that writes a trace sleeps for less than the first."""
+_PRODUCE = 0
+
+
+def run_command(command: str, broker: RunningBroker) -> LoadResult:
+    """Run the command until it ends, and return a row for each message that it timed or each request that it sent.
+
+    Raises:
+        ExperimentError: it cannot be started, fails, takes too long, or sent nothing.
+    """
+    arguments = [part.replace(BOOTSTRAP, f"{broker.host}:{broker.port}") for part in shlex.split(command)]
+    began_ns, began_cpu_s = time.monotonic_ns(), _children_cpu_s()
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        try:
+            code = subprocess.run(  # noqa: S603 - the user's own command
+                arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, timeout=COMMAND_S_MAX, check=False
+            ).returncode
+        except OSError as error:
+            raise ExperimentError(f"{arguments[0]}: {error.strerror or error}") from None
+        except subprocess.TimeoutExpired:
+            raise ExperimentError(f"{arguments[0]} did not end within {COMMAND_S_MAX:g} s") from None
+        ended_ns = time.monotonic_ns()
+        if code:
+            raise ExperimentError(f"{arguments[0]} ended with exit code {code}: {_last_line(errors)}")
+        rows = list(_timed(output))
+    if not rows and broker.trace is not None:
+        rows = _traced(broker.trace / "requests.ring", began_ns)
+    if not rows:
+        raise ExperimentError(f"{arguments[0]} sent no request, and printed no line with sent_ns and done_ns")
+    share = (_children_cpu_s() - began_cpu_s) / max(1e-9, (ended_ns - began_ns) / 1e9)
+    return LoadResult(rows, began_ns, ended_ns, share)
+
+
+def _children_cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _last_line(errors: IO[bytes]) -> str:
+    errors.seek(0)
+    lines = errors.read(LINE_BYTES_MAX).decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it wrote no error"
+
+
+def _timed(output: IO[bytes]) -> Iterator[ClientRow]:
+    output.seek(0)
+    for number in range(LINES_MAX):
+        line = output.readline(LINE_BYTES_MAX)
+        if not line:
+            return
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict):
+            sent_ns, done_ns = found.get("sent_ns"), found.get("done_ns")
+            if type(sent_ns) is int and type(done_ns) is int and 0 < sent_ns <= done_ns < 1 << 63:
+                yield ClientRow(0, number, None, None, sent_ns, done_ns, 0, measured=True)
+
+
+def _traced(path: Path, began_ns: int) -> list[ClientRow]:
+    """Return the requests that a broker received from this time on, Produce alone where there is one."""
+    _wait_until_still(path)
+    columns = ("api", "connection", "sequence", "received_ns", "sent_ns")
+    found = [row for row in read(path).rows(*columns) if row[3] is not None and row[3] >= began_ns and row[4]]
+    produced = [row for row in found if row[0] == _PRODUCE] or found
+    return [
+        ClientRow(connection, sequence, None, None, received_ns, sent_ns, 0, measured=True)
+        for _, connection, sequence, received_ns, sent_ns in produced
+    ]
+
+
+def _wait_until_still(path: Path) -> None:
+    """Return when the file does not grow any more."""
+    until_s = time.monotonic() + SETTLED_S_MAX
+    size = -1
+    while time.monotonic() < until_s and (now := path.stat().st_size if path.exists() else 0) != size:
+        size = now
+        time.sleep(STILL_S)
