@@ -67,7 +67,7 @@ def test_a_command_that_fails_is_one_line(command, said):
 
 def test_a_command_that_does_not_end_is_ended(monkeypatch):
     monkeypatch.setattr("pipeline_broker.measure.experiment.command_client.COMMAND_S_MAX", 0.2)
-    with pytest.raises(ExperimentError, match="did not end within 0.2 s"):
+    with pytest.raises(ExperimentError, match=r"did not end within 0\.2 s"):
         run_command(python("import time; time.sleep(60)"), HERE)
 
 
