@@ -111,29 +111,25 @@ def _of_client(comparison: Comparison, client: str) -> Decision:
     return Decision(client_name(client), answer, headline, (*lines, *_beside(comparison, rates)))
 
 
-def _beside(comparison: Comparison, loads: Collection[Load]) -> list[str]:
+def _beside(comparison: Comparison, loads: Collection[Load], subject: str = "") -> list[str]:
     """Return a sentence about each other broker: the least and the most of both sides over it under some loads."""
     found = []
     for mode in comparison.others:
         parts = []
-        for name, ratios in zip(
-            reversed(comparison.sides), (comparison.over_others, comparison.base_over_others), strict=True
-        ):
-            own = [ratio for load, ratio in ratios[mode].items() if load in loads]
+        sides = zip(reversed(comparison.sides), (comparison.over_others, comparison.base_over_others), strict=True)
+        for name, ratios in sides:
+            own = {load: ratio for load, ratio in ratios[mode].items() if load in loads}
             if own:
-                least, most = (choose(own, key=lambda ratio: ratio.value) for choose in (min, max))
-                span = " to ".join(dict.fromkeys((times(least.value), times(most.value))))
-                parts.append(f"{name} {span} ({_hull(own)})")
+                parts.append(f"{name} {_least_and_most(own)}")
         if parts:
-            found.append(f"Over {OTHER_NAMES.get(mode, mode)}: {', '.join(parts)}.")
+            found.append(f"{subject}Over {OTHER_NAMES.get(mode, mode)}: {'; '.join(parts)}.")
     return found
 
 
-def _hull(ratios: Sequence[Ratio]) -> str:
-    lows, highs = (
-        [end for end in ends if end is not None] for ends in zip(*((it.low, it.high) for it in ratios), strict=True)
-    )
-    return f"intervals from {times(min(lows))} to {times(max(highs))}" if lows else "too few rounds for intervals"
+def _least_and_most(ratios: Mapping[Load, Ratio]) -> str:
+    least, most = (choose(ratios, key=lambda load: ratios[load].value) for choose in (min, max))
+    told = [f"{times(ratios[load].value)} with {describe_alone(load)} ({ends(ratios[load])})" for load in (least, most)]
+    return " to ".join(dict.fromkeys(told))
 
 
 def _weighed(ratios: Mapping[Load, Ratio], unit: str) -> tuple[str, str, list[str]]:
@@ -280,7 +276,7 @@ def _of_consumers(comparison: Comparison) -> list[Decision]:
         known = [(side.mode, side.latency_ms["p50"]) for side in each.sides if side.kept_pace and side.latency_ms]
         if known:
             lines.append(f"p50: {', '.join(f'{mode} {milliseconds(p50.value)}' for mode, p50 in known)}.")
-    lines += [*_beside(comparison, reading), *lateness(timed), *unkept(timed, comparison.sides)]
+    lines += [*_beside(comparison, reading, "Reading. "), *lateness(timed), *unkept(timed, comparison.sides)]
     return [Decision("Consumers", _answer(judged), "", tuple(lines))]
 
 

@@ -112,7 +112,10 @@ def _unanswered(comparison: Comparison) -> str:
     if not found:
         return ""
     rows = sum(part.unanswered for part in found)
-    return f"{_many(rows, 'request')} had no answer when the client stopped, in {_many(len(found), 'run')}."
+    numbers = {part.run for part in found}
+    runs = [run for run in comparison.figures.runs if run.number in numbers]
+    loads = list(dict.fromkeys(f"{full_name(run.cell.load)}, {run.cell.mode}" for run in runs))
+    return f"{_many(rows, 'request')} had no answer when the client stopped, with {_names(loads)}."
 
 
 def _lost(runs: Sequence[Run]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Final
 
-from spark_analysis.words import ends, times
+from spark_analysis.words import ends
 
 if TYPE_CHECKING:
     from spark_analysis.interval import Ratio
@@ -40,20 +40,25 @@ def judge(ratio: Ratio) -> Judgement:
     return Judgement.NO_GAIN if ratio.high < GAIN_MIN else Judgement.UNDECIDED
 
 
-def said(ratio: Ratio, *, worse: str = "slower") -> str:
-    """The judgement in a few words, with why where nothing is decided.
+def said(ratio: Ratio) -> str:
+    """Return the judgement of a rate in a few words, with the reason where nothing is decided; above 1 is better."""
+    return _said(judge(ratio), ratio, {Judgement.NO_GAIN: f"no gain: {ends(ratio)}", Judgement.WORSE: "slower"})
 
-    Args:
-        ratio: above 1 is better.
-        worse: the word for the opposite.
-    """
-    found = judge(ratio)
-    if found is Judgement.WORSE:
-        return worse
-    if found is Judgement.NO_GAIN:
-        return f"no gain: at most {times(ratio.high or ratio.value)}"
+
+def said_of_wait(ratio: Ratio) -> str:
+    """Return the same of a latency, of which below 1 is better; its interval is that of the latency."""
+    words = {
+        Judgement.PAYS: "shorter",
+        Judgement.SMALL: "shorter by less than a tenth",
+        Judgement.NO_GAIN: f"no shorter: {ends(ratio)}",
+        Judgement.WORSE: "longer",
+    }
+    return _said(judge(ratio.inverse), ratio, words)
+
+
+def _said(found: Judgement, ratio: Ratio, words: dict[Judgement, str]) -> str:
     if found is not Judgement.UNDECIDED:
-        return str(found.value)
+        return words.get(found) or str(found.value)
     if ratio.low is None:
         return "not decided: too few rounds for an interval"
     if ratio.excludes_one:

@@ -25,9 +25,10 @@ import attrs
 from spark_analysis.cells import Cell
 from spark_analysis.decision import NOT_MEASURED, UNDECIDED, decisions
 from spark_analysis.findings import NO_NOISE, noise_sentence
-from spark_analysis.words import SIZE_WIDTH_MAX, plural, times
+from spark_analysis.words import SIZE_WIDTH_MAX, full_name, plural, times
 
 if TYPE_CHECKING:
+    from spark_analysis.cells import Load
     from spark_analysis.summary import Comparison
 
 
@@ -49,6 +50,7 @@ CLIENT_SHARE_MAX: Final = 0.9
 _LOADS_A_CORE: Final = (0.25, 0.75)
 _STEAL_SHARES: Final = (0.01, 0.05)
 _NOISE_WIDTH_MAX: Final = 1.1
+_NAMED_MAX: Final = 3
 
 
 @attrs.frozen
@@ -108,7 +110,7 @@ def _intervals(comparison: Comparison) -> Measure:
     wide = sum(width > SIZE_WIDTH_MAX for width in widths)
     said = f"half of the intervals are wider than {times(middle)} from end to end"
     if wide:
-        said += f"; of {wide} of {len(widths)} ratios only the least is certain, not the size"
+        said += f"; the size of {wide} of {len(widths)} ratios is not certain"
     return Measure("intervals", Light.GOOD if middle <= SIZE_WIDTH_MAX else Light.FAIR, said)
 
 
@@ -133,21 +135,21 @@ def _steal(comparison: Comparison) -> Measure:
 
 def _client(comparison: Comparison) -> Measure:
     """A side that the client cannot load fully is at least as fast as measured: one such side leaves a claim sound."""
-    shares = []
+    shares: dict[Load, float] = {}
     for load in comparison.speedups:
         cells = [comparison.cells.get(Cell(mode, load)) for mode in comparison.sides]
         found = [cell.client_cpu_share for cell in cells if cell is not None and cell.client_cpu_share is not None]
         if found:
-            shares.append(min(found))
+            shares[load] = min(found)
     if not shares:
         return Measure("client", Light.FAIR, "how busy the client was is not known")
-    bound = sum(share >= CLIENT_SHARE_MAX for share in shares)
+    bound = [load for load, share in shares.items() if share >= CLIENT_SHARE_MAX]
     if not bound:
-        return Measure(
-            "client", Light.GOOD, f"the client took at most {max(shares):.0%} of a core with the slower side"
-        )
-    said = f"with both sides the client was at the limit of a core under {bound} of {plural(len(shares), 'load')}"
-    return Measure("client", Light.POOR if bound == len(shares) else Light.FAIR, said)
+        most = max(shares.values())
+        return Measure("client", Light.GOOD, f"the client took at most {most:.0%} of a core with the slower side")
+    said = f"with both sides the client was at the limit of a core under {len(bound)} of {plural(len(shares), 'load')}"
+    named = f" ({'; '.join(map(full_name, bound))})" if len(bound) <= _NAMED_MAX else ""
+    return Measure("client", Light.POOR if len(bound) == len(shares) else Light.FAIR, said + named)
 
 
 def _noise(comparison: Comparison) -> Measure:

@@ -127,7 +127,11 @@ def _rate_table(comparison: Comparison, loads: Iterable[Load], what: str) -> Mar
             for over in (comparison.over_others, comparison.base_over_others)
         ]
         rows.append([describe(load), DASH if ratio is None else said(ratio), *rates, ratio_said(ratio), *beside])
-    return table(f"{what} a second, with 95% intervals", head, rows, texts=2)
+    caption = (
+        f"{what} a second, with 95% intervals. A ratio pairs rounds, which weigh the same; a rate is over all rounds, "
+        "so one slow round can move it the other way"
+    )
+    return table(caption, head, rows, texts=2)
 
 
 def latency_table(comparison: Comparison, loads: Iterable[Load]) -> Markup:

@@ -80,7 +80,7 @@ def throughput(comparison: Comparison) -> Markup:
         "Throughput by requests in flight",
         paragraph(
             "Closed loop: each connection of the native client keeps the given number of requests unanswered. The "
-            "axis is logarithmic, one step is a factor of ten."
+            "axis is logarithmic."
         ),
         broker_legend(comparison),
         *_panels(drawings, _RATE_PANELS_OPEN, "Rates of the other loads"),
@@ -164,10 +164,10 @@ def latency(comparison: Comparison) -> Markup:
         "Latency of a saturated broker",
         paragraph(
             "Closed loop: each side at a rate of its own, as fast as it can, so that these latencies follow from the "
-            "rates (requests in flight / rate). For latency at the same pace see above. The share of requests answered "
-            "within a time, from sent to answered, untraced runs; left is better. Both axes are stretched: time is "
-            "logarithmic, and the upper axis gives every further nine the same room, so that the tail can be read. A "
-            "line ends where fewer than ten requests are left beyond it."
+            "rates (requests in flight / rate). They do not say how long requests wait at the same pace. The share "
+            "of requests answered within a time, from sent to answered, untraced runs; left is better. Both axes are "
+            "stretched: time is logarithmic, and the upper axis gives every further nine the same room, so that the "
+            "tail can be read. A line ends where fewer than ten requests are left beyond it."
         ),
         _latency_forest(comparison),
         broker_legend(comparison),

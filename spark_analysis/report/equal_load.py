@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_analysis.cells import PERCENTILES, Cell
+from spark_analysis.cells import PERCENTILES
 from spark_analysis.decision import lateness, paced, unkept, why_unkept
-from spark_analysis.judgement import said
+from spark_analysis.judgement import said_of_wait
 from spark_analysis.offered import ANSWERED_SHARE_MIN, LATE_MS_MAX
 from spark_analysis.queries import BUCKET_MS
 from spark_analysis.report import charts
@@ -25,8 +25,9 @@ from spark_analysis.report.markup import (
     section,
     table,
 )
+from spark_analysis.report.method import command
 from spark_analysis.tables import PAIRS_CLIENT, READER_CLIENT
-from spark_analysis.words import DASH, client_name, describe, milliseconds, pace, persecond, plural
+from spark_analysis.words import DASH, client_name, describe, milliseconds, pace, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +53,8 @@ def equal_load(comparison: Comparison) -> Markup:
             "Latency at equal load",
             paragraph(
                 "Not measured: this experiment had no open loop at a given rate. The latencies of the closed loop "
-                "below are those of saturated brokers, each at a rate of its own; do not compare them as latencies."
+                "below are those of saturated brokers: each follows from a rate of its own, and a mode with a higher "
+                "rate waits less. They do not say how long requests wait at the same pace."
             ),
         )
     groups = dict.fromkeys(_group(each) for each in found)
@@ -70,7 +72,7 @@ def equal_load(comparison: Comparison) -> Markup:
         *_unkept(comparison, found),
         *([_legend(comparison, found), charts.panels(panels, pairs=True)] if panels else []),
         _ratio_table(comparison, found),
-        details("Each side as a table", _side_table(comparison, found)),
+        details("Each side as a table", _side_table(found)),
     )
 
 
@@ -97,7 +99,7 @@ def consumers(comparison: Comparison) -> Markup:
             ),
             *_unkept(comparison, timed),
             _ratio_table(comparison, timed),
-            _side_table(comparison, timed),
+            _side_table(timed),
         ]
     return section("consumers", "Consumers", *parts)
 
@@ -169,31 +171,31 @@ def _ratio_table(comparison: Comparison, found: Sequence[EqualLoad]) -> Markup:
             if broken
             else "too few samples"
             if ratio is None
-            else said(ratio.inverse, worse="longer")
+            else said_of_wait(ratio)
         )
-        rows.append([_where(each), pace(each.load), finding.replace("pays", "shorter"), *waits])
+        rows.append([_where(each), pace(each.load), finding, *waits])
     head = ["Load", "Offered", "p99 of " + one, *(f"{name} ratio" for name in _NAMES.values())]
     caption = f"Latency of {one} over {zero} at the same offered load, with 95% intervals; below 1x: a shorter wait"
     return table(caption, head, rows, texts=3)
 
 
-def _side_table(comparison: Comparison, found: Sequence[EqualLoad]) -> Markup:
+def _side_table(found: Sequence[EqualLoad]) -> Markup:
     rows = [
         [
             describe(each.load),
             side.mode,
             "yes" if side.kept_pace else f"no: {why_unkept(side)}",
-            *_figures(comparison, each, side),
+            *_figures(side),
         ]
         for each in found
         for side in each.sides
     ]
-    head = ["Load", "Mode", "Kept the pace", "Rounds", "Requests", "Rate", "Answered", "Left late, median"]
+    head = ["Load", "Mode", "Kept the pace", "Rounds", "Requests", "Answered", "Left late, median"]
     names = [*_NAMES.values(), *(f"{name} from sending" for name in _NAMES.values())]
     return table("Latency from the due time, and from the time of sending, each side", [*head, *names], rows, texts=3)
 
 
-def _figures(comparison: Comparison, each: EqualLoad, side: PacedSide) -> list[str]:
+def _figures(side: PacedSide) -> list[str]:
     percentiles = []
     for latency_ms in (side.latency_ms, side.sent_latency_ms):
         for name in PERCENTILES:
@@ -203,11 +205,9 @@ def _figures(comparison: Comparison, each: EqualLoad, side: PacedSide) -> list[s
             else:
                 ends = f" ({milliseconds(estimate.low)} to {milliseconds(estimate.high)})" if estimate.low else ""
                 percentiles.append(f"{milliseconds(estimate.value)}{ends}")
-    rate = answered = DASH
-    if side.kept_pace:  # of others the measured requests are the last ones of a queue, which few answers reach
-        rate = persecond(comparison.cells[Cell(side.mode, each.load)].requests_per_s)
-        answered = f"{side.answered_share:.1%}"
-    return [f"{side.runs}", f"{side.requests:,}", rate, answered, milliseconds(side.late_ms), *percentiles]
+    # Of a side that was behind the measured requests are the last ones of a queue, which few answers reach.
+    answered = f"{side.answered_share:.1%}" if side.kept_pace else DASH
+    return [f"{side.runs}", f"{side.requests:,}", answered, milliseconds(side.late_ms), *percentiles]
 
 
 def replay(comparison: Comparison) -> Markup:
@@ -219,15 +219,20 @@ def replay(comparison: Comparison) -> Markup:
         "replay",
         "Replay of real events",
         paragraph(
-            "Recorded events, sent at their own times whether or not earlier ones have been answered: the requests of "
-            "a trace (--replay), or departures of real flights, a week in five seconds. Latency counts from the time "
-            "an event was due. The pace is given, so the waits are compared."
+            f"{_events(comparison)}, sent at their own times whether or not earlier ones have been answered, a "
+            "stretch in each round. Latency counts from the time an event was due. The pace is given, so the waits "
+            "are compared."
         ),
         *_unkept(comparison, found),
         _ratio_table(comparison, found),
-        details("Each side as a table", _side_table(comparison, found)),
+        details("Each side as a table", _side_table(found)),
         _replay_panels(comparison, [each for each in found if not unkept([each], comparison.sides)]),
     )
+
+
+def _events(comparison: Comparison) -> str:
+    is_trace = "--replay" in command(comparison)
+    return "The requests of a trace" if is_trace else "Departures of real flights, a week in five seconds"
 
 
 def _replay_panels(comparison: Comparison, fair: Sequence[EqualLoad]) -> Markup:

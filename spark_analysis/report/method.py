@@ -32,7 +32,7 @@ _METHOD = (
         "The native client and confluent-kafka run in a closed loop: they show capacity, and their latency is that of "
         "a saturated system. Latency at equal load, and the replay, come from open loops: requests leave at times "
         "fixed beforehand, and wait from then on. Percentiles are exact, in whole microseconds; one is left out where "
-        "fewer than ten samples lie beyond it, and in a single round where fewer than five do."
+        "fewer than ten samples lie beyond it, and in a single round where fewer than two do."
     ),
     (
         "Limits: client and broker share the cores of one machine, and the network is loopback. Short rounds do not "
@@ -148,7 +148,7 @@ def machine(comparison: Comparison) -> Markup:
     facts = [
         (str(name).replace("_", " "), _fact(value)) for name, value in comparison.machine.items() if name != "command"
     ]
-    facts += [(f"settings of {mode}", said) for mode, said in _settings(comparison).items()]
+    facts += [(f"settings of the mode {mode}", said) for mode, said in _settings(comparison).items()]
     pairs = [piece for name, value in facts for piece in (element("dt", text(name)), element("dd", text(value)))]
     body = element("dl", *pairs) if pairs else paragraph("The traces do not describe the machine.")
     return section("machine", "Machine", body)
@@ -171,6 +171,8 @@ WORDS: Final = {
         "said of a difference whose interval does not hold 1, also after Holm's correction for all loads of the "
         "experiment"
     ),
+    "kafka-synced": "Apache Kafka that flushes every message, as our brokers do with flush=always",
+    "kafka": "Apache Kafka with its defaults: it answers from the page cache",
     "A/A": "a side against itself: how much two equal brokers differ on this machine",
     "socket wait": (
         "what a client waits beyond what the broker saw: a request that is not read yet, an answer that is not read yet"

@@ -67,9 +67,12 @@ def _light(comparison: Comparison, quality: RunQuality) -> Markup:
     why = "; ".join(quality.reasons)
     parts = [element("p", head, text(f" \N{EN DASH} {why}."))]
     if quality.light is Light.POOR:
-        advice = "Repeat it while nothing else runs on this machine, or with a higher --rounds than this one"
         recorded = command(comparison)
-        again = [text(": "), element("code", text(recorded))] if recorded else [text(".")]
+        more = "more --time" if "--rounds auto" in recorded else "more --rounds"
+        advice = f"Repeat it while nothing else runs on this machine; if intervals are too wide then, with {more}"
+        again = (
+            [text(", and a new --out to keep this one: "), element("code", text(recorded))] if recorded else [text(".")]
+        )
         parts.append(element("p", text(advice), *again))
     noise = noise_sentence(comparison)
     if not any(noise.rstrip(".") in reason for reason in quality.reasons):
@@ -189,8 +192,8 @@ def where_not(comparison: Comparison) -> Markup:
         return NOTHING
     found = unpaying(comparison)
     note = (
-        f"Loads under which {one} is not proven to be faster by a tenth, or makes p99 longer. A finding comes with a "
-        "reason only where something was measured that shows it: batch sizes, stage times, the ablation."
+        f"Loads under which {one} is not proven faster, gains less than a tenth, or makes p99 longer. A finding comes "
+        "with a reason only where something was measured that shows it: batch sizes, stage times, the ablation."
         if found
         else f"Under every load of this experiment {one} is proven faster, and p99 does not grow."
     )

@@ -20,7 +20,7 @@ from spark_analysis.decision import (
 from spark_analysis.figures import Commits
 from spark_analysis.findings import unpaying, verdict
 from spark_analysis.interval import Ratio
-from spark_analysis.judgement import Judgement, judge, said
+from spark_analysis.judgement import Judgement, judge, said, said_of_wait
 from spark_analysis.offered import PacedSide
 from spark_analysis.report.page import render
 from spark_analysis.run_quality import Light, run_quality
@@ -216,9 +216,12 @@ def with_kafka(of, gains, kafka):
 def test_a_box_has_both_sides_over_another_broker():
     found = decision_of([*with_kafka(DEEP, SURE, 2000.0), *with_kafka(SINGLE, NONE, 500.0)])
     assert found.lines[-1].startswith(
-        "Over Apache Kafka that flushes every message: pipelined 1.52x to 2.0x (intervals from 1.4"
+        "Over Apache Kafka that flushes every message: pipelined 1.52x with 1 connection x 64 in flight (1.4"
     )
-    assert ", classic 0.50x to 2.0x (intervals from 0.50x to 2.0x)." in found.lines[-1]
+    assert found.lines[-1].endswith(
+        "; classic 0.50x with 1 connection x 64 in flight (0.50x to 0.50x) to "
+        "2.0x with 1 connection x 1 in flight (2.0x to 2.0x)."
+    )
 
 
 def test_a_box_of_consumers_names_the_median_of_every_broker():
@@ -306,7 +309,7 @@ def test_a_reason_is_what_was_measured():
     commits = {cell: Commits({1: 500}, 500, 300.0, 400.0, 250.0) for cell in cells_of(made.pairs(SINGLE, NONE))}
     comparison = made.comparison(made.pairs(SINGLE, NONE), commits=commits)
     ((_, _, finding, why),) = unpaying(comparison)
-    assert finding == "no gain: at most 1.01x"
+    assert finding == "no gain: 0.99x to 1.01x"
     assert why == "a commit takes 1.0 batches in pipelined and 1.0 in classic: no more are gathered"
     gathered = {cell: Commits({1 + 5 * (cell.mode == "pipelined"): 500}, 500, 1.0, 1.0, 1.0) for cell in commits}
     ((*_, why),) = unpaying(made.comparison(made.pairs(SINGLE, NONE), commits=gathered))
@@ -323,7 +326,7 @@ def cells_of(runs):
         (Ratio(2.0, 1.8, 2.2, 5, 0.001, 0.01), Judgement.PAYS, "pays"),
         (Ratio(1.05, 1.02, 1.08, 5, 0.001, 0.01), Judgement.SMALL, "small gain"),
         (Ratio(0.8, 0.7, 0.9, 5, 0.001, 0.01), Judgement.WORSE, "slower"),
-        (Ratio(1.02, 0.98, 1.06, 5, 0.3, 1.0), Judgement.NO_GAIN, "no gain: at most 1.06x"),
+        (Ratio(1.02, 0.98, 1.06, 5, 0.3, 1.0), Judgement.NO_GAIN, "no gain: 0.98x to 1.06x"),
         (Ratio(1.5, 0.5, 4.5, 5, 0.3, 1.0), Judgement.UNDECIDED, "not decided: anything from 0.50x to 4.5x"),
         (
             Ratio(1.5, 1.1, 2.0, 5, 0.02, 0.2),
@@ -336,6 +339,21 @@ def cells_of(runs):
 def test_a_ratio_is_judged_by_its_interval_and_its_family(ratio, judgement, words):
     assert judge(ratio) is judgement
     assert said(ratio) == words
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [
+        (Ratio(0.5, 0.45, 0.55, 5, 0.001, 0.01), "shorter"),
+        (Ratio(0.95, 0.93, 0.97, 5, 0.001, 0.01), "shorter by less than a tenth"),
+        (Ratio(1.2, 1.1, 1.3, 5, 0.001, 0.01), "longer"),
+        (Ratio(0.98, 0.94, 1.02, 5, 0.3, 1.0), "no shorter: 0.94x to 1.02x"),
+        (Ratio(0.6, 0.25, 1.44, 5, 0.3, 1.0), "not decided: anything from 0.25x to 1.44x"),
+        (Ratio(0.6, None, None, 1), "not decided: too few rounds for an interval"),
+    ],
+)
+def test_a_wait_is_judged_the_other_way_and_told_by_its_own_interval(ratio, words):
+    assert said_of_wait(ratio) == words
 
 
 def test_the_inverse_of_a_ratio_is_judged_the_other_way():
