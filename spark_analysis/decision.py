@@ -111,7 +111,7 @@ def _of_client(comparison: Comparison, client: str) -> Decision:
     return Decision(client_name(client), answer, headline, (*lines, *_beside(comparison, rates)))
 
 
-def _beside(comparison: Comparison, loads: Collection[Load], subject: str = "") -> list[str]:
+def _beside(comparison: Comparison, loads: Collection[Load], over: str = "Over") -> list[str]:
     """Return a sentence about each other broker: the least and the most of both sides over it under some loads."""
     found = []
     for mode in comparison.others:
@@ -122,7 +122,7 @@ def _beside(comparison: Comparison, loads: Collection[Load], subject: str = "") 
             if own:
                 parts.append(f"{name} {_least_and_most(own)}")
         if parts:
-            found.append(f"{subject}Over {OTHER_NAMES.get(mode, mode)}: {'; '.join(parts)}.")
+            found.append(f"{over} {OTHER_NAMES.get(mode, mode)}: {'; '.join(parts)}.")
     return found
 
 
@@ -276,7 +276,7 @@ def _of_consumers(comparison: Comparison) -> list[Decision]:
         known = [(side.mode, side.latency_ms["p50"]) for side in each.sides if side.kept_pace and side.latency_ms]
         if known:
             lines.append(f"p50: {', '.join(f'{mode} {milliseconds(p50.value)}' for mode, p50 in known)}.")
-    lines += [*_beside(comparison, reading, "Reading. "), *lateness(timed), *unkept(timed, comparison.sides)]
+    lines += [*_beside(comparison, reading, "Reading over"), *lateness(timed), *unkept(timed, comparison.sides)]
     return [Decision("Consumers", _answer(judged), "", tuple(lines))]
 
 

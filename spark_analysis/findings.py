@@ -52,7 +52,7 @@ def noise_sentence(comparison: Comparison) -> str:
     if noise is None:
         return NO_NOISE
     if noise.rate.low is None:
-        return f"{noise.mode} was compared with itself in too few rounds: nothing can be said of the noise."
+        return f"{noise.mode} was compared with itself in too few rounds, so the noise is not known."
     latency = f", p99 {times(noise.p99.value)} ({ends(noise.p99)})" if noise.p99 is not None else ""
     line = f"{noise.mode} against itself on this machine: {times(noise.rate.value)} ({ends(noise.rate)}){latency}"
     zero, one = comparison.sides

@@ -3,8 +3,8 @@
     python recompute.py [FOLDER]        (the run beside this file unless given)
 
 FOLDER has `summary.json`, `traces/runs`, and `traces/client` or, without it, `derived/latency_by_round`. The rules are
-those of docs/trace-format.md, "What is computed, to the letter". Prints how many numbers agree, and each that does not;
-ends with 1 if there is one.
+those of docs/trace-format.md, "What is computed, to the letter". Prints the number of those that agree, and each
+that differs; ends with 1 if one differs.
 """
 
 import json
@@ -205,7 +205,7 @@ def load_of(entry: dict) -> tuple:
 
 
 def find(found: dict, load: tuple):
-    """Look up a load; what is offered is published with nine digits."""
+    """Look up a load; its pace is published with nine digits."""
     return next(
         (it for key, it in found.items() if key[:7] == load[:7] and math.isclose(key[7], load[7], rel_tol=1e-6)), None
     )

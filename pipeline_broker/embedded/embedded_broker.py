@@ -320,7 +320,7 @@ class EmbeddedBroker(ObservedBroker):
         """
         return self._ask(lambda: groups.expire_member(self._running, group, member_id, self._now_ms))
 
-    # What is to happen
+    # Clock and faults
 
     @property
     def clock_ahead_seconds(self) -> float:

@@ -18,7 +18,7 @@ __tracebackhide__ = True  # see lifecycle.py
 
 
 class ObservedBroker(Lifecycle):
-    """A broker and what it has seen."""
+    """A broker and the requests that it has seen."""
 
     def requests(self, api: str | None = None) -> list[AnsweredRequest]:
         """Return the last requests of clients with their stamps, oldest first.
@@ -27,7 +27,7 @@ class ObservedBroker(Lifecycle):
             api: only those of this API, by Kafka's name.
 
         Raises:
-            FaultError: there is no such API.
+            FaultError: Kafka has no API of this name.
         """
         core, name = self._of_core, api and api_keys(api)[0]
         found = self.on_loop(lambda _: list(core.requests))
@@ -39,7 +39,7 @@ class ObservedBroker(Lifecycle):
         Jaeger, Tempo and Grafana show a request as a trace: its queue, handler, commit and response.
 
         Raises:
-            FaultError: there is no such API.
+            FaultError: Kafka has no API of this name.
             OSError: the file cannot be written.
         """
         requests = [

@@ -205,7 +205,7 @@ def _figures(side: PacedSide) -> list[str]:
             else:
                 ends = f" ({milliseconds(estimate.low)} to {milliseconds(estimate.high)})" if estimate.low else ""
                 percentiles.append(f"{milliseconds(estimate.value)}{ends}")
-    # Of a side that was behind the measured requests are the last ones of a queue, which few answers reach.
+    # The measured requests of a side that lost the pace are the last ones of a queue, which few answers reach.
     answered = f"{side.answered_share:.1%}" if side.kept_pace else DASH
     return [f"{side.runs}", f"{side.requests:,}", answered, milliseconds(side.late_ms), *percentiles]
 

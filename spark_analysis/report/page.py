@@ -2,8 +2,8 @@
 
 Rules: the order of the sections is the order of questions: what is the result, for whom, how much, why, where not,
 can it be trusted, how was it done. The contents stand below the decisions, and stay in sight from there on. Styles and
-scripts are inlined. Scripts let charts answer a pointer and open what is folded before printing; without them all
-figures are there.
+scripts are inlined. Scripts let charts answer a pointer, and unfold the page for printing; without them all figures
+are there.
 """
 
 from __future__ import annotations

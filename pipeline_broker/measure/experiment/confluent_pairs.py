@@ -22,7 +22,7 @@ _HEAD = struct.Struct(">qq")  # when the run began, and the number of the messag
 
 @attrs.frozen(slots=True)
 class PairJob:
-    """One run of so many pairs.
+    """One run of some pairs.
 
     Attributes:
         rate_per_s: messages a second of all pairs together.

@@ -20,7 +20,7 @@ _POLL_S = 0.05
 
 @attrs.frozen(slots=True)
 class ProduceJob:
-    """One run: so many producers keep messages outstanding for so long."""
+    """One run, in which `producers` keep messages outstanding for `seconds`."""
 
     address: str
     topic: str
@@ -46,7 +46,7 @@ class ClosedProducer:
     """One producer and what became of the messages of its latest job."""
 
     def __init__(self, connection: int, job: ProduceJob) -> None:
-        from confluent_kafka import Producer  # noqa: PLC0415 - an optional package, absent until it is asked for
+        from confluent_kafka import Producer  # noqa: PLC0415 - an optional package, which may be absent
 
         settings = {
             "bootstrap.servers": job.address,

@@ -83,13 +83,13 @@ class TraceStretch:
 
 
 def departure_stretches(path: Path, rounds: int, *, whole_year: bool) -> list[Stretch]:
-    """Return the departures of a data file, cut into at most so many stretches."""
+    """Return the departures of a data file, cut into at most `rounds` stretches."""
     departures = read_departures(path, busiest_week_only=not whole_year)
     return [DepartureStretch(part) for part in cut(departures, rounds, lambda departure: departure.time_s)]
 
 
 def trace_stretches(path: Path, rounds: int) -> list[Stretch]:
-    """Return the produce requests of a trace, cut into at most so many stretches.
+    """Return the produce requests of a trace, cut into at most `rounds` stretches.
 
     Raises:
         ClientError: the trace cannot be read, or has no produce request.
@@ -105,7 +105,7 @@ def trace_stretches(path: Path, rounds: int) -> list[Stretch]:
 
 
 def cut(events: Sequence[Event], count: int, time_of: Callable[[Event], int]) -> list[Sequence[Event]]:
-    """Cut events at equal distances of time into at most so many parts, none of them empty."""
+    """Cut events at equal distances of time into at most `count` parts, none of them empty."""
     if not events:
         return []
     times = [time_of(event) for event in events]

@@ -1,8 +1,8 @@
 """The end of `compare --rounds auto`: after the round that made intervals narrow enough, or used up the time.
 
-Intervals are those of the rates in a closed loop, because an open loop has the same rounds, later. Whoever looks at an
-interval after each round and stops at a narrow one finds it narrow a little too often; so what stops is the width of
-half of all intervals, and never whether one of them holds 1.
+Intervals are those of the rates in a closed loop, because an open loop has the same rounds, later. A rule that looks
+at intervals after each round finds narrow ones a little too often. So it looks at the width of half of all intervals,
+and never at the side of 1 on which one lies.
 """
 
 import math
@@ -39,7 +39,7 @@ class Stopping:
     budget_s: float
 
     def is_enough(self, round_number: int, elapsed_s: float) -> bool:
-        """Return whether an experiment ends with this round of its closed loops, after so many seconds."""
+        """Return whether an experiment ends with this round of its closed loops, after `elapsed_s`."""
         if round_number < AUTO_ROUNDS_MIN:
             return False
         return self._is_narrow() or elapsed_s + self._one_more_s(round_number, elapsed_s) > self.budget_s
