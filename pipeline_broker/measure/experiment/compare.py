@@ -66,23 +66,8 @@ def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results
     Raises:
         ExperimentError, ClientError: it cannot go on.
     """
-    request = options.request
+    request, stretches = _with_what_is_there(options.request)
     profile = request.sizes
-    stretches: Sequence[Stretch] = ()
-    if request.trace is not None:
-        stretches = trace_stretches(request.trace, request.replay_rounds)
-        request = attrs.evolve(request, replay_connections=stretches[0].connections)
-    elif not request.chosen_grid and not request.command:
-        if not has_confluent():
-            say("confluent-kafka is not installed (pip install 'pipeline-broker[compare]'): its cells are left out")
-            request = attrs.evolve(request, with_confluent=False)
-        if request.on_store:
-            request = attrs.evolve(request, with_replay=False)  # its pace is one that classic could not keep
-        elif DEFAULT_DATA.exists():
-            stretches = departure_stretches(DEFAULT_DATA, request.replay_rounds, whole_year=profile.replay_whole_year)
-        else:
-            say("the replay of departures is left out: its events come with the repository, not with the package")
-            request = attrs.evolve(request, with_replay=False)
     if set(request.others) & set(KAFKA_MODES):
         fetch_jars()  # before anything else: it may take minutes, or fail
     if options.how.store is not None:
@@ -115,6 +100,25 @@ def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results
     run_groups(setting, groups, results)
     print(report_text(results), flush=True)  # noqa: T201 - the command's output
     return results
+
+
+def _with_what_is_there(request: Request) -> tuple[Request, Sequence[Stretch]]:
+    """Return the request without the parts whose packages or events are missing, and the events that it replays."""
+    if request.trace is not None:
+        stretches = trace_stretches(request.trace, request.replay_rounds)
+        return attrs.evolve(request, replay_connections=stretches[0].connections), stretches
+    if request.chosen_grid or request.command:
+        return request, ()
+    if not has_confluent():
+        say("confluent-kafka is not installed (pip install 'pipeline-broker[compare]'): its cells are left out")
+        request = attrs.evolve(request, with_confluent=False)
+    if request.on_store:
+        return attrs.evolve(request, with_replay=False), ()  # its pace is one that classic could not keep
+    if DEFAULT_DATA.exists():
+        whole_year = request.sizes.replay_whole_year
+        return request, departure_stretches(DEFAULT_DATA, request.replay_rounds, whole_year=whole_year)
+    say("the replay of departures is left out: its events come with the repository, not with the package")
+    return attrs.evolve(request, with_replay=False), ()
 
 
 def draw_seed() -> int:
