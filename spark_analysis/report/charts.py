@@ -8,13 +8,12 @@ stand side by side on a desk and below one another on a phone, with text of the 
 
 from __future__ import annotations
 
-import json
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from spark_analysis.report.markup import Markup, csv_link, element, join, text
+from spark_analysis.report.markup import Markup, block, csv_of, piece
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -132,28 +131,43 @@ def panel(title: str, description: str, x_axis: Axis, y_axis: Axis, lines: Seque
     def down(value: float) -> float:
         return HEIGHT - _BOTTOM - y_axis.place(value) * (HEIGHT - _TOP - _BOTTOM)
 
-    drawn = [_grid(x_axis, y_axis, across, down)]
+    drawn = []
     for line in lines:
         places = [(across(x), down(y)) for x, y in line.points]
-        if len(places) > 1 and line.drawn:
-            path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
-            drawn.append(element("path", element("title", text(line.name)), d=path, class_=f"line {line.kind}"))
-        for (x, _), ends in zip(places, line.intervals, strict=False):
-            low, high = (f"{down(end):.1f}" for end in ends)
-            drawn.append(element("line", x1=f"{x:.1f}", x2=f"{x:.1f}", y1=low, y2=high, class_=f"span {line.kind}"))
-        if markers or line.marked or len(places) == 1:
-            drawn += [
-                _marker(line.kind, x, y, f"{line.name}: {y_axis.title} {value:,.4g} at {point:,.4g}")
-                for (x, y), (point, value) in zip(places, line.points, strict=True)
-            ]
-    label = f"{title}. {description}"
-    svg = element("svg", *drawn, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=label)
-    return element("div", element("h4", text(title)), svg, _numbers(x_axis, y_axis, lines, markers), class_="panel")
+        is_marked = markers or line.marked or len(places) == 1
+        is_path = len(places) > 1 and line.drawn
+        drawn.append(
+            {
+                "name": line.name,
+                "kind": line.kind,
+                "path": "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places) if is_path else "",
+                "spans": [
+                    {"x": f"{x:.1f}", "low": f"{down(low):.1f}", "high": f"{down(high):.1f}"}
+                    for (x, _), (low, high) in zip(places, line.intervals, strict=False)
+                ],
+                "marks": [
+                    _mark(line.kind, *place, f"{line.name}: {y_axis.title} {value:,.4g} at {point:,.4g}")
+                    for place, (point, value) in zip(places, line.points, strict=True)
+                ]
+                if is_marked
+                else [],
+            }
+        )
+    return piece(
+        "curves",
+        title=title,
+        label=f"{title}. {description}",
+        width=WIDTH,
+        height=HEIGHT,
+        grid=_grid(x_axis, y_axis, across, down),
+        lines=drawn,
+        data=_numbers(x_axis, y_axis, lines, markers=markers),
+    )
 
 
-def _numbers(x_axis: Axis, y_axis: Axis, lines: Sequence[Line], markers: bool) -> Markup:
+def _numbers(x_axis: Axis, y_axis: Axis, lines: Sequence[Line], *, markers: bool) -> dict[str, Any]:
     """Return the data of a panel for `pointed_charts.js`."""
-    data = {
+    return {
         "x": attrs.asdict(x_axis),
         "y": attrs.asdict(y_axis),
         "lines": [
@@ -168,8 +182,6 @@ def _numbers(x_axis: Axis, y_axis: Axis, lines: Sequence[Line], markers: bool) -
             for line in lines
         ],
     }
-    text_of_data = json.dumps(data).replace("<", r"\u003c")  # no name of a line ends the script
-    return Markup(f'<script type="application/json">{text_of_data}</script>')
 
 
 def _short_number(value: float) -> float:
@@ -192,31 +204,37 @@ def lanes(title: str, description: str, x_title: str, rows: Sequence[Lane]) -> M
     def across(value: float) -> float:
         return _LEFT + axis.place(value) * (WIDTH - _LEFT - _RIGHT)
 
-    drawn = []
-    for value, label in axis.ticks:
-        x = f"{across(value):.1f}"
-        drawn.append(element("line", x1=x, x2=x, y1=_TOP, y2=bottom, class_="grid"))
-        drawn.append(element("text", text(label), x=x, y=bottom + 15, class_="tick middle"))
-    drawn.append(element("text", text(axis.title), x=(_LEFT + WIDTH - _RIGHT) / 2, y=height - 6, class_="axis middle"))
-    for place, row in enumerate(rows):
-        y = _TOP + place * _LANE_HEIGHT
-        if place % _LANES_A_LABEL == 0:
-            drawn.append(element("text", text(row.label), x=_LEFT - 6, y=y + _LANE_HEIGHT - 1, class_="tick end"))
-        pieces = [
-            element(
-                "rect",
-                x=f"{across(began):.1f}",
-                y=y + 1,
-                width=f"{max(0.4, across(ended) - across(began)):.1f}",
-                height=_LANE_HEIGHT - 2,
-                class_=f"piece {kind}",
-            )
-            for began, ended, kind in row.pieces
-        ]
-        drawn.append(element("g", element("title", text(row.explained)), *pieces))
-    label = f"{title}. {description}"
-    svg = element("svg", *drawn, viewBox=f"0 0 {WIDTH} {height}", role="img", aria_label=label)
-    return element("div", element("h4", text(title)), svg, class_="panel")
+    drawn = [
+        {
+            "label": row.label if place % _LANES_A_LABEL == 0 else "",
+            "explained": row.explained,
+            "y": _TOP + place * _LANE_HEIGHT + 1,
+            "text_at": _TOP + (place + 1) * _LANE_HEIGHT - 1,
+            "height": _LANE_HEIGHT - 2,
+            "pieces": [
+                {
+                    "x": f"{across(began):.1f}",
+                    "width": f"{max(0.4, across(ended) - across(began)):.1f}",
+                    "kind": kind,
+                }
+                for began, ended, kind in row.pieces
+            ],
+        }
+        for place, row in enumerate(rows)
+    ]
+    return piece(
+        "lanes",
+        title=title,
+        label=f"{title}. {description}",
+        width=WIDTH,
+        height=height,
+        top=_TOP,
+        bottom=bottom,
+        left=_LEFT,
+        x_title={"label": axis.title, "at": (_LEFT + WIDTH - _RIGHT) / 2},
+        ticks=[{"at": f"{across(value):.1f}", "label": label} for value, label in axis.ticks],
+        rows=drawn,
+    )
 
 
 def short(value: float) -> str:
@@ -237,58 +255,49 @@ def heat_map(
         columns: the names of the columns.
         rows: each row's name and cells; None where there is nothing.
     """
-    head = element("tr", *(element("th", text(name), scope="col") for name in (corner, *columns)))
-    body = []
-    for name, cells in rows:
-        drawn = [element("th", text(name), scope="row")]
-        for cell in cells:
-            if cell is None:
-                drawn.append(element("td", text("\N{EN DASH}"), class_="heat"))
-                continue
-            style = f"--share:{_percent(cell.share)}"
-            more = element("small", text(cell.more))
-            drawn.append(element("td", element("b", text(cell.value)), more, class_=f"heat {cell.kind}", style=style))
-        body.append(element("tr", *drawn))
-    whole = element(
-        "table", element("caption", text(caption)), element("thead", head), element("tbody", *body), class_="heatmap"
-    )
-    scrolled = element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
+    head = [corner, *columns]
     said = [[name, *("" if cell is None else f"{cell.value} ({cell.more})" for cell in cells)] for name, cells in rows]
-    return element("div", scrolled, csv_link(caption, [corner, *columns], said), class_="table")
+    shown = [
+        (name, [None if cell is None else {**attrs.asdict(cell), "share": _percent(cell.share)} for cell in cells])
+        for name, cells in rows
+    ]
+    return piece("heat_map", caption=caption, head=head, rows=shown, csv=csv_of(caption, head, said))
 
 
-def _marker(kind: str, x: float, y: float, label: str) -> Markup:
-    title = element("title", text(label))
-    if kind == "side-0":
-        return element("rect", title, x=f"{x - 3.5:.1f}", y=f"{y - 3.5:.1f}", width=7, height=7, class_=f"mark {kind}")
-    return element("circle", title, cx=f"{x:.1f}", cy=f"{y:.1f}", r=4, class_=f"mark {kind}")
+def _mark(kind: str, x: float, y: float, label: str) -> dict[str, Any]:
+    is_square = kind == "side-0"
+    corner = 3.5 if is_square else 0.0
+    return {"is_square": is_square, "x": f"{x - corner:.1f}", "y": f"{y - corner:.1f}", "label": label}
 
 
-def _grid(x_axis: Axis, y_axis: Axis, across: Callable[[float], float], down: Callable[[float], float]) -> Markup:
-    bottom, right = HEIGHT - _BOTTOM, WIDTH - _RIGHT
-    parts = []
-    for value, label in y_axis.ticks:
-        y = down(value)
-        parts.append(element("line", x1=_LEFT, x2=right, y1=f"{y:.1f}", y2=f"{y:.1f}", class_="grid"))
-        parts.append(element("text", text(label), x=_LEFT - 6, y=f"{y + 3.5:.1f}", class_="tick end"))
+def _grid(
+    x_axis: Axis, y_axis: Axis, across: Callable[[float], float], down: Callable[[float], float]
+) -> dict[str, Any]:
+    labelled = []
     last = -math.inf
     for value, label in x_axis.ticks:
         x = across(value)
-        parts.append(element("line", x1=f"{x:.1f}", x2=f"{x:.1f}", y1=_TOP, y2=bottom, class_="grid"))
-        if x - last >= _TICK_GAP_MIN:
-            last = x
-            parts.append(element("text", text(label), x=f"{x:.1f}", y=bottom + 15, class_="tick middle"))
-    parts.append(element("text", text(x_axis.title), x=(_LEFT + right) / 2, y=HEIGHT - 6, class_="axis middle"))
-    if not y_axis.title:
-        return element("g", *parts, aria_hidden="true")
-    turn = f"translate(11 {(_TOP + bottom) / 2}) rotate(-90)"
-    parts.append(element("text", text(y_axis.title), transform=turn, class_="axis middle"))
-    return element("g", *parts, aria_hidden="true")
+        has_room = x - last >= _TICK_GAP_MIN
+        labelled.append({"at": f"{x:.1f}", "label": label if has_room else ""})
+        last = x if has_room else last
+    return {
+        "left": _LEFT,
+        "right": WIDTH - _RIGHT,
+        "top": _TOP,
+        "bottom": HEIGHT - _BOTTOM,
+        "across": [
+            {"at": f"{down(value):.1f}", "text_at": f"{down(value) + 3.5:.1f}", "label": label}
+            for value, label in y_axis.ticks
+        ],
+        "down": labelled,
+        "x_title": x_axis.title,
+        "y_title": y_axis.title,
+    }
 
 
 def panels(drawings: Sequence[Markup], *, pairs: bool = False) -> Markup:
     """Drawings side by side where there is room; two of them in a row where they belong together in pairs."""
-    return element("div", *drawings, class_="panels pairs" if pairs else "panels")
+    return block(*drawings, class_="panels pairs" if pairs else "panels")
 
 
 @attrs.frozen
@@ -310,24 +319,17 @@ def bars(title: str, entries: Sequence[Bar]) -> Markup:
     for bar in entries:
         pieces = []
         if bar.reference is not None:
-            pieces.append(element("i", class_="reference", style=f"left:{_percent(bar.reference)}"))
+            pieces.append({"kind": "reference", "style": f"left:{_percent(bar.reference)}"})
         if bar.whisker is not None:
             low, high = bar.whisker
             style = f"left:{_percent(low)};width:{_percent(high - low)}"
-            pieces.append(element("i", class_=f"whisker {bar.kind}", style=style))
-            pieces.append(element("i", class_=f"dot {bar.kind}", style=f"left:{_percent(bar.start)}"))
+            pieces.append({"kind": f"whisker {bar.kind}", "style": style})
+            pieces.append({"kind": f"dot {bar.kind}", "style": f"left:{_percent(bar.start)}"})
         elif bar.length > 0:
             style = f"left:{_percent(bar.start)};width:{_percent(bar.length)}"
-            pieces.append(element("i", class_=f"bar {bar.kind}", style=style))
-        rows.append(
-            element(
-                "li",
-                element("span", text(bar.label), class_="label"),
-                element("span", *pieces, class_="track", aria_hidden="true"),
-                element("span", text(bar.value), class_="value"),
-            )
-        )
-    return element("ul", join(rows), class_="bars", aria_label=title)
+            pieces.append({"kind": f"bar {bar.kind}", "style": style})
+        rows.append({"label": bar.label, "value": bar.value, "pieces": pieces})
+    return piece("bars", title=title, rows=rows)
 
 
 def _percent(share: float) -> str:

@@ -17,14 +17,16 @@ from spark_analysis.report.common import ALL_PARTS, STAGE_WORDS, focus, mode_kin
 from spark_analysis.report.markup import (
     NOTHING,
     Markup,
+    block,
     details,
-    element,
     figure,
+    heading,
     legend,
     paragraph,
     section,
+    sentences,
     table,
-    text,
+    titled,
 )
 from spark_analysis.words import DASH, describe, duration, ends, full_name, milliseconds, times, with_interval
 
@@ -78,12 +80,12 @@ def _waterfalls(load: Load, found: list[Breakdown]) -> Markup:
             said = with_interval(part)
             entries.append(charts.Bar(name, said, begin / longest, part.value / longest, ALL_PARTS[name]))
             begin += part.value
-        heading = f"{each.cell.mode}: {with_interval(each.total)} in all"
+        title = f"{each.cell.mode}: {with_interval(each.total)} in all"
         if SOCKET not in each.parts:
-            heading += " inside the broker"
+            title += " inside the broker"
         label = f"{each.cell.mode}, {describe(load)}"
-        blocks.append(element("div", element("h4", text(heading)), charts.bars(label, entries)))
-    return figure(full_name(load), element("div", *blocks, class_="two")) if blocks else NOTHING
+        blocks.append(titled(title, charts.bars(label, entries)))
+    return figure(full_name(load), block(*blocks, class_="two")) if blocks else NOTHING
 
 
 def _causes(comparison: Comparison) -> list[Markup]:
@@ -92,8 +94,8 @@ def _causes(comparison: Comparison) -> list[Markup]:
     found = [(load, cause) for load in loads if (cause := comparison.cause(load)) is not None]
     if not found:
         return []
-    items = [element("li", text(f"{full_name(load)}: {cause_sentence(comparison, cause)}.")) for load, cause in found]
-    return [element("h3", text("Where the sides differ")), element("ul", *items, class_="gaps")]
+    told = [f"{full_name(load)}: {cause_sentence(comparison, cause)}." for load, cause in found]
+    return [heading("Where the sides differ"), sentences(told)]
 
 
 def _parts_table(comparison: Comparison) -> Markup:
@@ -158,9 +160,9 @@ def commits(comparison: Comparison) -> Markup:
             if commit is not None:
                 title = f"{mode}: {commit.entries_mean:,.1f} entries a commit"
                 histogram = charts.bars(f"{mode}, {describe(load)}", _histogram(commit, mode_kind(comparison, mode)))
-                blocks.append(element("div", element("h4", text(title)), histogram))
+                blocks.append(titled(title, histogram))
         if blocks:
-            drawings.append(figure(describe(load), element("div", *blocks, class_="two")))
+            drawings.append(figure(describe(load), block(*blocks, class_="two")))
     return section(
         "commits",
         "Commit batch sizes",

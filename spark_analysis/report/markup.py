@@ -1,101 +1,115 @@
-"""Pieces of HTML.
+"""Pieces of HTML, made by the macros of `templates/pieces.html.jinja`.
 
-Rules: text enters the page through `text` or an `element` attribute, both of which escape; `Markup` is what is already
-safe, and only this file and the charts make it. A table carries its caption, a figure its title and its table.
+Jinja2 escapes every value that is not a piece itself. A table carries its caption and a link that saves it as CSV, a
+figure its title.
 """
 
 from __future__ import annotations
 
-import html
 import re
-from typing import TYPE_CHECKING, NewType
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from spark_analysis.report.csv_table import data_link
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-Markup = NewType("Markup", str)
-Content = Markup | str
-"""`Markup` or plain text; functions that take plain text escape it."""
+__all__ = [
+    "NOTHING",
+    "Markup",
+    "block",
+    "code",
+    "csv_of",
+    "definitions",
+    "details",
+    "figure",
+    "heading",
+    "join",
+    "legend",
+    "paragraph",
+    "piece",
+    "section",
+    "sentences",
+    "table",
+    "titled",
+]
 
 NOTHING = Markup("")
 _FILE_WORDS_MAX = 8
 _WIDE_COLUMNS_MIN = 7  # a table of so many columns is set closer
 _LONG_TEXT = 40  # a sentence in a cell keeps a readable width on a phone; the table scrolls
-
-
-def text(value: object) -> Markup:
-    """Escape plain text."""
-    return Markup(html.escape(str(value)))
-
-
-def join(parts: Iterable[Markup], between: str = "") -> Markup:
-    """Concatenate safe pieces."""
-    return Markup(between.join(parts))
-
-
-def element(tag: str, *children: Markup, **attributes: object) -> Markup:
-    """An element; attribute names take `_` for `-`, a trailing `_` is dropped, None leaves the attribute out."""
-    shown = "".join(
-        f' {name.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
-        for name, value in attributes.items()
-        if value is not None
+_PIECES = (
+    Environment(
+        loader=PackageLoader("spark_analysis.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
     )
-    return Markup(f"<{tag}{shown}>{''.join(children)}</{tag}>")
+    .get_template("pieces.html.jinja")
+    .module
+)
 
 
-def paragraph(value: str, **attributes: object) -> Markup:
-    """A paragraph of plain text."""
-    return element("p", text(value), **attributes)
+def piece(name: str, **values: Any) -> Markup:
+    """Return what a macro makes of some values."""
+    made: Markup = getattr(_PIECES, name)(**values)
+    return made
+
+
+def join(parts: Iterable[Markup]) -> Markup:
+    """Concatenate pieces."""
+    return NOTHING.join(parts)
+
+
+def paragraph(value: str, *, class_: str | None = None) -> Markup:
+    """Return a paragraph of plain text."""
+    return piece("paragraph", value=value, **{"class": class_})
 
 
 def table(
     caption: str, head: Sequence[str], rows: Iterable[Sequence[object]], *, texts: int = 1, grey: Iterable[int] = ()
 ) -> Markup:
-    """A table that scrolls by itself on narrow screens, with a link that saves it as CSV.
+    """Return a table that scrolls by itself on narrow screens, with a link that saves it as CSV.
 
     Args:
         caption: what the table shows.
         head: the column names.
-        rows: plain values; each cell is escaped.
+        rows: plain values.
         texts: how many of the leading columns hold text; the others are numbers, set flush right. The first is the
             name of its row.
         grey: the numbers of rows that are not to be relied on.
     """
-    body = []
-    rows, doubtful = list(rows), set(grey)
-    for number, row in enumerate(rows):
-        cells = [element("th", text(row[0]), scope="row")]
-        cells += [
-            element("td", text(value), class_=_cell_class(str(value), number=place >= texts))
-            for place, value in enumerate(row[1:], start=1)
-        ]
-        body.append(element("tr", *cells, class_="doubtful" if number in doubtful else None))
-    heads = [
-        element("th", text(name), scope="col", class_=None if place < texts else "number")
-        for place, name in enumerate(head)
+    listed, doubtful = list(rows), set(grey)
+    shown = [
+        {
+            "name": row[0],
+            "kind": "doubtful" if number in doubtful else None,
+            "cells": [
+                {"value": value, "kind": _cell_class(str(value), number=place >= texts)}
+                for place, value in enumerate(row[1:], start=1)
+            ],
+        }
+        for number, row in enumerate(listed)
     ]
-    whole = element(
+    return piece(
         "table",
-        element("caption", text(caption)),
-        element("thead", element("tr", *heads)),
-        element("tbody", *body),
-        class_="wide" if len(head) >= _WIDE_COLUMNS_MIN else None,
+        caption=caption,
+        head=head,
+        rows=shown,
+        texts=texts,
+        is_wide=len(head) >= _WIDE_COLUMNS_MIN,
+        csv=csv_of(caption, head, listed, texts),
     )
-    scrolled = element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
-    return element("div", scrolled, csv_link(caption, head, rows, texts), class_="table")
 
 
-def csv_link(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]], texts: int = 1) -> Markup:
-    """What saves a table as CSV."""
-    save = element("a", text("CSV"), href=data_link(head, rows, texts), download=f"{_file_name(caption)}.csv")
-    return element("p", save, class_="save")
-
-
-def _file_name(caption: str) -> str:
+def csv_of(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]], texts: int = 1) -> dict[str, str]:
+    """Return the link and the file name that save a table as CSV."""
     words = re.findall(r"[a-z0-9]+", caption.lower())
-    return "-".join(words[:_FILE_WORDS_MAX]) or "table"
+    return {"href": data_link(head, rows, texts), "name": f"{'-'.join(words[:_FILE_WORDS_MAX]) or 'table'}.csv"}
 
 
 def _cell_class(value: str, *, number: bool) -> str | None:
@@ -105,27 +119,50 @@ def _cell_class(value: str, *, number: bool) -> str | None:
 
 
 def details(summary: str, *children: Markup) -> Markup:
-    """Something that is opened on demand."""
-    return element("details", element("summary", text(summary)), *children)
+    """Return something that is opened on demand."""
+    return piece("details", summary=summary, children=children)
 
 
 def figure(title: str, *children: Markup, note: str = "") -> Markup:
-    """A figure under its title."""
-    parts = [element("h3", text(title)), *children]
-    if note:
-        parts.append(element("figcaption", text(note)))
-    return element("figure", *parts)
+    """Return a figure under its title."""
+    return piece("figure", title=title, children=children, note=note)
 
 
 def section(identifier: str, title: str, *children: Markup) -> Markup:
-    """A section of the page; the table of contents links to it."""
-    heading = element("h2", text(title), id=f"{identifier}-title")
-    return element("section", heading, *children, id=identifier, aria_labelledby=f"{identifier}-title")
+    """Return a section of the page; the table of contents links to it."""
+    return piece("section", identifier=identifier, title=title, children=children)
 
 
 def legend(entries: Iterable[tuple[str, str]]) -> Markup:
-    """Colour keys: (CSS class, name)."""
-    items = [
-        element("li", element("span", class_=f"key {kind}", aria_hidden="true"), text(name)) for kind, name in entries
-    ]
-    return element("ul", *items, class_="legend")
+    """Return colour keys: (CSS class, name)."""
+    return piece("legend", entries=list(entries))
+
+
+def sentences(items: Iterable[str]) -> Markup:
+    """Return sentences as a list."""
+    return piece("sentences", items=list(items))
+
+
+def heading(title: str) -> Markup:
+    """Return a heading within a section."""
+    return piece("heading", title=title)
+
+
+def titled(title: str, child: Markup) -> Markup:
+    """Return a piece under a small title."""
+    return piece("titled", title=title, child=child)
+
+
+def block(*children: Markup, class_: str | None = None) -> Markup:
+    """Return pieces together, as a class of the style sheet lays them out."""
+    return piece("block", children=children, **{"class": class_})
+
+
+def code(value: str) -> Markup:
+    """Return lines for a terminal."""
+    return piece("code", value=value)
+
+
+def definitions(pairs: Iterable[tuple[str, str]]) -> Markup:
+    """Return names with their meanings."""
+    return piece("definitions", pairs=list(pairs))

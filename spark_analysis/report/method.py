@@ -9,7 +9,7 @@ import shlex
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_analysis.report.markup import Markup, element, paragraph, section, text
+from spark_analysis.report.markup import Markup, code, definitions, paragraph, section
 from spark_analysis.run_quality import CLIENT_SHARE_MAX
 from spark_analysis.words import describe, plural
 
@@ -124,9 +124,9 @@ def reproduce(comparison: Comparison, directory: str) -> Markup:
         "reproduce",
         "Reproduce",
         said,
-        element("pre", element("code", text("\n".join(filter(None, (recorded, again)))))),
+        code("\n".join(filter(None, (recorded, again)))),
         paragraph("Any Spark runs the same analysis on the same files:"),
-        element("pre", element("code", text(f"spark-submit spark_analysis/job.py {shlex.quote(directory)}"))),
+        code(f"spark-submit spark_analysis/job.py {shlex.quote(directory)}"),
     )
 
 
@@ -149,8 +149,7 @@ def machine(comparison: Comparison) -> Markup:
         (str(name).replace("_", " "), _fact(value)) for name, value in comparison.machine.items() if name != "command"
     ]
     facts += [(f"settings of the mode {mode}", said) for mode, said in _settings(comparison).items()]
-    pairs = [piece for name, value in facts for piece in (element("dt", text(name)), element("dd", text(value)))]
-    body = element("dl", *pairs) if pairs else paragraph("The traces do not describe the machine.")
+    body = definitions(facts) if facts else paragraph("The traces do not describe the machine.")
     return section("machine", "Machine", body)
 
 
@@ -184,13 +183,9 @@ WORDS: Final = {
 
 def words() -> Markup:
     """The words of the page, for somebody who was mailed nothing else."""
-    pairs = [
-        piece
-        for name, meaning in WORDS.items()
-        for piece in (element("dt", text(name)), element("dd", text(meaning.replace("`", ""))))
-    ]
+    pairs = [(name, meaning.replace("`", "")) for name, meaning in WORDS.items()]
     more = "The rest is in docs/glossary.md; what each figure says, and what it does not, in docs/report-guide.md."
-    return section("words", "Words", element("dl", *pairs), paragraph(more))
+    return section("words", "Words", definitions(pairs), paragraph(more))
 
 
 def _fact(value: Any) -> str:

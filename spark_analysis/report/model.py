@@ -28,7 +28,7 @@ from spark_analysis.report.common import (
     native_closed,
     ratio_said,
 )
-from spark_analysis.report.markup import NOTHING, Markup, details, element, figure, paragraph, section, table
+from spark_analysis.report.markup import NOTHING, Markup, block, details, figure, paragraph, section, table
 from spark_analysis.tables import RAW_CLIENT
 from spark_analysis.words import DASH, duration, full_name, ordinary, persecond, times
 
@@ -185,7 +185,7 @@ def _extrapolated(comparison: Comparison, fitted: dict[str, Capacity]) -> list[M
     )
     return [
         paragraph(warning),
-        element("div", details("The predictions of a model that does not hold", *shown), class_="doubtful"),
+        block(details("The predictions of a model that does not hold", *shown), class_="doubtful"),
     ]
 
 

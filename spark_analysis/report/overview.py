@@ -26,7 +26,17 @@ from spark_analysis.report.common import (
     ratio_said,
     side_names,
 )
-from spark_analysis.report.markup import NOTHING, Markup, details, element, paragraph, section, table, text
+from spark_analysis.report.markup import (
+    NOTHING,
+    Markup,
+    block,
+    details,
+    paragraph,
+    piece,
+    section,
+    sentences,
+    table,
+)
 from spark_analysis.report.method import command
 from spark_analysis.run_quality import WORDS, Light
 from spark_analysis.words import OTHER_NAMES, full_name, milliseconds, ordinary, persecond
@@ -46,14 +56,14 @@ def summary(comparison: Comparison, quality: RunQuality) -> Markup:
     """What somebody reads who has ten seconds, and below it what they read in a minute."""
     is_poor = quality.light is Light.POOR
     boxes = [*(_box(each, is_poor=is_poor) for each in decisions(comparison)), _order_box(comparison)]
-    sentences = [paragraph(sentence) for sentence in verdict_sentences(comparison)]
+    verdict = [paragraph(sentence) for sentence in verdict_sentences(comparison)]
     return section(
         "summary",
         _question(comparison),
         _light(comparison, quality),
-        element("div", *boxes, class_="tiles"),
-        element("div", _forest(comparison), class_="doubtful" if is_poor else None),
-        details("The verdict in sentences, as in summary.json", *sentences),
+        block(*boxes, class_="tiles"),
+        block(_forest(comparison), class_="doubtful" if is_poor else None),
+        details("The verdict in sentences, as in summary.json", *verdict),
     )
 
 
@@ -63,39 +73,39 @@ def _question(comparison: Comparison) -> str:
 
 
 def _light(comparison: Comparison, quality: RunQuality) -> Markup:
-    head = element("b", text(WORDS[quality.light]))
-    why = "; ".join(quality.reasons)
-    parts = [element("p", head, text(f" \N{EN DASH} {why}."))]
-    if quality.light is Light.POOR:
-        recorded = command(comparison)
-        more = "more --time" if "--rounds auto" in recorded else "more --rounds"
-        advice = f"Repeat it while nothing else runs on this machine; if intervals are too wide then, with {more}"
-        again = (
-            [text(", and a new --out to keep this one: "), element("code", text(recorded))] if recorded else [text(".")]
-        )
-        parts.append(element("p", text(advice), *again))
+    recorded = command(comparison)
+    more = "more --time" if "--rounds auto" in recorded else "more --rounds"
+    advice = f"Repeat it while nothing else runs on this machine; if intervals are too wide then, with {more}"
     noise = noise_sentence(comparison)
-    if not any(noise.rstrip(".") in reason for reason in quality.reasons):
-        parts.append(paragraph(noise))
-    kind = quality.light.name.lower()
-    return element("div", *parts, class_=f"light {kind}", role="note")
+    return piece(
+        "light",
+        kind=quality.light.name.lower(),
+        head=WORDS[quality.light],
+        why="; ".join(quality.reasons),
+        advice=advice if quality.light is Light.POOR else "",
+        command=recorded,
+        noise="" if any(noise.rstrip(".") in reason for reason in quality.reasons) else noise,
+    )
 
 
 def _box(decision: Decision, *, is_poor: bool) -> Markup:
-    """A decision; that of a poor run says so itself, and has no colour."""
-    doubt = [element("small", text(" in a poor run"))] if is_poor and decision.tone != "open" else []
-    answer = element("p", text(decision.answer), *doubt, class_="answer")
-    parts = [element("h3", text(decision.subject)), answer]
-    if decision.headline:
-        parts.append(element("b", text(decision.headline)))
-    parts += [element("span", *_line(line), class_="line") for line in decision.lines]
-    return element("div", *parts, class_=f"tile {decision.tone}{' doubtful' if is_poor else ''}")
+    """Return a decision; that of a poor run says so itself, and has no colour."""
+    return piece(
+        "tile",
+        tone=decision.tone,
+        title=decision.subject,
+        answer=decision.answer,
+        doubt=" in a poor run" if is_poor and decision.tone != "open" else "",
+        headline=decision.headline,
+        lines=list(map(_line, decision.lines)),
+        is_doubtful=is_poor,
+    )
 
 
-def _line(line: str) -> list[Markup]:
-    """Return a line of a box with its parentheses, the less certain part, in grey."""
+def _line(line: str) -> list[tuple[str, bool]]:
+    """Return a line of a box in pieces: those in parentheses, the less certain part, are soft."""
     pieces = re.split(r"(\([^()]*\))", line)
-    return [element("small", text(it)) if it.startswith("(") else text(it) for it in pieces if it]
+    return [(it, it.startswith("(")) for it in pieces if it]
 
 
 def _order_box(comparison: Comparison) -> Markup:
@@ -103,13 +113,17 @@ def _order_box(comparison: Comparison) -> Markup:
     violations = sum(audit.violations for audit in audits)
     audited = sum(audit.audited for audit in audits)
     is_complete = all(audit.complete for audit in audits)
-    answer = "Kept" if not violations and audited else "Broken" if violations else "Not audited"
     more = f"{violations:,} violations in {audited:,} rows looked at, by two witnesses that share no data."
     lines = [more] if is_complete else [more, "Trace rows were lost, so the audit is incomplete."]
-    tone = "no" if violations else "yes" if audited and is_complete else "open"
-    parts = [element("h3", text("Order of responses")), element("p", text(answer), class_="answer")]
-    return element(
-        "div", *parts, *(element("span", text(line), class_="line") for line in lines), class_=f"tile {tone}"
+    return piece(
+        "tile",
+        tone="no" if violations else "yes" if audited and is_complete else "open",
+        title="Order of responses",
+        answer="Kept" if not violations and audited else "Broken" if violations else "Not audited",
+        doubt="",
+        headline="",
+        lines=list(map(_line, lines)),
+        is_doubtful=False,
     )
 
 
@@ -128,10 +142,8 @@ def missing(comparison: Comparison) -> Markup:
     found = gaps(comparison)
     if not found:
         return NOTHING
-    items = element("ul", *(element("li", text(sentence)) for sentence in found), class_="gaps")
-    return section(
-        "missing", "What is missing", paragraph("This page shows what is there. Not there, or doubtful:"), items
-    )
+    note = paragraph("This page shows what is there. Not there, or doubtful:")
+    return section("missing", "What is missing", note, sentences(found))
 
 
 def ordinary_clients(comparison: Comparison) -> Markup:

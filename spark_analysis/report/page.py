@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_charts import SCRIPT, STYLE, read_chart_file
 from spark_analysis.report import cost, course, curves, effects, equal_load, flow, inside, method, model, overview
-from spark_analysis.report.markup import Markup, element, join, text
+from spark_analysis.report.markup import Markup, piece
 
 if TYPE_CHECKING:
     from spark_analysis.run_quality import RunQuality
@@ -65,35 +65,20 @@ def render(comparison: Comparison, quality: RunQuality, directory: str) -> str:
     scripts = [read_chart_file(SCRIPT).decode(), _own_file("pointed_charts.js")]
     zero, one = comparison.sides
     title = f"{zero} against {one}" if zero != one else f"{one} against itself"
-    head = [
-        Markup('<meta charset="utf-8">'),
-        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Markup('<meta name="color-scheme" content="light dark">'),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">'),
-        element("title", text(f"Pipeline broker: {title}")),
-        Markup(f"<style>\n{_style()}</style>"),
-    ]
     requests = sum(cell.requests for cell in comparison.cells.values())
     counts = f"{len(comparison.figures.runs)} runs, {requests:,} measured requests"
     origin = method.origin(comparison)
-    where = f"A Kafka-compatible broker, one machine, {counts}{origin and f'; {origin}'}."
-    body = [
-        element(
-            "header",
-            element("h1", text(f"Request path compared: {title}")),
-            element("p", text(where), class_="soft"),
-        ),
-        element("main", sections[0], _contents(sections), *sections[1:]),
-        element(
-            "footer",
-            text(
-                "Every figure of this page is explained in docs/report-guide.md, its words in docs/glossary.md, the"
-                " data in docs/trace-format.md."
-            ),
-        ),
-        *(Markup(f"<script>{script}</script>") for script in scripts),
-    ]
-    return f'<!doctype html>\n<html lang="en">\n{element("head", *head)}\n{element("body", *body)}\n</html>\n'
+    return piece(
+        "page",
+        title=title,
+        where=f"A Kafka-compatible broker, one machine, {counts}{origin and f'; {origin}'}.",
+        policy=Markup(_policy(scripts)),  # of characters that need no escape
+        style=Markup(_style()),
+        first=sections[0],
+        contents=_contents(sections),
+        sections=sections[1:],
+        scripts=list(map(Markup, scripts)),
+    )
 
 
 def _sections(comparison: Comparison, quality: RunQuality, directory: str) -> list[Markup]:
@@ -143,7 +128,7 @@ def _own_file(name: str) -> str:
     return (files("spark_analysis.report") / name).read_text(encoding="utf-8")
 
 
-def _contents(sections: list[Markup]) -> Markup:
+def _contents(sections: list[Markup]) -> list[tuple[str, str]]:
+    """Return the sections that are there, each with its name in the contents."""
     found = [match.group(1) for part in sections if (match := re.search(r'<section id="([a-z]+)"', part))]
-    links = join(element("li", element("a", text(_NAMES[name]), href=f"#{name}")) for name in found)
-    return element("nav", element("ul", links), aria_label="Contents")
+    return [(name, _NAMES[name]) for name in found]

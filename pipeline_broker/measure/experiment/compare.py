@@ -32,7 +32,7 @@ from pipeline_broker.measure.experiment.runner import Setting, run_groups
 from pipeline_broker.measure.experiment.table import report_text
 from pipeline_broker.measure.load.replay import DEFAULT_DATA
 
-ANALYSIS_PACKAGES = ("pyspark", "pyarrow")
+ANALYSIS_PACKAGES = ("pyspark", "pyarrow", "jinja2")
 """What the analysis imports of the extra `spark`; Java may be the machine's own."""
 LOCK_NAME = ".lock"
 SEED_BITS = 32
