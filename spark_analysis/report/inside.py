@@ -203,17 +203,15 @@ def _commit_table(found: dict[Cell, Commits]) -> Markup:
 
 
 def _on_loop(comparison: Comparison) -> str:
-    """Return the share of commits on the event loop of each mode; empty where the traces do not say it."""
+    """Return the least and the most share of commits on the event loop of each mode; empty if traces do not have them."""
     said = []
     for mode in modes(comparison):
-        known = [
-            (commit.count, commit.on_loop_share)
-            for cell, commit in comparison.figures.commits.items()
-            if cell.mode == mode and commit.on_loop_share is not None
-        ]
-        if count := sum(number for number, _ in known):
-            said.append(f"{sum(number * share for number, share in known) / count:.0%} of those of {mode}")
-    return f" Here that were {' and '.join(said)}." if said else ""
+        commits = [commit for cell, commit in comparison.figures.commits.items() if cell.mode == mode]
+        shares = sorted(commit.on_loop_share for commit in commits if commit.on_loop_share is not None)
+        if shares:
+            span = " to ".join(dict.fromkeys(f"{share:.0%}" for share in (shares[0], shares[-1])))
+            said.append(f"{span} of those of {mode}")
+    return f" Under the loads of this run that were {' and '.join(said)}." if said else ""
 
 
 def _histogram(commit: Commits, kind: str) -> list[charts.Bar]:

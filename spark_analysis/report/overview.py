@@ -209,7 +209,7 @@ def where_not(comparison: Comparison) -> Markup:
         if found
         else f"Under every load of this experiment {one} is proven faster, and p99 does not grow."
     )
-    return section("unpaying", f"Where {one} does not pay", paragraph(note), _judged(found))
+    return section("unpaying", f"Where {one} is not proven to pay", paragraph(note), _judged(found))
 
 
 def _judged(entries: Iterable[tuple[Load, Ratio, str, str]]) -> Markup:

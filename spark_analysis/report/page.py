@@ -42,7 +42,7 @@ _NAMES = {
     "flow": "Flow",
     "model": "Prediction",
     "replay": "Replay",
-    "unpaying": "Where it does not pay",
+    "unpaying": "Where it is not proven to pay",
     "noise": "Can it be trusted?",
     "audit": "Order",
     "tracing": "Cost of tracing",
