@@ -203,7 +203,7 @@ def _commit_table(found: dict[Cell, Commits]) -> Markup:
 
 
 def _on_loop(comparison: Comparison) -> str:
-    """Return the least and the most share of commits on the event loop of each mode; empty if traces do not have them."""
+    """Return the least and most share of commits on the event loop of each mode; empty if traces do not have them."""
     said = []
     for mode in modes(comparison):
         commits = [commit for cell, commit in comparison.figures.commits.items() if cell.mode == mode]
