@@ -10,6 +10,7 @@ from pipeline_broker.log.archive.segment_file import file_names
 from pipeline_broker.log.partition.compaction_of_logs import next_round
 from pipeline_broker.log.partition.policies import CompactionRules, LogPolicies
 from pipeline_broker.log.partition.retention import RetentionRules, RollRules
+from pipeline_broker.node import upkeep
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records
 from tests.node.upkeep_bench import (
@@ -200,12 +201,19 @@ def test_what_is_archived_while_a_log_is_cleaned_stays():
     assert keyed_records(bench) == records
 
 
-def test_what_compaction_wrote_counts_when_nobody_else_writes_the_archive():
+def test_what_compaction_wrote_counts_when_nobody_else_writes_the_archive(monkeypatch):
     """Two edits of the manifest at once would each begin from what was there before the other."""
     bench = Bench(policies=compacted(min_cleanable_dirty_ratio=0.0))
     produce_keyed(bench, [(f"key {number % 5}", number) for number in range(60)])
-    has_begun, may_end, order = threading.Event(), threading.Event(), []
+    has_begun, has_cleaned, may_end, order = threading.Event(), threading.Event(), threading.Event(), []
     expire, replace = bench.archive.expire, bench.archive.replace
+
+    def noted_clean(*arguments):
+        cleaned = clean(*arguments)
+        has_cleaned.set()
+        return cleaned
+
+    monkeypatch.setattr(upkeep, "load_compaction", lambda: (next_round, noted_clean))
 
     def slow_expire(expiries):
         has_begun.set()
@@ -226,7 +234,7 @@ def test_what_compaction_wrote_counts_when_nobody_else_writes_the_archive():
                 nursery.start_soon(bench.upkeep.retain)
                 await wait_until(has_begun.is_set)
                 nursery.start_soon(bench.upkeep.compact)
-                await wait_until(lambda: bench.upkeep._writing.statistics().tasks_waiting or order)
+                await wait_until(has_cleaned.is_set)  # else what is deleted was still to be read
                 may_end.set()
 
     trio.run(main)
