@@ -212,14 +212,18 @@ def _of_equal_load(comparison: Comparison, paced: list[EqualLoad]) -> Decision:
     ):
         chosen = [load for load, each in judged.items() if each is found]
         if chosen:
-            lines.append(f"{words} {'; '.join(_paced(load, waits[load].inverse) for load in chosen)}.")
+            told = [_paced(load, waits[load].inverse, is_decided=found is not Judgement.UNDECIDED) for load in chosen]
+            lines.append(f"{words} {'; '.join(told)}.")
     lines += [*lateness(paced), *unkept(paced, comparison.sides)]
     headline = _headline({load: ratio.inverse for load, ratio in better.items()})
     return Decision(subject, answer, headline and f"p99 {headline}", tuple(lines))
 
 
-def _paced(load: Load, ratio: Ratio) -> str:
-    return f"{pace(load)}: {certain(ratio)} ({ends(ratio)})"
+def _paced(load: Load, ratio: Ratio, *, is_decided: bool) -> str:
+    if is_decided:
+        return f"{pace(load)}: {certain(ratio)} ({ends(ratio)})"
+    why = ", beyond chance alone but not among so many loads" if ratio.excludes_one else ""
+    return f"{pace(load)} ({ends(ratio)}{why})"
 
 
 def unkept(found: Sequence[EqualLoad], modes: Sequence[str]) -> list[str]:
@@ -268,6 +272,13 @@ def _of_consumers(comparison: Comparison) -> list[Decision]:
         return []
     lines = [f"Reading with {describe(load)}: {_said_of_rate(ratio)}." for load, ratio in reading.items()]
     judged = [judge(ratio) for ratio in reading.values()]
+    longer = {
+        load: ratio
+        for load in reading
+        if (ratio := comparison.latency_ratios["p99"].get(load)) and judge(ratio.inverse) is Judgement.WORSE
+    }
+    if longer:
+        lines.append(f"p99 of a fetch grows with {_listed(longer)}.")
     for each in timed:
         waits = {name: each.ratios[name] for name in ("p50", "p99") if name in each.ratios}
         judged += [judge(ratio.inverse) for ratio in waits.values()]

@@ -139,7 +139,10 @@ def latency_table(comparison: Comparison, loads: Iterable[Load]) -> Markup:
     shown = modes(comparison)
     zero, one = side_names(comparison)
     head = ["Load", *(part for name in _PERCENTILE_WORDS.values() for part in (name, f"{name} ratio"))]
-    caption = f"Latency, {f' {ARROW} '.join(shown)}; the ratio is {one} over {zero} with its 95% interval"
+    caption = (
+        f"Latency, {f' {ARROW} '.join(shown)}; the ratio is {one} over {zero} with its 95% interval. A ratio "
+        "pairs rounds; a percentile is that of all rounds together, so one slow round can move it the other way"
+    )
     rows = []
     for load in loads:
         cells = [comparison.cells.get(Cell(mode, load)) for mode in shown]

@@ -143,6 +143,18 @@ def origin(comparison: Comparison) -> str:
     return ", ".join(filter(None, (str(told.get("date") or ""), version and f"pipeline-broker {version}")))
 
 
+def durability(comparison: Comparison) -> str:
+    """Return when the brokers of a run answer, and what its ratios say of others."""
+    words = {
+        "always": "Our brokers answered when a record was on the disk (flush=always).",
+        "os": (
+            "Our brokers answered when a record was in the page cache (flush=os): the ratios of a broker that waits "
+            "for the disk are others."
+        ),
+    }
+    return " ".join(words[flush] for flush in sorted({run.flush for run in comparison.figures.runs}) if flush in words)
+
+
 def machine(comparison: Comparison) -> Markup:
     """What the runs say of the machine, and the settings that a mode was given."""
     facts = [

@@ -232,7 +232,10 @@ def noise(comparison: Comparison, quality: RunQuality) -> Markup:
         parts.append(
             forest(
                 f"{found.mode} against itself: throughput of side B over side A",
-                [("all loads", found.rate), *((_alone(load), ratio) for load, ratio in found.loads.items())],
+                [
+                    *([("all loads", found.rate)] if len(found.loads) > 1 else []),
+                    *((_alone(load), ratio) for load, ratio in found.loads.items()),
+                ],
                 "Both sides are the same broker program: every true ratio is 1.",
             )
         )

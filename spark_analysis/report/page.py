@@ -67,11 +67,11 @@ def render(comparison: Comparison, quality: RunQuality, directory: str) -> str:
     title = f"{zero} against {one}" if zero != one else f"{one} against itself"
     requests = sum(cell.requests for cell in comparison.cells.values())
     counts = f"{len(comparison.figures.runs)} runs, {requests:,} measured requests"
-    origin = method.origin(comparison)
+    origin, durability = method.origin(comparison), method.durability(comparison)
     return piece(
         "page",
         title=title,
-        where=f"A Kafka-compatible broker, one machine, {counts}{origin and f'; {origin}'}.",
+        where=f"A Kafka-compatible broker, one machine, {counts}{origin and f'; {origin}'}. {durability}",
         policy=Markup(_policy(scripts)),  # of characters that need no escape
         style=Markup(_style()),
         first=sections[0],

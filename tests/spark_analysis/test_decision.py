@@ -159,10 +159,12 @@ def test_latency_at_equal_load_is_told_pace_by_pace():
         "Not decided at",
     )
     said = [each.ratios["p99"] for each in comparison.equal_loads]
-    assert found.lines == tuple(
+    told = [
         f"{word} {pace(each.load)}: {times(ratio.value)} ({ends(ratio)})."
         for word, each, ratio in zip(words, comparison.equal_loads, said, strict=True)
-    )
+    ]
+    undecided = f"Not decided at {pace(comparison.equal_loads[-1].load)} ({ends(said[-1])})."
+    assert found.lines == (*told[:-1], undecided)
     assert (found.answer, found.headline) == (DEPENDS, "p99 0.33x to 0.95x")
     (none,) = [each for each in decisions(made.comparison(paced(1, NONE))) if each.subject == found.subject]
     assert (none.answer, none.headline) == (DOES_NOT_PAY, "")
@@ -199,6 +201,22 @@ def test_consumers_are_a_box_of_their_own_and_no_part_of_others():
 )
 def test_consumers_are_decided_by_reading_and_by_waiting(gains, waits, answer):
     assert decision_of(consumed(gains, waits), "Consumers").answer == answer
+
+
+def test_a_fetch_that_waits_longer_is_told_beside_the_rate():
+    runs = [run for run in consumed(NONE, NONE) if run.cell.load.client == READER_CLIENT]
+    slower = [
+        attrs.evolve(run, latency=attrs.evolve(run.latency, p99_us=run.latency.p99_us * (1.5 if run.side else 1.0)))
+        for run in runs
+    ]
+    found = decision_of(slower, "Consumers")
+    assert found.lines[1].startswith("p99 of a fetch grows with 16 connections x 1 fetch in flight (1.4")
+
+
+def test_a_page_says_what_an_answer_of_its_run_was_worth():
+    runs = [attrs.evolve(run, flush="os") for run in made.pairs(DEEP, SURE)]
+    comparison = made.comparison(runs)
+    assert "in the page cache (flush=os): the ratios" in render(comparison, run_quality(comparison), "out")
 
 
 def test_without_consumers_there_is_no_box_of_theirs():

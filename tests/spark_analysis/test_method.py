@@ -36,7 +36,10 @@ def test_the_page_prints_the_command_that_was_recorded_and_says_when_and_with_wh
     assert "pipeline-broker compare --out 'my runs/one' --seed 7\npipeline-broker report 'my runs/one'" in unescape(
         reproduced
     )
-    assert "; 2026-11-29 12:00 UTC, pipeline-broker 0.2.0 0123456789ab.</p>" in page[: page.index("<main")]
+    assert (
+        "; 2026-11-29 12:00 UTC, pipeline-broker 0.2.0 0123456789ab. Our brokers answered"
+        in page[: page.index("<main")]
+    )
 
 
 def test_without_a_recorded_command_no_other_is_made_up():
@@ -44,7 +47,7 @@ def test_without_a_recorded_command_no_other_is_made_up():
     page = render(comparison, run_quality(comparison), "out/one")
     assert "pipeline-broker compare" not in page
     assert "The traces do not say which command began the experiment" in page
-    assert "measured requests.</p>" in page[: page.index("<main")]
+    assert "measured requests. Our brokers answered when a record was on the disk" in page[: page.index("<main")]
 
 
 def test_the_summary_has_the_machine_of_every_run():
