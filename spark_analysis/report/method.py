@@ -152,7 +152,10 @@ def durability(comparison: Comparison) -> str:
             "for the disk are others."
         ),
     }
-    return " ".join(words[flush] for flush in sorted({run.flush for run in comparison.figures.runs}) if flush in words)
+    flushes = {run.flush for run in comparison.figures.runs}
+    if flushes >= set(words):
+        return f"{words['always']} Loads with flush=os in their name were answered from the page cache."
+    return " ".join(words[flush] for flush in flushes if flush in words)
 
 
 def machine(comparison: Comparison) -> Markup:

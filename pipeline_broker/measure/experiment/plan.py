@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from pipeline_broker.measure.experiment.factors import Offer
+from pipeline_broker.measure.experiment.factors import BrokerFactors, Offer
 from pipeline_broker.measure.experiment.modes import ABLATION_MODES, AXIS_MODES, COMPARED_MODES
 from pipeline_broker.measure.experiment.rounds import Part, plan_rounds
 from pipeline_broker.measure.experiment.runs import (
@@ -23,6 +23,7 @@ from pipeline_broker.measure.experiment.runs import (
     CONSUMERS_EXPERIMENT,
     GRID_EXPERIMENT,
     LADDER_EXPERIMENT,
+    PAGE_CACHE_EXPERIMENT,
     PAIRS,
     RAW,
     READER,
@@ -37,7 +38,13 @@ from pipeline_broker.measure.experiment.runs import (
 QUICK_IN_FLIGHT = (1, 5, 64)
 QUICK_CONNECTIONS = (1, 16)
 QUICK_DELAYS_MS = (0.0,)
-_CLOSED_EXPERIMENTS = (GRID_EXPERIMENT, CLIENTS_EXPERIMENT, CONSUMERS_EXPERIMENT, COMMAND_EXPERIMENT)
+_CLOSED_EXPERIMENTS = (
+    GRID_EXPERIMENT,
+    PAGE_CACHE_EXPERIMENT,
+    CLIENTS_EXPERIMENT,
+    CONSUMERS_EXPERIMENT,
+    COMMAND_EXPERIMENT,
+)
 Load = tuple[int, int, float]
 """In flight, connections, delay of a commit in ms."""
 FULL_LOADS: tuple[Load, ...] = (
@@ -76,6 +83,7 @@ class Profile:
         loads: of the raw client in a closed loop.
         traced_loads, self_loads, ladder_loads: those of them that are traced, compared with themselves, and offered.
         ladder_steps: offers to each of them.
+        page_cache_loads: those of them that are driven once more on brokers that do not wait for the disk.
         ablation_modes: the brokers of the ablation, which are driven side by side.
         ablation_loads: of the ablation.
         run_s, warmup_s: of each run, the second within the first.
@@ -93,6 +101,7 @@ class Profile:
     self_loads: tuple[Load, ...]
     ladder_loads: tuple[Load, ...]
     ladder_steps: tuple[Step, ...]
+    page_cache_loads: tuple[Load, ...]
     ablation_modes: tuple[str, ...]
     ablation_loads: tuple[Load, ...]
     run_s: float
@@ -113,6 +122,7 @@ PROFILES = {
         self_loads=((64, 1, 0.0),),
         ladder_loads=((64, 16, 0.0),),
         ladder_steps=((0.35, 0), (0.65, 0), (0.8, 1)),
+        page_cache_loads=(),
         ablation_modes=ABLATION_MODES,
         ablation_loads=((64, 1, 0.0),),
         run_s=0.25,
@@ -131,6 +141,7 @@ PROFILES = {
         self_loads=((1, 1, 0.0), (64, 1, 0.0), (16, 16, 0.0)),
         ladder_loads=((64, 1, 0.0), (64, 16, 0.0)),
         ladder_steps=LADDER_STEPS,
+        page_cache_loads=((1, 1, 0.0), (64, 1, 0.0), (64, 16, 0.0)),
         # Classic and pipelined too, so that each axis is paired with a classic run right beside it.
         ablation_modes=("classic", *AXIS_MODES, "pipelined"),
         ablation_loads=((64, 1, 0.0), (16, 16, 0.0), (64, 1, 2.0)),
@@ -152,6 +163,7 @@ STORE_PROFILES = {
         ablation_loads=((64, 1, 0.0),),
         readers=(),
         pairs=(),
+        page_cache_loads=(),
         turns=1,
         run_s=2.0,
         warmup_s=0.5,
@@ -247,7 +259,7 @@ def plan(request: Request, seed: int) -> list[Group]:
         closed += self_parts(request.modes, loads, request.rounds_wanted, profile.turns)
     if request.chosen_grid:
         return plan_rounds([closed], seed)
-    closed += [*_clients(request), *_consumers(request)]
+    closed += [*_page_cache(request), *_clients(request), *_consumers(request)]
     if request.with_replay:
         cell = Cell(REPLAY, 0, request.replay_connections)
         closed.append(Part(REPLAY_EXPERIMENT, cell, request.sides, request.replay_rounds))
@@ -271,7 +283,15 @@ def reading_order(groups: Iterable[Group]) -> list[Cell]:
     runs = (run for group in groups for run in group.runs)
     cells = {run.cell for run in runs if run.experiment in _CLOSED_EXPERIMENTS}
     return sorted(
-        cells, key=lambda it: (it.client != RAW, it.linger_ms or 0, it.commit_delay_ms, it.connections, it.in_flight)
+        cells,
+        key=lambda it: (
+            it.client != RAW,
+            it.variant,
+            it.linger_ms or 0,
+            it.commit_delay_ms,
+            it.connections,
+            it.in_flight,
+        ),
     )
 
 
@@ -310,6 +330,16 @@ def _clients(request: Request) -> Iterator[Part]:
         for producers in request.sizes.producers:
             cell = Cell(CONFLUENT.format(linger), CONFLUENT_IN_FLIGHT, producers, linger_ms=linger)
             yield Part(CLIENTS_EXPERIMENT, cell, request.all_sides, request.rounds_wanted)
+
+
+def _page_cache(request: Request) -> Iterator[Part]:
+    """Loads without the disk, which is most of what differs from run to run."""
+    profile = request.sizes
+    for cell in _cells(profile.page_cache_loads):
+        of_page_cache = attrs.evolve(cell, broker=BrokerFactors(flush="os"))
+        yield Part(
+            PAGE_CACHE_EXPERIMENT, of_page_cache, request.sides, request.rounds_wanted, turns=request.sizes.turns
+        )
 
 
 def _consumers(request: Request) -> Iterator[Part]:

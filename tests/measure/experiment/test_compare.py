@@ -125,6 +125,7 @@ TINY = Profile(
     self_loads=((4, 2, 0.0),),
     ladder_loads=((4, 2, 0.0),),
     ladder_steps=((0.2, 0), (0.8, 1)),
+    page_cache_loads=(),
     ablation_modes=("mute-off",),
     ablation_loads=((4, 2, 0.0),),
     run_s=0.1,

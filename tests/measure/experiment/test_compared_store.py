@@ -26,6 +26,7 @@ SHORT = Profile(
     self_loads=(),
     ladder_loads=(),
     ladder_steps=(),
+    page_cache_loads=(),
     ablation_modes=(),
     ablation_loads=(),
     run_s=0.3,

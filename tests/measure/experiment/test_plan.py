@@ -56,7 +56,7 @@ def test_all_but_what_is_traced_or_replayed_has_as_many_rounds_as_the_grid(reque
             assert count == min(3, request.rounds_wanted)
         elif experiment == "replay":
             assert count == min(7, request.rounds_wanted)
-        elif experiment in ("grid", "self") or cell.client == READER:
+        elif experiment in ("grid", "self", "page-cache") or cell.client == READER:
             assert count == request.rounds_wanted * request.sizes.turns
         else:
             assert count == request.rounds_wanted
@@ -170,6 +170,14 @@ def test_consumers_read_at_full_speed_and_are_timed_at_a_given_pace(profile):
     assert {run.cell.offer for run in runs if run.cell.client == PAIRS} == {Offer(1_000.0)}
     without = runs_of(Request(profile=profile, with_confluent=False))
     assert {run.cell.client for run in without if run.experiment == "consumers"} == {READER}
+
+
+def test_full_drives_three_loads_without_the_disk_beside_the_durable_ones():
+    runs = [run for run in runs_of(Request(profile="full")) if run.experiment == "page-cache"]
+    assert {run.cell.variant for run in runs} == {"flush=os"}
+    assert {(run.cell.in_flight, run.cell.connections) for run in runs} == {(1, 1), (64, 1), (64, 16)}
+    assert {run.side.mode for run in runs} == {"classic", "pipelined"}
+    assert count(runs_of(Request()), experiment="page-cache") == 0
 
 
 def test_full_has_seven_rounds_of_two_turns_of_every_delay_and_window():
