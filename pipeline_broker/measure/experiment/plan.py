@@ -141,7 +141,7 @@ PROFILES = {
         self_loads=((1, 1, 0.0), (64, 1, 0.0), (16, 16, 0.0)),
         ladder_loads=((64, 1, 0.0), (64, 16, 0.0)),
         ladder_steps=LADDER_STEPS,
-        page_cache_loads=((1, 1, 0.0), (64, 1, 0.0), (64, 16, 0.0)),
+        page_cache_loads=((1, 1, 0.0), (64, 1, 0.0)),
         # Classic and pipelined too, so that each axis is paired with a classic run right beside it.
         ablation_modes=("classic", *AXIS_MODES, "pipelined"),
         ablation_loads=((64, 1, 0.0), (16, 16, 0.0), (64, 1, 2.0)),

@@ -221,7 +221,7 @@ def test_a_terminated_experiment_stops_its_brokers(tmp_path):
     assert sorted(path.name for path in out.iterdir()) == [".lock", "raw"]
 
 
-@pytest.mark.parametrize(("profile", "runs"), [("quick", 257), ("full", 1198)])
+@pytest.mark.parametrize(("profile", "runs"), [("quick", 257), ("full", 1254)])
 def test_a_comparison_tells_its_runs_seed_and_time_before_it_starts(profile, runs, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(compare_module, "run_groups", lambda *_: None)
     monkeypatch.setattr(compare_module, "DEFAULT_DATA", tmp_path / "none.csv.gz")
