@@ -74,15 +74,14 @@ def decisions(comparison: Comparison) -> list[Decision]:
     zero, one = comparison.sides
     if zero == one:
         return []
+    if not comparison.speedups and any(not each.load.offered_per_s for each in comparison.equal_loads):
+        return [_of_replay(comparison, each) for each in comparison.equal_loads]  # nothing else was run
     clients = list(dict.fromkeys(load.client for load in comparison.speedups if load.client != READER_CLIENT))
     clients.sort(key=lambda client: client == RAW_CLIENT)
     found = [_of_client(comparison, client) for client in clients]
-    is_replay_alone = not comparison.speedups and any(not each.load.offered_per_s for each in comparison.equal_loads)
-    if is_replay_alone:
-        return [_of_replay(comparison, each) for each in comparison.equal_loads]
     if not any(ordinary(load) for load in comparison.speedups):
         found.insert(0, Decision("Ordinary clients", NOT_MEASURED, "", ("confluent-kafka was not driven.",)))
-    found.append(_of_equal_load(comparison, paced(comparison)))
+    found.append(_of_equal_load(comparison))
     found += _of_consumers(comparison)
     found += [_of_replay(comparison, each) for each in comparison.equal_loads if not each.load.offered_per_s]
     return found
@@ -189,16 +188,16 @@ def _listed(ratios: Mapping[Load, Ratio]) -> str:
     return "; ".join(named[:_LISTED_MAX]) + more
 
 
-def _of_equal_load(comparison: Comparison, paced: list[EqualLoad]) -> Decision:
-    subject = "Latency at equal load"
-    if not paced:
+def _of_equal_load(comparison: Comparison) -> Decision:
+    subject, loads = "Latency at equal load", paced(comparison)
+    if not loads:
         return Decision(
             subject,
             NOT_MEASURED,
             "",
             ("No open loop at a given rate was run, so nothing is said of latency at equal load.",),
         )
-    waits = {each.load: each.ratios["p99"].inverse for each in paced if "p99" in each.ratios}
+    waits = {each.load: each.ratios["p99"].inverse for each in loads if "p99" in each.ratios}
     answer, _, _ = _weighed(waits, "") if waits else (UNDECIDED, "", [])
     judged = {load: judge(ratio) for load, ratio in waits.items()}
     better = {load: waits[load] for load, found in judged.items() if found in (Judgement.PAYS, Judgement.SMALL)}
@@ -214,7 +213,7 @@ def _of_equal_load(comparison: Comparison, paced: list[EqualLoad]) -> Decision:
         if chosen:
             told = [_paced(load, waits[load].inverse, is_decided=found is not Judgement.UNDECIDED) for load in chosen]
             lines.append(f"{words} {'; '.join(told)}.")
-    lines += [*lateness(paced), *unkept(paced, comparison.sides)]
+    lines += [*lateness(loads), *unkept(loads, comparison.sides)]
     headline = _headline({load: ratio.inverse for load, ratio in better.items()})
     return Decision(subject, answer, headline and f"p99 {headline}", tuple(lines))
 

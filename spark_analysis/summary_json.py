@@ -125,12 +125,14 @@ def _cell(cell: CellFigures) -> dict[str, Any]:
 
 def _speedup(load: Load, ratio: Ratio, latencies: dict[str, Ratio | None]) -> dict[str, Any]:
     return {
-        **_load(load),
-        **_ratio(ratio, "speedup"),
-        "rounds": ratio.rounds,
+        **_rate_ratio(load, ratio),
         "corrected_p": _rounded(ratio.corrected),
         **{name: None if found is None else _latency_ratio(found) for name, found in latencies.items()},
     }
+
+
+def _rate_ratio(load: Load, ratio: Ratio) -> dict[str, Any]:
+    return {**_load(load), **_ratio(ratio, "speedup"), "rounds": ratio.rounds}
 
 
 def _latency_ratio(ratio: Ratio) -> dict[str, Any]:
@@ -214,9 +216,7 @@ def _noise(comparison: Comparison) -> dict[str, Any] | None:
         "rounds": noise.rate.rounds,
         "called_different": noise.called,
         **{name: None if ratio is None else _ratio(ratio) for name, ratio in (("p50", noise.p50), ("p99", noise.p99))},
-        "loads": [
-            {**_load(load), **_ratio(ratio, "speedup"), "rounds": ratio.rounds} for load, ratio in noise.loads.items()
-        ],
+        "loads": [_rate_ratio(load, ratio) for load, ratio in noise.loads.items()],
     }
 
 
@@ -237,7 +237,7 @@ def _over_others(comparison: Comparison) -> list[dict[str, Any]]:
 
 def _base_over_others(comparison: Comparison) -> list[dict[str, Any]]:
     return [
-        {"mode": mode, **_load(load), **_ratio(ratio, "speedup"), "rounds": ratio.rounds}
+        {"mode": mode, **_rate_ratio(load, ratio)}
         for mode, ratios in comparison.base_over_others.items()
         for load, ratio in ratios.items()
     ]
@@ -245,7 +245,7 @@ def _base_over_others(comparison: Comparison) -> list[dict[str, Any]]:
 
 def _over_classic(comparison: Comparison) -> list[dict[str, Any]]:
     return [
-        {"mode": cell.mode, **_load(cell.load), **_ratio(ratio, "speedup"), "rounds": ratio.rounds}
+        {"mode": cell.mode, **_rate_ratio(cell.load, ratio)}
         for cell, ratio in comparison.ablation.items()
         if ratio is not None
     ]

@@ -16,7 +16,7 @@ from pipeline_broker.commands.settings_options import commits_in_flight_option
 from pipeline_broker.config.duration import milliseconds
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
 from pipeline_broker.measure.experiment.modes import COMPARED_MODES, KAFKA_MODES, OTHER_BROKER
-from pipeline_broker.measure.experiment.plan import PROFILES, Request
+from pipeline_broker.measure.experiment.plan import PROFILES, ROUNDS_MAX, Request
 from pipeline_broker.measure.experiment.runs import BOOTSTRAP
 
 if TYPE_CHECKING:
@@ -103,7 +103,6 @@ def price_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 AUTO = "auto"
 AUTO_S = 600.0
-ROUNDS_MAX = 1000
 _COUNTS = Several("n,...", _count)
 PLAN_OPTIONS = (
     "profile", "in_flight", "connections", "delays_ms", "rounds", "budget_s", "seed", "modes", "with_kafka", "against",

@@ -18,6 +18,7 @@ import attrs
 
 from pipeline_broker.embedded.shown import Group, Record
 from pipeline_broker.lag import total_lag
+from pipeline_broker.traces.spans import wall_clock_offset_ns
 
 if TYPE_CHECKING:
     from pipeline_broker.embedded.embedded_broker import EmbeddedBroker
@@ -131,7 +132,7 @@ def as_html(broker: EmbeddedBroker, seen: Seen, title: str) -> str:
 
 
 def _request_rows(requests: Sequence[AnsweredRequest]) -> Iterable[Row]:
-    epoch_ns = time.time_ns() - time.monotonic_ns()
+    epoch_ns = wall_clock_offset_ns()
     for each in requests:
         stages = each.stages
         errors = " ".join((each.outcome, *each.errors))

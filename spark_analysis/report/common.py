@@ -68,14 +68,9 @@ def brokers(comparison: Comparison) -> list[str]:
     return [*modes(comparison), *comparison.others]
 
 
-def broker_legend(comparison: Comparison) -> Markup:
-    """Return the colours of all brokers."""
-    return legend((mode_kind(comparison, mode), mode) for mode in brokers(comparison))
-
-
-def mode_legend(comparison: Comparison) -> Markup:
-    """Colours of the compared modes."""
-    return legend((mode_kind(comparison, mode), mode) for mode in modes(comparison))
+def mode_legend(comparison: Comparison, shown: Iterable[str] | None = None) -> Markup:
+    """Return the colours of these modes and other brokers; of the compared modes unless given."""
+    return legend((mode_kind(comparison, mode), mode) for mode in (modes(comparison) if shown is None else shown))
 
 
 def loads_of(comparison: Comparison, wanted: Callable[[Load], bool]) -> list[Load]:

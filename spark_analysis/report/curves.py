@@ -12,13 +12,13 @@ from spark_analysis.cells import SAMPLES_BEYOND_IN_RUN_MIN, Cell, Load, enough_s
 from spark_analysis.queries import CURVE
 from spark_analysis.report import charts
 from spark_analysis.report.common import (
-    broker_legend,
     brokers,
     forest,
     latency_table,
     load_tables,
     loads_of,
     mode_kind,
+    mode_legend,
     modes,
     native_closed,
     ratio_cells,
@@ -82,7 +82,7 @@ def throughput(comparison: Comparison) -> Markup:
             "Closed loop: each connection of the native client keeps the given number of requests unanswered. The "
             "axis is logarithmic."
         ),
-        broker_legend(comparison),
+        mode_legend(comparison, brokers(comparison)),
         *_panels(drawings, _RATE_PANELS_OPEN, "Rates of the other loads"),
         *_heat_maps(comparison, loads),
         details("All figures as tables", load_tables(comparison, loads, "Requests of the native client")),
@@ -170,7 +170,7 @@ def latency(comparison: Comparison) -> Markup:
             "tail can be read. A line ends where fewer than ten requests are left beyond it."
         ),
         _latency_forest(comparison),
-        broker_legend(comparison),
+        mode_legend(comparison, brokers(comparison)),
         *_panels(drawings, _PANELS_OPEN, "Curves of the other loads"),
         details("Percentiles as a table", latency_table(comparison, curves)),
     )

@@ -20,7 +20,6 @@ from spark_analysis.report.markup import (
     Markup,
     details,
     join,
-    legend,
     paragraph,
     section,
     table,
@@ -57,6 +56,7 @@ def equal_load(comparison: Comparison) -> Markup:
                 "rate waits less. They do not say how long requests wait at the same pace."
             ),
         )
+    shown = dict.fromkeys(side.mode for each in found for side in each.sides)
     groups = dict.fromkeys(_group(each) for each in found)
     panels = [
         panel for group in groups for panel in _panels(comparison, [each for each in found if _group(each) == group])
@@ -70,7 +70,7 @@ def equal_load(comparison: Comparison) -> Markup:
             f"is paid by all requests that became due during it. {_RULE}"
         ),
         *_unkept(comparison, found),
-        *([_legend(comparison, found), charts.panels(panels, pairs=True)] if panels else []),
+        *([mode_legend(comparison, shown), charts.panels(panels, pairs=True)] if panels else []),
         _ratio_table(comparison, found),
         details("Each side as a table", _side_table(found)),
     )
@@ -111,11 +111,6 @@ def _group(each: EqualLoad) -> tuple[str, int, int, float, str]:
 def _unkept(comparison: Comparison, found: Sequence[EqualLoad]) -> list[Markup]:
     names = (*comparison.sides, *comparison.others)
     return [paragraph(sentence) for sentence in (*lateness(found), *unkept(found, names))]
-
-
-def _legend(comparison: Comparison, found: Sequence[EqualLoad]) -> Markup:
-    shown = dict.fromkeys(side.mode for each in found for side in each.sides)
-    return legend((mode_kind(comparison, mode), mode) for mode in shown)
 
 
 def _panels(comparison: Comparison, group: Sequence[EqualLoad]) -> list[Markup]:

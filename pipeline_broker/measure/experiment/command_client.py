@@ -6,6 +6,7 @@ was in the broker. What else the command prints is passed over.
 """
 
 import json
+import os
 import resource
 import shlex
 import subprocess
@@ -20,13 +21,13 @@ from pipeline_broker.measure.experiment.runs import BOOTSTRAP
 from pipeline_broker.measure.load.client import LoadResult
 from pipeline_broker.traces.client_rows import ClientRow
 from pipeline_broker.traces.ring_file import read
+from pipeline_broker.wire.registry import ApiKey
 
 COMMAND_S_MAX = 600.0
 LINES_MAX = 5_000_000
 LINE_BYTES_MAX = 1 << 16
 STILL_S, SETTLED_S_MAX = 0.2, 10.0
 """The thread that writes a trace sleeps for less than the first."""
-_PRODUCE = 0
 
 
 def run_command(command: str, broker: RunningBroker) -> LoadResult:
@@ -64,7 +65,8 @@ def _children_cpu_s() -> float:
 
 
 def _last_line(errors: IO[bytes]) -> str:
-    errors.seek(0)
+    size = errors.seek(0, os.SEEK_END)
+    errors.seek(max(0, size - LINE_BYTES_MAX))
     lines = errors.read(LINE_BYTES_MAX).decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else "it wrote no error"
 
@@ -90,7 +92,7 @@ def _traced(path: Path, began_ns: int) -> list[ClientRow]:
     _wait_until_still(path)
     columns = ("api", "connection", "sequence", "received_ns", "sent_ns")
     found = [row for row in read(path).rows(*columns) if row[3] is not None and row[3] >= began_ns and row[4]]
-    produced = [row for row in found if row[0] == _PRODUCE] or found
+    produced = [row for row in found if row[0] == ApiKey.PRODUCE] or found
     return [
         ClientRow(connection, sequence, None, None, received_ns, sent_ns, 0, measured=True)
         for _, connection, sequence, received_ns, sent_ns in produced

@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from pipeline_broker.measure.experiment.confluent_pairs import Pair, PairJob, run_pairs
-from pipeline_broker.measure.experiment.confluent_producers import ClosedProducer, ProduceJob, run_producers
+from pipeline_broker.measure.experiment.confluent_pairs import PairJob
+from pipeline_broker.measure.experiment.confluent_producers import ProduceJob
 from pipeline_broker.traces.client_rows import write_client
 
 Job = ProduceJob | PairJob
@@ -41,7 +41,7 @@ class Clients:
         todo = [(number, job) for job in places.values() for number in range(job.clients)]
         if todo:
             with ThreadPoolExecutor(len(todo)) as pool:
-                connected = list(pool.map(_connected, todo))
+                connected = list(pool.map(lambda each: each[1].connect(each[0]), todo))
             for (_, job), client in zip(todo, connected, strict=True):
                 self._by_place.setdefault(job.place, []).append(client)
 
@@ -50,16 +50,11 @@ class Clients:
         return self._by_place[job.place]
 
 
-def _connected(todo: tuple[int, Job]) -> ClosedProducer | Pair:
-    number, job = todo
-    return ClosedProducer(number, job) if isinstance(job, ProduceJob) else Pair(number, job)
-
-
 def run_job(job: Job, clients: Clients) -> dict[str, float]:
     """Run a job and write its ring file; return its times, and how busy this process was."""
     chosen = clients.of(job)
     cpu_began_ns, began_ns = time.process_time_ns(), time.monotonic_ns()
-    rows = run_producers(job, chosen) if isinstance(job, ProduceJob) else run_pairs(job, chosen)
+    rows = job.run(chosen)
     ended_ns = time.monotonic_ns()
     share = (time.process_time_ns() - cpu_began_ns) / max(1, ended_ns - began_ns)
     write_client(Path(job.ring), rows)

@@ -5,6 +5,7 @@ partition of its own, so its consumer needs no group. Both clients have their de
 latency of an application that sends a message at once. One row is one message, until the consumer has it.
 """
 
+import itertools
 import random
 import struct
 import time
@@ -13,6 +14,7 @@ from typing import Any
 
 import attrs
 
+from pipeline_broker.measure.load.pace import poisson_moments
 from pipeline_broker.traces.client_rows import ClientRow
 
 CONNECT_S_MAX = 20.0
@@ -54,10 +56,33 @@ class PairJob:
     def moments_ns(self, pair: int, began_ns: int) -> list[int]:
         """Return the times at which a pair has to send: a Poisson process."""
         drawn = random.Random(f"{self.seed} {pair}")  # noqa: S311 - moments of a load
-        moments, elapsed_s = [], 0.0
-        while (elapsed_s := elapsed_s + drawn.expovariate(self.rate_per_s / self.pairs)) < self.seconds:
-            moments.append(began_ns + round(elapsed_s * 1e9))
-        return moments
+        ended_ns = began_ns + round(self.seconds * 1e9)
+        moments = poisson_moments(began_ns, self.rate_per_s, self.pairs, drawn)
+        return list(itertools.takewhile(lambda at_ns: at_ns < ended_ns, moments))
+
+    def connect(self, number: int) -> "Pair":
+        """Return a new pair that can send and consume."""
+        return Pair(number, self)
+
+    def run(self, pairs: list["Pair"]) -> list[ClientRow]:
+        """Run all pairs together, each in two threads."""
+        began_ns = time.monotonic_ns()
+        moments_ns = [self.moments_ns(number, began_ns) for number in range(len(pairs))]
+        with ThreadPoolExecutor(2 * len(pairs)) as pool:
+            consumed = [
+                pool.submit(pair.consume, self, began_ns, len(due_ns))
+                for pair, due_ns in zip(pairs, moments_ns, strict=True)
+            ]
+            sent = [
+                pool.submit(pair.send, self, began_ns, due_ns) for pair, due_ns in zip(pairs, moments_ns, strict=True)
+            ]
+        measured_from_ns = began_ns + round(self.warmup_s * 1e9)
+        return [
+            ClientRow(connection, number, None, due, sent_ns, arrived.get(number), 0, due >= measured_from_ns)
+            for connection, (due_ns, send, consume) in enumerate(zip(moments_ns, sent, consumed, strict=True))
+            for arrived in (consume.result(),)
+            for number, (due, sent_ns) in enumerate(zip(due_ns, send.result(), strict=True))
+        ]
 
 
 class Pair:
@@ -92,8 +117,8 @@ class Pair:
                 return
         raise TimeoutError(f"confluent-kafka did not consume its own message within {CONNECT_S_MAX:g} s")
 
-    def send(self, job: PairJob, began_ns: int) -> list[int]:
-        """Send each message as soon as it is due; return the times of sending.
+    def send(self, job: PairJob, began_ns: int, moments_ns: list[int]) -> list[int]:
+        """Send a message at each of these moments; return the times of sending.
 
         Raises:
             RuntimeError: a message was not delivered.
@@ -102,7 +127,7 @@ class Pair:
         padding = bytes(max(0, job.record_size - _HEAD.size))
         failed: list[str] = []
         sent_ns = []
-        for number, due_ns in enumerate(job.moments_ns(self._number, began_ns)):
+        for number, due_ns in enumerate(moments_ns):
             while (left_ns := due_ns - clock()) > 0:
                 time.sleep(left_ns / 1e9)
             sent_ns.append(clock())
@@ -119,17 +144,16 @@ class Pair:
             raise RuntimeError(f"a message was not delivered: {failed[0]}")
         return sent_ns
 
-    def consume(self, job: PairJob, began_ns: int) -> dict[int, int]:
-        """Consume until the last message has come, or the consumer hangs up; return the time of each by its number.
+    def consume(self, job: PairJob, began_ns: int, messages: int) -> dict[int, int]:
+        """Consume until so many messages have come, or the consumer hangs up; return the time of each by its number.
 
         Raises:
             RuntimeError: the consumer reports an error.
         """
         poll, clock = self._consumer.poll, time.monotonic_ns
-        missing = len(job.moments_ns(self._number, began_ns))
         until_ns = began_ns + round((job.seconds + job.hang_up_s) * 1e9)
         arrived_ns: dict[int, int] = {}
-        while len(arrived_ns) < missing and clock() < until_ns:
+        while len(arrived_ns) < messages and clock() < until_ns:
             message = poll(_POLL_S)
             if message is None:
                 continue
@@ -140,25 +164,3 @@ class Pair:
             if run_ns == began_ns:  # else it is one that an earlier run has not waited for
                 arrived_ns[number] = now_ns
         return arrived_ns
-
-    def rows(self, job: PairJob, began_ns: int, sent_ns: list[int], arrived_ns: dict[int, int]) -> list[ClientRow]:
-        """Return a row for each message, in the order of sending."""
-        measured_from_ns = began_ns + round(job.warmup_s * 1e9)
-        moments = zip(job.moments_ns(self._number, began_ns), sent_ns, strict=True)
-        return [
-            ClientRow(self._number, number, None, due_ns, sent, arrived_ns.get(number), 0, due_ns >= measured_from_ns)
-            for number, (due_ns, sent) in enumerate(moments)
-        ]
-
-
-def run_pairs(job: PairJob, pairs: list[Pair]) -> list[ClientRow]:
-    """Run all pairs together, each in two threads."""
-    began_ns = time.monotonic_ns()
-    with ThreadPoolExecutor(2 * len(pairs)) as pool:
-        consumed = [pool.submit(pair.consume, job, began_ns) for pair in pairs]
-        sent = [pool.submit(pair.send, job, began_ns) for pair in pairs]
-    return [
-        row
-        for pair, send, consume in zip(pairs, sent, consumed, strict=True)
-        for row in pair.rows(job, began_ns, send.result(), consume.result())
-    ]

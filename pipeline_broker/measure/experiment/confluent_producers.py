@@ -41,6 +41,21 @@ class ProduceJob:
         """Return what jobs have in common that can use the same clients."""
         return ProduceJob, self.address, self.producers, self.linger_ms
 
+    def connect(self, number: int) -> "ClosedProducer":
+        """Return a new producer that knows the topic."""
+        return ClosedProducer(number, self)
+
+    def run(self, producers: list["ClosedProducer"]) -> list[ClientRow]:
+        """Warm up, then measure; the warm-up's messages are delivered before the first measured one is sent."""
+        for producer in producers:
+            producer.clear()
+        with ThreadPoolExecutor(self.producers) as pool:
+            for seconds in (self.warmup_s, self.seconds - self.warmup_s):
+                measured_from_ns = time.monotonic_ns()
+                stop_ns = measured_from_ns + round(seconds * 1e9)
+                list(pool.map(ClosedProducer.run, producers, [stop_ns] * self.producers))
+        return [row for producer in producers for row in producer.rows(measured_from_ns)]
+
 
 class ClosedProducer:
     """One producer and what became of the messages of its latest job."""
@@ -99,15 +114,3 @@ class ClosedProducer:
                 ClientRow(self._connection, number, None, None, sent, answered, error, sent >= measured_from_ns)
             )
         return rows
-
-
-def run_producers(job: ProduceJob, producers: list[ClosedProducer]) -> list[ClientRow]:
-    """Warm up, then measure; the warm-up's messages are delivered before the first measured one is sent."""
-    for producer in producers:
-        producer.clear()
-    with ThreadPoolExecutor(job.producers) as pool:
-        for seconds in (job.warmup_s, job.seconds - job.warmup_s):
-            measured_from_ns = time.monotonic_ns()
-            stop_ns = measured_from_ns + round(seconds * 1e9)
-            list(pool.map(ClosedProducer.run, producers, [stop_ns] * job.producers))
-    return [row for producer in producers for row in producer.rows(measured_from_ns)]

@@ -54,6 +54,7 @@ FULL_LOADS: tuple[Load, ...] = (
 )
 LINGERS_MS = (0, 5)
 DEPARTURE_CONNECTIONS = 4
+ROUNDS_MAX = 1000
 AUTO_ROUNDS_MAX = 25
 """Of an experiment that ends when its intervals are narrow."""
 PAIRS_PER_S = 1_000.0
@@ -337,9 +338,7 @@ def _page_cache(request: Request) -> Iterator[Part]:
     profile = request.sizes
     for cell in _cells(profile.page_cache_loads):
         of_page_cache = attrs.evolve(cell, broker=BrokerFactors(flush="os"))
-        yield Part(
-            PAGE_CACHE_EXPERIMENT, of_page_cache, request.sides, request.rounds_wanted, turns=request.sizes.turns
-        )
+        yield Part(PAGE_CACHE_EXPERIMENT, of_page_cache, request.sides, request.rounds_wanted, turns=profile.turns)
 
 
 def _consumers(request: Request) -> Iterator[Part]:

@@ -27,10 +27,9 @@ from pipeline_broker.config.settings import is_acted_on, parse_settings
 from pipeline_broker.files.bounded_file import read_bounded
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
 from pipeline_broker.measure.experiment.modes import COMPARED_MODES
-from pipeline_broker.measure.experiment.plan import TRACED_ROUNDS
+from pipeline_broker.measure.experiment.plan import ROUNDS_MAX, TRACED_ROUNDS
 
 FILE_BYTES_MAX = 1 << 20
-ROUNDS_MAX = 1000
 RUNS_MAX = 20_000
 RUN_S_MIN, RUN_S_MAX = 0.05, 600.0
 SIDES = 2

@@ -14,9 +14,9 @@ from pipeline_broker.traces.broker_tables import TracedRequest
 from pipeline_broker.traces.client_rows import ClientRow, read_client
 from pipeline_broker.traces.ring_file import read
 from pipeline_broker.traces.spans import TracedSpan
+from pipeline_broker.wire.registry import ApiKey
 from stages.timeline import NO_STAMP
 
-PRODUCE = 0
 REQUESTS_OF_RUN_MAX = 200
 """More would be a file that no viewer opens."""
 
@@ -37,7 +37,7 @@ def _spans_of_run(folder: Path, run: dict[str, Any]) -> Iterator[TracedSpan]:
     requests = [
         TracedRequest(tuple(NO_STAMP if value is None else value for value in row)) for row in file.rows(*columns)
     ]
-    produced = sorted((it for it in requests if it.api == PRODUCE), key=lambda request: request.received_ns)
+    produced = sorted((it for it in requests if it.api == ApiKey.PRODUCE), key=lambda request: request.received_ns)
     by_connection = _matched(produced, read_client(folder / "client-0.ring"))
     load = {"pipeline.mode": run["mode"], "pipeline.run": run["run"], "pipeline.client": run["client"]}
     pairs = [(request, by_connection.get(request.connection, {}).get(request.correlation_id)) for request in produced]

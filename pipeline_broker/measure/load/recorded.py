@@ -23,6 +23,7 @@ from pipeline_broker.measure.load.requests import ProduceInOrder, ProduceTemplat
 from pipeline_broker.measure.load.template import error_position, produce_frame
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.traces.ring_file import RingFileError, read
+from pipeline_broker.wire.registry import ApiKey
 
 RING_NAME = "requests.ring"
 FURTHER_RINGS = "requests-*.ring"
@@ -30,7 +31,6 @@ SIZES_MAX = 256
 """Different sizes of requests that are built; others are sent as the nearest smaller one."""
 REQUEST_BYTES_MAX = 16 << 20
 LEAD_NS = 50_000_000
-_PRODUCE_KEY = 0
 
 
 @attrs.frozen(slots=True)
@@ -58,7 +58,7 @@ def read_trace(path: Path) -> list[RecordedRequest]:
             rows += read(file).rows("received_ns", "connection", "request_bytes", "api")
         except (OSError, RingFileError) as error:
             raise ClientError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
-    produced = sorted(row[:-1] for row in rows if row[-1] == _PRODUCE_KEY)
+    produced = sorted(row[:-1] for row in rows if row[-1] == ApiKey.PRODUCE)
     if not produced:
         raise ClientError(f"{files[0]}: no produce request in {len(rows)} rows")
     first_ns = produced[0][0]

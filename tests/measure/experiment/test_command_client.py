@@ -56,6 +56,7 @@ def test_the_address_stands_where_the_command_wants_it():
     [
         ("/no/such/program {bootstrap}", "/no/such/program: No such file"),
         (python("import sys; sys.exit('it hurts')"), "ended with exit code 1: it hurts"),
+        (python("import sys; sys.exit('x' * 200_000 + '\\nat the end')"), "ended with exit code 1: at the end"),
         (python("import sys; sys.exit(3)"), "ended with exit code 3: it wrote no error"),
         (python("pass"), "sent no request, and printed no line with sent_ns and done_ns"),
     ],
