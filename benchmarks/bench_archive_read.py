@@ -20,7 +20,7 @@ import attrs
 
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.index_files import IndexBuilder
-from pipeline_broker.log.archive.local_store import LocalStore
+from pipeline_broker.log.archive.local.local_store import LocalStore
 from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names
 from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header

@@ -21,9 +21,9 @@ from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
 from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names
 from pipeline_broker.log.journal.journal import Journal
-from pipeline_broker.log.journal_port import Flush
+from pipeline_broker.log.journal.journal_port import Flush
 from pipeline_broker.log.partition.partition_log import PartitionLog
-from pipeline_broker.log.partition.producer_state import ProducerStates
+from pipeline_broker.log.producers.producer_state import ProducerStates
 from pipeline_broker.node.data_directory import open_broker
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.state.topics import NewTopic

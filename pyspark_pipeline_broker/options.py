@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import attrs
 
 from pipeline_broker.inspect.stored_place import StoredPlace
-from pipeline_broker.log.archive.archive_place import ArchivePlace
+from pipeline_broker.log.archive.local.archive_place import ArchivePlace
 from pyspark_pipeline_broker.numbers_by_partition import whole_number
 from pyspark_pipeline_broker.position import EARLIEST, LATEST, Position
 from pyspark_pipeline_broker.topic_choice import CHOICES, TopicChoice

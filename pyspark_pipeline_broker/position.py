@@ -12,7 +12,7 @@ import attrs
 
 from pipeline_broker.inspect.errors import RecordsGoneError
 from pipeline_broker.log.partition.partition_log import PartitionLog
-from pipeline_broker.log.partition.reading import ColdRead
+from pipeline_broker.log.read_result import ColdRead
 from pyspark_pipeline_broker.numbers_by_partition import numbers_of, whole_number
 
 __all__ = ["EARLIEST", "LATEST", "Position"]

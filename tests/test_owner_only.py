@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from pipeline_broker import owner_only
 from pipeline_broker.cli import main
 from pipeline_broker.files.file_system import SystemFileSystem
-from pipeline_broker.log.archive.archive import ARCHIVE_NAME
+from pipeline_broker.log.archive.local.local_archive import ARCHIVE_NAME
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME
 
 OPEN_UMASK = ("sh", "-c", 'umask 000 && exec "$@"', "sh")

@@ -10,7 +10,7 @@ import logging
 
 from pipeline_broker.apis.authorization import may_of_cluster
 from pipeline_broker.apis.call import Call
-from pipeline_broker.log.partition.policies import FlushRules
+from pipeline_broker.log.segments.policies import FlushRules
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.wire.error import ErrorCode

@@ -18,8 +18,8 @@ from typing import Final
 from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.base.byte_budget import Kept, OverBudgetError
 from pipeline_broker.broker.broker import Broker
-from pipeline_broker.log.entry import Appended
 from pipeline_broker.log.errors import LogError
+from pipeline_broker.log.journal.entry import Appended
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.quotas.quotas import RequestQuota
 from pipeline_broker.records.check import LongBatchError

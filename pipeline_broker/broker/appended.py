@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import attrs
 
-from pipeline_broker.log.entry import JournalEntry
+from pipeline_broker.log.journal.entry import JournalEntry
 from stages.request import Final, Pending
 
 __all__ = ["Appended", "in_one_commit"]

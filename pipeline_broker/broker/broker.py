@@ -26,7 +26,7 @@ from pipeline_broker.broker.transactions import GrantedId, Transactions
 from pipeline_broker.broker.waiting_fetches import WaitingFetches
 from pipeline_broker.config.settings_warnings import SettingsWarnings
 from pipeline_broker.log.log_manager import LogManager, LogTotals
-from pipeline_broker.log.partition.policies import LogPolicies
+from pipeline_broker.log.segments.policies import LogPolicies
 from pipeline_broker.quotas.quotas import Quotas
 from pipeline_broker.records.check import Rules
 from pipeline_broker.security.refusals import Refusals
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.config.resolution import BrokerSettings
     from pipeline_broker.faults.faults import Faults
-    from pipeline_broker.log.entry import IndexedLog, JournalEntry
+    from pipeline_broker.log.journal.entry import IndexedLog, JournalEntry
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.security.acls import Acls
     from pipeline_broker.security.authorizer import Authorizer

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from pipeline_broker.log.entry import IndexedLog, JournalEntry
+from pipeline_broker.log.journal.entry import IndexedLog, JournalEntry
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.records.batch import BatchBody, BatchHeader, NewRecord, build_batch, read_header

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipeline_broker.broker.coordinator import Coordinator
-from pipeline_broker.log.entry import IndexedLog
+from pipeline_broker.log.journal.entry import IndexedLog
 from pipeline_broker.state.metadata_records import Topic
 
 __all__ = ["Coordinators"]

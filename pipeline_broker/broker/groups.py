@@ -26,7 +26,7 @@ from stages.request import Close, Final, Parked, Pending, Request, Send
 
 if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig
-    from pipeline_broker.log.entry import IndexedLog, JournalEntry
+    from pipeline_broker.log.journal.entry import IndexedLog, JournalEntry
     from pipeline_broker.log.log_manager import LogManager
     from pipeline_broker.records.batch import BatchHeader
     from pipeline_broker.state.groups.commits import CommitRequest

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from pipeline_broker.log.entry import JournalEntry
+from pipeline_broker.log.journal.entry import JournalEntry
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.partition.partition_log import PartitionLog
-from pipeline_broker.log.partition.policies import CompactionRules, LogPolicies
-from pipeline_broker.log.partition.retention import RetentionRules
+from pipeline_broker.log.segments.policies import CompactionRules, LogPolicies
+from pipeline_broker.log.segments.retention import RetentionRules
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.check import Rules
 from pipeline_broker.state.internal_topics import METADATA_TOPIC

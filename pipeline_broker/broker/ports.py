@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pipeline_broker.faults.faults import Faults
     from pipeline_broker.faults.faulty_store import FaultyStore
     from pipeline_broker.faults.files import FaultyFiles
-    from pipeline_broker.log.entry import JournalEntry
+    from pipeline_broker.log.journal.entry import JournalEntry
     from pipeline_broker.objects.store_figures import StoreFigures
 
 __all__ = ["Load", "Ports", "Submit", "wall_clock_ms"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pipeline_broker.broker.share_partition_manager import SharePartitionManager
     from pipeline_broker.broker.share_ports import SharePorts
     from pipeline_broker.config.broker_config import BrokerConfig
-    from pipeline_broker.log.entry import IndexedLog
+    from pipeline_broker.log.journal.entry import IndexedLog
     from pipeline_broker.log.log_manager import LogManager
     from pipeline_broker.records.batch import BatchHeader
     from pipeline_broker.state.metadata_records import Topic

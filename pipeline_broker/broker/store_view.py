@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pipeline_broker.log.archive.object_store import ObjectSegmentStore
-from pipeline_broker.log.object_journal import ObjectJournal
+from pipeline_broker.log.archive.objects.object_store import ObjectSegmentStore
+from pipeline_broker.log.object_journal.object_journal import ObjectJournal
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
-    from pipeline_broker.log.object_journal_state import JournalState
+    from pipeline_broker.log.object_journal.journal_state import JournalState
     from pipeline_broker.objects.store_figures import StoreTotals
 
 __all__ = ["CacheState", "StoreView", "store_view"]

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from pipeline_broker.config.properties import Value
 from pipeline_broker.config.resolution import BrokerSettings, topic_value
-from pipeline_broker.log.partition.policies import CompactionRules, FlushRules, LogPolicies
-from pipeline_broker.log.partition.retention import RetentionRules, RollRules
+from pipeline_broker.log.segments.policies import CompactionRules, FlushRules, LogPolicies
+from pipeline_broker.log.segments.retention import RetentionRules, RollRules
 from pipeline_broker.records.check import Rules
 from pipeline_broker.records.compression import LEVEL_DEFAULTS, Compression
 from pipeline_broker.records.decompression import DECOMPRESSED_SIZE_MAX

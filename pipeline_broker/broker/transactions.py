@@ -29,7 +29,7 @@ from stages.request import Final, Pending
 
 if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig
-    from pipeline_broker.log.entry import IndexedLog, JournalEntry
+    from pipeline_broker.log.journal.entry import IndexedLog, JournalEntry
     from pipeline_broker.log.log_manager import LogManager
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader

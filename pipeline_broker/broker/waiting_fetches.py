@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import attrs
 
-from pipeline_broker.log.entry import JournalEntry
+from pipeline_broker.log.journal.entry import JournalEntry
 from pipeline_broker.state.parked_fetches import ParkedFetches, Readable
 from stages.request import Close, Request, Result
 

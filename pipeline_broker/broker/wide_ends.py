@@ -17,7 +17,7 @@ import attrs
 from pipeline_broker.broker.ports import Submit
 
 if TYPE_CHECKING:
-    from pipeline_broker.log.entry import JournalEntry
+    from pipeline_broker.log.journal.entry import JournalEntry
     from pipeline_broker.state.transactions.coordinator import Marker, TransactionCoordinator
 
 __all__ = ["MARKERS_AT_ONCE", "WideEnd", "WideEnds"]

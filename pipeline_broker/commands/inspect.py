@@ -18,7 +18,7 @@ from pipeline_broker.inspect.json_report import json_lines
 from pipeline_broker.inspect.selection import DEPTHS, Selection
 from pipeline_broker.inspect.stored_place import StoredPlace
 from pipeline_broker.inspect.text_report import text_lines
-from pipeline_broker.log.archive.archive_place import ArchivePlace
+from pipeline_broker.log.archive.local.archive_place import ArchivePlace
 
 __all__ = ["inspect"]
 

@@ -32,7 +32,7 @@ from pipeline_broker.dashboard.origins import cut_name
 from pipeline_broker.dashboard.wishes import WishError, optional_number, text
 from pipeline_broker.lag import add_lag
 from pipeline_broker.log.errors import LogError
-from pipeline_broker.log.partition.reading import ColdRead
+from pipeline_broker.log.read_result import ColdRead
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
 

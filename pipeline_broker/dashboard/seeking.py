@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pipeline_broker.log.partition.partition_log import PartitionLog
-from pipeline_broker.log.partition.reading import ColdRead, TimestampedOffset
+from pipeline_broker.log.read_result import ColdRead, TimestampedOffset
 from pipeline_broker.web.messages import BadRequestError, HttpRequest
 
 __all__ = ["ends_of", "positions_of"]

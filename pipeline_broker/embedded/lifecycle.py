@@ -273,7 +273,7 @@ class Lifecycle:
 def _checked(store: str | ObjectStore, node: int) -> ArchiveStore:
     """The store of a broker, by its address or as it is; raises EmbeddedBrokerError where it cannot be used."""
     from pipeline_broker.files.file_system import SystemFileSystem  # noqa: PLC0415 - for those who asked
-    from pipeline_broker.log.archive.archive_place import ArchivePlace  # noqa: PLC0415 - see above
+    from pipeline_broker.log.archive.local.archive_place import ArchivePlace  # noqa: PLC0415 - see above
     from pipeline_broker.node.archive_store import ArchiveStore  # noqa: PLC0415 - see above
 
     try:

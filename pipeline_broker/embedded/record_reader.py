@@ -10,9 +10,9 @@ import trio
 
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.log.errors import OffsetOutOfRange
-from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
 from pipeline_broker.log.partition.partition_log import PartitionLog
-from pipeline_broker.log.partition.reading import ColdRead
+from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction
+from pipeline_broker.log.read_result import ColdRead
 from pipeline_broker.records.batch import read_header
 
 __all__ = ["RecordReader"]

@@ -13,8 +13,8 @@ from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.properties import ConfigError, property_text
 from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
-from pipeline_broker.log.archive.archive_place import Wal
-from pipeline_broker.log.flush_policy import Flush
+from pipeline_broker.log.archive.local.archive_place import Wal
+from pipeline_broker.log.journal.flush_policy import Flush
 from pipeline_broker.node.options import ServeOptions, mode_of
 from stages.mode import MODES
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline_broker.files.file_system import File, FileSystem, Lock
-from pipeline_broker.log.entry import Buffer
+from pipeline_broker.log.journal.entry import Buffer
 
 if TYPE_CHECKING:
     from pipeline_broker.faults.disk import DiskFaults

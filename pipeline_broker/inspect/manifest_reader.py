@@ -14,9 +14,8 @@ from pipeline_broker.files.memory_files import NO_FILE
 from pipeline_broker.files.window import Window
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import Damage, EditFound, Finding, Leftover, ManifestFound, TornTail
-from pipeline_broker.log.archive.archive import ARCHIVE_NAME
-from pipeline_broker.log.archive.manifest import Edit, Manifest, PartitionManifest
-from pipeline_broker.log.archive.manifest_file import (
+from pipeline_broker.log.archive.local.local_archive import ARCHIVE_NAME
+from pipeline_broker.log.archive.local.manifest_file import (
     MANIFEST_NAME,
     WRITING_NAME,
     StoredEdit,
@@ -25,11 +24,12 @@ from pipeline_broker.log.archive.manifest_file import (
     manifest_window,
     stored_edits,
 )
+from pipeline_broker.log.archive.manifest import Edit, Manifest, PartitionManifest
 from pipeline_broker.log.archive.store import split_name
 from pipeline_broker.log.errors import ManifestDamaged
 from pipeline_broker.log.journal.clean_shutdown import ManifestEnd
 from pipeline_broker.log.journal.frame import split_key
-from pipeline_broker.log.partition.producer_state import ProducerStates
+from pipeline_broker.log.producers.producer_state import ProducerStates
 from pipeline_broker.wire.uuid_text import uuid_text
 
 __all__ = ["MANIFEST_FILE", "ManifestReader", "folder_problem", "offset_problems", "producer_count"]

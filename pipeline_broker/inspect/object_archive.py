@@ -13,12 +13,12 @@ from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import Damage, Finding, Leftover, ManifestFound
 from pipeline_broker.inspect.leftovers import some_of
-from pipeline_broker.log.archive.archive_log import ArchiveState, log_name, read_state
-from pipeline_broker.log.archive.archive_place import ArchivePlace
-from pipeline_broker.log.archive.file_map import Change, FileMap
+from pipeline_broker.log.archive.local.archive_place import ArchivePlace
 from pipeline_broker.log.archive.manifest import Manifest
-from pipeline_broker.log.archive.object_archive import bulk_prefix
-from pipeline_broker.log.archive.object_store import ObjectSegmentStore
+from pipeline_broker.log.archive.objects.archive_log import ArchiveState, log_name, read_state
+from pipeline_broker.log.archive.objects.file_map import Change, FileMap
+from pipeline_broker.log.archive.objects.object_archive import bulk_prefix
+from pipeline_broker.log.archive.objects.object_store import ObjectSegmentStore
 from pipeline_broker.log.errors import ManifestDamaged
 from pipeline_broker.log.journal.clean_shutdown import ManifestEnd
 from pipeline_broker.objects.block_cache import BlockCache

@@ -20,10 +20,10 @@ from pipeline_broker.inspect.entry_check import EntryCheck
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import Damage, Finding, GenerationFound, Leftover, SlotFound, Superseded
 from pipeline_broker.inspect.stored_archive import Manifests
-from pipeline_broker.log.archive.archive_place import ArchivePlace
+from pipeline_broker.log.archive.local.archive_place import ArchivePlace
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, StoredEntry
-from pipeline_broker.log.object_journal import LSN_BITS, POSITION_BITS, lsn_of
-from pipeline_broker.log.object_journal_state import journal_name
+from pipeline_broker.log.object_journal.journal_state import journal_name
+from pipeline_broker.log.object_journal.object_journal import LSN_BITS, POSITION_BITS, lsn_of
 from pipeline_broker.objects.boundary import read_boundary
 from pipeline_broker.objects.fenced_log import BrokenLogError, Place, places_so_far, slot_name
 from pipeline_broker.objects.fencing import list_places

@@ -22,8 +22,8 @@ from pipeline_broker.inspect.secrets import without_secrets
 from pipeline_broker.inspect.selection import Selection
 from pipeline_broker.inspect.state_check import set_aside_in
 from pipeline_broker.inspect.topic_names import TopicNames
-from pipeline_broker.log.archive.archive import ARCHIVE_NAME
 from pipeline_broker.log.archive.index_files import INDEX_SIZE_MAX, OFFSET_ENTRY, TIME_ENTRY, IndexState
+from pipeline_broker.log.archive.local.local_archive import ARCHIVE_NAME
 from pipeline_broker.log.archive.segment_file import (
     IndexRebuild,
     SegmentInfo,
@@ -35,7 +35,7 @@ from pipeline_broker.log.archive.segment_index import SegmentIndex
 from pipeline_broker.log.archive.store import SegmentStore
 from pipeline_broker.log.errors import DamagedIndexError, DamagedSegment
 from pipeline_broker.log.journal.frame import split_key
-from pipeline_broker.log.partition.aborted_transactions import ENTRY as TRANSACTION_ENTRY
+from pipeline_broker.log.producers.aborted_transactions import ENTRY as TRANSACTION_ENTRY
 from pipeline_broker.records.batch import BatchHeader
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.errors import RecordError

@@ -15,10 +15,10 @@ from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.inspect.findings import Finding, Leftover
 from pipeline_broker.inspect.leftovers import some_of
 from pipeline_broker.inspect.manifest_reader import ManifestReader
-from pipeline_broker.log.archive.archive import ARCHIVE_NAME
-from pipeline_broker.log.archive.local_store import LocalStore
+from pipeline_broker.log.archive.local.local_archive import ARCHIVE_NAME
+from pipeline_broker.log.archive.local.local_store import LocalStore
+from pipeline_broker.log.archive.local.manifest_file import MANIFEST_NAME, WRITING_NAME
 from pipeline_broker.log.archive.manifest import Manifest
-from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME, WRITING_NAME
 
 if TYPE_CHECKING:
     from pipeline_broker.log.archive.store import SegmentStore

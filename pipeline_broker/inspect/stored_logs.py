@@ -29,9 +29,9 @@ from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt, SegmentGone
 from pipeline_broker.log.journal.frame import StoredEntry, entry_key, split_key
 from pipeline_broker.log.partition.partition_log import PartitionLog
-from pipeline_broker.log.partition.producer_state import ProducerStates
 from pipeline_broker.log.partition.reading import JournalSource
 from pipeline_broker.log.partition.tail_cache import TailCache
+from pipeline_broker.log.producers.producer_state import ProducerStates
 from pipeline_broker.records.batch import BatchHeader, read_header
 from pipeline_broker.records.errors import RecordError
 from pipeline_broker.records.record import iterate_records

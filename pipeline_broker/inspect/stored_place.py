@@ -15,8 +15,8 @@ from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.journal_reader import JournalReader
 from pipeline_broker.inspect.stored_archive import JournalPass, LocalArchive, Manifests, StoredArchive
-from pipeline_broker.log.archive.archive import ARCHIVE_NAME
-from pipeline_broker.log.archive.archive_place import ArchivePlace, read_archive_place
+from pipeline_broker.log.archive.local.archive_place import ArchivePlace, read_archive_place
+from pipeline_broker.log.archive.local.local_archive import ARCHIVE_NAME
 from pipeline_broker.log.errors import ManifestDamaged
 from pipeline_broker.log.journal.journal_files import JournalFiles
 from pipeline_broker.log.journal.segment import global_position
@@ -24,7 +24,7 @@ from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 
 if TYPE_CHECKING:
     from pipeline_broker.inspect.entry_check import EntryCheck
-    from pipeline_broker.log.journal_port import JournalBytes
+    from pipeline_broker.log.journal.journal_port import JournalBytes
 
 __all__ = ["StoredPlace", "is_there", "journal_bytes", "journal_of", "open_stored_archive"]
 

@@ -14,13 +14,13 @@ from pipeline_broker.inspect.stored_logs import READS_MAX, StoredFiles, read_log
 from pipeline_broker.inspect.stored_place import StoredPlace
 from pipeline_broker.log.archive.manifest import PartitionManifest
 from pipeline_broker.log.errors import DamagedSegment, SegmentGone
+from pipeline_broker.log.journal.offset_index import OffsetIndex
 from pipeline_broker.log.journal.segment import split_position
-from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
 from pipeline_broker.log.partition.committed_reads import end_of
-from pipeline_broker.log.partition.offset_index import OffsetIndex
 from pipeline_broker.log.partition.partition_log import PartitionLog
-from pipeline_broker.log.partition.producer_state import ProducerStates
-from pipeline_broker.log.partition.reading import BYTES_PER_READ, ColdRead
+from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction
+from pipeline_broker.log.producers.producer_state import ProducerStates
+from pipeline_broker.log.read_result import BYTES_PER_READ, ColdRead
 
 __all__ = ["StoredBatches", "StoredRange", "stored_ranges"]
 

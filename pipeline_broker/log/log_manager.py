@@ -19,13 +19,13 @@ from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.archive.archiver import ArchiveTarget
 from pipeline_broker.log.archive.manifest import Edit
-from pipeline_broker.log.entry import JournalEntry
+from pipeline_broker.log.journal.entry import JournalEntry
 from pipeline_broker.log.journal.frame import split_key
-from pipeline_broker.log.journal_port import JournalPort
+from pipeline_broker.log.journal.journal_port import JournalPort
 from pipeline_broker.log.partition.partition_log import PartitionLog
-from pipeline_broker.log.partition.policies import DEFAULT_POLICIES, FlushRules, LogPolicies
 from pipeline_broker.log.partition.reading import BatchSource, JournalSource
 from pipeline_broker.log.partition.tail_cache import CACHE_BYTES_MAX, TailCache
+from pipeline_broker.log.segments.policies import DEFAULT_POLICIES, FlushRules, LogPolicies
 from pipeline_broker.records.batch import BatchHeader, read_header
 from pipeline_broker.records.check import DEFAULT_RULES, Rules
 
@@ -154,7 +154,9 @@ class LogManager:
         log = PartitionLog(topic, topic_id, partition, self.cache, self._sources, rules, policies)
         log.roll_seed = self._roll_seed + log.entry_key
         if self.archive is not None:
-            self.archive.attach(log)
+            archived = self.archive.archived_log(log.entry_key)
+            if archived is not None:
+                log.attach(*archived)
         return log
 
     def delete(self, topic: str) -> None:
@@ -288,7 +290,7 @@ class LogManager:
         while waiting := [log for log in self if log not in done and is_state(log)]:
             for log in waiting:
                 done.add(log)
-                for header, batch in archive.batches(log):
+                for header, batch in () if log.archived is None else archive.batches(log.archived):
                     on_replayed(log, header, batch)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:

@@ -19,13 +19,13 @@ from pipeline_broker.faults.faulty_store import FaultyStore
 from pipeline_broker.files.errors import FencedError, reason_of
 from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.log.archive.archive import Archive
-from pipeline_broker.log.archive.archive_log import read_state
-from pipeline_broker.log.archive.archive_place import ENDED, MEMORY, ArchivePlace, read_archive_place
-from pipeline_broker.log.archive.object_archive import open_object_archive
+from pipeline_broker.log.archive.local.archive_place import ENDED, MEMORY, ArchivePlace, read_archive_place
+from pipeline_broker.log.archive.objects.archive_log import read_state
+from pipeline_broker.log.archive.objects.object_archive import open_object_archive
 from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
-from pipeline_broker.log.object_journal import ObjectJournal
-from pipeline_broker.log.object_journal_state import journal_name
+from pipeline_broker.log.object_journal.journal_state import journal_name
+from pipeline_broker.log.object_journal.object_journal import ObjectJournal
 from pipeline_broker.node.options import StartBlockedError, StartError
 from pipeline_broker.objects.check import check_store
 from pipeline_broker.objects.delayed_store import DelayedStore

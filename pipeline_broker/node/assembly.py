@@ -18,8 +18,8 @@ from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.apis.fault_switch import FaultSwitch
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.faults.files import FaultyFiles
-from pipeline_broker.log.entry import JournalEntry
-from pipeline_broker.log.journal_port import JournalPort
+from pipeline_broker.log.journal.entry import JournalEntry
+from pipeline_broker.log.journal.journal_port import JournalPort
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.options import ServeOptions, commit_pace_of, limits_of, mode_of
 from pipeline_broker.node.surroundings import Surroundings

@@ -17,12 +17,13 @@ from pipeline_broker.broker.ports import Ports
 from pipeline_broker.files.errors import DirectoryLocked, FencedError, Obstacle, reason_of
 from pipeline_broker.files.file_system import FileSystem, SystemFileSystem
 from pipeline_broker.log.archive.archive import Archive
-from pipeline_broker.log.archive.archive_place import keep_archive_place
+from pipeline_broker.log.archive.local.archive_place import keep_archive_place
+from pipeline_broker.log.archive.local.local_archive import open_local_archive
 from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt, JournalFailed, ManifestDamaged
-from pipeline_broker.log.flush_policy import Flush
+from pipeline_broker.log.journal.flush_policy import Flush
 from pipeline_broker.log.journal.journal import SEGMENT_BYTES, Journal, JournalPorts
+from pipeline_broker.log.journal.journal_port import JournalPort
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
-from pipeline_broker.log.journal_port import JournalPort
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.node.options import StartBlockedError, StartError
 
@@ -131,7 +132,7 @@ def _open(
     clean = taken.clean_shutdown
     store = None if store is None else store.for_another_life()
     if store is None:
-        archive = Archive.open(taken.path, taken.files, None if clean is None else clean.manifest)
+        archive = open_local_archive(taken.path, taken.files, None if clean is None else clean.manifest)
     elif store.place.wal == "objects":
         return _open_in_store(taken, config, ports, store)
     else:

@@ -25,8 +25,8 @@ from stages.socket_server import ServerLimits
 if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.dashboard.options import DashboardOptions
-    from pipeline_broker.log.archive.archive_place import Wal
-    from pipeline_broker.log.flush_policy import Flush
+    from pipeline_broker.log.archive.local.archive_place import Wal
+    from pipeline_broker.log.journal.flush_policy import Flush
 
 __all__ = [
     "QUEUES",

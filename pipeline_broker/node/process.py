@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.faults.rule_text import RuleParts
     from pipeline_broker.files.file_system import FileSystem
-    from pipeline_broker.log.journal_port import JournalPort
+    from pipeline_broker.log.journal.journal_port import JournalPort
     from pipeline_broker.node.archive_store import ArchiveStore
     from pipeline_broker.node.schema_registry import SchemaRegistry
     from pipeline_broker.node.thread_wakeup import ThreadWakeup
@@ -112,7 +112,7 @@ def archive_store(options: ServeOptions, files: FileSystem) -> ArchiveStore | No
     """
     if options.store is None:
         return None
-    from pipeline_broker.log.archive.archive_place import ArchivePlace  # noqa: PLC0415 - for those who asked
+    from pipeline_broker.log.archive.local.archive_place import ArchivePlace  # noqa: PLC0415 - for those who asked
     from pipeline_broker.node.archive_store import ArchiveStore  # noqa: PLC0415 - see above
 
     place = ArchivePlace(options.store, options.config.node_id, options.wal)

@@ -44,7 +44,7 @@ from stages.durable import wait_durable
 if TYPE_CHECKING:
     from pipeline_broker.base.byte_budget import ByteBudget
     from pipeline_broker.broker.broker import Broker
-    from pipeline_broker.log.entry import JournalEntry
+    from pipeline_broker.log.journal.entry import JournalEntry
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from stages.socket_server import SocketServer
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.faults.faults import Faults
     from pipeline_broker.faults.files import FaultyFiles
-    from pipeline_broker.log.entry import JournalEntry
+    from pipeline_broker.log.journal.entry import JournalEntry
     from pipeline_broker.node.archive_store import ArchiveStore
     from pipeline_broker.node.listeners import BrokerListeners
     from stages.mode import Mode

@@ -20,12 +20,12 @@ import trio
 
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.files.errors import Ended, FencedError, is_passing, with_remedy
-from pipeline_broker.log.archive.archive import Archive, Cleaned, DeletedSegment
+from pipeline_broker.log.archive.archive import Archive, Cleaned, DeletedSegment, Expiry
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.errors import JournalCorrupt, LogError
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.partition.partition_log import PartitionLog
-from pipeline_broker.log.partition.retention_of_logs import Expiry, expiries, waits_for_archive
+from pipeline_broker.log.partition.retention_of_logs import expiries, waits_for_archive
 from pipeline_broker.node.admin_socket import Command, CommandFailedError
 from pipeline_broker.node.thread_wakeup import ThreadWakeup
 from pipeline_broker.records.errors import RecordError
@@ -64,7 +64,7 @@ def sealed_segments_max(at_once: int) -> int:
 
 def load_compaction() -> tuple[Callable[..., Round | None], Callable[..., Cleaned | None]]:
     """What finds the next round of compaction, and what carries it out."""
-    from pipeline_broker.log.archive.cleaning import clean  # noqa: PLC0415 - see `compaction`
+    from pipeline_broker.log.compaction.cleaning import clean  # noqa: PLC0415 - see `compaction`
     from pipeline_broker.log.partition.compaction_of_logs import next_round  # noqa: PLC0415 - see `compaction`
 
     return next_round, clean

@@ -19,7 +19,7 @@ from pipeline_broker.broker.broker import Broker
 from pipeline_broker.broker.ports import Ports
 from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.faults.files import FaultyFiles
-from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.archive.local.local_archive import open_local_archive
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.wire.codec import decode, encode
@@ -72,7 +72,7 @@ class Desk:
         self.now_ms = 1_000_000
         config = parse_settings([tuple(setting.split("=", 1)) for setting in settings])[0]
         self.journal = Journal.open(DIRECTORY, flush="always", segment_bytes=1 << 20, files=self.files)
-        self.archive = Archive.open(DIRECTORY, self.files)
+        self.archive = open_local_archive(DIRECTORY, self.files)
         self.advertised = {"PLAINTEXT": ("broker.test", 9092)}
         self.configs_seen = []
         self.ip_rates_changed = lambda: None

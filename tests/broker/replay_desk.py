@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from pipeline_broker.apis.data.produce import ADMIN_CLIENT_ID
-from pipeline_broker.log.archive.cleaning import clean
+from pipeline_broker.log.compaction.cleaning import clean
 from pipeline_broker.log.journal.clean_shutdown import remove_mark
 from pipeline_broker.log.partition.compaction_of_logs import next_round
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header

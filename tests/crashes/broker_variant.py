@@ -21,14 +21,15 @@ from pipeline_broker.apis.call import Call
 from pipeline_broker.broker import broker
 from pipeline_broker.files import large_writes
 from pipeline_broker.files.file_system import SystemFileSystem
-from pipeline_broker.log import object_journal
 from pipeline_broker.log.archive import archive
-from pipeline_broker.log.archive.local_store import LocalStore
+from pipeline_broker.log.archive.local.local_store import LocalStore
 from pipeline_broker.log.journal import journal
 from pipeline_broker.log.journal.recovery import Recovery
-from pipeline_broker.log.partition import partition_log, producer_state
-from pipeline_broker.log.partition.ended_transactions import EndedTransactions
-from pipeline_broker.log.partition.producer_state import ProducerStates
+from pipeline_broker.log.object_journal import object_journal
+from pipeline_broker.log.partition import partition_log
+from pipeline_broker.log.producers import producer_state
+from pipeline_broker.log.producers.ended_transactions import EndedTransactions
+from pipeline_broker.log.producers.producer_state import ProducerStates
 from pipeline_broker.node import archive_store, data_directory, upkeep
 from pipeline_broker.node import process as server
 from pipeline_broker.objects import slot_writer

@@ -13,7 +13,7 @@ from pipeline_broker.dashboard.record_filter import BadFilterError, RecordFilter
 from pipeline_broker.dashboard.record_reader import PageReader
 from pipeline_broker.dashboard.record_view import BYTES_SHOWN_MAX, HEADERS_SHOWN_MAX, content_view, record_view
 from pipeline_broker.dashboard.seeking import ends_of, positions_of
-from pipeline_broker.log.partition.reading import ColdRead, ReadResult
+from pipeline_broker.log.read_result import ColdRead, ReadResult
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header, restamped
 from pipeline_broker.records.control_batch import EndMarker, marker_batch
 from pipeline_broker.records.record import Record, iterate_records

@@ -26,7 +26,7 @@ from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.inspection import Inspection
 from pipeline_broker.log.archive import manifest
-from pipeline_broker.log.archive.archive_place import PLACE_NAME, ArchivePlace
+from pipeline_broker.log.archive.local.archive_place import PLACE_NAME, ArchivePlace
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.journal import frame
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME

@@ -8,16 +8,16 @@ from click.testing import CliRunner
 
 from pipeline_broker.commands.inspect import inspect
 from pipeline_broker.files.file_system import SystemFileSystem
-from pipeline_broker.log.archive.archive import Archive
-from pipeline_broker.log.archive.archive_place import ArchivePlace, keep_archive_place
 from pipeline_broker.log.archive.archiver import Archiver
-from pipeline_broker.log.archive.object_archive import open_object_archive
+from pipeline_broker.log.archive.local.archive_place import ArchivePlace, keep_archive_place
+from pipeline_broker.log.archive.local.local_archive import open_local_archive
+from pipeline_broker.log.archive.objects.object_archive import open_object_archive
 from pipeline_broker.log.journal.journal import NO_PORTS, Journal, JournalPorts
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.log.object_journal import ObjectJournal
-from pipeline_broker.log.partition.policies import LogPolicies
-from pipeline_broker.log.partition.retention import RollRules
+from pipeline_broker.log.object_journal.object_journal import ObjectJournal
+from pipeline_broker.log.segments.policies import LogPolicies
+from pipeline_broker.log.segments.retention import RollRules
 from pipeline_broker.objects.directory_store import DirectoryStore
 from pipeline_broker.objects.fencing import take_over
 from pipeline_broker.objects.settled_store import SettledStore, pause_briefly
@@ -58,7 +58,7 @@ class Data:
         else:
             self.journal = Journal.open(directory, segment_bytes=segment_bytes, ports=ports)
             if store is None:
-                self.archive = Archive.open(directory, files)
+                self.archive = open_local_archive(directory, files)
             else:
                 keep_archive_place(files, directory, ArchivePlace(f"file://{store}", 1))
                 self.archive = open_object_archive(DirectoryStore(files, store), 1, pause_briefly)

@@ -7,8 +7,8 @@ import pytest
 
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.inspect.manifest_reader import offset_problems
-from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.index_files import IndexBuilder
+from pipeline_broker.log.archive.local.local_archive import open_local_archive
 from pipeline_broker.log.archive.manifest import MAGIC_BYTES, Edit, PartitionManifest, encode_frame
 from pipeline_broker.log.archive.segment_file import SegmentInfo
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header, restamped
@@ -173,7 +173,7 @@ def test_offsets_that_nobody_names_are_damage(tmp_path):
 def test_an_index_that_is_not_what_the_batches_give_is_damage(tmp_path):
     """As a writer with a mistake would leave it: files and manifest agree, the batches do not."""
     assert archive_of(tmp_path, [0, 1, 5, 6]) == []
-    data = Archive.open(tmp_path, SystemFileSystem())
+    data = open_local_archive(tmp_path, SystemFileSystem())
     key = next(iter(data._manifest_file.manifest.partitions))
     manifest = data.find(key)
     builder = IndexBuilder(0)

@@ -18,7 +18,7 @@ from pipeline_broker.inspect.findings import (
     Totals,
 )
 from pipeline_broker.inspect.inspection import Inspection
-from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.archive.local.local_archive import open_local_archive
 from pipeline_broker.log.archive.manifest import Edit
 from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
 from pipeline_broker.log.journal.journal import Journal
@@ -144,7 +144,7 @@ def test_it_judges_journal_and_manifest_as_a_start_does(sample, data, tmp_path_f
 
     journal = Journal.open(directory)
     try:
-        archive = Archive.open(directory, SystemFileSystem())
+        archive = open_local_archive(directory, SystemFileSystem())
         kept = sum(1 for _ in journal.recover(archive.lsn))
     except (JournalCorrupt, ManifestDamaged):
         assert totals.damages

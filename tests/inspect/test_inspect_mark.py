@@ -13,7 +13,7 @@ from pipeline_broker.inspect.manifest_reader import ManifestReader
 from pipeline_broker.inspect.mark_reader import MarkReader
 from pipeline_broker.inspect.selection import EVERYTHING
 from pipeline_broker.inspect.topic_names import TopicNames
-from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.archive.local.local_archive import open_local_archive
 from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME
 from pipeline_broker.log.journal.journal import Journal, JournalPorts
@@ -38,7 +38,7 @@ def start(directory):
     journal = Journal.open(directory)
     try:
         clean = journal.clean_shutdown
-        Archive.open(directory, SystemFileSystem(), None if clean is None else clean.manifest)
+        open_local_archive(directory, SystemFileSystem(), None if clean is None else clean.manifest)
         for _ in journal.recover():
             pass
     finally:

@@ -11,7 +11,7 @@ from pipeline_broker.inspect.object_journal import ObjectJournalBytes
 from pipeline_broker.inspect.selection import Selection
 from pipeline_broker.inspect.stored_logs import read_logs
 from pipeline_broker.inspect.stored_range import stored_ranges
-from pipeline_broker.log.archive.archive_place import ArchivePlace
+from pipeline_broker.log.archive.local.archive_place import ArchivePlace
 from pipeline_broker.objects.boundary import read_boundary
 from pipeline_broker.objects.directory_store import DirectoryStore
 from pipeline_broker.objects.fenced_log import Place, place_of, slot_name

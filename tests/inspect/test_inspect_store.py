@@ -5,8 +5,8 @@ import pytest
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.inspect.errors import StoredDataError
 from pipeline_broker.inspect.object_archive import ObjectArchive
-from pipeline_broker.log.archive import archive_log
-from pipeline_broker.log.archive.archive_place import PLACE_NAME
+from pipeline_broker.log.archive.local.archive_place import PLACE_NAME
+from pipeline_broker.log.archive.objects import archive_log
 from pipeline_broker.objects.directory_store import DirectoryStore
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.store import list_all

@@ -8,12 +8,12 @@ import attrs
 
 from pipeline_broker.base.steps import finished
 from pipeline_broker.files.file_system import SystemFileSystem
-from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.archive.local.local_archive import open_local_archive
 from pipeline_broker.log.archive.manifest import Edit
 from pipeline_broker.log.journal.frame import entry_key
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import ROLL_SEED_BYTES, LogManager, LogTotals
-from pipeline_broker.log.partition.policies import DEFAULT_POLICIES
+from pipeline_broker.log.segments.policies import DEFAULT_POLICIES
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.check import DEFAULT_RULES
 from tests.archiving import archive_all
@@ -197,7 +197,7 @@ def test_the_archived_part_of_a_log_of_state_is_replayed_first_and_of_others_not
     bench.produce(2)
     for is_state, expected in ((True, [0, 1, 2, 3, 4]), (False, [3, 4])):
         bench.files.kill()
-        archive = Archive.open(bench.directory, bench.files)
+        archive = open_local_archive(bench.directory, bench.files)
         again = LogManager(Journal.open(bench.directory, files=bench.files), 0, archive)
         again.create("topic", bench.log.topic_id, 1)
         found = []

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from pipeline_broker.cli import main
 from pipeline_broker.files.file_system import SystemFileSystem
-from pipeline_broker.log.archive.archive_place import PLACE_NAME
+from pipeline_broker.log.archive.local.archive_place import PLACE_NAME
 from pipeline_broker.objects.opening import open_store
 from pipeline_broker.objects.store import list_all
 from tests.conftest import ROOT

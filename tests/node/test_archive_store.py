@@ -9,7 +9,7 @@ import trio
 from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.faults.faulty_store import FaultyStore
 from pipeline_broker.files.file_system import SystemFileSystem
-from pipeline_broker.log.archive.archive_place import ArchivePlace
+from pipeline_broker.log.archive.local.archive_place import ArchivePlace
 from pipeline_broker.node.archive_store import ArchiveStore
 from pipeline_broker.node.data_directory import open_broker, upkeep_of
 from pipeline_broker.node.options import StartBlockedError

@@ -13,7 +13,7 @@ from pipeline_broker.broker.broker import Broker
 from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.log.object_journal import ObjectJournal
+from pipeline_broker.log.object_journal.object_journal import ObjectJournal
 from pipeline_broker.node.assembly import JournalStorage, compose, run_timer
 from pipeline_broker.node.options import ServeOptions
 from pipeline_broker.node.surroundings import Surroundings

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from pipeline_broker.config.settings import parse_settings
-from pipeline_broker.log.archive.archive_place import ArchivePlace
+from pipeline_broker.log.archive.local.archive_place import ArchivePlace
 from pipeline_broker.node.archive_store import ArchiveStore
 from pipeline_broker.node.data_directory import open_broker
 from pipeline_broker.node.options import StartBlockedError, StartError

@@ -5,11 +5,11 @@ import trio
 import trio.testing
 
 from pipeline_broker.log.errors import JournalFailed
-from pipeline_broker.log.flush_policy import FlushPolicy
-from pipeline_broker.log.partition.policies import FlushRules
+from pipeline_broker.log.journal.flush_policy import FlushPolicy
+from pipeline_broker.log.segments.policies import FlushRules
 from pipeline_broker.node.assembly import sync_in_time
 from pipeline_broker.node.thread_wakeup import ThreadWakeup
-from tests.log.test_flush_policy import entry, log_of
+from tests.log.journal.test_flush_policy import entry, log_of
 
 
 class Journal:

@@ -18,9 +18,9 @@ from pipeline_broker.files.errors import Ended
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.segment_file import file_names
 from pipeline_broker.log.errors import DamagedSegment, OffsetOutOfRange
-from pipeline_broker.log.partition.policies import LogPolicies
-from pipeline_broker.log.partition.retention import RetentionRules, RollRules
 from pipeline_broker.log.partition.retention_of_logs import waits_for_archive
+from pipeline_broker.log.segments.policies import LogPolicies
+from pipeline_broker.log.segments.retention import RetentionRules, RollRules
 from pipeline_broker.node.upkeep import UpkeepFailedError
 from tests.node.upkeep_bench import (
     DIRECTORY,

@@ -5,11 +5,11 @@ import time
 
 import trio
 
-from pipeline_broker.log.archive.cleaning import clean
 from pipeline_broker.log.archive.segment_file import file_names
+from pipeline_broker.log.compaction.cleaning import clean
 from pipeline_broker.log.partition.compaction_of_logs import next_round
-from pipeline_broker.log.partition.policies import CompactionRules, LogPolicies
-from pipeline_broker.log.partition.retention import RetentionRules, RollRules
+from pipeline_broker.log.segments.policies import CompactionRules, LogPolicies
+from pipeline_broker.log.segments.retention import RetentionRules, RollRules
 from pipeline_broker.node import upkeep
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records

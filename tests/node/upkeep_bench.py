@@ -6,10 +6,10 @@ from pathlib import Path
 import trio
 
 from pipeline_broker.config.broker_config import BrokerConfig
-from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.archive.local.local_archive import open_local_archive
 from pipeline_broker.log.journal.journal import Journal, JournalPorts
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.log.partition.policies import LogPolicies
+from pipeline_broker.log.segments.policies import LogPolicies
 from pipeline_broker.node.thread_wakeup import ThreadWakeup
 from pipeline_broker.node.upkeep import Upkeep
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
@@ -51,7 +51,7 @@ class Bench:
         sealed = ThreadWakeup()
         ports = JournalPorts(segment_sealed=sealed)
         self.journal = Journal.open(self.directory, segment_bytes=SEGMENT_BYTES, files=self.files, ports=ports)
-        self.archive = Archive.open(self.directory, self.files)
+        self.archive = open_local_archive(self.directory, self.files)
         self.logs = LogManager(self.journal, 0, self.archive, self.randomness)
         (self.log,) = self.logs.create("topic", TOPIC_ID, 1, policies=self.policies)
         self.logs.recover(lambda *_: None, self.clock.now_ms)

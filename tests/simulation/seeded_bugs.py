@@ -17,7 +17,7 @@ from pipeline_broker.apis.call import Call
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.journal.recovery import Recovery
 from pipeline_broker.log.partition.partition_log import PartitionLog
-from pipeline_broker.log.partition.producer_state import ProducerStates
+from pipeline_broker.log.producers.producer_state import ProducerStates
 from pipeline_broker.state.groups.consumer import assigning
 from pipeline_broker.state.groups.consumer.coordinator import ConsumerGroups
 from pipeline_broker.state.groups.consumer.updates import Subject

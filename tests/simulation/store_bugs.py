@@ -5,9 +5,9 @@ Rules of this file: as there. Those of the log of slots are the mistakes of `tes
 
 from contextlib import contextmanager
 
-from pipeline_broker.log import object_journal
-from pipeline_broker.log.archive import archive_log
+from pipeline_broker.log.archive.objects import archive_log
 from pipeline_broker.log.errors import JournalFailed
+from pipeline_broker.log.object_journal import object_journal
 from pipeline_broker.objects import boundary, fencing
 from pipeline_broker.objects.fenced_log import Boundary
 from pipeline_broker.objects.settled_store import SettledStore

@@ -16,9 +16,9 @@ from pathlib import Path
 import trio
 
 from pipeline_broker.faults.faulty_store import FaultyStore
-from pipeline_broker.log import object_journal
-from pipeline_broker.log.archive.archive_log import log_name
-from pipeline_broker.log.archive.archive_place import ArchivePlace
+from pipeline_broker.log.archive.local.archive_place import ArchivePlace
+from pipeline_broker.log.archive.objects.archive_log import log_name
+from pipeline_broker.log.object_journal import object_journal
 from pipeline_broker.node.archive_store import ArchiveStore
 from pipeline_broker.node.data_directory import open_broker, upkeep_of
 from pipeline_broker.node.options import StartBlockedError

@@ -4,7 +4,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline_broker.base.steps import finished
 from pipeline_broker.broker.store_view import CacheState, StoreView
-from pipeline_broker.log.object_journal_state import JournalState
+from pipeline_broker.log.object_journal.journal_state import JournalState
 from pipeline_broker.objects.lease_keeper import LeaseState
 from pipeline_broker.objects.store_around import Operation
 from pipeline_broker.objects.store_figures import StoreFigures

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
     from pipeline_broker.apis.steps import Stepwise
     from pipeline_broker.apis.transactions.transactional_produce import Admission
-    from pipeline_broker.log.entry import Appended, Buffer, JournalEntry
+    from pipeline_broker.log.journal.entry import Appended, Buffer, JournalEntry
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
 

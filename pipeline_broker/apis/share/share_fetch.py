@@ -20,7 +20,7 @@ from pipeline_broker.broker.appended import Appended
 from pipeline_broker.broker.share_partition_manager import ActivePartition
 from pipeline_broker.broker.waiting_fetches import Waiting
 from pipeline_broker.log.partition.partition_log import PartitionLog
-from pipeline_broker.log.partition.reading import ColdRead
+from pipeline_broker.log.read_result import ColdRead
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.parked_fetches import Readable
 from pipeline_broker.state.share_coordinator.records import ShareKey

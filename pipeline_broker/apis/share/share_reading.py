@@ -15,16 +15,16 @@ from pipeline_broker.apis.storage_error import storage_error
 from pipeline_broker.config.duration import BY_DURATION, iso_milliseconds
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.partition.committed_reads import end_of
-from pipeline_broker.log.partition.reading import ColdRead
+from pipeline_broker.log.read_result import ColdRead
 from pipeline_broker.records.batch import HEADER, HEADER_SIZE, BatchHeader
 from pipeline_broker.state.share_partitions.messages import Acquired, FetchedBatch
 from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.share_partition_manager import ActivePartition
-    from pipeline_broker.log.entry import Buffer
-    from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
+    from pipeline_broker.log.journal.entry import Buffer
     from pipeline_broker.log.partition.partition_log import PartitionLog
+    from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction
 
 __all__ = ["ReadBatches", "Reading", "bytes_wanted", "read_partition", "start_offset"]
 

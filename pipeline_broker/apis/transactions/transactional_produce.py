@@ -29,7 +29,7 @@ from stages.request import NO_OP, Pending
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
     from pipeline_broker.broker.transactions import Appending
-    from pipeline_broker.log.entry import Buffer
+    from pipeline_broker.log.journal.entry import Buffer
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.wire.messages.data.produce import ProduceRequest
 

@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 from pipeline_broker.apis.authorization import may_of_cluster
 from pipeline_broker.apis.call import Call
-from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.errors import LogError
+from pipeline_broker.log.journal.entry import JournalEntry
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode

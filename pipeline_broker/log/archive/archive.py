@@ -9,31 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import attrs
 
 from pipeline_broker.log.archive.archived_log import ArchivedLog
-from pipeline_broker.log.archive.local_store import LocalStore
 from pipeline_broker.log.archive.manifest import Edit, Manifest, PartitionManifest
-from pipeline_broker.log.archive.manifest_file import ManifestFile
 from pipeline_broker.log.archive.segment_file import counted_names, is_folder, parse_file_name
 from pipeline_broker.log.archive.segment_reader import SegmentReader
-from pipeline_broker.log.partition.producer_state import ProducerStates
+from pipeline_broker.log.producers.producer_state import ProducerStates
 
 if TYPE_CHECKING:
-    from pipeline_broker.files.file_system import FileSystem
     from pipeline_broker.log.archive.segment_file import SegmentInfo
     from pipeline_broker.log.archive.store import SegmentStore
     from pipeline_broker.log.journal.clean_shutdown import ManifestEnd
-    from pipeline_broker.log.partition.partition_log import PartitionLog
-    from pipeline_broker.log.partition.retention_of_logs import Expiry
     from pipeline_broker.records.batch import BatchHeader
 
-__all__ = ["ARCHIVE_NAME", "Archive", "Cleaned", "DeletedSegment", "ManifestLog"]
-
-ARCHIVE_NAME = "archive"
+__all__ = ["Archive", "Cleaned", "DeletedSegment", "Expiry", "ManifestLog"]
 
 
 class DeletedSegment(NamedTuple):
@@ -41,6 +33,20 @@ class DeletedSegment(NamedTuple):
 
     folder: str
     segment: SegmentInfo
+
+
+class Expiry(NamedTuple):
+    """What goes of one log.
+
+    Attributes:
+        folder: of its files.
+        log_start_offset: nothing before it is shown any more.
+        base_offsets: of the archived segments that go.
+    """
+
+    folder: str
+    log_start_offset: int
+    base_offsets: frozenset[int]
 
 
 class Cleaned(NamedTuple):
@@ -101,18 +107,6 @@ class Archive:
         latest = max((one.generation for each in partitions for one in each.segments), default=0)
         self._generations = count(latest + 1)
 
-    @classmethod
-    def open(cls, data_directory: Path, files: FileSystem, clean: ManifestEnd | None = None) -> Archive:
-        """The archive of a data directory, made when there is none; for `clean` see ManifestFile.
-
-        Raises:
-            ManifestDamaged: what it holds cannot be read.
-            OSError: the directory cannot be used.
-        """
-        directory = data_directory / ARCHIVE_NAME
-        stores = (LocalStore(files, directory), LocalStore(files, directory))
-        return cls(*stores, ManifestFile(files, directory, clean))
-
     @property
     def lsn(self) -> int:
         """Everything in front of it is here."""
@@ -126,18 +120,17 @@ class Archive:
         """What there is of a partition."""
         return self._manifest_file.manifest.partitions.get(key)
 
-    def attach(self, log: PartitionLog) -> None:
-        """Give a new log what there is of it."""
-        manifest = self.find(log.entry_key)
-        if manifest is not None:
-            producers = ProducerStates.restored(manifest.producers, manifest.open_transactions)
-            log.attach(ArchivedLog(self.reader, manifest), producers)
+    def archived_log(self, key: bytes) -> tuple[ArchivedLog, ProducerStates] | None:
+        """Return the archived part of a partition and its producers as of its end; None if nothing is archived."""
+        manifest = self.find(key)
+        if manifest is None:
+            return None
+        producers = ProducerStates.restored(manifest.producers, manifest.open_transactions)
+        return ArchivedLog(self.reader, manifest), producers
 
-    def batches(self, log: PartitionLog) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """All batches of a log that are here, each valid until the next is asked for; may block."""
-        if log.archived is None:
-            return
-        manifest = log.archived.manifest
+    def batches(self, archived: ArchivedLog) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Yield the batches of an archived log, each valid until the next one is requested; blocks."""
+        manifest = archived.manifest
         for segment in manifest.segments:
             for header, batch in self.reader.batches(manifest.folder, segment):
                 if header.base_offset + header.last_offset_delta >= manifest.log_start_offset:

@@ -13,9 +13,9 @@ from pipeline_broker.log.archive.manifest import PartitionManifest
 from pipeline_broker.log.archive.segment_file import SegmentInfo
 from pipeline_broker.log.archive.segment_reader import SEARCH_WINDOW_BYTES, SegmentReader
 from pipeline_broker.log.archive.transaction_index import aborted_in
-from pipeline_broker.log.entry import LEADER_EPOCH
-from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
-from pipeline_broker.log.partition.reading import ColdRead, ReadResult, TimestampedOffset
+from pipeline_broker.log.journal.entry import LEADER_EPOCH
+from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction
+from pipeline_broker.log.read_result import ColdRead, ReadResult, TimestampedOffset
 from pipeline_broker.records.record import iterate_records
 
 __all__ = ["ArchivedLog"]

@@ -22,14 +22,14 @@ from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
 from pipeline_broker.log.archive.pace import Pace
 from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, resumed_builder, transaction_index_name
 from pipeline_broker.log.archive.transaction_index import TransactionIndex, aborted_in
-from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import DamagedSegment
+from pipeline_broker.log.journal.entry import Buffer
 from pipeline_broker.log.journal.frame import StoredEntry
-from pipeline_broker.log.journal_port import JournalPort
-from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction, OpenTransactions
-from pipeline_broker.log.partition.producer_batches import produced_batch, replay_transactional
-from pipeline_broker.log.partition.producer_state import ProducerStates
-from pipeline_broker.log.partition.retention import RollRules, should_roll
+from pipeline_broker.log.journal.journal_port import JournalPort
+from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction, OpenTransactions
+from pipeline_broker.log.producers.producer_batches import produced_batch, replay_transactional
+from pipeline_broker.log.producers.producer_state import ProducerStates
+from pipeline_broker.log.segments.retention import RollRules, should_roll
 from pipeline_broker.records.batch import LENGTH_OVERHEAD, TRANSACTIONAL_BIT, BatchHeader, read_header
 
 __all__ = ["ArchiveTarget", "Archiver", "CompleteSegment"]

@@ -20,8 +20,8 @@ import attrs
 
 from pipeline_broker.log.archive.index_files import IndexState
 from pipeline_broker.log.archive.segment_file import SegmentInfo
-from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import ManifestDamaged
+from pipeline_broker.log.journal.entry import Buffer
 from pipeline_broker.records.checksum import crc32c
 
 __all__ = [

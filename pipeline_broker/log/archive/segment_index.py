@@ -22,7 +22,7 @@ from pipeline_broker.log.archive.index_files import (
     parse_offset_index,
     parse_time_index,
 )
-from pipeline_broker.log.entry import Buffer
+from pipeline_broker.log.journal.entry import Buffer
 
 OBJECT_BYTES = 600  # of an index without entries: itself, four columns, its state, its place in a cache
 

@@ -26,9 +26,9 @@ from pipeline_broker.log.archive.segment_file import (
 )
 from pipeline_broker.log.archive.segment_index import SegmentIndex
 from pipeline_broker.log.archive.store import SegmentStore
-from pipeline_broker.log.entry import LEADER_EPOCH, Buffer
 from pipeline_broker.log.errors import DamagedSegment, SegmentGone
-from pipeline_broker.log.partition.reading import (
+from pipeline_broker.log.journal.entry import LEADER_EPOCH, Buffer
+from pipeline_broker.log.read_result import (
     BATCHES_PER_READ,
     BYTES_PER_READ,
     SPAN_BYTES_MAX,

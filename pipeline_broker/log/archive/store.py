@@ -8,7 +8,7 @@ them counts is decided by a manifest, elsewhere. Errors are OSError, FileNotFoun
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from pipeline_broker.log.entry import Buffer
+from pipeline_broker.log.journal.entry import Buffer
 
 
 class SegmentStore(Protocol):

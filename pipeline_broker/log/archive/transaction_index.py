@@ -16,7 +16,7 @@ from pipeline_broker.log.archive.manifest import PartitionManifest
 from pipeline_broker.log.archive.segment_file import SegmentInfo, transaction_index_name
 from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.archive.store import SegmentStore
-from pipeline_broker.log.partition.aborted_transactions import (
+from pipeline_broker.log.producers.aborted_transactions import (
     AbortedTransaction,
     OpenTransactions,
     encode_entries,

@@ -16,8 +16,8 @@ from collections.abc import Iterable
 
 import attrs
 
-from pipeline_broker.log.partition.log_segment import RELATIVE_OFFSET_MAX, LogSegment, segments_below, segments_from
-from pipeline_broker.log.partition.policies import CompactionRules
+from pipeline_broker.log.segments.log_segment import RELATIVE_OFFSET_MAX, LogSegment, segments_below, segments_from
+from pipeline_broker.log.segments.policies import CompactionRules
 
 
 @attrs.frozen(slots=True, kw_only=True)

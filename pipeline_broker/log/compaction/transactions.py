@@ -10,7 +10,7 @@ marker counts as one of a transaction without data, unless data was seen.
 from collections import deque
 from collections.abc import Iterable
 
-from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
+from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction
 from pipeline_broker.records.batch import BatchHeader, Buffer
 from pipeline_broker.records.control_batch import ABORT, COMMIT, control_type
 

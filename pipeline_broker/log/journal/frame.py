@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pipeline_broker.log.entry import Buffer, JournalEntry
+from pipeline_broker.log.journal.entry import Buffer, JournalEntry
 from pipeline_broker.records.checksum import crc32c
 
 MAGIC = 0x4A504250  # "PBPJ"

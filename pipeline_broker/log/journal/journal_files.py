@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pipeline_broker.files.file_system import File, FileSystem
-from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import RecycledError
+from pipeline_broker.log.journal.entry import Buffer
 from pipeline_broker.log.journal.segment import segment_path, split_position
 
 __all__ = ["JournalFiles"]

@@ -14,8 +14,8 @@ from pipeline_broker.log.archive.manifest import PartitionManifest
 from pipeline_broker.log.compaction.cleaner import LastRecord
 from pipeline_broker.log.compaction.schedule import CleaningPlan, CompactedLog, next_plan
 from pipeline_broker.log.partition.partition_log import PartitionLog
-from pipeline_broker.log.partition.policies import CompactionRules
 from pipeline_broker.log.partition.retention_of_logs import segments_of
+from pipeline_broker.log.segments.policies import CompactionRules
 
 __all__ = ["Round", "next_round"]
 

@@ -13,19 +13,20 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline_broker.log.archive.archived_log import ArchivedLog
-from pipeline_broker.log.entry import LEADER_EPOCH, Appended, Buffer, JournalEntry
 from pipeline_broker.log.errors import JournalCorrupt, OffsetOutOfRange, RecycledError
+from pipeline_broker.log.journal.entry import LEADER_EPOCH, Appended, Buffer, JournalEntry
 from pipeline_broker.log.journal.frame import JOIN_BELOW_BYTES, entry_key
-from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
+from pipeline_broker.log.journal.offset_index import OffsetIndex
 from pipeline_broker.log.partition.committed_reads import AbortedView, in_front_of
-from pipeline_broker.log.partition.log_segment import NO_TIMESTAMP
-from pipeline_broker.log.partition.offset_index import OffsetIndex
-from pipeline_broker.log.partition.policies import DEFAULT_POLICIES, LogPolicies
-from pipeline_broker.log.partition.producer_batches import note_among_transactions, replay_transactional
-from pipeline_broker.log.partition.producer_state import SEQUENCE_MASK, ProducedBatch, ProducerStates
-from pipeline_broker.log.partition.reading import BatchSource, ColdRead, ReadResult
+from pipeline_broker.log.partition.reading import BatchSource
 from pipeline_broker.log.partition.tail_cache import TailCache
 from pipeline_broker.log.partition.time_search import Found, TimeSearch
+from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction
+from pipeline_broker.log.producers.producer_batches import note_among_transactions, replay_transactional
+from pipeline_broker.log.producers.producer_state import SEQUENCE_MASK, ProducedBatch, ProducerStates
+from pipeline_broker.log.read_result import ColdRead, ReadResult
+from pipeline_broker.log.segments.log_segment import NO_TIMESTAMP
+from pipeline_broker.log.segments.policies import DEFAULT_POLICIES, LogPolicies
 from pipeline_broker.records.batch import (
     APPEND_TIME_BIT,
     HEADER_SIZE,

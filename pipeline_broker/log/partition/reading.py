@@ -9,65 +9,21 @@ written with.
 
 import struct
 from collections.abc import Callable
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
-import attrs
-
-from pipeline_broker.log.entry import LEADER_EPOCH, Buffer, IndexedLog
 from pipeline_broker.log.errors import DamagedSegment
+from pipeline_broker.log.journal.entry import LEADER_EPOCH, Buffer, IndexedLog
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD
-from pipeline_broker.log.journal_port import JournalBytes
+from pipeline_broker.log.journal.journal_port import JournalBytes
+from pipeline_broker.log.read_result import BATCHES_PER_READ, BYTES_PER_READ, SPAN_BYTES_MAX, ColdRead, ReadResult
 from pipeline_broker.records.batch import CHECKED_FROM, LENGTH_OVERHEAD, MAGIC
 from pipeline_broker.records.checksum import crc32c
 
-T = TypeVar("T")
-
-BATCHES_PER_READ = 4096
-BYTES_PER_READ = 4 << 20  # unless a single batch is larger
 GAP_BYTES_MAX = 16 << 10  # skipping so much costs more as a further system call than read and thrown away
-SPAN_BYTES_MAX = 1 << 20  # of one system call, unless a single batch is larger
 GATHER_BELOW_BYTES = 4096  # batches smaller than this on average are handed on as one buffer
 
 _BATCH_HEAD = struct.Struct(">qiibI")  # up to what is under the checksum
 assert _BATCH_HEAD.size == CHECKED_FROM
-
-
-@attrs.frozen
-class ColdRead(Generic[T]):
-    """A read that must wait for the disk: call it in a thread. It touches no state of the log.
-
-    Attributes:
-        work: what is called.
-        size_bytes: of the batches that it reads.
-    """
-
-    work: Callable[[], T]
-    size_bytes: int
-
-    def __call__(self) -> T:
-        """Read; raises OSError when the disk cannot."""
-        return self.work()
-
-
-@attrs.frozen
-class ReadResult:
-    """Whole batches one behind the other, or the work that gets them, or neither at the end of the log."""
-
-    parts: list[Buffer] = attrs.field(factory=list)
-    cold: ColdRead[list[Buffer]] | None = None
-
-    @property
-    def size_bytes(self) -> int:
-        """What was read without waiting."""
-        return sum(map(len, self.parts))
-
-
-class TimestampedOffset(NamedTuple):
-    """The answer to a search by time."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
 
 
 class BatchSource(Protocol):

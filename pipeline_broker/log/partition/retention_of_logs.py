@@ -9,29 +9,15 @@ with by now, the journal must be archived first, so that segments end where Kafk
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import attrs
 
-from pipeline_broker.log.partition.log_segment import LogSegment
+from pipeline_broker.log.archive.archive import Expiry
 from pipeline_broker.log.partition.partition_log import PartitionLog
-from pipeline_broker.log.partition.retention import retention_plan
+from pipeline_broker.log.segments.log_segment import LogSegment
+from pipeline_broker.log.segments.retention import retention_plan
 
-__all__ = ["Expiry", "expiries", "segments_of", "waits_for_archive"]
-
-
-class Expiry(NamedTuple):
-    """What goes of one log.
-
-    Attributes:
-        folder: of its files.
-        log_start_offset: nothing before it is shown any more.
-        base_offsets: of the archived segments that go.
-    """
-
-    folder: str
-    log_start_offset: int
-    base_offsets: frozenset[int]
+__all__ = ["expiries", "segments_of", "waits_for_archive"]
 
 
 def segments_of(log: PartitionLog) -> tuple[LogSegment, ...]:

@@ -8,8 +8,9 @@ several times the budget.
 from collections import deque
 from typing import Final
 
-from pipeline_broker.log.entry import Buffer, IndexedLog, JournalEntry
-from pipeline_broker.log.partition.reading import BATCHES_PER_READ, ReadResult, gathered
+from pipeline_broker.log.journal.entry import Buffer, IndexedLog, JournalEntry
+from pipeline_broker.log.partition.reading import gathered
+from pipeline_broker.log.read_result import BATCHES_PER_READ, ReadResult
 
 BATCH_OVERHEAD_BYTES: Final = 300  # entry, its tuple and integers, the headers of its bytes, places in dict and deque
 CACHE_BYTES_MAX: Final = 32 << 20

@@ -12,10 +12,10 @@ from typing import TypeAlias
 import attrs
 
 from pipeline_broker.log.archive.archived_log import ArchivedLog
-from pipeline_broker.log.entry import LEADER_EPOCH, Buffer
-from pipeline_broker.log.partition.log_segment import NO_TIMESTAMP
-from pipeline_broker.log.partition.offset_index import OffsetIndex
-from pipeline_broker.log.partition.reading import ColdRead, ReadResult, TimestampedOffset
+from pipeline_broker.log.journal.entry import LEADER_EPOCH, Buffer
+from pipeline_broker.log.journal.offset_index import OffsetIndex
+from pipeline_broker.log.read_result import ColdRead, ReadResult, TimestampedOffset
+from pipeline_broker.log.segments.log_segment import NO_TIMESTAMP
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
 

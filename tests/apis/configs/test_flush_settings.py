@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from pipeline_broker.log.partition.policies import NEVER, FlushRules
+from pipeline_broker.log.segments.policies import NEVER, FlushRules
 from pipeline_broker.security.acl import AclOperation as Op
 from pipeline_broker.security.authorizer import Authorizer
 from pipeline_broker.wire.error import ErrorCode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipeline_broker.apis.share import share_fetch
 from pipeline_broker.apis.share.share_reading import Reading, read_partition
-from pipeline_broker.log.partition.reading import ColdRead
+from pipeline_broker.log.read_result import ColdRead
 from stages.request import Parked
 from tests.apis.share.share_desk import ShareDesk
 

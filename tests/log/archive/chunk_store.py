@@ -8,8 +8,8 @@ is lost with the power.
 from collections.abc import Iterable, Sequence
 
 from pipeline_broker.log.archive.store import split_name
-from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import ShortFile
+from pipeline_broker.log.journal.entry import Buffer
 
 
 class ChunkStore:

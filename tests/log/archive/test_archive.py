@@ -1,17 +1,17 @@
 """What of an archive counts: what is taken out of it, what takes its place, and which files go for that."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import attrs
 import pytest
 
-from pipeline_broker.log.archive.archive import Archive, Cleaned, DeletedSegment
+from pipeline_broker.log.archive.archive import Cleaned, DeletedSegment
 from pipeline_broker.log.archive.archived_log import ArchivedLog
+from pipeline_broker.log.archive.local.local_archive import open_local_archive
 from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
 from pipeline_broker.log.archive.segment_file import file_names, transaction_index_name
 from pipeline_broker.log.errors import SegmentGone
-from pipeline_broker.log.partition.retention_of_logs import Expiry
+from pipeline_broker.log.archive.archive import Expiry
 from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.archive.segments import make_batch, write_segment
 
@@ -24,7 +24,7 @@ class Setting:
 
     def __init__(self):
         self.files = MemoryFileSystem()
-        self.archive = Archive.open(DATA, self.files)
+        self.archive = open_local_archive(DATA, self.files)
         self.segments = self.written("a-0", 0, 1, 2)
         self.other = self.written("b-0", 0)
         self.archive.commit(
@@ -52,7 +52,7 @@ class Setting:
     def again(self):
         """As the next process finds it."""
         self.files.kill()
-        return Archive.open(DATA, self.files)
+        return open_local_archive(DATA, self.files)
 
 
 def files_of(*segments, folder="a-0"):
@@ -91,9 +91,8 @@ def test_the_batches_of_a_log_begin_with_the_one_that_its_start_is_within(start,
     batches = [make_batch(0, (1, 1, 1)), make_batch(3, (1, 1, 1))]
     segment = write_segment(setting.archive.store, batches, folder="c-0")
     manifest = PartitionManifest("c-0", log_start_offset=start, end_offset=6, segments=(segment,))
-    log = SimpleNamespace(archived=ArchivedLog(setting.archive.reader, manifest))
-    assert [bytes(batch) for _, batch in setting.archive.batches(log)] == batches[2 - count :]
-    assert list(setting.archive.batches(SimpleNamespace(archived=None))) == []
+    archived = ArchivedLog(setting.archive.reader, manifest)
+    assert [bytes(batch) for _, batch in setting.archive.batches(archived)] == batches[2 - count :]
 
 
 def test_an_archive_of_which_nothing_expires_has_no_edit_of_it():

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from pipeline_broker.log.archive import archiver as archiver_room
-from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.archiver import SEGMENTS_AT_ONCE, Archiver
+from pipeline_broker.log.archive.local.local_archive import open_local_archive
 from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt, ManifestDamaged
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.log.partition.policies import LogPolicies
-from pipeline_broker.log.partition.retention import RollRules
+from pipeline_broker.log.segments.policies import LogPolicies
+from pipeline_broker.log.segments.retention import RollRules
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records
 from tests.archiving import archive_some
@@ -74,7 +74,7 @@ class ArchiveMachine(RuleBasedStateMachine):
         self.files.before = lambda _operation, _path: None
         self.files.kill()
         journal = Journal.open(DIRECTORY, segment_bytes=self.segment_bytes, files=self.files)
-        archive = Archive.open(DIRECTORY, self.files)
+        archive = open_local_archive(DIRECTORY, self.files)
         self.journal, self.archive = journal, archive
         self.manager = LogManager(journal, self.cache, archive)
         self.logs = self.manager.create("topic", TOPIC_ID, PARTITIONS, policies=self.policies)
@@ -256,7 +256,7 @@ def test_a_kind_of_sync_left_out_is_noticed(left_out):
 
 
 def test_segments_that_are_not_synced_before_the_manifest_names_them_are_noticed(monkeypatch):
-    monkeypatch.setattr("pipeline_broker.log.archive.local_store.LocalStore.sync", lambda self, names: None)
+    monkeypatch.setattr("pipeline_broker.log.archive.local.local_store.LocalStore.sync", lambda self, names: None)
     assert_noticed(ArchiveMachine)
 
 

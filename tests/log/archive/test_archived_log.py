@@ -11,8 +11,8 @@ from pipeline_broker.log.archive.segment_file import transaction_index_name
 from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.archive.transaction_index import TransactionIndex
 from pipeline_broker.log.compaction.rebuild import empty_batch
-from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
-from pipeline_broker.log.partition.reading import ColdRead
+from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction
+from pipeline_broker.log.read_result import ColdRead
 from pipeline_broker.records.batch import iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records
 from tests.drawn import drawn, measured

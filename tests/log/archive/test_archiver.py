@@ -17,9 +17,9 @@ from pipeline_broker.log.archive import index_files
 from pipeline_broker.log.archive.archiver import Archiver, CompleteSegment
 from pipeline_broker.log.archive.manifest import Edit
 from pipeline_broker.log.archive.segment_file import file_names, log_name, time_index_name
-from pipeline_broker.log.partition.policies import LogPolicies
-from pipeline_broker.log.partition.producer_snapshot import decode_producers
-from pipeline_broker.log.partition.retention import RollRules
+from pipeline_broker.log.producers.producer_snapshot import decode_producers
+from pipeline_broker.log.segments.policies import LogPolicies
+from pipeline_broker.log.segments.retention import RollRules
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from tests.archiving import archive_all, archive_some
 from tests.node.upkeep_bench import Bench

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.index_files import OFFSET_ENTRY, TIME_ENTRY
-from pipeline_broker.log.archive.local_store import LocalStore
+from pipeline_broker.log.archive.local.local_store import LocalStore
 from pipeline_broker.log.archive.segment_file import file_names
 from pipeline_broker.records.batch import read_header
 from tests.kafka_tools import kafka_tool

@@ -6,7 +6,7 @@ from pipeline_broker.log.archive import segment_reader
 from pipeline_broker.log.archive.index_files import INDEX_INTERVAL_BYTES
 from pipeline_broker.log.archive.segment_file import log_name
 from pipeline_broker.log.archive.segment_reader import SegmentReader
-from pipeline_broker.log.partition.reading import SPAN_BYTES_MAX
+from pipeline_broker.log.read_result import SPAN_BYTES_MAX
 from pipeline_broker.records.batch import iterate_batches
 from tests.log.archive.chunk_store import ChunkStore
 from tests.log.archive.segments import FOLDER, make_batch, write_segment

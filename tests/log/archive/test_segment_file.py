@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pipeline_broker.log.archive import segment_file
 from pipeline_broker.log.archive.index_files import IndexBuilder
-from pipeline_broker.log.archive.local_store import LocalStore
+from pipeline_broker.log.archive.local.local_store import LocalStore
 from pipeline_broker.log.archive.segment_file import (
     SegmentInfo,
     file_names,

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive import segment_reader
 from pipeline_broker.log.archive.index_files import IndexBuilder
-from pipeline_broker.log.archive.local_store import LocalStore
+from pipeline_broker.log.archive.local.local_store import LocalStore
 from pipeline_broker.log.archive.segment_file import file_names, log_name
 from pipeline_broker.log.archive.segment_index import OBJECT_BYTES
 from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.errors import DamagedSegment, SegmentGone
-from pipeline_broker.log.partition.reading import ColdRead
+from pipeline_broker.log.read_result import ColdRead
 from pipeline_broker.records.batch import iterate_batches, read_header
 from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.archive.chunk_store import ChunkStore

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.files.file_system import SystemFileSystem
-from pipeline_broker.log.archive import local_store
-from pipeline_broker.log.archive.local_store import LocalStore
+from pipeline_broker.log.archive.local import local_store
+from pipeline_broker.log.archive.local.local_store import LocalStore
 from pipeline_broker.log.errors import ShortFile
 from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.archive.chunk_store import ChunkStore
-from tests.log.archive.object_stores import object_store
+from tests.log.archive.objects.object_stores import object_store
 
 BASE = Path("/data/archive")
 

@@ -12,21 +12,21 @@ from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.inspect.findings import Damage, IndexFound, IndexStatus
 from pipeline_broker.inspect.segment_check import SegmentCheck
 from pipeline_broker.inspect.topic_names import TopicNames
-from pipeline_broker.log.archive.cleaning import clean
 from pipeline_broker.log.archive.segment_file import transaction_index_name
 from pipeline_broker.log.archive.transaction_index import aborted_in, rebuilt_entries
-from pipeline_broker.log.entry import LEADER_EPOCH, JournalEntry
+from pipeline_broker.log.compaction.cleaning import clean
 from pipeline_broker.log.errors import DamagedIndexError
-from pipeline_broker.log.partition.aborted_transactions import (
+from pipeline_broker.log.journal.entry import LEADER_EPOCH, JournalEntry
+from pipeline_broker.log.partition.compaction_of_logs import next_round
+from pipeline_broker.log.producers.aborted_transactions import (
     ENTRY,
     AbortedTransaction,
     OpenTransactions,
     encode_entries,
     parse_entries,
 )
-from pipeline_broker.log.partition.compaction_of_logs import next_round
-from pipeline_broker.log.partition.policies import CompactionRules, LogPolicies
-from pipeline_broker.log.partition.retention import RetentionRules, RollRules
+from pipeline_broker.log.segments.policies import CompactionRules, LogPolicies
+from pipeline_broker.log.segments.retention import RetentionRules, RollRules
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header, restamp
 from tests.archiving import archive_all
 from tests.drawn import drawn, measured

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_broker.log.archive.archive import Archive
-from pipeline_broker.log.archive.cleaning import clean
+from pipeline_broker.log.archive.local.local_archive import open_local_archive
+from pipeline_broker.log.compaction.cleaning import clean
 from pipeline_broker.log.errors import DamagedSegment
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.partition.compaction_of_logs import next_round
-from pipeline_broker.log.partition.policies import CompactionRules, LogPolicies
-from pipeline_broker.log.partition.retention import RetentionRules, RollRules
 from pipeline_broker.log.partition.retention_of_logs import expiries
+from pipeline_broker.log.segments.policies import CompactionRules, LogPolicies
+from pipeline_broker.log.segments.retention import RetentionRules, RollRules
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records
 from tests.archiving import archive_all
@@ -52,7 +52,7 @@ class Life:
         files.kill()
         self.files = files
         self.journal = Journal.open(DIRECTORY, segment_bytes=8 << 10, files=files)
-        self.archive = Archive.open(DIRECTORY, files)
+        self.archive = open_local_archive(DIRECTORY, files)
         self.logs = LogManager(self.journal, 0, self.archive)
         (self.log,) = self.logs.create("topic", TOPIC_ID, 1, policies=policies)
         self.logs.recover(lambda *_: None, 0)

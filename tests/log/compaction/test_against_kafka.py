@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pipeline_broker.log.compaction.cleaner import CleaningRound, DirtyPart, LastRecord, RoundParameters
 from pipeline_broker.log.compaction.offset_map import OffsetMap
 from pipeline_broker.log.compaction.schedule import group_segments
-from pipeline_broker.log.partition.log_segment import LogSegment
+from pipeline_broker.log.segments.log_segment import LogSegment
 from pipeline_broker.records.batch import read_header
 from pipeline_broker.records.record import record_bytes
 from tests.kafka_tools import class_path, java_command, require_kafka

@@ -13,8 +13,8 @@ from pipeline_broker.log.compaction.schedule import (
     group_segments,
     next_plan,
 )
-from pipeline_broker.log.partition.log_segment import RELATIVE_OFFSET_MAX, LogSegment, segments_from
-from pipeline_broker.log.partition.policies import CompactionRules
+from pipeline_broker.log.segments.log_segment import RELATIVE_OFFSET_MAX, LogSegment, segments_from
+from pipeline_broker.log.segments.policies import CompactionRules
 
 NOW_MS = 1_000_000
 

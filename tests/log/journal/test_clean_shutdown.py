@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.files.file_system import SystemFileSystem
-from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.archive.local.local_archive import open_local_archive
+from pipeline_broker.log.archive.local.manifest_file import MANIFEST_NAME
 from pipeline_broker.log.archive.manifest import Edit
-from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME
 from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
 from pipeline_broker.log.journal.clean_shutdown import (
     MARK_NAME,
@@ -54,7 +54,7 @@ class Life:
         try:
             clean = self.journal.clean_shutdown
             self.was_clean = clean is not None
-            self.archive = Archive.open(directory, files, None if clean is None else clean.manifest)
+            self.archive = open_local_archive(directory, files, None if clean is None else clean.manifest)
             self.manager = LogManager(self.journal, archive=self.archive)
             (self.log,) = self.manager.create("topic", TOPIC_ID, 1)
             self.manager.recover(lambda *_: None, 0)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.log.entry import JournalEntry
+from pipeline_broker.log.journal.entry import JournalEntry
 from pipeline_broker.log.journal.frame import (
     FRAME_HEADER_SIZE,
     JOIN_BELOW_BYTES,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.files import window
-from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.errors import JournalCorrupt
+from pipeline_broker.log.journal.entry import JournalEntry
 from pipeline_broker.log.journal.frame import (
     ENTRY_OVERHEAD,
     FRAME_HEADER_SIZE,
@@ -21,7 +21,7 @@ from pipeline_broker.log.journal.frame import (
 )
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.journal.segment import HEADER_SPACE, SPARE_NAME, create_segment, segment_path, split_position
-from pipeline_broker.log.partition.policies import DEFAULT_POLICIES
+from pipeline_broker.log.segments.policies import DEFAULT_POLICIES
 from pipeline_broker.records.checksum import crc32c
 from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.journal.test_journal import commit, entry_of, start

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.journal import journal as tested
+from pipeline_broker.log.journal.entry import JournalEntry
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE, entry_key
 from pipeline_broker.log.journal.journal import Journal, JournalPorts
 from pipeline_broker.log.journal.segment import HEADER_SPACE, segment_path
-from pipeline_broker.log.partition.policies import DEFAULT_POLICIES
+from pipeline_broker.log.segments.policies import DEFAULT_POLICIES
 from tests.files.memory_file_system import MemoryFileSystem
 
 SEGMENT_BYTES = 2 * (HEADER_SPACE + 2000)

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
 from pipeline_broker.log.partition.committed_reads import AbortedView, end_of, in_front_of
-from pipeline_broker.log.partition.reading import ColdRead, ReadResult
+from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction
+from pipeline_broker.log.read_result import ColdRead, ReadResult
 from pipeline_broker.records.batch import HEADER_SIZE, read_header
 from tests.archiving import archive_all
 from tests.log.archive.segments import make_batch

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.log.archive.archived_log import ArchivedLog
-from pipeline_broker.log.archive.local_store import LocalStore
+from pipeline_broker.log.archive.local.local_store import LocalStore
 from pipeline_broker.log.archive.manifest import PartitionManifest
 from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.errors import InvalidProducerEpoch, JournalCorrupt, OffsetOutOfRange, OutOfOrderSequence
 from pipeline_broker.log.journal.frame import JOIN_BELOW_BYTES
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.log.partition.producer_state import GAPS_REMEMBERED, ProducerStates
-from pipeline_broker.log.partition.reading import BATCHES_PER_READ, ColdRead, ReadResult
 from pipeline_broker.log.partition.time_search import SEARCHED_AT_ONCE_MAX
+from pipeline_broker.log.producers.producer_state import GAPS_REMEMBERED, ProducerStates
+from pipeline_broker.log.read_result import BATCHES_PER_READ, ColdRead, ReadResult
 from pipeline_broker.records.batch import NewRecord, assembled, build_batch, iterate_batches, read_header
 from pipeline_broker.records.check import BatchCheck, LongBatchError, Rules
 from pipeline_broker.records.compression import Compression

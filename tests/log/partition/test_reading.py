@@ -3,18 +3,11 @@ bytes than must be."""
 
 import pytest
 
-from pipeline_broker.log.entry import LEADER_EPOCH
+from pipeline_broker.log.journal.entry import LEADER_EPOCH
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD
-from pipeline_broker.log.partition.offset_index import OffsetIndex
-from pipeline_broker.log.partition.reading import (
-    BATCHES_PER_READ,
-    BYTES_PER_READ,
-    GAP_BYTES_MAX,
-    GATHER_BELOW_BYTES,
-    SPAN_BYTES_MAX,
-    JournalSource,
-    gathered,
-)
+from pipeline_broker.log.journal.offset_index import OffsetIndex
+from pipeline_broker.log.partition.reading import GAP_BYTES_MAX, GATHER_BELOW_BYTES, JournalSource, gathered
+from pipeline_broker.log.read_result import BATCHES_PER_READ, BYTES_PER_READ, SPAN_BYTES_MAX
 from pipeline_broker.records.batch import HEADER_SIZE, NewRecord, assembled, build_batch, read_header, restamped
 
 KEY = bytes(range(20))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline_broker.log.partition.reading import ColdRead
+from pipeline_broker.log.read_result import ColdRead
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from tests.archiving import archive_all
 from tests.node.upkeep_bench import Bench

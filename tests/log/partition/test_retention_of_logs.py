@@ -3,9 +3,9 @@
 import attrs
 import pytest
 
-from pipeline_broker.log.partition.policies import LogPolicies
-from pipeline_broker.log.partition.retention import RetentionRules, RollRules
 from pipeline_broker.log.partition.retention_of_logs import expiries, segments_of, waits_for_archive
+from pipeline_broker.log.segments.policies import LogPolicies
+from pipeline_broker.log.segments.retention import RetentionRules, RollRules
 from tests.archiving import archive_all
 from tests.node.upkeep_bench import NOW_MS, Bench
 

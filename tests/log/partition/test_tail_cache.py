@@ -3,10 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.log.entry import JournalEntry
-from pipeline_broker.log.partition.offset_index import OffsetIndex
-from pipeline_broker.log.partition.reading import BATCHES_PER_READ, GATHER_BELOW_BYTES
+from pipeline_broker.log.journal.entry import JournalEntry
+from pipeline_broker.log.journal.offset_index import OffsetIndex
+from pipeline_broker.log.partition.reading import GATHER_BELOW_BYTES
 from pipeline_broker.log.partition.tail_cache import BATCH_OVERHEAD_BYTES, TailCache
+from pipeline_broker.log.read_result import BATCHES_PER_READ
 
 
 class Log:

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.log.partition.offset_index import OffsetIndex
-from pipeline_broker.log.partition.reading import ColdRead, ReadResult
+from pipeline_broker.log.journal.offset_index import OffsetIndex
 from pipeline_broker.log.partition.time_search import SEARCHED_AT_ONCE_MAX, TimeSearch
+from pipeline_broker.log.read_result import ColdRead, ReadResult
 from pipeline_broker.records.batch import read_header, restamped, with_times
 from tests.log.archive.segments import make_batch
 from tests.log.archive.test_archived_log import made, records_of, resolved

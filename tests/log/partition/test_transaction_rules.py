@@ -8,10 +8,10 @@ from pipeline_broker.log.errors import (
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
-from pipeline_broker.log.partition.aborted_transactions import OpenTransactions
-from pipeline_broker.log.partition.producer_snapshot import StoredProducer, decode_producers, encode_producers
-from pipeline_broker.log.partition.producer_state import OpenTransaction, ProducedBatch, ProducerStates
-from pipeline_broker.log.partition.reading import ColdRead
+from pipeline_broker.log.producers.aborted_transactions import OpenTransactions
+from pipeline_broker.log.producers.producer_snapshot import StoredProducer, decode_producers, encode_producers
+from pipeline_broker.log.producers.producer_state import OpenTransaction, ProducedBatch, ProducerStates
+from pipeline_broker.log.read_result import ColdRead
 from pipeline_broker.records.batch import APPEND_TIME_BIT, NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.check import Rules
 from pipeline_broker.records.compression import Compression

@@ -9,8 +9,8 @@ from hypothesis.stateful import (
 
 from pipeline_broker.log.errors import JournalCorrupt
 from pipeline_broker.log.partition import compaction_of_logs
-from pipeline_broker.log.partition.ended_transactions import EndedTransactions
-from pipeline_broker.log.partition.producer_state import ProducerStates
+from pipeline_broker.log.producers.ended_transactions import EndedTransactions
+from pipeline_broker.log.producers.producer_state import ProducerStates
 from tests.log.partition.transaction_machine import CompactedMachine, TransactionMachine
 
 SETTINGS = settings(max_examples=200, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -87,7 +87,7 @@ def test_epochs_of_coordinators_that_a_start_forgets_are_noticed(monkeypatch):
 
 
 def test_compaction_that_does_not_know_of_aborted_transactions_is_noticed(monkeypatch):
-    monkeypatch.setattr("pipeline_broker.log.archive.cleaning.aborted_in", lambda *_: [])
+    monkeypatch.setattr("pipeline_broker.log.compaction.cleaning.aborted_in", lambda *_: [])
     assert_noticed(CompactedMachine)
 
 

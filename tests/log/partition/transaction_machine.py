@@ -17,16 +17,16 @@ from hypothesis.stateful import (
     rule,
 )
 
-from pipeline_broker.log.archive.archive import Archive
-from pipeline_broker.log.archive.cleaning import clean
+from pipeline_broker.log.archive.local.local_archive import open_local_archive
+from pipeline_broker.log.compaction.cleaning import clean
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.partition.committed_reads import end_of
 from pipeline_broker.log.partition.compaction_of_logs import next_round
-from pipeline_broker.log.partition.policies import CompactionRules, LogPolicies
-from pipeline_broker.log.partition.reading import ColdRead
-from pipeline_broker.log.partition.retention import RetentionRules, RollRules
+from pipeline_broker.log.read_result import ColdRead
+from pipeline_broker.log.segments.policies import CompactionRules, LogPolicies
+from pipeline_broker.log.segments.retention import RetentionRules, RollRules
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.control_batch import read_marker
 from pipeline_broker.records.record import iterate_records
@@ -68,7 +68,7 @@ class TransactionMachine(RuleBasedStateMachine):
         """What is found is a prefix of the story, with all that was durable."""
         self.pending = []
         self.journal = Journal.open(DIRECTORY, segment_bytes=8 << 10, files=self.files)
-        self.archive = Archive.open(DIRECTORY, self.files)
+        self.archive = open_local_archive(DIRECTORY, self.files)
         self.logs = LogManager(self.journal, self.cache, self.archive)
         (self.log,) = self.logs.create("topic", TOPIC_ID, 1, policies=self.policies)
         self.logs.recover(lambda *_: None, now_ms=NOW_MS)

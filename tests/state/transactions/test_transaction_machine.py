@@ -28,7 +28,7 @@ from hypothesis.stateful import (
 )
 
 from pipeline_broker.log.errors import LogError
-from pipeline_broker.log.partition.producer_state import ProducedBatch, ProducerStates
+from pipeline_broker.log.producers.producer_state import ProducedBatch, ProducerStates
 from pipeline_broker.records.control_batch import EndMarker
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.state.transactions.coordinator import (

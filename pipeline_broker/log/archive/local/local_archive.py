@@ -1,0 +1,36 @@
+"""The archive in a data directory: segment files and a manifest file, in the folder `archive`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.archive.local.local_store import LocalStore
+from pipeline_broker.log.archive.local.manifest_file import ManifestFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pipeline_broker.files.file_system import FileSystem
+    from pipeline_broker.log.journal.clean_shutdown import ManifestEnd
+
+__all__ = ["ARCHIVE_NAME", "open_local_archive"]
+
+ARCHIVE_NAME = "archive"
+
+
+def open_local_archive(data_directory: Path, files: FileSystem, clean: ManifestEnd | None = None) -> Archive:
+    """Open the archive of a data directory; create an empty one if it has none.
+
+    Args:
+        data_directory: of the broker.
+        files: the file system.
+        clean: the end of the manifest that a clean shutdown noted, see `ManifestFile`.
+
+    Raises:
+        ManifestDamaged: the manifest cannot be read.
+        OSError: the directory cannot be used.
+    """
+    directory = data_directory / ARCHIVE_NAME
+    # Compaction writes in a thread of its own, and a store has one writer.
+    return Archive(LocalStore(files, directory), LocalStore(files, directory), ManifestFile(files, directory, clean))

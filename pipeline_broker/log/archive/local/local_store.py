@@ -1,0 +1,222 @@
+"""A segment store in a directory.
+
+Rules of this file: a folder is a directory, a file a file. A file that was written to stays open until it is synced, so
+that no error of a write-back is told to a descriptor that nobody asks; how many may be open so is bounded. Names are
+synced with their directory, once for all that came or went in it. Files open for reading are kept, the ones used last;
+none of them outlives the name under which it was opened. What is written in large pieces goes past the page cache: who
+reads what was archived a moment ago reads it from the disk.
+"""
+
+import contextlib
+import errno
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from pipeline_broker.files.file_system import File, FileSystem
+from pipeline_broker.files.large_writes import LargeWriter
+from pipeline_broker.log.archive.store import split_name
+from pipeline_broker.log.errors import ShortFile
+from pipeline_broker.log.journal.entry import Buffer
+
+FILES_OPEN_MAX = 256  # for reading; with sockets and journal well below the usual limit of 1024 descriptors
+FILES_UNSYNCED_MAX = 64  # a further one makes room by a sync that would come anyway
+
+
+class _OpenFiles:
+    """Files by name, the ones used last, for any thread."""
+
+    def __init__(self, open_file: Callable[[str], File], files_max: int) -> None:
+        self._open_file = open_file
+        self._files_max = files_max
+        self._files: OrderedDict[str, File] = OrderedDict()
+        self._lock = threading.Lock()
+        self._changes = 0
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def find(self, name: str) -> File | None:
+        """The file if it is open: opening one may wait for the disk."""
+        with self._lock:
+            file = self._files.get(name)
+            if file is not None:
+                self._files.move_to_end(name)
+            return file
+
+    def take(self, name: str) -> File:
+        """The file, opened when it is not."""
+        file = self.find(name)
+        if file is not None:
+            return file
+        changes = self._changes
+        file = self._open_file(name)
+        with self._lock:
+            # A name that changed since may be this one: what was opened is then good for this once only.
+            if changes == self._changes:
+                self._files[name] = file
+                if len(self._files) > self._files_max:
+                    self._files.popitem(last=False)
+        return file
+
+    def clear(self) -> None:
+        """Keep none."""
+        with self._lock:
+            self._files.clear()
+
+    def forget(self, names: Iterable[str]) -> None:
+        """These names mean other files now, or none; called after the change, so that no old one slips in."""
+        with self._lock:
+            self._changes += 1
+            for name in names:
+                self._files.pop(name, None)
+
+
+class LocalStore:
+    """See SegmentStore.
+
+    Args:
+        files: the file system.
+        directory: where the folders are.
+        files_open_max: how many files are kept open for reading.
+        read_only: nothing will be written, so that the directory is not made either.
+    """
+
+    def __init__(
+        self, files: FileSystem, directory: Path, files_open_max: int = FILES_OPEN_MAX, *, read_only: bool = False
+    ) -> None:
+        self._file_system = files
+        self._directory = directory
+        self._open = _OpenFiles(lambda name: files.open(self._path(name)), files_open_max)
+        self._writer = LargeWriter()
+        self._unsynced: OrderedDict[str, File] = OrderedDict()
+        # What this process knows to be durable: an earlier one may have been killed before it synced a name.
+        self._durable_folders: set[str] = set()
+        self._folders_with_durable_names: set[str] = set()
+        if not read_only:
+            files.make_directory(directory)
+            files.sync_directory(directory.parent)
+
+    def folders(self) -> list[str]:
+        return sorted(self._file_system.list_directories(self._directory))
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            return sorted(self._file_system.list_directory(self._directory / folder))
+        except FileNotFoundError:
+            return []
+
+    def size_bytes(self, name: str) -> int:
+        return self._open.take(name).size_bytes()
+
+    def write(self, name: str, parts: Sequence[Buffer], position: int) -> None:
+        file = self._file_to_write(name)
+        end = file.size_bytes()
+        if position > end:
+            raise ShortFile(f"{name} ends at byte {end}: it cannot be continued at {position}")
+        size_bytes = sum(map(len, parts))
+        self._writer.write(file, parts, size_bytes, position)
+        position += size_bytes
+        if position < end:
+            file.truncate(position)
+
+    def _file_to_write(self, name: str) -> File:
+        file = self._unsynced.get(name)
+        if file is not None:
+            return file
+        if len(self._unsynced) >= FILES_UNSYNCED_MAX:
+            _, oldest = self._unsynced.popitem(last=False)
+            oldest.sync_data()
+        path = self._path(name)
+        try:
+            file = self._file_system.open(path)
+        except FileNotFoundError:
+            folder, _ = split_name(name)
+            self._file_system.make_directory(path.parent)
+            self._folders_with_durable_names.discard(folder)
+            file = self._file_system.open(path, create=True)
+        self._unsynced[name] = file
+        return file
+
+    def sync(self, names: Iterable[str]) -> None:
+        names = list(names)
+        for name in names:
+            self._sync_data(name)
+        folders = {split_name(name)[0] for name in names}
+        for folder in sorted(folders - self._folders_with_durable_names):
+            self._file_system.sync_directory(self._directory / folder)
+            self._folders_with_durable_names.add(folder)
+        if not folders <= self._durable_folders:
+            self._file_system.sync_directory(self._directory)
+            self._durable_folders |= folders
+
+    def _sync_data(self, name: str) -> None:
+        file = self._unsynced.pop(name, None)
+        if file is None:  # synced to make room, or written by an earlier process
+            file = self._file_system.open(self._path(name))
+        file.sync_data()
+
+    def read(self, name: str, size_bytes: int, position: int) -> Buffer:
+        return self._open.take(name).read(size_bytes, position)
+
+    def read_cached(self, name: str, size_bytes: int, position: int) -> Buffer | None:
+        file = self._open.find(name)
+        return None if file is None else file.read_cached(size_bytes, position)
+
+    def read_ahead(self, name: str, size_bytes: int, position: int) -> None:
+        self._open.take(name).read_ahead(size_bytes, position)
+
+    def replace(self, source: str, target: str) -> None:
+        folder, _ = split_name(target)
+        assert folder == split_name(source)[0], "a file stays in its folder"
+        self._sync_data(source)
+        self._unsynced.pop(target, None)
+        self._folders_with_durable_names.discard(folder)
+        self._file_system.rename(self._path(source), self._path(target))
+        self._open.forget([source, target])
+        self.sync([target])
+
+    def delete(self, names: Iterable[str]) -> None:
+        names = list(names)
+        self._unlink(names)
+        for folder in sorted({split_name(name)[0] for name in names}):
+            with contextlib.suppress(FileNotFoundError):
+                self._file_system.sync_directory(self._directory / folder)
+
+    def delete_folder(self, folder: str, names: Iterable[str]) -> None:
+        self._durable_folders.discard(folder)
+        self._unlink(names)
+        try:
+            self._file_system.remove_directory(self._directory / folder)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
+                raise
+            self._file_system.sync_directory(self._directory / folder)
+        self._file_system.sync_directory(self._directory)
+
+    def _unlink(self, names: Iterable[str]) -> None:
+        names = list(names)
+        for name in names:
+            self._unsynced.pop(name, None)
+            path = self._path(name)
+            with contextlib.suppress(FileNotFoundError):
+                try:
+                    self._file_system.unlink(path)
+                except OSError:
+                    if path.name not in self._file_system.list_directories(path.parent):
+                        raise  # a directory that a user has put there is left alone
+        self._open.forget(names)
+
+    def free_bytes(self) -> int:
+        return self._file_system.free_bytes(self._directory)
+
+    def close(self) -> None:
+        self._open.clear()
+        self._unsynced.clear()
+
+    def _path(self, name: str) -> Path:
+        folder, file = split_name(name)
+        return self._directory / folder / file

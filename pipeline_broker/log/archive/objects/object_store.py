@@ -1,0 +1,428 @@
+"""A segment store in a bucket: what a round writes to many files becomes one bulk object and one entry of a log.
+
+Rules of this file: what is written is held in memory, where it is read at once, until a sync, or until it is much; then
+it goes to an object of its own, sorted by file, whose name nothing else ever has. Several objects may be on their way
+while more is written; in whatever order they arrive, a commit comes when all have, and one that does not arrive leaves
+what was in it in memory as if it had never left. A file is where the map says (`file_map`), and the map is what was
+committed to a log, elsewhere, which makes a change count wholly or not at all. An object that no commit names does not
+count: a killed process leaves some, and the next one deletes them. An object is deleted when no file has a range of it
+any more; one that is mostly unused is copied and then has none.
+
+Threads that write exclude each other, also while one waits for the bucket. Those that read never wait for them: a file
+is replaced as a whole, and a reader whose object is gone looks where its bytes are now. Threads of this store carry
+uploads out and change nothing else.
+
+Longer than most files: what is written is followed from memory to an object that goes again, under one lock.
+"""
+
+import errno
+import os
+import threading
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from itertools import groupby
+from typing import NamedTuple, Protocol
+
+from pipeline_broker.files.errors import Ended, Obstacle
+from pipeline_broker.files.parts import cut_parts
+from pipeline_broker.log.archive.objects.file_map import GONE, Change, FileMap, Range, mergeable
+from pipeline_broker.log.archive.objects.object_file import ObjectFile, Piece, is_pending, written_pieces
+from pipeline_broker.log.archive.store import split_name
+from pipeline_broker.log.errors import ShortFile
+from pipeline_broker.log.journal.entry import Buffer
+from pipeline_broker.objects.block_cache import BlockCache
+from pipeline_broker.objects.store import (
+    UPLOAD_PART_BYTES,
+    Interrupted,
+    Missing,
+    ObjectStore,
+    ObjectStoreError,
+    delete_all,
+)
+
+__all__ = ["FileLog", "ObjectSegmentStore"]
+
+OBJECT_BYTES_MAX = UPLOAD_PART_BYTES
+"""What is held in memory before it goes to an object, and the size of one: it is one request."""
+UPLOADS_AT_ONCE = 8
+"""Objects on their way, whose 64 MiB are in memory until they have arrived: a further one waits for the oldest."""
+MERGES_MIN, MERGES_SHARE = 8, 16
+"""So many files are merged by a sync, or one of so many that it writes, which is more than become ready for it."""
+READS_AT_ONCE = 16
+COPIED_BYTES_MAX = 16 << 20
+"""Of objects that are mostly unused, by a sync."""
+
+
+class FileLog(Protocol):
+    """Where changes of the map are committed; the map itself."""
+
+    @property
+    def files(self) -> FileMap: ...
+
+    def commit_files(self, changes: Sequence[Change], object_sizes: Mapping[str, int]) -> list[str]:
+        """Make changes durable, then part of `files`; returns the objects that no file has a range of any more.
+
+        Raises:
+            OSError: they do not count.
+        """
+
+
+class _Upload(NamedTuple):
+    """An object on its way.
+
+    Attributes:
+        names: the files that have parts of it.
+        arrived: when it is stored.
+    """
+
+    object_name: str
+    size_bytes: int
+    names: Sequence[str]
+    arrived: "Future[None]"
+
+
+class ObjectSegmentStore:
+    """See SegmentStore, and the rules of the file; several threads may write.
+
+    Args:
+        log: the map of the files, and where its changes are committed.
+        store: where bulk objects go; it has none of this prefix that the map does not name.
+        cache: reads them.
+        prefix: of the names of bulk objects, unlike those of every other life of a broker.
+        object_bytes_max: what is held in memory before it goes to an object, and the size of one.
+    """
+
+    def __init__(
+        self,
+        log: FileLog,
+        store: ObjectStore,
+        cache: BlockCache,
+        prefix: str,
+        object_bytes_max: int = OBJECT_BYTES_MAX,
+    ) -> None:
+        self._log = log
+        self._store = store
+        self._cache = cache
+        self._prefix = prefix
+        self._object_bytes_max = object_bytes_max
+        self._writing = threading.RLock()
+        self._files: dict[str, ObjectFile] = {}
+        self._folders: dict[str, dict[str, None]] = {}
+        self._pending_bytes: int
+        self._dirty: dict[str, None] = {}  # files that are not as they were committed
+        self._uncommitted: dict[str, int] = {}  # sizes of objects that only such files may have ranges of
+        self._unused: list[str] = []  # objects that are still to be deleted
+        self._objects_made = 0
+        self._uploads: deque[_Upload] = deque()  # the oldest first
+        self._uploaders = ThreadPoolExecutor(UPLOADS_AT_ONCE, thread_name_prefix="upload")
+        self._readers = ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="merge")
+
+        self.show(log.files)
+
+    def show(self, files: FileMap) -> None:
+        """Have readers see these files; what was written and not committed is forgotten."""
+        folders: dict[str, dict[str, None]] = {}
+        for name in files.files:
+            folders.setdefault(split_name(name)[0], {})[name] = None
+        with self._writing:
+            self._files = {name: ObjectFile(ranges) for name, ranges in files.files.items()}
+            self._folders = folders
+            self._pending_bytes = 0
+            self._dirty.clear()
+
+    def folders(self) -> list[str]:
+        with self._writing:
+            return sorted(self._folders)
+
+    def names(self, folder: str) -> list[str]:
+        with self._writing:
+            return sorted(split_name(name)[1] for name in self._folders.get(folder, ()))
+
+    def size_bytes(self, name: str) -> int:
+        return self._find(name).size_bytes
+
+    def write(self, name: str, parts: Sequence[Buffer], position: int) -> None:
+        with self._writing:
+            file = self._files.get(name)
+            before = ObjectFile() if file is None else file
+            if position > before.size_bytes:
+                raise ShortFile(f"{name} ends at byte {before.size_bytes}: it cannot be continued at {position}")
+            self._set(name, ObjectFile([*before.cut_at(position), *written_pieces(parts)]))
+            while self._pending_bytes >= self._object_bytes_max:
+                self._begin_upload()
+
+    def sync(self, names: Iterable[str]) -> None:
+        with self._writing:
+            for name in names:
+                self._find(name)
+            if not self._dirty:
+                return
+            self._merge()
+            self._copy_from_unused()
+            self._commit_dirty()
+
+    def read(self, name: str, size_bytes: int, position: int) -> Buffer:
+        while True:
+            file = self._find(name)
+            try:
+                with _obstacles(f"{name} cannot be read"):
+                    return _joined([self._content(each) for each in file.between(position, position + size_bytes)])
+            except FileNotFoundError:
+                if self._files.get(name) is file:  # else it is somewhere else by now, or gone
+                    raise
+
+    @property
+    def cache(self) -> BlockCache:
+        """What of the objects is in memory."""
+        return self._cache
+
+    def read_cached(self, name: str, size_bytes: int, position: int) -> Buffer | None:
+        file = self._files.get(name)
+        if file is None or position + size_bytes > file.size_bytes:
+            return None
+        found: list[Buffer] = []
+        for each in file.between(position, position + size_bytes):
+            part = each.data if isinstance(each, Piece) else self._cache.read_cached(*each)
+            if part is None:
+                return None
+            found.append(part)
+        return _joined(found)
+
+    def read_ahead(self, name: str, size_bytes: int, position: int) -> None:
+        for each in self._find(name).between(position, position + size_bytes):
+            if isinstance(each, Range):
+                self._cache.read_ahead(*each)
+
+    def replace(self, source: str, target: str) -> None:
+        assert split_name(target)[0] == split_name(source)[0], "a file stays in its folder"
+        with self._writing:
+            file = self._find(source)
+            if len(file.ranges) < len(file.pieces):
+                self._upload_all()
+                file = self._find(source)
+            gone = self._commit([Change(target, 0, file.ranges), Change(source, GONE)])
+            self._forget(source)
+            self._set(target, file)
+            self._dirty.pop(target)
+            self._delete_unused(gone)
+
+    def delete(self, names: Iterable[str]) -> None:
+        with self._writing:
+            deleted = [name for name in dict.fromkeys(names) if name in self._files]
+            changes = [Change(name, GONE) for name in deleted if name in self._log.files.files]
+            gone = self._commit(changes) if changes else {}
+            for name in deleted:
+                self._forget(name)
+            self._delete_unused(gone)
+            with suppress(Obstacle):  # else it is done by the next sync
+                if self._copy_from_unused():
+                    self._commit_dirty()
+
+    def delete_folder(self, folder: str, names: Iterable[str]) -> None:  # noqa: ARG002 - it ends with its last file
+        self.delete(names)
+
+    def free_bytes(self) -> int:
+        """A bucket is never full."""
+        return 1 << 62
+
+    def close(self) -> None:
+        self._uploaders.shutdown()
+        self._cache.close()
+        self._readers.shutdown()
+
+    def _find(self, name: str) -> ObjectFile:
+        try:
+            return self._files[name]
+        except KeyError:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name) from None
+
+    def _set(self, name: str, file: ObjectFile) -> None:
+        """Have readers see another file."""
+        self._folders.setdefault(split_name(name)[0], {})[name] = None
+        before = self._files.get(name)
+        self._pending_bytes += file.pending_bytes - (0 if before is None else before.pending_bytes)
+        self._files[name] = file
+        self._dirty[name] = None
+
+    def _forget(self, name: str) -> None:
+        self._pending_bytes -= self._files.pop(name).pending_bytes
+        self._dirty.pop(name, None)
+        folder, _ = split_name(name)
+        del self._folders[folder][name]
+        if not self._folders[folder]:
+            del self._folders[folder]
+
+    def _content(self, piece: Range | Piece) -> Buffer:
+        return piece.data if isinstance(piece, Piece) else self._cache.read(*piece)
+
+    def _upload_all(self) -> None:
+        """Return when nothing is in memory alone; an Obstacle leaves there what did not arrive."""
+        while self._pending_bytes:
+            self._begin_upload()
+        while self._uploads:
+            self._end_upload()
+
+    def _begin_upload(self) -> None:
+        """Have what is in memory, and not on its way, go to an object, as much as that takes."""
+        while len(self._uploads) >= UPLOADS_AT_ONCE:
+            self._end_upload()
+        object_name = f"{self._prefix}{self._objects_made:020d}-{os.urandom(8).hex()}"
+        parts: list[Buffer] = []
+        placed: dict[str, list[Range | Piece]] = {}
+        left = self._object_bytes_max
+        for name in sorted(name for name in self._dirty if self._files[name].pending_bytes):
+            pieces = placed[name] = []
+            for is_leaving, run in groupby(self._files[name].pieces, is_pending):
+                if not is_leaving:
+                    pieces += run
+                    continue
+                in_memory = [each.data for each in run if isinstance(each, Piece)]
+                in_memory_bytes = sum(map(len, in_memory))
+                size = min(left, in_memory_bytes)
+                leaving, staying = cut_parts(in_memory, (size, in_memory_bytes - size))
+                if size:
+                    pieces.append(Range(object_name, self._object_bytes_max - left, size))
+                    parts += leaving
+                    left -= size
+                pieces += map(Piece, staying)
+            if not left:
+                break
+        if not parts:
+            return
+        content = b"".join(parts)
+        view = memoryview(content)
+        for name, pieces in placed.items():
+            on_their_way = [
+                Piece(view[each.start : each.start + each.size_bytes], each)
+                if isinstance(each, Range) and each.object_name == object_name
+                else each
+                for each in pieces
+            ]
+            self._set(name, ObjectFile(on_their_way))
+        self._objects_made += 1
+        arrived = self._uploaders.submit(self._upload, object_name, content)
+        self._uploads.append(_Upload(object_name, len(content), tuple(placed), arrived))
+
+    def _upload(self, object_name: str, content: bytes) -> None:
+        self._store.upload(object_name, [content])
+        self._cache.fill(object_name, content)  # the next round resumes indexes by reading their ends
+
+    def _end_upload(self) -> None:
+        """Wait for the oldest object on its way; for all of them where it does not arrive, so that a new try begins."""
+        try:
+            self._wait_for(self._uploads.popleft())
+        except Obstacle:
+            while self._uploads:
+                with suppress(Obstacle):
+                    self._wait_for(self._uploads.popleft())
+            raise
+
+    def _wait_for(self, upload: _Upload) -> None:
+        """Return when what was on its way is in its object; else it is only in memory again."""
+        has_arrived = False
+        try:
+            with _obstacles("the archive cannot be written"):
+                upload.arrived.result()
+            has_arrived = True
+            self._uncommitted[upload.object_name] = upload.size_bytes
+        finally:
+            for name in upload.names:
+                file = self._files.get(name)
+                if file is not None and file.goes_to(upload.object_name):
+                    self._set(name, file.after_upload(upload.object_name, has_arrived=has_arrived))
+
+    def _change(self, name: str) -> Change:
+        """What a file has become since it was committed."""
+        before, after = self._log.files.files.get(name, ()), self._files[name].ranges
+        same = 0
+        while same < min(len(before), len(after)) and before[same] == after[same]:
+            same += 1
+        return Change(name, sum(each.size_bytes for each in after[:same]), after[same:])
+
+    def _commit_dirty(self) -> None:
+        """Make all files durable as they are."""
+        self._upload_all()
+        gone = self._commit([self._change(name) for name in self._dirty])
+        self._dirty.clear()
+        self._delete_unused(gone)
+
+    def _commit(self, changes: Sequence[Change]) -> dict[str, int]:
+        """Commit; the objects that no committed file has a range of any more, with their sizes."""
+        sizes = {**self._log.files.object_sizes, **self._uncommitted}
+        named = {each.object_name for change in changes for each in change.ranges}
+        gone = self._log.commit_files(changes, {name: sizes[name] for name in named})
+        return {name: sizes[name] for name in gone}
+
+    def _delete_unused(self, gone: Mapping[str, int]) -> None:
+        """Delete objects that nothing needs, after a commit that let some go.
+
+        What the bucket refuses now is tried again with the next ones, or found by the next process.
+        """
+        seen = {each.object_name for name in self._dirty for each in self._files[name].ranges}
+        uncommitted = {**self._uncommitted, **gone}
+        committed = self._log.files.object_sizes
+        self._uncommitted = {name: size for name, size in uncommitted.items() if name in seen}
+        self._unused += [name for name in uncommitted if name not in seen and name not in committed]
+        try:
+            delete_all(self._store, self._unused)
+        except ObjectStoreError:
+            return
+        for name in self._unused:
+            self._cache.forget(name)
+        self._unused = []
+
+    def _merge(self) -> None:
+        """Take what became many small ranges into memory again, so that it goes to one."""
+        left = max(MERGES_MIN, len(self._dirty) // MERGES_SHARE)
+        for name in list(self._dirty):
+            ranges = self._files[name].ranges
+            count = mergeable([each.size_bytes for each in ranges])
+            if count and left:
+                left -= 1
+                self._take_in(name, set(ranges[-count:]))
+
+    def _copy_from_unused(self) -> bool:
+        """Take files out of objects of which less than a half is used, so that these can be deleted; whether any."""
+        used, sizes = self._log.files.used_bytes, self._log.files.object_sizes
+        wasted = {name for name, size in sizes.items() if 2 * used[name] < size}
+        copied = 0
+        for name in sorted(self._files) if wasted else ():
+            ranges = {each for each in self._files[name].ranges if each.object_name in wasted}
+            if not ranges:
+                continue
+            copied += sum(each.size_bytes for each in ranges)
+            self._take_in(name, ranges)
+            if copied >= COPIED_BYTES_MAX:
+                break
+        return copied > 0
+
+    def _take_in(self, name: str, ranges: Collection[Range]) -> None:
+        """Have ranges of a file become pending again; past the cache, which they would only fill."""
+        pieces = self._files[name].pieces
+        wanted = [each for each in pieces if isinstance(each, Range) and each in ranges]
+        with _obstacles("the archive cannot be written"):
+            parts = self._readers.map(lambda each: self._store.read(*each).data, wanted)
+            found = {each: Piece(part) for each, part in zip(wanted, parts, strict=True)}
+        for each, piece in found.items():
+            if piece.size_bytes != each.size_bytes:
+                raise OSError(errno.EIO, f"the object {each.object_name} ends too early", name)
+        self._set(name, ObjectFile([found.get(each, each) if isinstance(each, Range) else each for each in pieces]))
+
+
+@contextmanager
+def _obstacles(what: str) -> Iterator[None]:
+    """What the store says, as those understand it who know files."""
+    try:
+        yield
+    except Missing as error:
+        raise FileNotFoundError(errno.ENOENT, f"{what}: the object {error} is missing") from error
+    except Interrupted as error:
+        raise Ended(f"{what}: {error}") from error
+    except ObjectStoreError as error:
+        raise Obstacle(f"{what}: {error}") from error
+
+
+def _joined(parts: list[Buffer]) -> Buffer:
+    return parts[0] if len(parts) == 1 else b"".join(parts)

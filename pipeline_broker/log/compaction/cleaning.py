@@ -1,0 +1,170 @@
+"""One round of compaction over one log: its clean and dirty segments are written anew, and one edit takes them over.
+
+Rules of this file: it runs in a thread and may take long, while the archiver appends to the same log: it reads what the
+manifest named when the round began, writes files of new names, and changes nothing that counts. The edit is made and
+committed by the writer of the archive, and only if all that was read is still there. What stays of a batch is said in
+`compaction.cleaner`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from pipeline_broker.log.archive.archive import Archive, Cleaned
+from pipeline_broker.log.archive.index_files import IndexBuilder
+from pipeline_broker.log.archive.manifest import PartitionManifest
+from pipeline_broker.log.archive.pace import Pace
+from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, transaction_index_name
+from pipeline_broker.log.archive.transaction_index import TransactionIndex, aborted_in
+from pipeline_broker.log.compaction.cleaner import CleaningRound, DirtyPart, LastRecord, RoundParameters
+from pipeline_broker.log.compaction.offset_map import DEDUPE_BUFFER_BYTES_DEFAULT, OffsetMap
+from pipeline_broker.log.compaction.schedule import CleaningPlan
+from pipeline_broker.log.journal.entry import Buffer
+from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction
+from pipeline_broker.log.segments.log_segment import LogSegment
+from pipeline_broker.records.batch import BatchHeader
+
+__all__ = ["clean"]
+
+BUFFERED_BYTES_MAX = 1 << 20
+"""Batches that are held in memory before they are written."""
+
+
+def clean(
+    archive: Archive,
+    manifest: PartitionManifest,
+    plan: CleaningPlan,
+    last_records: Mapping[int, LastRecord],
+    now_ms: int,
+    dedupe_buffer_bytes: int = DEDUPE_BUFFER_BYTES_DEFAULT,
+    check: Callable[[], object] = lambda: None,
+) -> Cleaned | None:
+    """Write what stays of a log; None when there is nothing that could be cleaned.
+
+    Args:
+        archive: where its files are.
+        manifest: what there was of it when the plan was made.
+        plan: what may be cleaned.
+        last_records: of its live producers.
+        now_ms: wall clock.
+        dedupe_buffer_bytes: memory for keys; when it is full the round ends where it is.
+        check: called now and then; what it raises ends the round, whose files the next start removes.
+
+    Raises:
+        DamagedSegment, RecordError: a segment is not what was written, or its records do not make sense.
+        OSError: the disk cannot.
+    """
+    if not plan.dirty_segments:
+        return None
+    offset_map, pace = OffsetMap(dedupe_buffer_bytes, keys_max=plan.dirty_offsets), Pace(check)
+    by_base = {segment.base_offset: segment for segment in manifest.segments}
+
+    def batches_of(segments: Sequence[LogSegment]) -> Iterator[tuple[BatchHeader, Buffer]]:
+        for segment in segments:
+            for header, batch in archive.reader.batches(manifest.folder, by_base[segment.base_offset]):
+                yield header, batch
+                pace()
+
+    aborted = [entry for each in manifest.segments for entry in aborted_in(archive.reader, manifest, each)]
+    end_offset = _map_keys(offset_map, plan, aborted, batches_of)
+    parameters = RoundParameters(
+        now_ms=now_ms,
+        delete_retention_ms=plan.log.rules.delete_retention_ms,
+        upper_bound_offset=plan.first_uncleanable_offset,
+        last_records=last_records,
+    )
+    cleaning = CleaningRound(offset_map, parameters, aborted)
+    replaced, written = list[SegmentInfo](), list[SegmentInfo]()
+    for group in plan.groups(end_offset):
+        sources = [by_base[segment.base_offset] for segment in group]
+        replaced += sources
+        written += _GroupWriter(archive, manifest.folder, sources, cleaning).write(cleaning.clean(batches_of(group)))
+    return Cleaned(manifest.folder, tuple(replaced), tuple(written), end_offset)
+
+
+def _map_keys(
+    offset_map: OffsetMap,
+    plan: CleaningPlan,
+    aborted: Sequence[AbortedTransaction],
+    batches_of: Callable[[Sequence[LogSegment]], Iterator[tuple[BatchHeader, Buffer]]],
+) -> int:
+    """Note the latest offset of each key in the dirty part; where the part ends that was looked at."""
+    dirty = DirtyPart(offset_map, plan.first_dirty_offset, aborted)
+    segments = plan.dirty_segments
+    for segment, following in zip(segments, (*segments[1:], None), strict=True):
+        next_base = plan.first_uncleanable_offset if following is None else following.base_offset
+        if not dirty.add_segment(batches_of([segment]), next_base):
+            break
+    return min(dirty.end_offset, plan.first_uncleanable_offset)
+
+
+class _GroupWriter:
+    """Writes the segments, nearly always one, that take the place of a group."""
+
+    def __init__(self, archive: Archive, folder: str, sources: Sequence[SegmentInfo], cleaning: CleaningRound) -> None:
+        self._archive = archive
+        self._cleaning = cleaning
+        self._aborted: list[AbortedTransaction] = []  # whose marker is in no finished segment yet
+        self._folder = folder
+        self._cleanings = 1 + max(source.cleanings for source in sources)
+        self._base_offset = sources[0].base_offset
+        self._modified_ms = max(source.modified_ms for source in sources)
+        self._builder: IndexBuilder | None = None
+        self._parts: list[Buffer] = []
+        self._buffered_bytes = 0
+
+    def write(self, batches: Iterator[tuple[BatchHeader, Buffer]]) -> Iterator[SegmentInfo]:
+        """The segments, each durable when it is given."""
+        for header, batch in batches:
+            size_bytes = len(batch)
+            if self._builder is not None and not self._builder.can_add(header.last_offset, size_bytes):
+                yield self._finish(self._builder)
+                self._builder, self._base_offset = None, header.base_offset
+            if self._builder is None:
+                self._builder = IndexBuilder(self._base_offset)
+            self._builder.add(header.base_offset, header.last_offset, size_bytes, header.max_timestamp)
+            self._parts.append(bytes(batch))
+            self._buffered_bytes += size_bytes
+            if self._buffered_bytes >= BUFFERED_BYTES_MAX:
+                self._flush(self._builder)
+        if self._builder is not None:
+            yield self._finish(self._builder)
+
+    def _names(self, builder: IndexBuilder) -> tuple[str, str, str]:
+        return file_names(self._folder, builder.base_offset, self._cleanings)
+
+    def _flush(self, builder: IndexBuilder) -> None:
+        if self._parts:
+            position = builder.size_bytes - self._buffered_bytes
+            self._archive.cleaning_store.write(self._names(builder)[0], self._parts, position)
+        self._parts, self._buffered_bytes = [], 0
+
+    def _finish(self, builder: IndexBuilder) -> SegmentInfo:
+        builder.seal()
+        self._flush(builder)
+        names = self._names(builder)
+        entries = builder.take()
+        store = self._archive.cleaning_store
+        if entries.offset_entries:
+            store.write(names[1], [entries.offset_entries], 0)
+        if entries.time_entries:
+            store.write(names[2], [entries.time_entries], 0)
+        index = self._transaction_index(builder)
+        transactions = transaction_index_name(self._folder, builder.base_offset, self._cleanings)
+        store.sync([names[0], transactions] if index.write(store, transactions) else [names[0]])
+        segment = SegmentInfo.written(
+            builder,
+            is_sealed=True,
+            generation=self._archive.new_generation(),
+            modified_ms=self._modified_ms,
+            cleanings=self._cleanings,
+        )
+        return index.noted(segment)
+
+    def _transaction_index(self, builder: IndexBuilder) -> TransactionIndex:
+        """What stays of the index: aborted transactions that had data until now."""
+        index = TransactionIndex()
+        self._aborted += self._cleaning.take_aborted()
+        while self._aborted and self._aborted[0].last_offset <= builder.last_offset:
+            index.add(self._aborted.pop(0))
+        return index
