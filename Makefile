@@ -34,7 +34,7 @@ SPARK_TESTS ?= tests/pyspark_pipeline_broker/test_source.py tests/pyspark_pipeli
 SYSTEM_PACKAGES := chromium chromium-driver default-jdk-headless eatmydata faketime fish fuse libfuse2 maven openssl strace systemd zsh
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare results test compiled test-compiled test-spark lint types contracts imports check mutants properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster connector plugin-runs bench targets suites wheel release system-packages clean object-faults
+.PHONY: help serve compare results test compiled test-compiled test-spark lint types contracts docs imports check mutants properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster connector plugin-runs bench targets suites wheel release system-packages clean object-faults
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,7 +45,7 @@ serve: $(VENV)/serve.stamp $(if $(COMPILED_FIRST),compiled) ## start a broker on
 compare: $(VENV)/compare.stamp $(if $(COMPILED_FIRST),compiled) ## run both modes and write out/compare/report.html
 	@$(COMPILED_FIRST) $(RUN)/pipeline-broker compare --out out/compare $(COMPARE)
 
-results: $(VENV)/compare.stamp $(if $(COMPILED_FIRST),compiled) ## the experiment of docs/results.md, Apache Kafka beside both modes; writes out/results
+results: $(VENV)/compare.stamp $(if $(COMPILED_FIRST),compiled) ## the experiment of docs/evidence/results.md, Apache Kafka beside both modes; writes out/results
 	@$(COMPILED_FIRST) $(RUN)/pipeline-broker compare --profile full --with-kafka --out out/results $(COMPARE)
 
 test: $(VENV)/dev.stamp ## run every test (WORKERS=4 at a time)
@@ -75,7 +75,10 @@ contracts: $(VENV)/dev.stamp ## check which room imports which
 imports: $(VENV)/dev.stamp ## check that every file of tests can be imported
 	$(RUN)/python -m pytest --collect-only -qq >/dev/null || $(RUN)/python -m pytest --collect-only -q
 
-check: lint types contracts imports ## lint, types, contracts and what tests import
+docs: $(VENV)/dev.stamp ## build the site of docs/ into build/docs; a warning is an error
+	@$(RUN)/sphinx-build -q -W --keep-going -b html -d build/docs/.doctrees docs build/docs
+
+check: lint types contracts docs imports ## lint, types, contracts, the docs and what tests import
 
 mutants: $(VENV)/dev.stamp ## change the source in one place at a time: tests of the room must notice (ROOM=quotas SAMPLE=60 SEED= LIMIT=seconds)
 	@$(RUN)/python -m tests.mutants.campaign --room $(ROOM) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(LIMIT),--seconds-max $(LIMIT))
@@ -128,7 +131,7 @@ connector: $(VENV)/dev.stamp ## read topics by the data source and by Spark's Ka
 plugin-runs: $(VENV)/dev.stamp ## the pytest plugin with all clients under xdist in random order, again and again (RUNS=50)
 	RUNS=$(RUNS) $(RUN)/python -m pytest -m plugin_runs tests/test_plugin_runs.py --capture=no --timeout=0
 
-bench: $(VENV)/dev.stamp ## measure the figures of docs/performance.md
+bench: $(VENV)/dev.stamp ## measure the figures of docs/evidence/performance.md
 	@for script in benchmarks/bench_*.py; do $(RUN)/python $$script || exit 1; done
 
 targets: $(VENV)/dev.stamp ## every target that measures or campaigns, and every benchmark, at its smallest size

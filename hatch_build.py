@@ -20,7 +20,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 OPTIMIZATION = "1"
-"""gcc's level: 2 takes half as long again, see docs/performance.md."""
+"""gcc's level: 2 takes half as long again, see docs/evidence/performance.md."""
 LIBRARY = "pipeline_broker"
 """All modules are in one library, `pipeline_broker__mypyc`; what lies in the packages only leads there."""
 

@@ -1,7 +1,7 @@
 """How to property-test the ordering guarantees of a handler of your own: a small key-value store with watches.
 
 `set` is durable before it is answered, `get` answers at once, `watch` is parked until the next `set` of its key. Run it
-with pytest; docs/pipeline.md explains the parts.
+with pytest; docs/concepts/pipeline.md explains the parts.
 """
 
 import trio

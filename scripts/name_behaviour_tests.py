@@ -1,4 +1,4 @@
-"""Name in docs/behaviours.md the tests that say which behaviour they check, and follow those that moved.
+"""Name in docs/evidence/behaviours.md the tests that say which behaviour they check, and follow those that moved.
 
 A docstring with "Behaviour 7: ..." or "Behaviours 7, 12-15 and testMute: ..." puts its test into those rows; tests that
 were named there by hand stay. Run it after such a test was added or moved:
@@ -13,7 +13,7 @@ from pathlib import Path
 import attrs
 
 ROOT = Path(__file__).parent.parent
-DOCUMENT = ROOT / "docs" / "behaviours.md"
+DOCUMENT = ROOT / "docs/evidence/behaviours.md"
 REASON = "none: "
 """What the last column begins with where no test can be named."""
 ROW = re.compile(r"\| (\d+|test\w+|case \d+) \| (.+) \| (.+) \| (.+) \|")

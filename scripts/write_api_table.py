@@ -1,4 +1,4 @@
-"""Write the table of APIs and versions in docs/compatibility.md from what the broker declares.
+"""Write the table of APIs and versions in docs/reference/compatibility.md from what the broker declares.
 
 Run it after an API was added: `python scripts/write_api_table.py`. A test fails while the document is not current.
 """
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-DOCUMENT = ROOT / "docs" / "compatibility.md"
+DOCUMENT = ROOT / "docs/reference/compatibility.md"
 BEGIN = "<!-- API table: written by scripts/write_api_table.py -->"
 END = "<!-- end of the API table -->"
 

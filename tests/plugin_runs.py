@@ -88,7 +88,7 @@ FASTSTREAM_CLIENTS = ("kafka", "confluent")
 
 
 def faststream_test(block, client):
-    """The test that docs/testing.md shows for FastStream, on one of its clients and in both modes."""
+    """The test that docs/guides/testing.md shows for FastStream, on one of its clients and in both modes."""
     assert "faststream.kafka" in block.text
     text = block.text.replace("faststream.kafka", f"faststream.{client}").replace("billing", f"billing-{client}")
     return text + textwrap.dedent(IN_BOTH_MODES)

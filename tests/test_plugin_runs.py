@@ -31,13 +31,13 @@ def pytest_collection_modifyitems(items):
 
 
 def write_suite(folder):
-    """Write what users run: clients, the tests of docs/testing.md, and the examples; how many tests that is."""
+    """Write what users run: clients, the tests of docs/guides/testing.md, and the examples; how many tests that is."""
     both_modes = textwrap.dedent(IN_BOTH_MODES)
     (folder / "test_clients.py").write_text(textwrap.dedent(THREE_CLIENTS) + both_modes, encoding="utf-8")
     (block,) = blocks_run_by("tests/embedded/test_faststream.py")
     for client in FASTSTREAM_CLIENTS:
         (folder / f"test_{client}.py").write_text(faststream_test(block, client), encoding="utf-8")
-    write_tests(ROOT / "docs/testing.md", folder)
+    write_tests(ROOT / "docs/guides/testing.md", folder)
     for name in EXAMPLES:
         shutil.copytree(ROOT / "examples" / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.ini"))
     (folder / "pytest.ini").write_text(f"[pytest]\npythonpath = {' '.join(EXAMPLES)}\n", encoding="utf-8")

@@ -5,4 +5,4 @@ from tests.conftest import ROOT
 
 
 def test_the_table_of_rights_is_that_of_the_tests():
-    assert table() in (ROOT / "docs" / "access-control.md").read_text(encoding="utf-8")
+    assert table() in (ROOT / "docs/guides/access-control.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The request handlers of a broker, for servers without sockets; docs/behaviours.md lists the facts."""
+"""The request handlers of a broker, for servers without sockets; docs/evidence/behaviours.md lists the facts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""docs/configuration.md lists the properties that are acted on, with their defaults."""
+"""docs/reference/configuration.md lists the properties that are acted on, with their defaults."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from pipeline_broker.config.properties import broker_properties, topic_propertie
 from pipeline_broker.config.settings import ACTED_ON
 from pipeline_broker.config.topic_settings import TOPIC_ACTED_ON
 
-DOCUMENT = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
+DOCUMENT = (Path(__file__).parents[2] / "docs/reference/configuration.md").read_text(encoding="utf-8")
 
 
 def test_the_document_lists_what_is_acted_on_with_its_default():

@@ -26,7 +26,7 @@ from pipeline_broker.web.messages import event
 from tests.dashboard.board import Board
 
 EVENT_BYTES_MAX = 128 * 1024
-"""As docs/dashboard.md has it."""
+"""As docs/guides/dashboard.md has it."""
 NOTHING = Counted(0, 0, 0, 0, 0, 0)
 
 

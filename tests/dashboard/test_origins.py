@@ -24,7 +24,7 @@ from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
 from tests.apis.groups.group_desk import GroupDesk
 
 EVENT_BYTES_MAX = 256 * 1024
-"""As docs/dashboard.md has it."""
+"""As docs/guides/dashboard.md has it."""
 
 
 class Connection:

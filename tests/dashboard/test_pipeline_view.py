@@ -25,7 +25,7 @@ from stages.timeline import NO_STAMP, STAMPS
 NAMES = {0: "Produce", 1: "Fetch", **{api: f"AnApiWithALongishName{api}" for api in range(2, 90)}}
 REASONS = {0: "in flight"}
 EVENT_BYTES_MAX = 128 * 1024
-"""As docs/dashboard.md has it."""
+"""As docs/guides/dashboard.md has it."""
 
 steps = st.tuples(*[st.integers(0, 10**9)] * 7)
 stamps = st.integers(0, 10**12)

@@ -76,8 +76,8 @@ def rows_of(document, columns):
 
 
 def test_what_the_pages_say_of_a_word_is_what_the_documentation_says():
-    meanings = {word: meaning for words, meaning in rows_of("glossary.md", 2) for word in words.split(", ")}
-    for stage, begin, end, _ in rows_of("dashboard.md", 4):
+    meanings = {word: meaning for words, meaning in rows_of("reference/glossary.md", 2) for word in words.split(", ")}
+    for stage, begin, end, _ in rows_of("guides/dashboard.md", 4):
         meanings[stage] = f"from: {begin}; to: {end}" if begin else end
     script = (FOLDER / "glossary.js").read_text(encoding="utf-8")
     shown = json.loads(script.partition("WORDS = ")[2].rstrip().rstrip(";"))

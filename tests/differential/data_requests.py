@@ -34,7 +34,7 @@ NOT_AS_KAFKA = {
     "a varint without end",  # -1 from Kafka: an exception that nobody expected
     "a length beyond the rest",  # the same, for all partitions of the request
 }
-"""Bad batches that we answer otherwise on purpose; docs/compatibility.md says why."""
+"""Bad batches that we answer otherwise on purpose; docs/reference/compatibility.md says why."""
 
 topics = st.sampled_from([*TOPICS, *TOPICS, "missing", *BAD_NAMES[1:4]])
 partitions = st.sampled_from([0, 0, 0, 1, 2, 3, -1, 2**31 - 1])

@@ -1,4 +1,4 @@
-"""The schema registry in a test process: what docs/schema-registry.md shows, the fixture, the example."""
+"""The schema registry in a test process: what docs/guides/schema-registry.md shows, the fixture, the example."""
 
 import shutil
 from pathlib import Path

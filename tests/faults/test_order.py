@@ -1,4 +1,4 @@
-"""The invariants of docs/invariants.md with rules active: whatever is delayed, paused, refused or dropped.
+"""The invariants of docs/evidence/invariants.md with rules active: whatever is delayed, paused, refused or dropped.
 
 Drawn: the requests of several clients, the rules, when pauses are released, the times of commits, the schedule. Every
 answer that comes is the one due; requests start, and logs grow, in the order of each connection; a request that was

@@ -75,7 +75,7 @@ def test_both_read_the_same_rows_or_fail(broker_process, tmp_path):
 
 
 def test_every_difference_is_documented():
-    page = " ".join((ROOT / "docs/spark-source.md").read_text(encoding="utf-8").split())
+    page = " ".join((ROOT / "docs/guides/spark-source.md").read_text(encoding="utf-8").split())
     for difference in {scenario.difference for scenario in scenarios()} - {None}:
         assert difference in page
 

@@ -1,4 +1,4 @@
-"""docs/behaviours.md has a row for every behaviour and every case, and the tests that it names are there.
+"""docs/evidence/behaviours.md has a row for every behaviour and every case, and the tests that it names are there.
 
 Rules: the tests are parsed, never imported; a row without a test says why.
 """

@@ -1,4 +1,4 @@
-"""docs/commands.md says what the command line does, and every command that a document shows is one."""
+"""docs/reference/commands.md says what the command line does, and every command that a document shows is one."""
 
 import itertools
 import re
@@ -16,7 +16,7 @@ from tests.tables import each_row
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-DOCUMENT = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
+DOCUMENT = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## ([\w-]+)\n(.*?)(?=^## |\Z)", DOCUMENT, re.MULTILINE | re.DOTALL))
 
 

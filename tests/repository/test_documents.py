@@ -36,8 +36,8 @@ def test_every_table_has_a_heading_or_it_is_shown_as_text(document):
 
 
 def named_in_map(heading):
-    """The names in the first column of the table below `heading` in docs/index.md."""
-    index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    """The names in the first column of the table below `heading` in docs/reference/source-map.md."""
+    index = (ROOT / "docs/reference/source-map.md").read_text(encoding="utf-8")
     rows = index.split(f"| {heading} |")[1].split("\n\n")[0].splitlines()[2:]
     return [name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
 
@@ -55,17 +55,17 @@ def test_the_map_of_a_wing_has_every_file_once_and_nothing_else(wing):
 
 
 def test_the_files_that_do_what_kafkas_classes_do_exist():
-    named = re.findall(r"`([a-z_]+/[\w/.]*)`", (ROOT / "docs/from-kafka.md").read_text(encoding="utf-8"))
+    named = re.findall(r"`([a-z_]+/[\w/.]*)`", (ROOT / "docs/reference/from-kafka.md").read_text(encoding="utf-8"))
     assert len(named) > 50
     assert [name for name in named if not ((ROOT / name).exists() or (ROOT / "pipeline_broker" / name).exists())] == []
 
 
-def test_the_index_names_every_document():
-    index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
-    missing = [
-        path.name for path in ROOT.glob("docs/*.md") if path.name != "index.md" and f"({path.name})" not in index
-    ]
-    assert missing == []
+BYTES_MAX = 660_000
+"""Lower it when pages get shorter; the aim is 350,000 without the generated reference."""
+
+
+def test_the_documents_stay_within_their_budget():
+    assert sum(path.stat().st_size for path in ROOT.glob("docs/**/*.md")) <= BYTES_MAX
 
 
 def test_every_make_target_that_a_document_names_exists():
@@ -103,7 +103,7 @@ def definitions_of(path):
 
 
 def test_every_step_of_a_walk_is_a_function_that_exists():
-    text = (ROOT / "docs/walks.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/reference/walks.md").read_text(encoding="utf-8")
     steps = WALKED.findall(text)
     assert len(steps) == len(re.findall(r"^\| \d+", text, re.MULTILINE)) > 20
     assert [step for step in steps if step[1] not in definitions_of(ROOT / step[0])] == []

@@ -1,4 +1,4 @@
-"""Every way into the broker is in the table of doors of docs/security.md, and the table has no other."""
+"""Every way into the broker is in the table of doors of docs/guides/security.md, and the table has no other."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ from pipeline_broker.schema_registry.api import TABLE
 from stages.request_channel import BYTES_MAX
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT = (ROOT / "docs/security.md").read_text(encoding="utf-8")
+DOCUMENT = (ROOT / "docs/guides/security.md").read_text(encoding="utf-8")
 ALL_SETTINGS_BYTES_MAX = 1 << 30
 
 LISTENING = {

@@ -1,4 +1,4 @@
-"""docs/metrics.md names what a broker shows, neither more nor less."""
+"""docs/reference/metrics.md names what a broker shows, neither more nor less."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ WITHOUT_VALUE = {
     "pipeline_broker_denials_total",
 }
 """A metric without a value has no lines."""
-DOCUMENT = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
+DOCUMENT = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
 
 
 def test_the_metrics_of_a_broker_in_use_are_those_of_the_document(broker_process, tmp_path):
@@ -33,7 +33,7 @@ def test_the_metrics_of_a_broker_in_use_are_those_of_the_document(broker_process
 
 def test_what_an_operator_watches_is_a_metric_of_the_document():
     watched = set(
-        re.findall(r"\b(?:kafka|pipeline_broker)_\w+", (ROOT / "docs/operating.md").read_text(encoding="utf-8"))
+        re.findall(r"\b(?:kafka|pipeline_broker)_\w+", (ROOT / "docs/guides/operating.md").read_text(encoding="utf-8"))
     )
     assert len(watched) > 5
     assert watched <= set(re.findall(r"^\| `(\w+)` \|", DOCUMENT, re.MULTILINE))

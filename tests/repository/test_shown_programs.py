@@ -1,4 +1,4 @@
-"""Every program that a document shows is run, or says why not; those of docs/testing.md have tests of their own."""
+"""Every program that a document shows is run, or says why not; those of docs/guides/testing.md have tests of their own."""
 
 import queue
 import re
@@ -12,7 +12,7 @@ from pipeline_broker import EmbeddedBroker
 from tests.documents import DOCUMENTS, PYTHON, ROOT, SHELL, blocks, programs, write_tests
 from tests.plugin_runs import run_pytest, run_python
 
-OWN_TESTS = ROOT / "docs/testing.md"
+OWN_TESTS = ROOT / "docs/guides/testing.md"
 ADDRESS = "127.0.0.1:9092"
 RUN_SECONDS_MAX = 60
 NO_WAIT = {"group.initial.rebalance.delay.ms": "0"}

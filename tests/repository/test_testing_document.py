@@ -1,4 +1,4 @@
-"""Every block of Python in docs/testing.md runs, and so does the example that it points to."""
+"""Every block of Python in docs/guides/testing.md runs, and so does the example that it points to."""
 
 import re
 import shutil
@@ -9,7 +9,7 @@ from tests.documents import blocks, programs, write_tests
 from tests.forks import ROOT
 from tests.plugin_runs import run_pytest, run_python
 
-DOCUMENT = ROOT / "docs/testing.md"
+DOCUMENT = ROOT / "docs/guides/testing.md"
 
 pytestmark = pytest.mark.clients
 

@@ -1,4 +1,4 @@
-"""The settings that docs/security.md shows are read, and make listeners that work."""
+"""The settings that docs/guides/security.md shows are read, and make listeners that work."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from pipeline_broker.security.scram_users import ScramUsers
 from pipeline_broker.security.tls import TlsContexts
 from tests.security.tokens import jwk, rsa_key, write_keys
 
-TEXT = (Path(__file__).parents[2] / "docs/security.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / "docs/guides/security.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```properties\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 OFFERED = {
     "SSL": [()],

@@ -1,4 +1,4 @@
-"""The walk of docs/security.md to a secured broker is gone as it stands there, but for the port and the folder."""
+"""The walk of docs/guides/security.md to a secured broker is gone as it stands there, but for the port and the folder."""
 
 import re
 import socket
@@ -15,7 +15,7 @@ from tests.documents import blocks
 from tests.required import require_tool
 
 SECONDS_MAX = 20
-DOCUMENT = ROOT / "docs" / "security.md"
+DOCUMENT = ROOT / "docs/guides/security.md"
 WALK = re.search(r"^## A secured broker.*?(?=^## )", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)[0]
 PROPERTIES, CLIENT = (
     re.search(rf"^```{kind}\n(.*?)^```", WALK, re.MULTILINE | re.DOTALL)[1] for kind in ("properties", "text")

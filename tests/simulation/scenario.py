@@ -87,7 +87,7 @@ class Fault:
 
 @attrs.frozen
 class Scenario:
-    """One scenario; see docs/invariants.md for the kinds.
+    """One scenario; see docs/evidence/invariants.md for the kinds.
 
     Attributes:
         settings: of the broker.

@@ -47,7 +47,7 @@ class Bug:
     """One seeded bug.
 
     Attributes:
-        invariant: the number in docs/invariants.md.
+        invariant: the number in docs/evidence/invariants.md.
         finds: a part of the complaint that is due.
         active: called for what is in force during the simulation.
         parts: see World.

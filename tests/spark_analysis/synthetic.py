@@ -1,4 +1,4 @@
-"""Writes raw runs with known answers, in the format of docs/trace-format.md, independently of the broker."""
+"""Writes raw runs with known answers, in the format of docs/reference/trace-format.md, independently of the broker."""
 
 from __future__ import annotations
 

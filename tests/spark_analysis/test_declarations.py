@@ -84,7 +84,7 @@ def test_the_ring_that_the_load_client_writes_is_read(tmp_path):
 def test_the_formats_document_names_every_table_and_column():
     from pathlib import Path
 
-    text = (Path(__file__).resolve().parents[2] / "docs/trace-format.md").read_text(encoding="utf-8")
+    text = (Path(__file__).resolve().parents[2] / "docs/reference/trace-format.md").read_text(encoding="utf-8")
     for name, columns in TABLES.items():
         assert f"### {name}" in text
         part = text.split(f"### {name}\n")[1].split("\n### ")[0].split("\n## ")[0]
@@ -111,7 +111,7 @@ def test_the_parts_of_a_request_have_the_same_names_and_colours_in_report_and_da
 
 
 def test_the_words_of_the_page_are_those_of_the_glossary():
-    glossary = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    glossary = (ROOT / "docs/reference/glossary.md").read_text(encoding="utf-8")
     assert len(WORDS) > 10
     for word, meaning in WORDS.items():
         assert f"| {word} | {meaning} |" in glossary, word

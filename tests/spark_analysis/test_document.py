@@ -1,4 +1,4 @@
-"""The program of docs/trace-format.md does what the document says, on traces of every kind."""
+"""The program of docs/reference/trace-format.md does what the document says, on traces of every kind."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
 ]
 
-DOCUMENT = (Path(__file__).parents[2] / "docs/trace-format.md").read_text(encoding="utf-8")
+DOCUMENT = (Path(__file__).parents[2] / "docs/reference/trace-format.md").read_text(encoding="utf-8")
 OPENING = 'load_run("out/compare")'
 
 

@@ -1,4 +1,4 @@
-"""The job of docs/live.md on a real broker; at length, killed in the middle and started again.
+"""The job of docs/guides/live.md on a real broker; at length, killed in the middle and started again.
 
 It needs Spark's Kafka connector, which comes by Maven: without Maven, or without a network and a cache, the test skips
 with what is missing, and fails under REQUIRE_TOOLS=1.

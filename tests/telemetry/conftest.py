@@ -1,4 +1,4 @@
-"""Requests as the server reports them, and a reader of ring files that knows only docs/trace-format.md."""
+"""Requests as the server reports them, and a reader of ring files that knows only docs/reference/trace-format.md."""
 
 import itertools
 import json

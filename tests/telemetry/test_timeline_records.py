@@ -16,7 +16,7 @@ from pipeline_broker.telemetry.timelines_topic import TIMELINES_TOPIC
 from pipeline_broker.traces.broker_tables import REQUESTS
 from stages.request import NO_OP
 
-DOCUMENT = (Path(__file__).parents[2] / "docs/trace-format.md").read_text(encoding="utf-8")
+DOCUMENT = (Path(__file__).parents[2] / "docs/reference/trace-format.md").read_text(encoding="utf-8")
 FETCH, PRODUCE = 1, 0
 TOPIC_ID = b"t" * 16
 NAMES = [name for name, _ in REQUESTS.columns]
@@ -54,7 +54,7 @@ def encoded(rows, lost=0):
 
 
 def read_back(record):
-    """The rows of a record as a reader of docs/trace-format.md makes them: absolute stamps by their own names."""
+    """The rows of a record as a reader of docs/reference/trace-format.md makes them: absolute stamps by their own names."""
     names = [name.removesuffix("_ns") + "_after_ns" if name.endswith("_ns") else name for name in NAMES]
     names[NAMES.index("received_ns")] = "received_ns"
     columns = []

@@ -13,7 +13,7 @@ from pipeline_broker.measure.experiment.rounds import pairs
 from pipeline_broker.measure.experiment.sweep import FACTORS, parse_sweep, read_sweep
 from pipeline_broker.measure.experiment.sweep_plan import plan_sweep, sweep_cells
 
-EXAMPLE = Path(__file__).parents[3] / "docs/sweep.toml"
+EXAMPLE = Path(__file__).parents[3] / "docs/guides/sweep.toml"
 LEVELS = {
     "in_flight": st.lists(st.integers(1, 64), unique=True, min_size=1, max_size=3),
     "connections": st.lists(st.integers(1, 16), unique=True, min_size=1, max_size=2),

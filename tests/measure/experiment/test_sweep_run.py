@@ -16,7 +16,7 @@ from pipeline_broker.measure.experiment.sweep_plan import sweep_cells
 from pipeline_broker.measure.experiment.sweep_run import SweepOptions, run_sweep
 from pipeline_broker.traces.client_rows import read_client
 
-EXAMPLE = Path(__file__).parents[3] / "docs/sweep.toml"
+EXAMPLE = Path(__file__).parents[3] / "docs/guides/sweep.toml"
 VARIED = ("in_flight", "pipeline.queues")
 
 
