@@ -134,7 +134,7 @@ class LazyGroup(click.Group):
 
 
 def _show_version(ctx: click.Context, _parameter: click.Parameter, is_wanted: bool) -> None:
-    """Show the version, and which build of it runs: see docs/evidence/performance.md."""
+    """Show the version, and which build of it runs: see docs/performance.md."""
     if not is_wanted or ctx.resilient_parsing:
         return
     from importlib import metadata  # noqa: PLC0415 - a start does not pay for it

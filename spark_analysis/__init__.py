@@ -1,7 +1,7 @@
 """Reads the traces of an experiment with Spark and writes the report.
 
 Rules of this room:
-* It knows trace files, and records of a topic with the same rows (docs/reference/trace-format.md): it imports neither `stages`
+* It knows trace files, and records of a topic with the same rows (docs/trace-format.md): it imports neither `stages`
   nor `pipeline_broker`.
 * Importing it costs nothing: PySpark and PyArrow are imported when a name that needs them is first used.
 * Spark does what grows with the rows; what is left (a few figures per cell) is plain Python, testable without Java.

@@ -1,7 +1,7 @@
 """From figures to comparison: cells, speed-ups, latencies at equal load, ablation, the price of tracing.
 
 Rules: plain Python over `Figures`. A speed-up compares side 1 with side 0 of the same round and load; the ablation
-compares each of its modes with the classic runs of its own rounds. The definitions are those of docs/reference/trace-format.md,
+compares each of its modes with the classic runs of its own rounds. The definitions are those of docs/trace-format.md,
 to the letter: somebody with a Parquet reader and a pencil gets the same numbers.
 """
 

@@ -1,4 +1,4 @@
-"""`summary.json`: the figures of a comparison for programs, as docs/reference/trace-format.md declares them.
+"""`summary.json`: the figures of a comparison for programs, as docs/trace-format.md declares them.
 
 Rules: names and their order are those of the document. A figure that is not there is null where its place is declared,
 and never 0. Numbers have nine significant digits.

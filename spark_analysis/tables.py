@@ -1,6 +1,6 @@
 """The tables of a trace and their columns.
 
-Rules: this file is the one declaration of the Parquet side; docs/reference/trace-format.md explains it to people. The order of
+Rules: this file is the one declaration of the Parquet side; docs/trace-format.md explains it to people. The order of
 the columns is the order in the files. `run` joins the tables and stands first; in raw ring files it is left out,
 because a ring belongs to one run. Stamps end in `_ns` and are nanoseconds of one monotonic clock.
 """

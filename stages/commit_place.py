@@ -25,7 +25,7 @@ LOOP_NS_MAX: Final = 200_000
 """The first commit on the loop, or each of so many, took longer: the next ones run in a thread.
 
 With a sync of 0.1 ms the loop has 1.12 times the rate of threads with 16 connections and 16 requests in flight on each,
-with 0.16 ms 1.07, with 0.25 ms 1.03, with 0.4 ms 0.93 (see docs/evidence/performance.md, 2026-11-27).
+with 0.16 ms 1.07, with 0.25 ms 1.03, with 0.4 ms 0.93 (see docs/performance.md, 2026-11-27).
 """
 PAUSE_NS: Final = 1_000_000
 """One commit on the loop took longer: so do the next ones, perhaps, and threads wait for them."""

@@ -3,8 +3,8 @@
     python recompute.py [FOLDER]        (the run beside this file unless given)
 
 FOLDER has `summary.json`, `traces/runs`, and `traces/client` or, without it, `derived/latency_by_round`. The rules are
-those of docs/reference/trace-format.md, "What is computed, to the letter". Prints the number of those that agree, and each
-that differs; ends with 1 if one differs.
+those of docs/reference/trace-format.md, "What is computed, to the letter". Prints the number of those that agree, and
+each that differs; ends with 1 if one differs.
 """
 
 import json

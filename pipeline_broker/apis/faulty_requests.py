@@ -2,7 +2,7 @@
 
 Rules of this file: a request is judged once, before it is started, and starts in its turn or holds its queue; what
 happens to its answer happens when the answer is complete, in whatever way the handler gives it. So the order of
-requests, of the log and of the answers is that of a broker without rules (docs/evidence/invariants.md). A request that cannot be
+requests, of the log and of the answers is that of a broker without rules (docs/invariants.md). A request that cannot be
 understood, or is not served, meets no rule.
 """
 

@@ -1,6 +1,6 @@
 """Request timelines as records of a topic: which requests have one, and the JSON of many rows.
 
-Rules of this file: docs/guides/live.md and docs/reference/trace-format.md explain the format. A record holds up to ROWS_MAX rows, column
+Rules of this file: docs/live.md and docs/trace-format.md explain the format. A record holds up to ROWS_MAX rows, column
 by column: an array a column costs a third of an object a row, both to write and to read. It says itself how many rows
 came before it and how many were lost, so that a reader can prove that it missed nothing. Stamps are nanoseconds after
 the request was received, except `received_ns` itself.

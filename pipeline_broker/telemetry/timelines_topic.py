@@ -1,6 +1,6 @@
 """The topic that request timelines are published to.
 
-Rules of this file: data only; docs/guides/live.md explains the topic. Its name begins as those of Kafka's internal topics do,
+Rules of this file: data only; docs/live.md explains the topic. Its name begins as those of Kafka's internal topics do,
 and clients may read it, not write it. They are not told that it is internal: Spark's connector would find no partition
 (`ConsumerStrategy.retrieveAllPartitions`).
 """

@@ -4,7 +4,7 @@ Rules of this room: what a trace has is declared here once, and written and read
 whole files. `broker_tables` and `request_rows` know the requests of stages, the others nothing of a broker.
 
 A file is a magic, the length of a JSON header, the header, then little-endian rows without padding. The least value of
-a type is null. docs/reference/trace-format.md explains it.
+a type is null. docs/trace-format.md explains it.
 """
 
 from __future__ import annotations

@@ -193,13 +193,13 @@ WORDS: Final = {
     ),
     "commit": "what is written and synced in one go, for one request or for all that wait",
 }
-"""The words of the page; docs/reference/glossary.md has them too, and more."""
+"""The words of the page; docs/glossary.md has them too, and more."""
 
 
 def words() -> Markup:
     """The words of the page, for somebody who was mailed nothing else."""
     pairs = [(name, meaning.replace("`", "")) for name, meaning in WORDS.items()]
-    more = "The rest is in docs/reference/glossary.md; what each figure says, and what it does not, in docs/guides/comparing.md."
+    more = "The rest is in docs/glossary.md; what each figure says, and what it does not, in docs/report-guide.md."
     return section("words", "Words", definitions(pairs), paragraph(more))
 
 

@@ -2,7 +2,8 @@
 
 A mask replaces a value by what is left of it to compare. The lists of APIs whose order Kafka leaves to its hash maps,
 or in which it lists what it refuses first, are sorted.
-Everything that is not named here must be equal. docs/reference/compatibility.md explains each difference that a client can see.
+Everything that is not named here must be equal. docs/reference/compatibility.md explains each difference that a client
+can see.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The test that docs/guides/testing.md shows for an application of FastStream, on both of its clients and in both modes."""
+"""The test that docs/guides/testing.md shows for an application of FastStream, on both of its clients and in both
+modes.
+"""
 
 import pytest
 

@@ -24,7 +24,7 @@ class Scenario:
 
     Attributes:
         options: without the place that is read.
-        difference: the sentence of docs/guides/spark-source.md that allows another result; None: there is no difference.
+        difference: the sentence of docs/spark-source.md that allows another result; None: there is no difference.
     """
 
     options: dict[str, str]

@@ -11,6 +11,7 @@ OF_DEVELOPMENT = {
     "clean",
     "compiled",
     "contracts",
+    "docs",
     "help",
     "imports",
     "lint",

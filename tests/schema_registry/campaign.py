@@ -27,7 +27,9 @@ from pipeline_broker.schema_registry.values import Schema, SchemaType
 STRICTER = re.compile(
     r'Invalid default .* is not a value of the type .*("bytes"|"fixed"|"enum")|A type is defined again, and differs'
 )
-"""Defaults for which Java takes any text, and a type that is defined anew within itself (docs/guides/schema-registry.md)."""
+"""Defaults for which Java takes any text, and a type that is defined anew within itself (docs/guides/schema-
+registry.md).
+"""
 
 
 def main():

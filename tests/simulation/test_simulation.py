@@ -1,4 +1,5 @@
-"""The whole broker, simulated: drawn scenarios, drawn schedules, drawn faults; all invariants of docs/evidence/invariants.md.
+"""The whole broker, simulated: drawn scenarios, drawn schedules, drawn faults; all invariants of
+docs/evidence/invariants.md.
 
 Most seeds are the same in every run, so that a change is compared with what it changes; others are drawn anew, so that
 many runs see more than one does; with AT_LENGTH=1 there are twice as many. A failure names its seed, and how it is

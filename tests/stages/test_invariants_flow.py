@@ -1,4 +1,4 @@
-"""Invariants 8, 9 and 10 of docs/evidence/invariants.md under drawn schedules: what is read when, and by which queue it goes."""
+"""Invariants 8, 9 and 10 of docs/invariants.md under drawn schedules: what is read when, and by which queue it goes."""
 
 import attrs
 import pytest

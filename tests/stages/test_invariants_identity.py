@@ -1,4 +1,4 @@
-"""Invariant 11 of docs/evidence/invariants.md under drawn schedules: who a client is changes only between its requests."""
+"""Invariant 11 of docs/invariants.md under drawn schedules: who a client is changes only between its requests."""
 
 import pytest
 

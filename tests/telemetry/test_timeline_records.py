@@ -54,7 +54,9 @@ def encoded(rows, lost=0):
 
 
 def read_back(record):
-    """The rows of a record as a reader of docs/reference/trace-format.md makes them: absolute stamps by their own names."""
+    """The rows of a record as a reader of docs/reference/trace-format.md makes them: absolute stamps by their own
+    names.
+    """
     names = [name.removesuffix("_ns") + "_after_ns" if name.endswith("_ns") else name for name in NAMES]
     names[NAMES.index("received_ns")] = "received_ns"
     columns = []

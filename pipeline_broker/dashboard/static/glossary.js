@@ -1,4 +1,4 @@
-// What words mean, as docs/reference/glossary.md has it, and what stages are, as docs/guides/dashboard.md has it: shown as titles.
+// What words mean, as docs/glossary.md has it, and what stages are, as docs/dashboard.md has it: shown as titles.
 
 export const WORDS = {
   "queue": "where requests wait for a handler. Pipelined mode has several, and routes a connection by hash(channel id) % N; the report calls each a shard",

@@ -1,4 +1,4 @@
-"""The raw folder of an experiment: one folder a run, as docs/reference/trace-format.md has it.
+"""The raw folder of an experiment: one folder a run, as docs/trace-format.md has it.
 
 Rules of this file: a run's folder is complete or has no run.json, which is written last; what an earlier experiment
 left in the same place is removed first, but nothing that is not an experiment's. What a run tells of its factors is

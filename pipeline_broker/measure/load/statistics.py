@@ -1,4 +1,4 @@
-"""Figures over client rows, by the definitions of docs/reference/trace-format.md.
+"""Figures over client rows, by the definitions of docs/trace-format.md.
 
 Rules of this file: exact, over all measured rows; a percentile is the value that Spark's `percentile` gives (linear
 between the two neighbours) and is None when too few samples lie beyond it.

@@ -5,13 +5,12 @@ from pathlib import Path
 import attrs
 import pytest
 
-from pipeline_broker.log.archive.archive import Cleaned, DeletedSegment
+from pipeline_broker.log.archive.archive import Cleaned, DeletedSegment, Expiry
 from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.archive.local.local_archive import open_local_archive
 from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
 from pipeline_broker.log.archive.segment_file import file_names, transaction_index_name
 from pipeline_broker.log.errors import SegmentGone
-from pipeline_broker.log.archive.archive import Expiry
 from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.archive.segments import make_batch, write_segment
 
