@@ -1,4 +1,4 @@
-"""docs/concepts/durability.md has a row for every case of fault, and the tests that it names are there.
+"""docs/evidence/campaigns.md has a row for every case of fault, and the tests that it names are there.
 
 Rules: the tests are parsed, never imported; a row without a test says why, and only few rows have none.
 """
@@ -7,7 +7,7 @@ import re
 
 from scripts.name_behaviour_tests import REASON, ROOT, every_test
 
-DOCUMENT = (ROOT / "docs/concepts/durability.md").read_text(encoding="utf-8")
+DOCUMENT = (ROOT / "docs/evidence/campaigns.md").read_text(encoding="utf-8")
 TABLE = DOCUMENT.partition("## Cases")[2].partition("\n## ")[0]
 ROWS = re.findall(r"^\| (\d+) \| ([^|]+) \| ([^|]+) \|$", TABLE, re.MULTILINE)
 CASES = [*range(1, 43), 79, 82, 87]
