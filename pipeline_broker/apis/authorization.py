@@ -1,7 +1,6 @@
-"""What a client may do: asked by every handler, answered by the authorizer, or with yes where there is none.
+"""ACL checks for request handlers.
 
-Rules of this room: a handler asks for the operation that Kafka's asks for, and answers with that API's own refusal;
-what somebody may not see is left out of lists, and said to be forbidden, not missing, where it was named.
+Every check passes if the session is trusted or the broker has no authorizer.
 """
 
 from __future__ import annotations
@@ -32,7 +31,11 @@ def _authorizer_of(call: Call) -> Authorizer | None:
 
 
 def may(call: Call, operation: AclOperation, resource_type: ResourceType, name: str, *, is_logged: bool = True) -> bool:
-    """Whether the client may do something to one resource; `is_logged` is whether a denial is a refusal."""
+    """Return whether the client may perform an operation on a resource.
+
+    Args:
+        is_logged: whether a denial is logged as a refusal; False for resources that are only left out of a list.
+    """
     authorizer = _authorizer_of(call)
     if authorizer is None:
         return True
@@ -41,22 +44,19 @@ def may(call: Call, operation: AclOperation, resource_type: ResourceType, name: 
 
 
 def may_of_cluster(call: Call, operation: AclOperation, *, is_logged: bool = True) -> bool:
-    """The same of the cluster."""
     return may(call, operation, ResourceType.CLUSTER, CLUSTER_NAME, is_logged=is_logged)
 
 
 def may_of_topic(call: Call, operation: AclOperation, name: str, *, is_logged: bool = True) -> bool:
-    """The same of a topic."""
     return may(call, operation, ResourceType.TOPIC, name, is_logged=is_logged)
 
 
 def may_of_group(call: Call, operation: AclOperation, name: str, *, is_logged: bool = True) -> bool:
-    """The same of a group."""
     return may(call, operation, ResourceType.GROUP, name, is_logged=is_logged)
 
 
 def may_somewhere(call: Call, operation: AclOperation, resource_type: ResourceType) -> bool:
-    """Whether there may be a resource of the type that the client may do something to."""
+    """Return whether the client may perform the operation on any resource of the type, existing or not."""
     authorizer = _authorizer_of(call)
     if authorizer is None:
         return True
@@ -65,7 +65,7 @@ def may_somewhere(call: Call, operation: AclOperation, resource_type: ResourceTy
 
 
 def topics_allowed(call: Call, operation: AclOperation) -> Callable[[str], bool]:
-    """Whether the client may do something to a topic, for one request that names topics many times."""
+    """Return a function that checks a topic name, and caches the result for the rest of one request."""
     if _authorizer_of(call) is None:
         return _anything
     known: dict[str, bool] = {}
@@ -84,7 +84,7 @@ def _anything(name: str) -> bool:
 
 
 def authorized_operations(call: Call, resource_type: ResourceType, name: str) -> int:
-    """What the client may do to a resource, one bit per operation (KIP-430)."""
+    """Return the operations that the client may perform on a resource, as a bit field (KIP-430)."""
     bits = 0
     for operation in SUPPORTED[resource_type]:
         if may(call, operation, resource_type, name, is_logged=False):
@@ -93,7 +93,7 @@ def authorized_operations(call: Call, resource_type: ResourceType, name: str) ->
 
 
 def operations_of_cluster(call: Call) -> int:
-    """The same of the cluster; nothing for those who may not even describe it."""
+    """Like `authorized_operations` for the cluster; 0 if the client may not describe the cluster."""
     if not may_of_cluster(call, AclOperation.DESCRIBE):
         return 0
     return authorized_operations(call, ResourceType.CLUSTER, CLUSTER_NAME)

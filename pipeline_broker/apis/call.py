@@ -1,7 +1,4 @@
-"""One request with what its handler needs to answer it.
-
-Rules of this room: a call lives for one request; handlers read it and build results from it, they submit nothing.
-"""
+"""The context of one request: its session, version, costs and response."""
 
 from __future__ import annotations
 
@@ -30,26 +27,28 @@ __all__ = ["Call", "Envelope", "Session"]
 
 UNKNOWN_SOFTWARE: Final = "unknown"
 REQUEST_COST_MAX: Final = 2_000_000
-"""What one request may cost in all its turns, about microseconds; beyond it is refused with POLICY_VIOLATION."""
+"""Cost limit of one request over all its turns, about microseconds. A request above it is refused with
+POLICY_VIOLATION.
+"""
 
 
 @attrs.define(eq=False)
 class Session:
-    """What is known of the client on one connection.
+    """The state of the client on one connection.
 
     Attributes:
-        host: its address, as Kafka shows it in group descriptions.
-        client_id: the beginning of the name that it gave with its last ApiVersions request; None before one.
-        software_name, software_version: from a valid ApiVersions request; seen from the next request on.
-        software_since: the sequence of that request.
-        listener: name of the listener it came by.
-        security_protocol: of that listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
-        principal: who it has proved to be.
-        is_by_token: whether it has proved that by a delegation token.
-        is_privileged: whether it came by the listener of the brokers themselves.
-        is_trusted: whether it may do everything, as what an embedding program asks for; such a session has no client.
-        is_told_of_text: whether it is logged that the client sends text that is not UTF-8.
-        produce_templates: what its produce requests have in common; None before the first.
+        host: the client's address, as group descriptions show it.
+        listener: name of the listener that accepted the connection.
+        client_id: from the last valid ApiVersions request, shortened; None before the first.
+        security_protocol: of the listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
+        principal: the authenticated principal.
+        is_by_token: whether the client authenticated with a delegation token.
+        is_privileged: whether the connection came through the inter-broker listener.
+        is_trusted: whether every operation is allowed, without ACLs. Calls of an embedding program are trusted.
+        has_warned_of_text: whether the log has the warning about text that is not UTF-8.
+        software_name, software_version: from the last valid ApiVersions request that names them.
+        software_since: sequence of that request; the names apply to later requests only.
+        produce_templates: the produce fast path of the connection; None before the first template.
     """
 
     host: str
@@ -60,7 +59,7 @@ class Session:
     is_by_token: bool = False
     is_privileged: bool = False
     is_trusted: bool = False
-    is_told_of_text: bool = False
+    has_warned_of_text: bool = False
     software_name: str = UNKNOWN_SOFTWARE
     software_version: str = UNKNOWN_SOFTWARE
     software_since: int = -1
@@ -68,10 +67,10 @@ class Session:
 
 
 class Envelope:
-    """What an answer needs to know of its request: all that there is before a client has proved who it is.
+    """The part of a request that a response needs, available before the client has authenticated.
 
     Attributes:
-        client_id: from the header; None when null.
+        client_id: from the request header; None if null.
     """
 
     __slots__ = ("_api_key", "_correlation_id", "client_id", "session", "version")
@@ -87,37 +86,37 @@ class Envelope:
 
     @property
     def sequence(self) -> int:
-        """The number of the request within its connection; -1 for what comes before all requests."""
+        """The position of the request on its connection; -1 for SASL requests before authentication."""
         return -1
 
     @property
     def features(self) -> Features | None:
-        """The features of the cluster; nobody is told of them before it has proved who it is."""
+        """The features of the cluster; None before the client has authenticated."""
         return None
 
     @property
     def is_telemetry_wanted(self) -> bool:
-        """Whether clients are told that they may push metrics."""
+        """Whether ApiVersions advertises client telemetry (KIP-714)."""
         return False
 
     def show(self, response: Any) -> None:
-        """Let observers read a response; what is no request yet has none."""
+        """Give a response to the observers of the request; does nothing before authentication."""
 
     def send(self, response: Any) -> Send:
-        """The response, encoded in the version of the request."""
+        """Encode a response in the version of the request."""
         return self.send_encoded(self.encode(response))
 
     def refuse(self, code: ErrorCode) -> Send:
-        """The response that carries only an error; see `refusals`."""
+        """Return the response that carries only an error; see `refusals`."""
         return self.send(refusal(self._api_key, code))
 
     def encode(self, response: Any) -> list[Any]:
-        """A response in the version of the request, without its header."""
+        """Encode a response in the version of the request, without its header."""
         parts: list[Any] = encoder(type(response), self.version)(response)
         return parts
 
     def send_encoded(self, parts: list[Any]) -> Send:
-        """A response body that is encoded already, behind its header."""
+        """Prepend the response header to an encoded body."""
         header = response_header(self._api_key, self.version, self._correlation_id)
         first = parts[0]
         if type(first) is bytes:
@@ -126,13 +125,13 @@ class Envelope:
 
 
 class Call(Envelope):
-    """One request that is served.
+    """One request and the broker that serves it. It lives as long as the request.
 
     Attributes:
-        request: the slot; also the token under which state machines park it.
+        request: the request's slot in its connection; state machines park requests under it.
         now_ms: wall clock, milliseconds since the epoch.
-        quota: what the request counts for; None while no quotas are set.
-        cost: what it has cost so far, see `spend`.
+        quota: the client's quota; None while no quotas are set.
+        cost: work charged so far, about microseconds; see `spend`.
     """
 
     __slots__ = ("_turn_left", "broker", "cost", "now_ms", "quota", "request")
@@ -158,7 +157,7 @@ class Call(Envelope):
 
     @property
     def address(self) -> tuple[str, int] | None:
-        """The host and port by which this client reaches the broker; None where its listener is not advertised."""
+        """The advertised host and port of the client's listener; None if the listener is not advertised."""
         return self.broker.ports.advertised(self.session.listener)
 
     @property
@@ -174,20 +173,23 @@ class Call(Envelope):
         return bool(self.broker.config.pipeline_telemetry_file)
 
     def spend(self, cost: int) -> bool:
-        """Charge work that was done; True when its turn is over, and the handler should yield.
+        """Charge work and return whether the turn is used up, so that the handler must yield.
 
         Args:
             cost: about microseconds.
 
         Raises:
-            ResponseTooLargeError: the request has cost REQUEST_COST_MAX.
+            ResponseTooLargeError: the request would cost more than REQUEST_COST_MAX.
         """
         if self.cost + cost > REQUEST_COST_MAX:
             raise ResponseTooLargeError(f"a request may take about {REQUEST_COST_MAX / 1e6:.0f} s of work")
         return self.is_turn_over(cost)
 
     def is_turn_over(self, cost: int) -> bool:
-        """The same for work that its request pays for by its size, such as records, and that no other bound is for."""
+        """Like `spend`, without the limit of a request.
+
+        For work that another bound limits, such as records, which the size of the request bounds.
+        """
         self.cost += cost
         self._turn_left -= cost
         if self._turn_left > 0:
@@ -199,22 +201,21 @@ class Call(Envelope):
         self.request.answer = response
 
     def send(self, response: Any) -> Send:
-        """The response, encoded in the version of the request; a client that exceeds a quota is throttled with it."""
+        """Encode a response in the version of the request. A client that exceeds a quota is throttled."""
         self._settle(response)
         return super().send(response)
 
     def send_in_steps(self, response: Any) -> Generator[None, None, Send]:
-        """`send` for a response that may be large: others have their turns while it is encoded.
+        """Like `send`, but yields while encoding, so that a large response does not block other requests.
 
         Raises:
-            ResponseTooLargeError: it has more than RESPONSE_BYTES_MAX bytes.
+            ResponseTooLargeError: the response has more than RESPONSE_BYTES_MAX bytes.
         """
         self._settle(response)
         parts = yield from stepwise_encoder(type(response), self.version)(response)
         return self.send_encoded(parts)
 
     def _settle(self, response: Any) -> None:
-        """Show the response to observers, and tell in it how long the client is throttled."""
         self.request.answer = response
         if self.quota is not None:
             throttle_ms = self.quota.settle()

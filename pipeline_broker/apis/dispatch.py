@@ -1,10 +1,9 @@
-"""From a frame to its handler, and from whatever goes wrong to an answer.
+"""The dispatcher: decodes request frames, calls the handler of their API, and turns failures into responses.
 
-Rules of this room: input that cannot be understood closes the connection, as in Apache Kafka (malformed header, unknown
-or unserved API, unsupported version, body that does not decode); text that is not UTF-8 is understood, and logged
-once for each connection; a handler that raises is answered with the error in its API's own response; while the journal
-cannot be written to, what would have to write is refused, as that of a log directory of Kafka's that is offline.
-Nothing here waits.
+Input that cannot be decoded closes the connection, as in Apache Kafka. This covers malformed headers and bodies, and
+APIs and versions that are not served. Text that is not UTF-8 is accepted, and logged once for each connection. An
+exception in a handler becomes an UNKNOWN_SERVER_ERROR in the API's own response. While the journal cannot be written,
+requests that would write are refused, like those of an offline log directory in Kafka. Nothing here blocks.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ from stages.request import Close, Parked, Request, Result, Send, go_on
 
 __all__ = ["Dispatcher", "refusal_by_api"]
 
+# API key, version and correlation id: the first fields of every request.
 FIXED: Final = struct.Struct(">hhi")
-"""API key, version and correlation id, with which every request begins."""
 PRODUCE: Final = int(ApiKey.PRODUCE)
 LEASE_RUN_OUT: Final = Close("the lease of the journal has run out, so another broker may have taken over")
 
@@ -51,9 +50,9 @@ class Dispatcher:
     """The application of a broker's socket server; see `stages.request_handler.Application`.
 
     Args:
-        broker: what it serves.
-        loads_in_threads: what the first request of an API needs is loaded in a thread, for which the request waits;
-            else at once.
+        loads_in_threads: whether the handler of an API is imported in a thread on its first request; that request
+            waits.
+            Otherwise it is imported in place.
     """
 
     def __init__(self, broker: Broker, *, loads_in_threads: bool = False) -> None:
@@ -76,6 +75,8 @@ class Dispatcher:
             session.produce_templates is not None
             and type(frame) is bytes
             and len(frame) > FIXED.size
+            # The fast path does not refuse writes; without this check it would append while the journal cannot be
+            # written.
             and self._room.obstacle is None
         ):
             key, version, correlation_id = FIXED.unpack_from(frame)
@@ -91,18 +92,19 @@ class Dispatcher:
             return Close(f"malformed header: {error}")
         key, version, correlation_id = header.api_key, header.api_version, header.correlation_id
         request.api, request.version, request.correlation_id = key, version, correlation_id
-        if key != PRODUCE and not self._is_owner():  # what is in memory may be old; of a write, its end tells
+        # After the lease ran out, memory may be stale because another broker owns the journal. A produce request fails
+        # when its entries are committed, so the fast path skips this check.
+        if key != PRODUCE and not self._is_owner():
             return LEASE_RUN_OUT
         call = Call(self._broker, request, session, key, version, correlation_id, header.client_id, now_ms)
-        if header.client_id is not None and REPLACEMENT in header.client_id and not session.is_told_of_text:
-            _tell_of_text(call)
+        if header.client_id is not None and REPLACEMENT in header.client_id and not session.has_warned_of_text:
+            _warn_of_text(call)
         handler = self._handlers.get((key, version))
         if handler is None:
             return self._handle_first(call, key, version, position)
         return self._handle_body(call, handler, frame, position)
 
     def _handle_first(self, call: Call, key: int, version: int, position: int) -> Result:
-        """Handle the first request of an API in a version, where it is served; `position` is that of its body."""
         served = SERVED.get(key)
         if served is None or version not in served.versions:
             return self._refuse(call, key, version)
@@ -112,7 +114,8 @@ class Dispatcher:
 
     def _load_and_handle(self, call: Call, served: Served, position: int) -> Stepwise[Result]:
         loaded = yield Parked(functools.partial(load, served, call.version))
-        if served.key != PRODUCE and not self._is_owner():  # as in `handle`
+        # The lease may have run out while the module was loaded.
+        if served.key != PRODUCE and not self._is_owner():
             return LEASE_RUN_OUT
         return self._handle_loaded(call, served, loaded, position)
 
@@ -125,7 +128,6 @@ class Dispatcher:
         return self._handle_body(call, loaded, call.request.frame, position)
 
     def _handle_body(self, call: Call, handler: Handler, frame: Any, position: int) -> Result:
-        """Read the body and handle the request; large ones in steps."""
         if self._quotas.is_active:
             call.quota = self._quotas.begin(call.session.principal.name, call.client_id)
         if len(frame) > LARGE_BYTES:
@@ -134,7 +136,7 @@ class Dispatcher:
             try:
                 message, _ = handler.decode(frame, position)
             except NotUtf8Error:
-                _tell_of_text(call)
+                _warn_of_text(call)
                 message, _ = decoder(handler.message, call.version)(frame, position)
         except DecodeError as error:
             return Close(f"malformed request: {error}")
@@ -150,28 +152,23 @@ class Dispatcher:
         return go_on(paced(steps, call))
 
     def _handle_large(self, call: Call, handler: Handler, frame: Any, position: int) -> Stepwise[Result]:
-        """Read a large request in steps, then handle it; what is decided at once has a turn of its own."""
         message_class, version = handler.message, call.version
         try:
             try:
                 message, _, left = yield from stepwise_decoder(message_class, version, utf8_only=True)(frame, position)
             except NotUtf8Error:
-                _tell_of_text(call)
+                _warn_of_text(call)
                 message, _, left = yield from stepwise_decoder(message_class, version)(frame, position)
         except DecodeError as error:
             return Close(f"malformed request: {error}")
         if ELEMENTS_MAX - left > handler.elements_max:
             return (yield from self._answer_in_steps(ErrorCode.POLICY_VIOLATION, call, message, is_handled=False))
+        # The handler decides about all elements in one turn, so it gets a turn that decoding has not used up.
         if handler.elements_max < ELEMENTS_MAX:
             yield None
         return (yield from self._finish(call, message, handler.handle(call, message)))
 
     def _finish(self, call: Call, message: Any, result: Result | Stepwise[Result]) -> Stepwise[Result]:
-        """Run a handler that works in steps; answer a request that costs too much with the API's own error.
-
-        An answer that waits for no commit is from memory, also the refusal of a write, for a sequence number, say. So
-        the lease counts at the end, in however many steps that comes; not for what is refused until the store answers.
-        """
         answer: Result
         if isinstance(result, Generator):
             try:
@@ -182,6 +179,9 @@ class Dispatcher:
             answer = result
         if call.quota is not None:
             call.quota.handled()
+        # A response that waits for no commit comes from memory, even a refused write (a sequence number, for example).
+        # So the lease is checked again after the last step. While the store does not answer, produce refusals are sent
+        # without this check.
         if (
             type(answer) is Send
             and not self._is_owner()
@@ -204,12 +204,12 @@ class Dispatcher:
     def _refuse(call: Call, key: int, version: int) -> Result:
         if key != ApiKey.API_VERSIONS:
             return Close(f"API {key} version {version} is not served")
-        from pipeline_broker.apis.cluster import api_versions  # noqa: PLC0415 - as every handler, on first use
+        from pipeline_broker.apis.cluster import api_versions  # noqa: PLC0415 - handlers load on first use
 
         return api_versions.unsupported_version(call)
 
     def failed(self, request: Request, error: Exception) -> Result:
-        """Answer with the error in the API's own response, or close where no response is possible."""
+        """Return the error as the API's own response, or close the connection if no response is possible."""
         logger.error("request of API %d version %d failed", request.api, request.version, exc_info=error)
         if request.api not in SERVED:
             return Close(f"handler failed: {error!r}")
@@ -219,15 +219,15 @@ class Dispatcher:
         try:
             call, message = yield from self._read(request)
             answer = yield from self._answer_in_steps(ErrorCode.UNKNOWN_SERVER_ERROR, call, message, is_handled=False)
-        except Exception as problem:  # noqa: BLE001 - to fail again and again would never end
+        except Exception as problem:  # noqa: BLE001 - a second failure must not call `failed` again
             return Close(f"handler failed: {error!r}, then {problem!r}")
         return answer
 
     def read(self, request: Request) -> tuple[Call, Any]:
-        """A request whose API and version are served, decoded once more.
+        """Decode a request again; its API and version must be served.
 
         Raises:
-            DecodeError: it cannot be understood.
+            DecodeError: the request is malformed.
         """
         steps = self._read(request)
         while True:
@@ -257,33 +257,31 @@ class Dispatcher:
         return call, message
 
     def refuse(self, request: Request, code: ErrorCode, *, is_handled: bool = False) -> Send | Close:
-        """Answer with an error a request that is served, in its API's own response.
+        """Return an error in the API's own response, for a served API.
 
         Args:
-            request: its API, version and correlation id are set.
-            is_handled: it was handled, and only its answer is another one.
+            request: with its API, version and correlation id set.
+            is_handled: whether the request was handled, so that only its response is replaced.
         """
         call, message = self.read(request)
         return self._answer_with(code, call, message, is_handled=is_handled)
 
     def drop(self, request: Request) -> None:
-        """A request that is served is not handled, and not answered either: see `produce.refuse_batches`."""
+        """Discard a request of a served API without handling or answering it; see `produce.refuse_batches`."""
         if request.api == PRODUCE:
             call, message = self.read(request)
             import_module(f"pipeline_broker.apis.{SERVED[PRODUCE].module}").refuse_batches(message, call)
 
     def _answer_with(self, code: ErrorCode, call: Call, message: Any, *, is_handled: bool = False) -> Send | Close:
-        """The error in the API's own response, or a closed connection where no response is possible."""
         response = refusal_by_api(code, call, message, is_handled=is_handled)
-        return Close(f"{code.name}, and no response was asked for") if response is None else call.send(response)
+        return Close(f"{code.name}, and the client requested no response") if response is None else call.send(response)
 
     def _answer_in_steps(
         self, code: ErrorCode, call: Call, message: Any, *, is_handled: bool
     ) -> Stepwise[Send | Close]:
-        """`_answer_with` for a request that may be large."""
         response = refusal_by_api(code, call, message, is_handled=is_handled)
         if response is None:
-            return Close(f"{code.name}, and no response was asked for")
+            return Close(f"{code.name}, and the client requested no response")
         return (yield from call.send_in_steps(response))
 
     def connection_closed(self, session: object) -> None:
@@ -294,11 +292,10 @@ class Dispatcher:
             session.produce_templates.forget()
 
 
-def _tell_of_text(call: Call) -> None:
-    """Log that a client sends text that is not UTF-8, once for each connection."""
-    if call.session.is_told_of_text:
+def _warn_of_text(call: Call) -> None:
+    if call.session.has_warned_of_text:
         return
-    call.session.is_told_of_text = True
+    call.session.has_warned_of_text = True
     logger.warning(
         "%s (client id %r) sends text that is not UTF-8, first in a request of API %d: malformed bytes are read as "
         "U+FFFD. Correct the encoding of names in the client.",
@@ -309,12 +306,11 @@ def _tell_of_text(call: Call) -> None:
 
 
 def refusal_by_api(code: ErrorCode, call: Call, message: Any, *, is_handled: bool = False) -> Any:
-    """The response that carries an error in its API's own way; None where the client wants no response.
+    """Build the response that carries an error in the API's own form; None if the client requested no response.
 
     Args:
-        call: its request knows its API.
-        message: the request, decoded.
-        is_handled: it was handled, and only its answer is another one.
+        message: the decoded request.
+        is_handled: whether the request was handled, so that only its response is replaced.
     """
     api = call.request.api
     module = import_module(f"pipeline_broker.apis.{SERVED[api].module}")

@@ -1,7 +1,7 @@
-"""Changes after which records of topics are synced later than before.
+"""Checks of flush settings that would weaken durability.
 
-Rules of this file: Kafka lets those who may alter a topic, or a broker, set its flush policy. Here an acknowledged
-record is on the disk unless somebody said otherwise, so to say so takes the right to ALTER the cluster as well.
+Kafka lets every client that may alter a topic, or a broker, set its flush policy. By default this broker syncs a record
+before acknowledging it, so a weaker policy also requires ALTER on the cluster.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["check_durability", "warn_of_durability"]
 logger = logging.getLogger(__name__)
 
 REFUSAL = (
-    "flush.messages and flush.ms would let a power cut lose records that it does not lose now: this needs ALTER on the"
-    " cluster, too."
+    "A power cut could lose acknowledged records with these flush.messages and flush.ms, so setting them also requires"
+    " ALTER on the cluster. Ask an administrator to set them."
 )
 
 
 def check_durability(call: Call, before: FlushRules, after: FlushRules) -> None:
-    """Refuse a change to weaker rules for a client that may not alter the cluster.
+    """Refuse weaker flush rules if the client may not alter the cluster.
 
     Raises:
         TopicError: CLUSTER_AUTHORIZATION_FAILED.
@@ -36,6 +36,6 @@ def check_durability(call: Call, before: FlushRules, after: FlushRules) -> None:
 
 
 def warn_of_durability(what: str, before: FlushRules, after: FlushRules) -> None:
-    """Log a change to weaker rules; `what` names the topic or the broker."""
+    """Log a warning if flush rules become weaker; `what` is the topic or the broker in the message."""
     if after.is_weaker_than(before):
         logger.warning("%s: %s", what, after)

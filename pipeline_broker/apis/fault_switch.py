@@ -1,8 +1,4 @@
-"""The application of a broker's server: its dispatcher, and fault rules around it while there are some.
-
-Rules of this file: a broker without fault rules pays nothing for them. `handle` is the dispatcher's own until a rule is
-about requests; what carries out rules is loaded with the first, and stays for those whom it still holds.
-"""
+"""The switch between a plain dispatcher and one with fault rules."""
 
 from __future__ import annotations
 
@@ -18,10 +14,10 @@ __all__ = ["FaultSwitch"]
 
 
 class FaultSwitch:
-    """See the rules of the file, and `stages.request_handler.Application`.
+    """The application of a broker's server; see `stages.request_handler.Application`.
 
-    Args:
-        broker: its broker, whose rules count.
+    A broker without fault rules pays nothing for them: `handle` is the dispatcher's own method until a rule is about
+    requests.
     """
 
     def __init__(self, dispatcher: Dispatcher, broker: Broker) -> None:
@@ -34,11 +30,12 @@ class FaultSwitch:
             self.follow(broker.faults)
 
     def follow(self, faults: Faults) -> None:
-        """There are rules, or others."""
+        """Adopt a new set of fault rules."""
         if self._faulty is None:
-            from pipeline_broker.apis.faulty_requests import FaultyRequests  # noqa: PLC0415 - see the rules of the file
+            from pipeline_broker.apis.faulty_requests import FaultyRequests  # noqa: PLC0415 - most brokers have no rules
 
             self._faulty = FaultyRequests(self._dispatcher, self._broker, faults)
+        # Without rules about requests, requests that earlier rules paused must still resume.
         self.handle = self._faulty.handle if faults.judges_requests else self._faulty.handle_unjudged
 
     def connection_closed(self, session: object) -> None:

@@ -1,8 +1,4 @@
-"""Answers that meet fault rules: changed, cut short, held back, or never given.
-
-Rules of this file: as of `faulty_requests.py`. An answer is changed as the client would read it: decoded, changed and
-encoded again, so that it does not matter how it was made. What closes a connection anyhow is left alone.
-"""
+"""Fault rules for responses: change, truncate, delay, hold or drop them."""
 
 from __future__ import annotations
 
@@ -39,20 +35,20 @@ if TYPE_CHECKING:
 
 __all__ = ["FaultyAnswer"]
 
+# The length before every response.
 LENGTH = struct.Struct(">i")
-"""In front of every answer."""
+# Position of the checksum in a batch: after base offset, length, leader epoch and magic.
 CRC_POSITION = 17
-"""Of the checksum in a batch: behind base offset, length, leader epoch and magic."""
 
 
 class FaultyAnswer:
-    """What rules say of the answer to one request; see `stages.request.Request.before_answer`.
+    """The effects of fault rules on the response to one request; see `stages.request.Request.before_answer`.
 
     Args:
-        dispatcher: writes errors.
-        faults: holds answers back.
-        broker: knows the time, and topics by their ids.
-        answering: rules with their effects, in their order.
+        dispatcher: builds error responses.
+        faults: holds responses back.
+        broker: provides the clock and the names of topic ids.
+        answering: rules with their effects, in the order of the rules.
     """
 
     def __init__(
@@ -70,7 +66,7 @@ class FaultyAnswer:
         self._subject = subject
 
     def __call__(self, request: Request, result: Final) -> Final | None:
-        """The result that ends the slot; None where it is held back."""
+        """Return the result that ends the slot; None if a rule holds it back. A `Close` passes unchanged."""
         if isinstance(result, Close):
             return result
         delay_ms = 0
@@ -107,20 +103,20 @@ class FaultyAnswer:
         if not isinstance(result, Send):
             return result
         if isinstance(effect, Throttle):
-            return _rewritten(request, result, lambda answer: _tell_throttle(answer, effect.throttle_ms))
+            return _rewritten(request, result, lambda answer: _set_throttle(answer, effect.throttle_ms))
         if isinstance(effect, CorruptCrc):
             return _rewritten(request, result, lambda answer: self._corrupt(answer, rule))
         return result
 
     def _corrupt(self, answer: Any, rule: Rule) -> bool:
-        """Corrupt the first batch of each partition that the rule is about; whether the rule strikes."""
+        """Flip a bit of the first batch's checksum in each matching partition; return whether the answer changed."""
         condition: Any = rule.condition
         wanted = [
             partition
             for name, partition in _partitions_with_records(answer, self._broker.topic_name)
             if condition.topic in (None, name) and condition.partition in (None, partition_number(partition))
         ]
-        is_counted = not isinstance(rule.effect, CorruptCrc)  # a function said it, and was counted
+        is_counted = not isinstance(rule.effect, CorruptCrc)  # a `Call` rule was counted when its function was called
         if not wanted or not (is_counted or rule.strikes()):
             return False
         for partition in wanted:
@@ -138,8 +134,8 @@ def _partitions_with_records(answer: Any, topic_name: Callable[[bytes], str | No
                 yield name, partition
 
 
-def _tell_throttle(answer: Any, throttle_ms: int) -> bool:
-    """Write a throttle into an answer that has a place for it."""
+def _set_throttle(answer: Any, throttle_ms: int) -> bool:
+    """Raise the throttle time of an answer; return whether it changed. Answers without the field stay as they are."""
     if throttle_ms <= getattr(answer, "throttle_time_ms", throttle_ms):
         return False
     answer.throttle_time_ms = throttle_ms
@@ -147,7 +143,8 @@ def _tell_throttle(answer: Any, throttle_ms: int) -> bool:
 
 
 def _rewritten(request: Request, result: Send, change: Callable[[Any], bool]) -> Send:
-    """An answer with something changed in it, or as it is where nothing was."""
+    # Decoding and encoding again makes the change independent of the path that built the answer, such as produce
+    # templates.
     frame = b"".join(map(bytes, result.parts))
     correlation_id, position = read_response_header(request.api, request.version, frame)
     answer, _ = decode(message_classes(request.api)[1], request.version, frame, position)

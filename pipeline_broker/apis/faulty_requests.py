@@ -1,10 +1,4 @@
-"""Requests that meet fault rules: what the rules of `pipeline_broker.faults` say is carried out here.
-
-Rules of this file: a request is judged once, before it is started, and starts in its turn or holds its queue; what
-happens to its answer happens when the answer is complete, in whatever way the handler gives it. So the order of
-requests, of the log and of the answers is that of a broker without rules (docs/invariants.md). A request that cannot be
-understood, or is not served, meets no rule.
-"""
+"""Fault rules for requests: applies the effects that `pipeline_broker.faults` selects."""
 
 from __future__ import annotations
 
@@ -29,18 +23,22 @@ if TYPE_CHECKING:
 
 __all__ = ["FaultyRequests"]
 
+# Size of the API key, the first field of every request.
 KEY_BYTES = 2
-"""Of the API key, with which every request begins."""
+# A rule that matches a request, and its effect. For a `Call` rule, the effect is the one that its function returned.
 Met: TypeAlias = "tuple[Rule, Effect]"
-"""A rule that strikes a request, and what it does: what a function said stands for the call of it."""
 
 
 class FaultyRequests:
-    """See the rules of the file.
+    """A dispatcher with fault rules around it.
+
+    A request is judged once, before it starts. It then starts in its turn, or holds its queue. Effects on the response
+    apply when the response is complete. So requests, log and responses keep the order of a broker without rules
+    (docs/invariants.md). Malformed requests and APIs that are not served match no rule.
 
     Args:
-        dispatcher: handles what is handled.
-        broker: tells what topic ids and fetch sessions stand for.
+        dispatcher: handles the requests, and builds error responses.
+        broker: resolves topic ids and fetch sessions.
     """
 
     def __init__(self, dispatcher: Dispatcher, broker: Broker, faults: Faults) -> None:
@@ -65,7 +63,7 @@ class FaultyRequests:
         return self._carry_out(request, subject, [(rule, rule.effect) for rule in struck])
 
     def handle_unjudged(self, request: Request) -> Result:
-        """The same where no rule is about its API: a rule that is gone may have held it."""
+        """Handle a request without judging it; resume it if a rule, since removed, had paused it."""
         paused = self._paused.pop(request, None) if self._paused else None
         return self._dispatcher.handle(request) if paused is None else self._carry_out(request, *paused)
 
@@ -90,17 +88,17 @@ class FaultyRequests:
         )
 
     def _carry_out(self, request: Request, subject: Subject, met: list[Met]) -> Result:
-        """Do what the rules say, in their order; the first effect that answers or ends the request decides."""
         answering: list[Met] = []
-        for place, (rule, effect) in enumerate(met):
+        # The first effect that answers or ends the request wins; later rules do not apply.
+        for index, (rule, effect) in enumerate(met):
             if rule.is_removed:
                 continue
             found = self._call(request, rule, effect.function(subject)) if isinstance(effect, Call) else effect
             if isinstance(found, Pause) and found.stage == effects.QUEUE:
-                self._paused[request] = subject, [*answering, *met[place + 1 :]]
+                self._paused[request] = subject, [*answering, *met[index + 1 :]]
                 raise QueueHeldError(functools.partial(self._faults.held.hold_queue, rule.number))
             if isinstance(found, Pause) and found.stage == effects.COMMIT:
-                assert self._faults.disk is not None, "no rule can be made otherwise"
+                assert self._faults.disk is not None, "a rule with this effect needs a disk"
                 self._faults.disk.hold_commits(rule.number)
                 continue
             decided = self._decided(request, found, rule)
@@ -113,7 +111,6 @@ class FaultyRequests:
         return self._dispatcher.handle(request)
 
     def _decided(self, request: Request, effect: Effect | Result | None, rule: Rule) -> Result | None:
-        """The result in place of handling the request; None where it is handled."""
         if isinstance(effect, Error) and effect.when == effects.BEFORE:
             return self._dispatcher.refuse(request, ErrorCode[effect.code])
         if isinstance(effect, Disconnect) and effect.when == effects.BEFORE:
@@ -121,15 +118,15 @@ class FaultyRequests:
             return Close(f"fault rule {rule.number}")
         return effect if isinstance(effect, Result) else None
 
-    def _call(self, request: Request, rule: Rule, said: Any) -> Effect | Result | None:
-        """What a function said: nothing, an effect, or the answer."""
-        if isinstance(said, Effect):
-            self._faults.check(rule.condition, said)
-            return said
-        if said is None:
+    def _call(self, request: Request, rule: Rule, returned: Any) -> Effect | Result | None:
+        # A function returns None, an effect, or the response itself.
+        if isinstance(returned, Effect):
+            self._faults.check(rule.condition, returned)
+            return returned
+        if returned is None:
             return None
         self._dispatcher.drop(request)
-        return self._dispatcher.read(request)[0].send(said)
+        return self._dispatcher.read(request)[0].send(returned)
 
     def _answer_with(self, request: Request, answering: list[Met], subject: Subject) -> None:
         if answering:

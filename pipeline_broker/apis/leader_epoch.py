@@ -1,4 +1,4 @@
-"""Leadership never changes on one broker: every partition is in leader epoch 0, whatever a client believes."""
+"""Leader epochs of a single broker: leadership never changes, so every partition stays in leader epoch 0."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ NO_LEADER = -1
 
 
 def leader_epoch_error(current_leader_epoch: int) -> ErrorCode | None:
-    """Why a client with this idea of the current epoch is refused (KIP-320); -1 stands for no idea."""
+    """Return the error for a client's current leader epoch (KIP-320); None if it is 0, or -1 for unknown."""
     if current_leader_epoch in {NO_EPOCH, LEADER_EPOCH}:
         return None
     return ErrorCode.UNKNOWN_LEADER_EPOCH if current_leader_epoch > LEADER_EPOCH else ErrorCode.FENCED_LEADER_EPOCH
 
 
 def leader_of(call: Call, *, knows_listeners: bool = True) -> tuple[ErrorCode, int]:
-    """The leader of every partition, or why a client cannot reach it: its listener is not advertised."""
+    """Return NONE and the leader of every partition, or an error and -1 if the client's listener is not advertised.
+
+    Args:
+        knows_listeners: whether the version of the request knows LISTENER_NOT_FOUND.
+    """
     if call.address is not None:
         return ErrorCode.NONE, call.broker.config.node_id
     return ErrorCode.LISTENER_NOT_FOUND if knows_listeners else ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER

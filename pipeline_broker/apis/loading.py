@@ -1,7 +1,6 @@
-"""Loads what the first request of an API needs, up to 50 ms of Python: in a thread, so that the event loop goes on.
+"""Loading of an API's handler and codecs on its first request.
 
-Rules of this file: it may run in any thread, and changes nothing but what is loaded. Who loads modules leaves Python's
-lock to others at each file that is read, so the event loop never waits for all of them.
+This takes up to 50 ms of Python, so a broker does it in a thread and keeps its event loop running.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ logger = logging.getLogger(__name__)
 
 
 class Handler(NamedTuple):
-    """One API in one version, ready to be called."""
-
     message: type[Any]
     decode: Callable[[Any, int], tuple[Any, int]]
     handle: Callable[[Call, Any], Result | Stepwise[Result]]
@@ -35,10 +32,10 @@ class Handler(NamedTuple):
 
 
 def load(served: Served, version: int) -> Handler | Close:
-    """Load an API's handler, the codec of a version, and what the handler would load itself.
+    """Import an API's handler with its dependencies, and build the codecs of one version. Runs in any thread.
 
     Returns:
-        Close where something cannot be loaded: the next request tries again.
+        `Close` if an import fails; the next request tries again.
     """
     try:
         module = import_module(f"pipeline_broker.apis.{served.module}")
@@ -47,6 +44,7 @@ def load(served: Served, version: int) -> Handler | Close:
         request, response = message_classes(served.key)
         encoder(response, version)
         return Handler(request, decoder(request, version, utf8_only=True), module.handle, served.elements_max)
-    except (ImportError, OSError) as error:  # no descriptors: the connection that ends is one of them
+    except (ImportError, OSError) as error:
         logger.error("API %d cannot be loaded, its connections are closed: %s", served.key, error)  # noqa: TRY400 - one line
+        # An OSError usually means that no file descriptors are left. Closing this connection frees one.
         return Close(f"API {served.key} cannot be loaded: {error}")

@@ -1,6 +1,6 @@
-"""The offsets of a commit, made ready in turns: which of them are refused for what they are, and the records of others.
+"""Preparation of offset commits in turns, for OffsetCommit and TxnOffsetCommit.
 
-Rules of this file: nothing is decided here. The group, or the transaction, decides about all of it in one turn after.
+It validates partitions and encodes records. The group, or the transaction, then decides about all of them in one turn.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from stages.request import TURN_COST
 
 __all__ = ["ANSWERED_IN_A_TURN", "ANSWER_COST", "OffsetsToCommit", "offsets_to_commit", "partitions_of"]
 
+# Cost of preparing one offset, about microseconds.
 OFFSET_COST = 6
-"""What it costs to make one ready, about microseconds."""
+# Cost of answering one offset, about microseconds.
 ANSWER_COST = 1
-"""And to make its answer."""
+# Partitions that are answered in the turn that decides about them.
 ANSWERED_IN_A_TURN = 200
-"""Partitions that are answered in the turn that decides about them."""
 
 
 class OffsetsToCommit(NamedTuple):
-    """What is ready to be committed.
+    """Prepared offsets, and the refusals of the others.
 
     Attributes:
-        refusals: for each partition of the request why it is refused; None where it is not.
-        partitions: of those that are not.
-        prepared: the same.
+        refusals: for each partition of the request its error; None if it can be committed.
+        partitions: the partitions that can be committed.
+        prepared: the same partitions as records.
     """
 
     refusals: list[ErrorCode | None]
@@ -39,7 +39,7 @@ class OffsetsToCommit(NamedTuple):
     prepared: PreparedOffsets
 
     def codes(self, errors: Sequence[ErrorCode]) -> Iterator[ErrorCode]:
-        """The error of each partition of the request, given those of the commit."""
+        """Merge the errors of the commit into `refusals`, in the order of the request."""
         others = iter(errors)
         return (next(others) if refusal is None else refusal for refusal in self.refusals)
 
@@ -50,16 +50,13 @@ def offsets_to_commit(
     find: Callable[[], list[Topic | ErrorCode]],
     prepare: Callable[[], PreparedOffsets],
 ) -> Stepwise[OffsetsToCommit]:
-    """Look at each partition, and prepare what may be committed.
-
-    Offsets are stored with the ids of their topics: they are never those of the next topic of a name. Where topics have
-    changed while others had their turns all of it is done anew; the request pays for that.
+    """Validate each partition of a request, and prepare the valid ones.
 
     Args:
-        call: what is charged.
-        wanted_topics: of the request.
-        find: for each of them the topic as it is now, or why there is none.
-        prepare: begins a commit.
+        call: charged for the work.
+        wanted_topics: topics of the request.
+        find: returns the current topic, or an error, for each of `wanted_topics`.
+        prepare: begins an empty commit.
     """
     while True:
         topics, prepared = find(), prepare()
@@ -85,10 +82,11 @@ def offsets_to_commit(
                     prepared.add(commit)
                 if call.spend(OFFSET_COST):
                     yield None
+        # Offsets are stored with topic ids, so that a new topic of the same name never inherits them. If topics changed
+        # while other requests had their turns, the work is repeated and charged again.
         if call.cost < TURN_COST or topics == find():
             return OffsetsToCommit(refusals, partitions, prepared)
 
 
 def partitions_of(wanted_topics: Sequence[Any]) -> Iterator[Any]:
-    """The partitions of a request, topic by topic."""
     return (partition for wanted in wanted_topics for partition in wanted.partitions)

@@ -1,10 +1,9 @@
-"""Produce of one batch to one partition, remembered: the shape of nearly every request on the hot path.
+"""The fast path of Produce for requests with one batch for one partition, the shape of nearly all of them.
 
-Rules of this room: a producer repeats itself. All bytes of its request between the correlation id and the length of the
-records are the same from one request to the next for a partition, and so are all bytes of the response but the
-correlation id and three offsets. So the first such request is decoded and its response encoded in the general way, and
-what that came to is kept per connection; a later one with the same bytes skips both. Anything else, and any error,
-takes the general way, which is the only place that knows what is right. A topic that changes drops all templates.
+A producer repeats itself. For one partition, requests share all bytes between the correlation id and the length of the
+records. Responses share all bytes except the correlation id and three offsets. The first request takes the general path
+and leaves a template; later requests with the same bytes skip decoding and encoding. Every other request, and every
+error, takes the general path, which alone decides what is valid. Any change of topics drops all templates.
 """
 
 from __future__ import annotations
@@ -34,28 +33,26 @@ __all__ = ["ProduceTemplates"]
 
 logger = logging.getLogger(__name__)
 
+# API key, version and correlation id, before the repeated bytes.
 FIXED_BYTES: Final = 8
-"""API key, version and correlation id, in front of what repeats."""
 ZSTD_FROM: Final = 7
 LOG_START_FROM: Final = 5
 FLEXIBLE_FROM: Final = API_KEYS[ApiKey.PRODUCE].flexible_from
+# The empty tag sections of the partition, the topic and the request, after the records.
 FLEXIBLE_TAIL: Final = bytes(3)
-"""Behind the records: the empty tag sections of the partition, the topic and the request."""
 UVARINT_BYTES_MAX: Final = 5
+# Templates of one connection. Requests for further partitions take the general path.
 TEMPLATES_MAX = 4096
-"""Templates of one connection; a client that writes to more partitions goes the general way for the rest."""
+# Memory of a template without the bytes of the client: the prefix, and the client id of up to 32 KB.
 TEMPLATE_BYTES = 1000
-"""Of one beside what the client sent: the bytes that repeat, and its id, of up to 32 KB."""
+# Base offset, append time and log start of a response that is encoded once, to find their positions.
 SENTINEL: Final = (0x0102030405060708, 0x1112131415161718, 0x2122232425262728)
-"""Base offset, append time and log start that are encoded once, to find where they stand."""
 
 _length: Final = struct.Struct(">i")
 
 
 class _Template:
-    """What requests with one prefix have in common."""
-
-    __slots__ = ("acks", "before", "behind", "client_id", "kept", "log", "pack", "version", "with_start")
+    __slots__ = ("acks", "after_offsets", "before_offsets", "client_id", "kept", "log", "pack", "version", "with_start")
 
     kept: Kept
 
@@ -69,21 +66,23 @@ class _Template:
         self.with_start = version >= LOG_START_FROM
         offsets = struct.pack(">3q" if self.with_start else ">2q", *SENTINEL[: 2 + self.with_start])
         encoded = response_header(ApiKey.PRODUCE, version, 0) + b"".join(encoder(ProduceResponse, version)(response))
-        self.before, self.behind = encoded[_length.size :].split(offsets)
+        self.before_offsets, self.after_offsets = encoded[_length.size :].split(offsets)
         middle = "3q" if self.with_start else "2q"
-        self.pack: Callable[..., bytes] = struct.Struct(f">i{len(self.before)}s{middle}{len(self.behind)}s").pack
+        self.pack: Callable[..., bytes] = struct.Struct(
+            f">i{len(self.before_offsets)}s{middle}{len(self.after_offsets)}s"
+        ).pack
 
-    def behind_throttled(self, throttle_ms: int) -> bytes:
-        """What stands behind the offsets, with a throttle time: the last field of the response."""
-        end = len(self.behind) - (1 if self.version >= FLEXIBLE_FROM else 0)  # the response's empty tag section
-        return self.behind[: end - _length.size] + _length.pack(throttle_ms) + self.behind[end:]
+    def after_offsets_throttled(self, throttle_ms: int) -> bytes:
+        # The throttle time is the last field of the response, before the tag section of flexible versions.
+        end = len(self.after_offsets) - (1 if self.version >= FLEXIBLE_FROM else 0)
+        return self.after_offsets[: end - _length.size] + _length.pack(throttle_ms) + self.after_offsets[end:]
 
 
 class ProduceTemplates:
-    """The templates of one connection, by the bytes that requests repeat.
+    """The templates of one connection, by the bytes that its requests repeat.
 
     Args:
-        broker: its budget of the edges is charged for them, each connection by itself.
+        broker: its budget for clients' state (`Broker.edges`) is charged for the templates.
     """
 
     __slots__ = ("_broker", "_by_prefix", "_generation", "_prefix_end")
@@ -103,15 +102,15 @@ class ProduceTemplates:
         now_ms: int,
         quota: RequestQuota | None,
     ) -> Pending | Send | None:
-        """The result of a request whose like was seen before; None to have it handled in the general way.
+        """Handle a request that matches a template; return None if it must take the general path.
 
         Args:
-            request: its `acks` are set for traces.
+            request: receives `acks`, for traces.
             frame: header and body.
             version: API version, from the header.
             correlation_id: from the header.
-            now_ms: wall clock.
-            quota: what the request counts for, if anything.
+            now_ms: wall clock, milliseconds since the epoch.
+            quota: the client's quota; None while no quotas are set.
         """
         position = self._prefix_end
         template = self._by_prefix.get(frame[FIXED_BYTES:position])
@@ -128,15 +127,17 @@ class ProduceTemplates:
         try:
             return _answer(template, request, correlation_id, appended, quota)
         except Exception:
+            # An appended batch must reach the journal whatever fails later, as in `produce.handle`; only its response
+            # may be lost.
             if appended.entry is None:
                 raise
-            logger.exception("a produce request failed after it was appended")  # see `produce.handle`
+            logger.exception("a produce request failed after it was appended")
             return Pending((appended.entry,), Close("produce failed after it was appended"))
 
     def remember(
         self, frame: bytes, version: int, request: ProduceRequest, log: PartitionLog, client_id: str | None
     ) -> None:
-        """Keep the shape of a request with one batch for one partition that was appended in the general way."""
+        """Make a template of a request that appended one batch to one partition on the general path."""
         if self._generation != self._broker.topics_generation:
             self.forget()
             self._generation = self._broker.topics_generation
@@ -148,7 +149,7 @@ class ProduceTemplates:
         else:
             prefix_end = len(frame) - len(FLEXIBLE_TAIL) - size - _uvarint_size(size + 1)
         if _records(frame, prefix_end, version) != data.records:
-            return  # tagged fields or trailing bytes: not what producers repeat
+            return  # producers do not repeat tagged fields or trailing bytes
         if prefix_end != self._prefix_end:
             self.forget()
             self._prefix_end = prefix_end
@@ -174,11 +175,11 @@ class ProduceTemplates:
         del self._by_prefix[prefix]
 
     def logs(self, most: int) -> list[PartitionLog]:
-        """The logs that requests were remembered for, so many at most."""
+        """Return the logs of up to `most` templates."""
         return [template.log for template in islice(self._by_prefix.values(), most)]
 
     def forget(self) -> None:
-        """Let go of all of them; what comes next is seen for the first time."""
+        """Drop all templates."""
         for template in self._by_prefix.values():
             template.kept.release()
         self._by_prefix.clear()
@@ -187,36 +188,39 @@ class ProduceTemplates:
 def _answer(
     template: _Template, request: Request, correlation_id: int, appended: Appended, quota: RequestQuota | None
 ) -> Pending | Send:
-    """The result of a request whose batch was appended, or is a duplicate."""
     request.acks = template.acks
     entry, base_offset, _, append_time_ms, _, in_flight = appended
-    behind = template.behind if quota is None else _behind_of(template, quota, request)
+    after_offsets = template.after_offsets if quota is None else _after_offsets_of(template, quota, request)
     if template.with_start:
         send = Send(
             template.pack(
-                correlation_id, template.before, base_offset, append_time_ms, template.log.log_start_offset, behind
+                correlation_id,
+                template.before_offsets,
+                base_offset,
+                append_time_ms,
+                template.log.log_start_offset,
+                after_offsets,
             )
         )
     else:
-        send = Send(template.pack(correlation_id, template.before, base_offset, append_time_ms, behind))
+        send = Send(template.pack(correlation_id, template.before_offsets, base_offset, append_time_ms, after_offsets))
     if entry is not None:
         return Pending((entry,), send)
     return Pending((), send) if in_flight else send
 
 
-def _behind_of(template: _Template, quota: RequestQuota, request: Request) -> bytes:
-    """What stands behind the offsets, once the request has counted for its quota."""
+def _after_offsets_of(template: _Template, quota: RequestQuota, request: Request) -> bytes:
     quota.client_id = template.client_id
     quota.produced(request.size_bytes)
     throttle_ms = quota.settle()
     if not throttle_ms:
-        return template.behind
+        return template.after_offsets
     throttle(request, throttle_ms)
-    return template.behind_throttled(throttle_ms)
+    return template.after_offsets_throttled(throttle_ms)
 
 
 def _records(frame: bytes, position: int, version: int) -> bytes | None:
-    """The records whose length stands at `position`, if nothing but empty tag sections follows them."""
+    """Return the records whose length is at `position`; None if anything but empty tag sections follows them."""
     end = len(frame)
     if version < FLEXIBLE_FROM:
         start = position + _length.size
@@ -235,5 +239,4 @@ def _records(frame: bytes, position: int, version: int) -> bytes | None:
 
 
 def _uvarint_size(value: int) -> int:
-    """Bytes of an unsigned varint."""
     return (value.bit_length() + 6) // 7

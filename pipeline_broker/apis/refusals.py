@@ -1,7 +1,6 @@
-"""The answer to a request that is refused as a whole, where it says nothing but that.
+"""Responses that refuse a request as a whole and carry only an error.
 
-Rules of this file: an API whose refusal says more, such as one error for each topic that the request names, has an
-`error_response` beside its handler.
+An API that must name more, such as an error for each topic of the request, has an `error_response` beside its handler.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ REFUSAL_TEXTS: Mapping[ErrorCode, str] = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
 }
-"""What Kafka says with a refusal, in the responses that have room for a text."""
+"""Kafka's message for a refusal, in responses with an error message."""
 
 
 def refusal(api_key: int, code: ErrorCode) -> Any:
-    """The response of an API that carries only an error."""
+    """Build the response of an API with `code` as its top-level error."""
     response = message_classes(api_key)[1]
     if "error_message" in attrs.fields_dict(response):
         return response(error_code=code, error_message=REFUSAL_TEXTS.get(code, code.name))

@@ -1,8 +1,8 @@
-"""Which APIs are served, in which versions, and which file handles them.
+"""The registry of served APIs: their versions, limits and handlers.
 
-Rules of this room: it is data. ApiVersions is answered from it and a handler's file is imported on the first request
-for it, so that a broker starts without loading what nobody asks for. The versions themselves are the protocol's
-(`wire.registry`); a row says only where this broker differs from serving and advertising all of them.
+It is data. ApiVersions is answered from it, and a handler's module is imported on the first request, so that startup
+loads no unused handlers. The protocol's versions are in `wire.registry`; an entry here says only how this broker
+differs from serving and advertising all of them.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ __all__ = ["SERVED", "Served"]
 
 @attrs.frozen
 class Served:
-    """One API that is served.
+    """An API that this broker serves.
 
     Attributes:
-        advertised_min: lowest version in ApiVersions, where it is not the lowest that is served.
-        unstable_max: the highest version is a draft that is neither advertised nor served.
-        writes: an answer without error means that something was written to the journal; refused while that cannot be.
-        refused_with: the error that it is refused with then.
-        elements_max: of a request; fewer for an API that decides about all of them in one turn. More are refused
-            with POLICY_VIOLATION.
-        needs: modules of the broker that are loaded with its handler, because its first request has objects of them
-            made.
+        advertised_min: lowest version in ApiVersions, if it is not the lowest version served.
+        unstable_max: the highest version is a draft, neither advertised nor served.
+        writes: a response without an error means that the journal was written. Refused while it cannot be written.
+        refused_with: the error of that refusal.
+        elements_max: limit of array elements in a request, lower for an API that decides about all of them in one turn.
+            A
+            larger request is refused with POLICY_VIOLATION.
+        needs: modules of the broker that are loaded with the handler, because its first request creates their objects.
     """
 
     key: ApiKey
@@ -41,34 +41,32 @@ class Served:
 
     @property
     def name(self) -> str:
-        """Kafka's name of the API."""
         return API_KEYS[self.key].name
 
     @property
     def module(self) -> str:
-        """Where its handler is in this package."""
+        """The handler's module, relative to this package."""
         return API_KEYS[self.key].module
 
     @property
     def versions(self) -> range:
-        """The versions that are served."""
         declared = API_KEYS[self.key].versions
         return declared[:-1] if self.unstable_max else declared
 
     @property
     def advertised(self) -> tuple[int, int]:
-        """Lowest and highest version in ApiVersions."""
+        """The lowest and highest version in ApiVersions."""
         lowest = self.versions[0] if self.advertised_min is None else self.advertised_min
         return lowest, self.versions[-1]
 
 
+# Limit of elements that a coordinator decides about in one turn, because they are one change of its state.
 DECIDED_AT_ONCE_MAX = 10_000
-"""Elements of a request about which a coordinator decides in one turn, because they are one change of its state."""
 
+# Limit of partitions in the share state requests that brokers send to each other. Each partition is one record.
 SHARE_STATES_MAX = 1_000
-"""Partitions of a request about the state of share groups, which brokers send to each other: each is one record."""
+# Limit of users whose passwords one request sets. Each takes several hashes.
 SCRAM_USERS_MAX = 2_000
-"""Users whose passwords a request sets: each takes some hashes."""
 
 GROUPS = ("state.groups.coordinator",)
 CLASSIC_GROUPS = (*GROUPS, "state.groups.classic.coordinator")
@@ -79,8 +77,8 @@ QUOTAS = ("quotas.client_quotas", "quotas.kinds")
 SETTINGS = ("config.stored_settings",)
 PASSWORDS = ("security.scram_users",)
 
+# Clients of a transaction coordinator retry after this error.
 _UNAVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
-"""What every client of a transaction coordinator waits for and tries again after."""
 
 SERVED: dict[int, Served] = {
     served.key: served

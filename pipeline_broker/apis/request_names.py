@@ -1,8 +1,7 @@
-"""What the requests of clients name: read when somebody asks, for nobody asks about most of them.
+"""The names of groups and partitions in requests, for the list of recent requests.
 
-Rules of this file: on the event loop a request costs a copy of its bytes, if these are few. What would be too much to
-keep, or means something else a moment later, as a fetch of a session does, is read at once; a request that would take
-the event loop for long names nothing.
+Most names are never read, so a short request is only copied on the event loop and decoded on demand. A long one, or a
+Fetch, whose session may change, is decoded at once. A request that would block the event loop yields no names.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ if TYPE_CHECKING:
 
 __all__ = ["names_of"]
 
+# Limit of a request that is decoded on the event loop.
 READ_BYTES_MAX = 16 * 1024
-"""Of a request that is read at once."""
+# Limit of a copied request: 8 MiB for the 4,096 requests that are remembered.
 KEPT_BYTES_MAX = 2048
-"""Of one request: 8 MiB of the 4,096 that are remembered."""
 
 
 def names_of(broker: Broker, request: Any) -> Callable[[], RequestNames]:
-    """How to learn what a request names; topics by the names that they have when it is asked.
+    """Return a function that returns the names in a request. It resolves topic ids to the names of that moment.
 
     Args:
-        broker: that answered it.
-        request: a `stages.request.Request` that has ended, with its frame.
+        broker: the broker that answered it.
+        request: a completed `stages.request.Request` with its frame.
     """
     frame = request.frame
     if len(frame) > READ_BYTES_MAX and not _is_short(request):
@@ -48,10 +47,11 @@ def names_of(broker: Broker, request: Any) -> Callable[[], RequestNames]:
 
 
 def _is_short(request: Any) -> bool:
-    """Return whether only the records of a request make it large."""
+    """Return whether only the records make a request large."""
     if request.api != ApiKey.PRODUCE or type(request.result) is not Send:
         return False
-    return request.answer is None or len(request.answer.responses) == 1  # the former: see `apis/produce_template.py`
+    # The fast path of `produce_template` sets no answer; it serves requests with one batch only.
+    return request.answer is None or len(request.answer.responses) == 1
 
 
 def _read(broker: Broker, frame: Buffer) -> RequestNames:
@@ -62,7 +62,7 @@ def _read(broker: Broker, frame: Buffer) -> RequestNames:
             return NO_NAMES
         message_class, _ = message_classes(header.api_key)
         message: Any = decode(message_class, header.api_version, frame, position)[0]
-    except DecodeError:  # the connection was closed for it
+    except DecodeError:  # the dispatcher closed the connection
         return NO_NAMES
     subject = Subject(
         header.api_key,

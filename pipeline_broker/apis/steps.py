@@ -1,9 +1,9 @@
-"""Work in steps: what handlers of large requests do so that others have their turns.
+"""Handlers that work in steps, so that a large request does not block others.
 
-Rules of this room: a handler whose work grows with its request, or with what the broker holds, is a generator. It
-charges what it does by `Call.spend` and yields when that says so; `stages.unfinished` goes on with it after others had
-their turns. Between two yields it is alone, as every handler is; at a yield the state of the broker may have
-changed, and nothing may be appended that is not submitted: yield a `Pending` for that.
+A handler whose work grows with its request, or with the broker's state, is a generator. It charges its work with
+`Call.spend` and yields when that returns True. `stages.unfinished` resumes it after other requests had their turns.
+Between two yields nothing else runs. After a yield the broker's state may have changed. Whatever was appended must be
+submitted before a yield: yield its `Pending`.
 """
 
 from __future__ import annotations
@@ -41,41 +41,43 @@ Made = TypeVar("Made")
 Value = TypeVar("Value")
 
 Stepwise = Generator[Pending | Parked | Waiting | None, Any, Value]
-"""Work that yields as `stages.request.Unfinished` says, and returns a value."""
+"""A generator that yields like `stages.request.Unfinished` and returns a value."""
 
 ELEMENT_COST: Final = 10
-"""What it costs to answer for one element of a request, where nothing else is known: about 10 microseconds."""
+"""Default cost of answering one element of a request: about 10 microseconds."""
 
 
 CHANGE_COST: Final = 300
-"""What it costs to decide about a topic, its partitions or a resource, and to apply that when it is durable."""
+"""Cost of deciding about a topic, its partitions or a resource, and of applying the durable change, about
+microseconds.
+"""
 
 PARTITION_COST: Final = 50
-"""What it costs to make or delete one."""
+"""Cost of creating or deleting one partition, about microseconds."""
 
+# The part of PARTITION_COST that creates the log.
 LOG_COST: Final = 5
-"""Of that, what it costs to make its log."""
 
 LOGS_AT_ONCE_MAX: Final = 400
-"""Logs that are made when the record of their topic is durable; more are made before it is written."""
+"""Logs that are created when the record of their topic is durable. Larger topics create them before it is written."""
 
 SUBSCRIBED_AT_ONCE_MAX: Final = 100
-"""Topic names of a heartbeat that is decided beside others; one with more, or with a pattern, has its own turn."""
+"""Topic names of a heartbeat that shares a turn. A heartbeat with more names, or with a pattern, has its own turn."""
 
+# Turns after which a request needs a place among the large ones: 4,000 elements, about 1 MB of each.
 TURNS_WITHOUT_PLACE = 2
-"""After how many turns a request needs a place among the large ones: 4,000 elements, about 1 MB of each."""
 
 
 def in_steps(
     call: Call, items: Iterable[Item], make: Callable[[Item], Made], cost: int = ELEMENT_COST
 ) -> Stepwise[list[Made]]:
-    """Make something of each item, while others have their turns.
+    """Map `make` over items, yielding when a turn is used up.
 
     Args:
-        call: what is charged.
-        items: a sequence that nothing changes meanwhile.
-        make: makes it; it must append nothing.
-        cost: of making one, about microseconds.
+        call: charged for the work.
+        items: must not change between the steps.
+        make: must append nothing.
+        cost: of one item, about microseconds.
     """
     made = []
     for item in items:
@@ -86,58 +88,54 @@ def in_steps(
 
 
 def in_a_turn_of_its_own(decide: Callable[[], Result]) -> Stepwise[Result]:
-    """Decide at once, when others had their turns: for what takes longer than a turn and is one change of a state."""
+    """Call `decide` in a turn of its own, for a single change of state that takes longer than a turn."""
     yield None
     return decide()
 
 
 def submitted(call: Call, changes: list[Change]) -> Pending | None:
-    """What to yield between two changes of metadata: those that were decided become durable first.
-
-    Args:
-        changes: what was decided; empty afterwards.
-    """
+    """Return the `Pending` to yield between two changes of metadata, or None if `changes` is empty; clear `changes`."""
     pending = call.broker.commit_metadata(changes, call.now_ms, NO_OP)
     changes.clear()
     return pending if isinstance(pending, Pending) else None
 
 
 def commit_changes(call: Call, changes: list[Change], response: Any) -> Stepwise[Result]:
-    """Answer when the last changes are durable.
+    """Return the response, sent once the last changes are durable.
 
     Args:
-        changes: what was decided and not submitted yet.
-        response: the answer to the request.
+        changes: decided and not submitted yet.
     """
-    if call.cost < TURN_COST:  # little was done, so the response is small
+    if call.cost < TURN_COST:  # little work, so the response is small
         answer = _sent(call, response)
         if isinstance(answer, Send):
             return call.broker.commit_metadata(changes, call.now_ms, answer)
-        yield submitted(call, changes)  # else nobody could change these topics again; only the answer is lost
+        # The decided changes must be submitted although encoding the response failed. Otherwise these topics would stay
+        # locked against further changes.
+        yield submitted(call, changes)
         raise answer
     yield submitted(call, changes)
     return (yield from call.send_in_steps(response))
 
 
 def _sent(call: Call, response: Any) -> Send | Exception:
-    """The answer, or why there is none."""
     try:
         return call.send(response)
-    except Exception as problem:  # noqa: BLE001 - it is raised again
+    except Exception as problem:  # noqa: BLE001 - the caller raises it
         return problem
 
 
 def made_logs(call: Call, changes: list[Change], topic: Topic, first: int = 0) -> Stepwise[list[PartitionLog]]:
-    """Make the logs of very many partitions in turns, before the record that they come with is decided.
+    """Create the logs of a large topic in turns, before its record is decided.
 
     Args:
-        call: what is charged.
-        changes: what was decided and not submitted yet.
-        topic: as it is to be.
-        first: the first partition that it has not.
+        call: charged for the work.
+        changes: decided and not submitted yet.
+        topic: with its new partition count.
+        first: the first new partition.
 
     Returns:
-        the logs, for `Broker.topic_durable`; none where there are so few that they can be made then.
+        the logs, for `Broker.topic_durable`; empty for a smaller topic, whose logs are created there.
     """
     logs: list[PartitionLog] = []
     if topic.partitions - first > LOGS_AT_ONCE_MAX:
@@ -150,16 +148,15 @@ def made_logs(call: Call, changes: list[Change], topic: Topic, first: int = 0) -
 
 
 def wait_for_place(call: Call, line: WaitingLine) -> Stepwise[None]:
-    """Go on when the call has a place; to be followed by `line.leave(call)`, also where the steps are closed."""
+    """Wait until the call has a place in the line. Call `line.leave(call)` afterwards, even if the steps are closed."""
     if not line.enter(call):
         yield Waiting(functools.partial(line.wait, call))
 
 
 def paced(steps: Stepwise[Value], call: Call) -> Stepwise[Value]:
-    """The same steps, of which only so many requests at a time take many turns.
+    """Run steps, and let only a few requests at a time take many turns.
 
-    What is done between two steps counts as no time of the client. Whoever has a place for a long batch needs no other
-    one, else two could wait for each other.
+    The client's quota is not charged for the time between steps.
     """
     broker, quota = call.broker, call.quota
     resume: Callable[[Any], Any] = steps.send
@@ -171,6 +168,7 @@ def paced(steps: Stepwise[Value], call: Call) -> Stepwise[Value]:
             except StopIteration as end:
                 value: Value = end.value
                 return value
+            # A call with a place for a long batch needs no second one. Otherwise two calls could wait for each other.
             if turn >= TURNS_WITHOUT_PLACE and first is None and call not in broker.long_batches:
                 first = next(wait_for_place(call, broker.large_requests), None)
             if quota is not None:
@@ -180,10 +178,10 @@ def paced(steps: Stepwise[Value], call: Call) -> Stepwise[Value]:
             except GeneratorExit:
                 steps.close()
                 raise
-            except Exception as error:  # noqa: BLE001 - it is raised in the steps
+            except Exception as error:  # noqa: BLE001 - re-raised in the steps
                 resume, argument = steps.throw, error
             if quota is not None:
                 quota.resume()
-        raise AssertionError("they end")
+        raise AssertionError("steps always end")
     finally:
         broker.large_requests.leave(call)

@@ -1,7 +1,4 @@
-"""What a client is told when a partition cannot be read.
-
-Rules of this file: the error is of the one partition that it happened to; the reason goes to the log of the process.
-"""
+"""Error codes of partitions that cannot be read."""
 
 from __future__ import annotations
 
@@ -17,6 +14,9 @@ logger = logging.getLogger(__name__)
 
 
 def storage_error(log: PartitionLog, error: OSError | LogError) -> ErrorCode:
-    """The error code: the disk failed, or what it holds is not what was written."""
+    """Log why a partition cannot be read, and return the error of that partition.
+
+    KAFKA_STORAGE_ERROR if the disk failed; the error's own code if the stored data is damaged.
+    """
     logger.warning("%s-%d cannot be read: %s", log.topic, log.partition, error)
     return ErrorCode[error.error_name] if isinstance(error, LogError) else ErrorCode.KAFKA_STORAGE_ERROR

@@ -1,8 +1,4 @@
-"""Throttles, as they are told and done (KIP-219): the answer leaves at once, the connection is not read for a while.
-
-Rules of this file: a request is throttled once, by the longest of its throttles; what began before and ends later
-stays.
-"""
+"""Throttling of connections (KIP-219): the response leaves at once, and the connection is not read for a while."""
 
 from __future__ import annotations
 
@@ -15,22 +11,23 @@ __all__ = ["check_changes", "throttle"]
 
 
 def throttle(request: Request, throttle_ms: int) -> None:
-    """Do not read from the connection of a request for so long."""
+    """Stop reading the connection of a request for `throttle_ms`. Several throttles of a request do not add up."""
     if throttle_ms > request.throttle_ms:
         request.throttle_ms = throttle_ms
         request.connection.throttle(throttle_ms / 1000)
 
 
 def check_changes(quota: RequestQuota | None, partitions: int, *, strict: bool, throttles: bool = True) -> None:
-    """Ask the client's quota for partitions to be created or deleted.
+    """Charge the client's quota for partitions to create or delete (KIP-599).
 
     Args:
-        quota: what the request counts for; None while no quotas are set.
-        strict: its version knows the error; otherwise they are created or deleted, and the client waits afterwards.
-        throttles: whether the client has to wait; not where it has not asked for the change itself.
+        quota: the client's quota; None while no quotas are set.
+        strict: whether the version knows THROTTLING_QUOTA_EXCEEDED. Otherwise the change is made, and the client waits
+            afterwards.
+        throttles: whether the client waits; False if it did not request the change itself.
 
     Raises:
-        TopicError: not now.
+        TopicError: THROTTLING_QUOTA_EXCEEDED.
     """
     if quota is not None and not quota.may_change(partitions, strict=strict, throttles=throttles):
         raise TopicError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)

@@ -1,7 +1,7 @@
-"""AddRaftVoter: the quorum is this broker alone, and no controller can follow it, so every candidate is refused.
+"""AddRaftVoter: refused, because the quorum is this one broker and no other controller can replicate it.
 
-Refusals come in Kafka's order: of the cluster's id, of an endpoint that nobody could reach, of a voter that is one
-already, and, where Kafka would wait for the candidate to catch up, of the time that it would never come in.
+Refusals come in Kafka's order: a wrong cluster id, an invalid voter, a missing controller endpoint, a duplicate voter.
+Kafka would then wait for the candidate to catch up; here that times out at once.
 """
 
 from __future__ import annotations
@@ -35,4 +35,4 @@ def _refusal(call: Call, request: AddRaftVoterRequest) -> tuple[ErrorCode, str |
         return ErrorCode.INVALID_REQUEST, message
     if request.voter_id == call.broker.config.node_id:
         return ErrorCode.DUPLICATE_VOTER, f"The voter id for {request.voter_id} is already part of the set of voters."
-    return ErrorCode.REQUEST_TIMED_OUT, "Nobody can follow a quorum of this one broker."
+    return ErrorCode.REQUEST_TIMED_OUT, "The quorum is this one broker, so no other voter can catch up with it."

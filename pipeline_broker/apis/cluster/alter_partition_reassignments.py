@@ -1,4 +1,6 @@
-"""AlterPartitionReassignments: the one replica that a partition may have is where it is, so nothing ever moves."""
+"""AlterPartitionReassignments: validates each assignment; this broker is the only possible replica, so nothing
+moves.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,7 @@ def _check(call: Call, name: str, wanted: Wanted) -> None:
 def error_response(
     request: AlterPartitionReassignmentsRequest, call: Call, code: ErrorCode
 ) -> AlterPartitionReassignmentsResponse:
-    """The error of the request, and of every partition that it names."""
+    """Build the response with `code` for the request and for every partition that it names."""
     text = REFUSAL_TEXTS.get(code, code.name)
     return AlterPartitionReassignmentsResponse(
         error_code=code,

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: there is one directory, so whatever is moved there is there already."""
+"""AlterReplicaLogDirs: validates each partition; the broker has one log directory, so nothing moves."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pipeline_broker.wire.messages.cluster.alter_replica_log_dirs import (
 )
 from stages.request import Send
 
+# Kafka's suffix of a partition's directory while it is copied: a dot, 32 digits and `-future`.
 FUTURE_BYTES = 40
-"""What Kafka adds to the name of a partition while its directory is copied: a dot, 32 digits and `-future`."""
 NAME_BYTES_MAX = 255
 TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 PartitionResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
@@ -44,12 +44,12 @@ def handle(call: Call, request: AlterReplicaLogDirsRequest) -> Send:
 def _response(
     request: AlterReplicaLogDirsRequest, code_of: Callable[[str, str, int], ErrorCode]
 ) -> AlterReplicaLogDirsResponse:
-    """One result for each partition; of a partition that is named twice the last directory counts."""
     results: dict[str, dict[int, ErrorCode]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
             codes = results.setdefault(topic.name, {})
             for partition in topic.partitions:
+                # The last directory counts if a partition is named twice.
                 codes[partition] = code_of(directory.path, topic.name, partition)
     return AlterReplicaLogDirsResponse(
         results=[

@@ -1,7 +1,7 @@
-"""ApiVersions: what this broker serves.
+"""ApiVersions: the served APIs with their version ranges, and the cluster's features.
 
-A version that is not served is answered in the layout of version 0, so that any client can read it (KIP-511); the
-connection stays usable.
+A request with an unsupported version gets a response in the layout of version 0, which every client can read (KIP-511).
+The connection stays open.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 __all__ = ["handle", "is_valid", "unsupported_version"]
 
+# The software names and versions that KIP-511 allows.
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-"""What KIP-511 allows as name or version of a client's software."""
+# Characters kept of a software name or version.
 SOFTWARE_CHARACTERS_MAX = 256
-"""Of either, as far as it is kept."""
+# Characters kept of the client id.
 CLIENT_ID_CHARACTERS_MAX = 200
-"""Of the client id, how much is kept with a connection."""
 NAMED_FROM = 3
 ZERO_FROM = 4
+# APIs that are advertised only if the broker stores client metrics.
 TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
-"""What is advertised only where somebody receives it."""
 
 
 def handle(call: Envelope, request: ApiVersionsRequest) -> Send:
-    """Answer, and remember the client's name and software for those who look at its connection."""
+    """Answer, and remember the client's id and software for the list of connections."""
     if not is_valid(call, request):
         return call.refuse(ErrorCode.INVALID_REQUEST)
     call.session.client_id = None if call.client_id is None else call.client_id[:CLIENT_ID_CHARACTERS_MAX]
@@ -45,12 +45,12 @@ def handle(call: Envelope, request: ApiVersionsRequest) -> Send:
         call.session.software_since = call.sequence
     response = ApiVersionsResponse(api_keys=_api_keys(call))
     if call.version >= NAMED_FROM and call.features is not None:
-        _tell_features(call, call.features, response)
+        _add_features(call, call.features, response)
     return call.send(response)
 
 
-def _tell_features(call: Envelope, features: Features, response: ApiVersionsResponse) -> None:
-    """Say what is supported and finalized; clients before version 4 stumble over a lowest level of 0 (KAFKA-17492)."""
+def _add_features(call: Envelope, features: Features, response: ApiVersionsResponse) -> None:
+    # Clients before version 4 fail on a minimum level of 0 (KAFKA-17492).
     least = 0 if call.version >= ZERO_FROM else 1
     response.supported_features = [
         ApiVersionsResponse.SupportedFeatureKey(feature.name, feature.min_level, feature.max_level)
@@ -65,7 +65,7 @@ def _tell_features(call: Envelope, features: Features, response: ApiVersionsResp
 
 
 def is_valid(call: Envelope, request: ApiVersionsRequest) -> bool:
-    """Whether the client names its software as it should, from the version on in which it must."""
+    """Return whether the client names valid software, which versions from 3 require."""
     names = (request.client_software_name, request.client_software_version)
     return call.version < NAMED_FROM or all(map(SOFTWARE.fullmatch, names))
 
@@ -80,7 +80,7 @@ def _api_keys(call: Envelope) -> list[ApiVersionsResponse.ApiVersion]:
 
 
 def unsupported_version(call: Envelope) -> Send:
-    """The answer to a version that is not served: layout 0, and only this API's own range."""
+    """Build the response to an unsupported version: layout 0, and only the range of ApiVersions itself."""
     lowest, highest = SERVED[ApiKey.API_VERSIONS].advertised
     response = ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,

@@ -1,4 +1,4 @@
-"""DescribeCluster: this broker, which is the whole cluster. Asked for controllers it says that it is a broker."""
+"""DescribeCluster: this broker, the only member of the cluster. A request for controllers gets an error."""
 
 from __future__ import annotations
 

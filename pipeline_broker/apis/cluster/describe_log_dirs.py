@@ -1,7 +1,7 @@
-"""DescribeLogDirs: the one data directory, how full its disk is, and how large the partitions in it are.
+"""DescribeLogDirs: the one data directory, the space of its disk, and the sizes of its partitions.
 
-The size of a partition is that of its visible batches, wherever they lie: in the journal, which all share, or in the
-archive. Nothing follows and nothing moves, so no partition lags and none is a future one. A thread asks the disk.
+A partition's size is that of its visible batches, in the journal, which all partitions share, or in the archive. With
+one broker and one directory, no replica lags or moves. A thread queries the disk.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def handle(call: Call, request: DescribeLogDirsRequest) -> Stepwise[Result]:
 
 
 def _topics(call: Call, request: DescribeLogDirsRequest) -> Stepwise[list[Topic]]:
-    """What is asked for and is there; null asks for everything."""
+    # Null requests all topics.
     if request.topics is None:
         wanted = {topic.name: set(range(topic.partitions)) for topic in call.broker.topics.all()}
     else:

@@ -1,4 +1,4 @@
-"""DescribeQuorum: the metadata partition and its one voter, this broker, which has everything that is durable."""
+"""DescribeQuorum: the metadata partition with this broker as its only voter, which has every durable record."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Topic = DescribeQuorumResponse.TopicData
 Partition = DescribeQuorumResponse.PartitionData
 METADATA_TOPIC = "__cluster_metadata"
 NOT_HOSTED = "This server does not host this topic-partition."
+# The first version with the endpoints of voters.
 NODES_FROM = 2
-"""The first version that says where voters are."""
+# A quorum of one voter keeps its first leader.
 LEADER_EPOCH = 1
-"""A quorum of one is led by it from its first election on."""
 
 
 def handle(call: Call, request: DescribeQuorumRequest) -> Send:
@@ -33,7 +33,7 @@ def handle(call: Call, request: DescribeQuorumRequest) -> Send:
         return call.send(DescribeQuorumResponse(topics=topics))
     node_id = call.broker.config.node_id
     log = call.broker.logs.find(METADATA_TOPIC, 0)
-    assert log is not None, "a broker makes it first of all"
+    assert log is not None, "a broker creates the metadata log first"
     voter = DescribeQuorumResponse.ReplicaState(
         node_id,
         _directory_id(call) if call.version >= NODES_FROM else UUID_ZERO,
@@ -56,5 +56,5 @@ def handle(call: Call, request: DescribeQuorumRequest) -> Send:
 
 
 def _directory_id(call: Call) -> bytes:
-    """A cluster has one directory, so both have one id."""
+    # The cluster has one directory, so the cluster id also identifies the directory.
     return base64.urlsafe_b64decode(call.broker.cluster_id + "==")

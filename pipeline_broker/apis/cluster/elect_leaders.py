@@ -1,4 +1,4 @@
-"""ElectLeaders: this broker leads every partition, and nobody else could, so no election is ever needed."""
+"""ElectLeaders: this broker leads every partition, so no partition needs an election."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from stages.request import Send
 
 TopicResult = ElectLeadersResponse.ReplicaElectionResult
 PartitionResult = ElectLeadersResponse.PartitionResult
+# The first version with a top-level error.
 ERROR_FROM = 1
-"""The first version that has room for an error of the request."""
+# Preferred (0) and unclean (1).
 ELECTION_TYPES = frozenset({0, 1})
-"""Of the preferred leader, and of one that may have missed records."""
 
 
 def handle(call: Call, request: ElectLeadersRequest) -> Stepwise[Send]:
@@ -32,6 +32,7 @@ def handle(call: Call, request: ElectLeadersRequest) -> Stepwise[Send]:
     if request.election_type not in ELECTION_TYPES:
         return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
     if request.topic_partitions is None:
+        # Null requests all partitions; none of them needs an election.
         results = [TopicResult(topic.name) for topic in call.broker.topics.all()]
     else:
         results = []
@@ -54,7 +55,7 @@ def _result(call: Call, topic: str, partition: int) -> PartitionResult:
 
 
 def error_response(request: ElectLeadersRequest, call: Call, code: ErrorCode) -> ElectLeadersResponse:
-    """The error of the request, and of every partition that it names."""
+    """Build the response with `code` for the request and for every partition that it names."""
     text = REFUSAL_TEXTS.get(code, code.name)
     results = [
         TopicResult(each.topic, [PartitionResult(partition, code, text) for partition in each.partitions])

@@ -1,7 +1,7 @@
-"""GetTelemetrySubscriptions: which metrics a client shall push, and how often (KIP-714).
+"""GetTelemetrySubscriptions: the metrics that a client should push, and the interval (KIP-714).
 
-It is advertised where `pipeline.telemetry.file` is set; as in Apache Kafka, a client that does not look is answered all
-the same.
+ApiVersions advertises it if `pipeline.telemetry.file` is set. As in Apache Kafka, a client that sends it without
+checking ApiVersions gets an answer too.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from stages.request import Send
 __all__ = ["ACCEPTED_CODECS", "client_of", "handle"]
 
 ACCEPTED_CODECS = (4, 3, 1, 2)
-"""zstd, lz4, gzip, snappy, as Kafka prefers them; what is not compressed is taken too."""
+"""zstd, lz4, gzip, snappy, in Kafka's order of preference; uncompressed metrics are accepted too."""
 
 
 def client_of(call: Call) -> dict[str, str]:
-    """What a subscription may look at of the client of a request."""
+    """Return the properties of the client that subscriptions can match."""
     session = call.session
     return {
         "client_id": call.client_id or "",

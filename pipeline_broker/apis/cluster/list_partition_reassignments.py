@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: nothing moves where there is one broker, so there is nothing to list."""
+"""ListPartitionReassignments: always empty, because a single broker has no reassignments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def handle(call: Call, request: ListPartitionReassignmentsRequest) -> Send:
 def error_response(
     request: ListPartitionReassignmentsRequest, call: Call, code: ErrorCode
 ) -> ListPartitionReassignmentsResponse:
-    """The error of the request, and, as in Apache Kafka, the partitions that it names."""
+    """Build the error response; as in Apache Kafka, it lists the partitions of the request."""
     return ListPartitionReassignmentsResponse(
         error_code=code,
         error_message=REFUSAL_TEXTS.get(code, code.name),

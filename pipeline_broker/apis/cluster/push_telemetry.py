@@ -1,4 +1,6 @@
-"""PushTelemetry: what a client has measured; unpacked and written down in a thread; without a file only unpacked."""
+"""PushTelemetry: client metrics (KIP-714), decompressed in a thread and appended to the telemetry file, if one is
+set.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ from pipeline_broker.wire.messages.cluster.push_telemetry import PushTelemetryRe
 from stages.request import Parked, Result, Send
 
 NOT_COMPRESSED = 0
+# Client instance ids that no client may use.
 RESERVED_IDS = frozenset({bytes(16), bytes(15) + b"\x01"})
-"""Ids that are nobody's."""
 
 logger = logging.getLogger(__name__)
 
@@ -35,24 +37,24 @@ def handle(call: Call, request: PushTelemetryRequest) -> Result:
     size_bytes = min(file.unpacked_bytes_max, call.broker.edges.holder_bytes_max)
     try:
         kept = call.broker.edges.keep(call.session, size_bytes, given_up.set)
-    except OverBudgetError:  # this client has pushes at work already
+    except OverBudgetError:  # earlier pushes of this client are still in progress
         return call.send(PushTelemetryResponse(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED))
 
     def check() -> None:
         if given_up.is_set():
-            raise MalformedMetricsError("others need the memory")
+            raise MalformedMetricsError("other clients need the memory")
 
     def work() -> Send:
         try:
             file.keep(instance_id, client, request.compression_type, request.metrics, check)
         except (RecordError, MalformedMetricsError) as error:
-            logger.info("the metrics of %s cannot be read: %s", instance_id, error)
+            logger.info("cannot read the metrics of client instance %s: %s", instance_id, error)
             return call.send(PushTelemetryResponse(error_code=ErrorCode.INVALID_RECORD))
         except OSError as error:
-            logger.warning("the metrics of clients cannot be written: %s", error)
+            logger.warning("cannot write client metrics: %s", error)
             return call.send(PushTelemetryResponse(error_code=ErrorCode.INVALID_RECORD))
         except Exception:
-            logger.exception("a push of %s failed", instance_id)
+            logger.exception("a metrics push of client instance %s failed", instance_id)
             return call.send(PushTelemetryResponse(error_code=ErrorCode.INVALID_RECORD))
         return call.send(PushTelemetryResponse())
 

@@ -1,4 +1,4 @@
-"""RemoveRaftVoter: the quorum is this broker alone, and its last voter cannot be taken out of it."""
+"""RemoveRaftVoter: refused, because the quorum is this one broker and its last voter cannot be removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UnregisterBroker: no broker is registered but this one, which cannot be forgotten while it serves."""
+"""UnregisterBroker: refused, because this broker is the only registered one and it is online."""
 
 from __future__ import annotations
 

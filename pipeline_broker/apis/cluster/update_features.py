@@ -1,7 +1,7 @@
-"""UpdateFeatures: finalize levels of features, all that a request names or none; answered when that is durable.
+"""UpdateFeatures: finalizes the levels of all named features, or of none; answered once durable.
 
-Until version 1 the response lists each feature that was updated. As in Apache Kafka, version 0 cannot downgrade: what
-it says of that is not looked at.
+Up to version 1 the response lists each updated feature. As in Apache Kafka, version 0 cannot downgrade: its downgrade
+field is ignored.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""AlterClientQuotas: set and remove quotas of users, client ids, both together, their defaults, and addresses.
+"""AlterClientQuotas: sets and removes quotas of users, client ids, pairs of both, their defaults, and IP addresses.
 
-The quotas of an entity are changed as a whole or not at all, and entities do not depend on each other. A change counts
-when it is durable, which is before it is answered. An entity that is named again is answered with an error and not
-changed again, a quota that is named twice is a mistake of its entity; both is as Apache Kafka does it.
+The quotas of an entity change as a whole or not at all, independently of other entities. A change takes effect when it
+is durable, before the response is sent. As in Apache Kafka, an entity that is named twice gets an error, and so does an
+entity with two operations on one quota.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def handle(call: Call, request: AlterClientQuotasRequest) -> Result:
         try:
             after = _altered(entity, before, entry, is_known=entity in errors)
         except QuotaError as error:
-            errors[entity] = error.with_traceback(None)  # else it holds what holds it
+            errors[entity] = error.with_traceback(None)  # the frames refer to `errors`: a reference cycle
             continue
         errors[entity] = None
         if after != before and not request.validate_only:

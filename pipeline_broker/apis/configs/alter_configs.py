@@ -1,6 +1,6 @@
-"""AlterConfigs: all settings of a resource at once; what is not named goes back to its default. See `resource_changes`.
+"""AlterConfigs: replaces all settings of a resource; settings that are not named return to their defaults.
 
-The predecessor of IncrementalAlterConfigs, which clients of today use instead.
+Deprecated in favour of IncrementalAlterConfigs. Both share `resource_changes`.
 """
 
 from __future__ import annotations

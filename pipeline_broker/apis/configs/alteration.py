@@ -1,4 +1,4 @@
-"""What a request asks for of one resource's settings, as two APIs say it."""
+"""The change of one resource's settings, for both AlterConfigs and IncrementalAlterConfigs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Alteration", "SettingChange"]
 
 @attrs.frozen
 class SettingChange:
-    """One setting; `config_operation` is the number in the request."""
+    """A change of one setting; `config_operation` is the number in the request, and may be unknown."""
 
     name: str
     config_operation: int
@@ -24,13 +24,13 @@ class SettingChange:
 
 @attrs.frozen
 class Alteration:
-    """What shall become of one resource.
+    """The requested change of one resource.
 
     Attributes:
         resource_type: the number in the request.
         name: of the resource.
         changes: of its settings.
-        replaces: whether what is not named goes back to its default.
+        replaces: whether settings that are not named return to their defaults.
     """
 
     resource_type: int
@@ -40,11 +40,19 @@ class Alteration:
 
     @property
     def sets(self) -> list[str]:
-        """The names that get a value."""
+        """The names of settings that get a value."""
         return [each.name for each in self.changes if each.config_operation != Operation.DELETE]
 
     def operations(self, own: Mapping[str, str], unknown: ErrorCode) -> list[tuple[str, Operation, str | None]]:
-        """The changes of what is set now; `unknown` is the code for an operation that there is not."""
+        """Return the operations that apply this change to the resource's settings.
+
+        Args:
+            own: the current settings of the resource itself.
+            unknown: the error for an unknown operation.
+
+        Raises:
+            TopicError: `unknown`.
+        """
         operations = []
         for each in self.changes:
             try:

@@ -1,7 +1,7 @@
-"""The BROKER_LOGGER resource of DescribeConfigs and IncrementalAlterConfigs: levels of loggers.
+"""Log levels: the BROKER_LOGGER resource of DescribeConfigs and IncrementalAlterConfigs.
 
-A change acts at once, is written nowhere, and a resource is changed as a whole or not at all. Codes and texts are
-Kafka's; a level that is unset becomes that of the start again.
+A change takes effect at once and is not stored. A request changes all of its loggers or none. Codes and messages are
+Kafka's. Deleting a level restores the level of startup.
 """
 
 from __future__ import annotations
@@ -23,31 +23,30 @@ if TYPE_CHECKING:
 
 __all__ = ["LoggerChange", "alter_loggers", "describe_loggers", "loggers_to_change"]
 
+# Kafka's number of the config source.
 DYNAMIC_BROKER_LOGGER = 6
-"""Kafka's number of the source."""
 Config = DescribeConfigsResponse.DescribeConfigsResourceResult
 
 
 @attrs.frozen
 class LoggerChange:
-    """A level for a logger; None unsets it."""
+    """A new level of a logger; None restores the level of startup."""
 
     name: str
     level: str | None
 
 
 def describe_loggers(loggers: BrokerLoggers) -> list[Config]:
-    """An entry for each logger."""
     return [
         Config(name=name, value=level, config_source=DYNAMIC_BROKER_LOGGER) for name, level in loggers.levels().items()
     ]
 
 
 def loggers_to_change(loggers: BrokerLoggers, configs: Iterable[SettingChange]) -> list[LoggerChange]:
-    """What a resource asks for.
+    """Validate the changes that a request makes to loggers.
 
     Raises:
-        TopicError: something in it cannot be done.
+        TopicError: one of the changes is invalid.
     """
     return [_change(loggers, config) for config in configs]
 
@@ -55,8 +54,8 @@ def loggers_to_change(loggers: BrokerLoggers, configs: Iterable[SettingChange]) 
 def _change(loggers: BrokerLoggers, config: SettingChange) -> LoggerChange:
     name, operation = config.name, config.config_operation
     if operation in {Operation.APPEND, Operation.SUBTRACT}:
-        said = f"{Operation(operation).name} operation is not allowed for the BROKER_LOGGER resource"
-        raise TopicError(ErrorCode.INVALID_REQUEST, said)
+        message = f"{Operation(operation).name} operation is not allowed for the BROKER_LOGGER resource"
+        raise TopicError(ErrorCode.INVALID_REQUEST, message)
     if operation not in {Operation.SET, Operation.DELETE}:
         raise TopicError(ErrorCode.UNKNOWN_SERVER_ERROR)
     if name not in loggers:
@@ -66,16 +65,15 @@ def _change(loggers: BrokerLoggers, config: SettingChange) -> LoggerChange:
             raise TopicError(ErrorCode.INVALID_REQUEST, f"Removing the log level of the {ROOT} logger is not allowed")
         return LoggerChange(name, None)
     if config.value not in LEVELS:
-        said = (
+        message = (
             f"Cannot set the log level of {name} to {config.value} as it is not a supported log level. "
             f"Valid log levels are {', '.join(sorted(LEVELS))}"
         )
-        raise TopicError(ErrorCode.INVALID_CONFIG, said)
+        raise TopicError(ErrorCode.INVALID_CONFIG, message)
     return LoggerChange(name, config.value)
 
 
 def alter_loggers(loggers: BrokerLoggers, changes: Iterable[LoggerChange]) -> None:
-    """Carry them out."""
     for change in changes:
         if change.level is None:
             loggers.reset_level(change.name)

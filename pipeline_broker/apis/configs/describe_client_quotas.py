@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: the quotas of all entities that a filter asks for; of very many in turns."""
+"""DescribeClientQuotas: the quotas of all entities that match a filter, in steps if there are many."""
 
 from __future__ import annotations
 

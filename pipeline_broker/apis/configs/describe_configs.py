@@ -1,7 +1,7 @@
-"""DescribeConfigs: the settings of topics, this broker, groups and subscriptions, with where each value comes from.
+"""DescribeConfigs: settings of topics, this broker, groups and client metrics subscriptions, with their sources.
 
-A broker named "" stands for what was set for all brokers while they run. A type of resource that is not described here
-refuses the request as a whole, as in Apache Kafka.
+The broker named "" stands for the dynamic default of all brokers. As in Apache Kafka, an unknown resource type refuses
+the whole request.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ CONFIG_TYPES = {
     "password": 9,
 }
 """Type in the tables of properties: its number in the response."""
-NOT_ACTED_ON = "Kept, and not acted on by this broker yet."
+NOT_ACTED_ON = "This broker stores this setting, but does not act on it."
+# Cost of resolving one setting, about microseconds.
 ENTRY_COST = 5
+# Cost of describing one setting, about microseconds.
 CONFIG_COST = 10
-"""Of resolving one setting, and of describing it, about microseconds."""
 MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an"
     " incompatible broker. See the broker logs for more details."
@@ -84,7 +85,6 @@ def handle(call: Call, request: DescribeConfigsRequest) -> Stepwise[Send]:
 
 
 def _named_once(resources: list[Resource]) -> Iterable[Resource]:
-    """The resources without those that ask for the same once more."""
     return {
         (each.resource_type, each.resource_name, tuple(each.configuration_keys or ())): each for each in resources
     }.values()

@@ -1,7 +1,7 @@
-"""The kinds of resource that have settings, by their numbers in requests, and who may see or change them.
+"""The resource types that have settings, and the ACL checks for them.
 
-Rules of this file: a broker named "" stands for all brokers. Groups have rights of their own, everything else that is
-no topic belongs to the cluster.
+The broker named "" stands for all brokers. Topics and groups have ACLs of their own; all other settings belong to the
+cluster.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ RESOURCE_TYPES = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
 def check_allowed(call: Call, operation: AclOperation, resource_type: int, name: str) -> None:
-    """Refuse what the client may not do to the settings of a resource.
+    """Check that the client may perform an operation on the settings of a resource.
 
     Raises:
-        TopicError: it may not.
+        TopicError: the authorization error of the resource type.
     """
     if resource_type == TOPIC:
         is_allowed, code = may_of_topic(call, operation, name), ErrorCode.TOPIC_AUTHORIZATION_FAILED

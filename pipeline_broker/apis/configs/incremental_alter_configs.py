@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: set, delete, append to or subtract from single settings; see `resource_changes`."""
+"""IncrementalAlterConfigs: sets, deletes, appends to or subtracts from single settings; see `resource_changes`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""ListConfigResources: what has settings that can be described; version 0 knows subscriptions of client metrics only.
+"""ListConfigResources: the resources with settings; version 0 lists only client metrics subscriptions.
 
-Groups and subscriptions are listed where something is set for them.
+Groups and subscriptions are listed if they have settings of their own.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from pipeline_broker.wire.messages.configs.list_config_resources import (
 )
 from stages.request import Send
 
+# The first version with resource types other than client metrics subscriptions.
 TYPES_FROM = 1
-"""The first version that may ask for other things than subscriptions."""
 
 
 def handle(call: Call, request: ListConfigResourcesRequest) -> Send:

@@ -1,10 +1,8 @@
-"""Changes of the settings of topics, brokers, loggers, groups and subscriptions, as two APIs ask for them.
+"""Changes of settings of topics, brokers, loggers, groups and subscriptions, for both AlterConfigs APIs.
 
-Rules of this file: a resource is changed as a whole or refused as a whole, and resources do not depend on each other. A
-change acts when it is durable, which is before it is answered. Codes are Kafka's: what is wrong with a topic's settings
-is INVALID_CONFIG, with a broker's INVALID_REQUEST. Rights come before work: an `Alteration` is made only for a client
-that may alter the resource, and only an `Alteration` has values. Files and keys that settings of a broker name are
-opened in a thread, for one change at a time.
+A resource changes as a whole or not at all, independently of other resources. A change takes effect when it is durable,
+before the response is sent. Codes are Kafka's: an invalid setting is INVALID_CONFIG for a topic, and INVALID_REQUEST
+for a broker.
 """
 
 from __future__ import annotations
@@ -44,18 +42,18 @@ from stages.request import Parked, Result
 __all__ = ["AlteringApi", "Change"]
 
 Change: TypeAlias = tuple["Write", Callable[["Write"], None]]
-"""What was decided, and what applies it."""
-Told: TypeAlias = tuple[ErrorCode, str | None]
-"""What is answered for one resource."""
+"""A metadata write, and the function that applies it once it is durable."""
+# The error code and message for one resource.
+Outcome: TypeAlias = tuple[ErrorCode, str | None]
 
 
 @attrs.frozen
 class AlteringApi:
-    """One of the two APIs.
+    """AlterConfigs or IncrementalAlterConfigs.
 
     Args:
-        response, result: what its answers are made of.
-        replaces: whether what a request does not name goes back to its default.
+        response, result: the classes of its response and of one resource in it.
+        replaces: whether settings that are not named return to their defaults.
     """
 
     _response: Callable[..., Any]
@@ -64,14 +62,13 @@ class AlteringApi:
 
     def handle(self, call: Call, request: Any) -> Stepwise[Result]:
         """Alter what may be altered."""
-        told, changes = yield from self._alter_resources(call, request)
-        return (yield from commit_changes(call, changes, self._answer(request, told)))
+        outcomes, changes = yield from self._alter_resources(call, request)
+        return (yield from commit_changes(call, changes, self._answer(request, outcomes)))
 
-    def _alter_resources(self, call: Call, request: Any) -> Stepwise[tuple[list[Told], list[Change]]]:
-        """Decide about each resource; what is told of each, in order, and the last changes that make it true."""
+    def _alter_resources(self, call: Call, request: Any) -> Stepwise[tuple[list[Outcome], list[Change]]]:
         counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
         changes: list[Change] = []
-        told: list[Told] = []
+        outcomes: list[Outcome] = []
         for resource in request.resources:
             kind, name = resource.resource_type, resource.resource_name
             code, message = ErrorCode.NONE, None
@@ -85,20 +82,21 @@ class AlteringApi:
                 code, message = error.code, error.message
             except ConfigError as error:
                 code, message = _code_of(kind, error), error.client_message
-            told.append((code, message))
+            outcomes.append((code, message))
             if call.is_turn_over(CHANGE_COST):
                 yield submitted(call, changes)
-        return told, changes
+        return outcomes, changes
 
     def _alteration(self, call: Call, resource: Any) -> Alteration:
-        """Return what shall become of a resource, for a client that may alter it.
+        """Build the change of one resource.
 
         Raises:
-            TopicError: it may not; the refusal is the same whatever the values are.
+            TopicError: the client may not alter it. The refusal does not depend on the values.
         """
+        # Authorization comes before any work: only an `Alteration` has values, and only an allowed client gets one.
         kind, name = resource.resource_type, resource.resource_name
         if kind == BROKER_LOGGER and not may_of_cluster(call, AclOperation.ALTER_CONFIGS):
-            raise TopicError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)  # without a text, as Kafka's
+            raise TopicError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)  # no message, as in Kafka
         check_allowed(call, AclOperation.ALTER_CONFIGS, kind, name)
         changes = [
             SettingChange(each.name, Operation.SET if self._replaces else each.config_operation, each.value)
@@ -110,10 +108,10 @@ class AlteringApi:
         """Every resource with the same error."""
         return self._answer(request, [(code, None)] * len(request.resources))
 
-    def _answer(self, request: Any, told: Sequence[Told]) -> Any:
+    def _answer(self, request: Any, outcomes: Sequence[Outcome]) -> Any:
         results = [
             self._result(code, message, resource.resource_type, resource.resource_name)
-            for resource, (code, message) in zip(request.resources, told, strict=True)
+            for resource, (code, message) in zip(request.resources, outcomes, strict=True)
         ]
         return self._response(responses=results)
 
@@ -125,7 +123,6 @@ def _code_of(resource_type: int, error: ConfigError) -> ErrorCode:
 
 
 def _check_names(alteration: Alteration, count: int) -> None:
-    """Refuse what names something twice, or no value; `count` says how often the request names the resource."""
     if count > 1:
         raise TopicError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     names = [each.name for each in alteration.changes]
@@ -173,7 +170,7 @@ def _alter_topic(call: Call, alteration: Alteration, *, validate_only: bool) -> 
         raise TopicError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     check_name(name)
     altered = alter_topic_settings(own, operations)
-    if topic is None:  # Kafka looks at the settings first
+    if topic is None:  # Kafka validates the settings before it looks for the topic
         raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     settings = call.broker.settings
     before, after = flush_rules_of(own, settings), flush_rules_of(altered, settings)
@@ -182,19 +179,20 @@ def _alter_topic(call: Call, alteration: Alteration, *, validate_only: bool) -> 
         return None
     warn_of_durability(f"topic {name}", before, after)
     call.broker.settings_warnings.tell_of_topic(alteration.sets)
-    gone = dict.fromkeys(topic.configs.keys() - altered.keys())
-    return catalogue.alter_configs(name, {**altered, **gone}), call.broker.topic_durable
+    removed = dict.fromkeys(topic.configs.keys() - altered.keys())
+    return catalogue.alter_configs(name, {**altered, **removed}), call.broker.topic_durable
 
 
 def _alter_broker(
     call: Call, alteration: Alteration, changes: list[Change], *, validate_only: bool
 ) -> Stepwise[Change | None]:
-    """Change the settings of a broker; `changes` are decided and not submitted yet."""
     broker, for_all = call.broker, not alteration.name
     if not for_all:
         _check_node_id(call, alteration, f"Unexpected broker id, expected {broker.config.node_id}, but received ")
     try:
-        yield from wait_for_place(call, broker.altering)  # nothing else alters these settings until this has
+        # One change at a time: `load` below opens files and keys in a thread, and the settings must not change before
+        # they are adopted.
+        yield from wait_for_place(call, broker.altering)
         key = broker.layers.key(for_all=for_all)
         own = broker.cluster.latest_settings(key)
         operations = alteration.operations(own, ErrorCode.INVALID_REQUEST)
@@ -219,9 +217,9 @@ def _alter_broker(
 
 
 def _alter_other(call: Call, alteration: Alteration, *, validate_only: bool) -> Change | None:
-    """A group or a subscription; it need not exist."""
     kind, cluster = RESOURCE_KINDS[alteration.resource_type], call.broker.cluster
     key = (kind.key, alteration.name)
+    # The group or subscription need not exist.
     own = cluster.latest_settings(key)
     operations = alteration.operations(own, ErrorCode.UNKNOWN_SERVER_ERROR)
     altered = kind.alter(alteration.name, own, operations, call.broker.settings)

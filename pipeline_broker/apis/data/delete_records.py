@@ -1,9 +1,9 @@
-"""DeleteRecords: let logs start at later offsets, and answer when that is durable.
+"""DeleteRecords: raises the log start offset of partitions; answered once that is durable.
 
-An offset of -1 stands for all that is visible; a log that starts behind the offset already stays as it is. What is
-answered is where the log starts then. As in Apache Kafka a partition that is named more than once is answered once, by
-the last offset, internal topics are left alone, and what is only compacted is not deleted. The timeout is for
-replicas, of which there are none to wait for.
+Offset -1 stands for the high watermark. A log that starts after the requested offset stays as it is. The response has
+the log start offset afterwards. As in Apache Kafka, a partition that is named more than once gets one answer, for the
+last offset. Internal topics, and topics that are compacted without deletion, are refused. The timeout is ignored,
+because there are no replicas to wait for.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ HIGH_WATERMARK = -1
 NO_OFFSET = -1
 
 
+# Cost of one partition, about microseconds.
 DELETION_COST = 50
-"""Of one partition, about microseconds."""
 
 
 def handle(call: Call, request: DeleteRecordsRequest) -> Stepwise[Result]:
@@ -48,7 +48,6 @@ def handle(call: Call, request: DeleteRecordsRequest) -> Stepwise[Result]:
 
 
 def _wanted(request: DeleteRecordsRequest) -> dict[str, dict[int, int]]:
-    """The last offset that is asked for, by topic and partition."""
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         for data in topic.partitions:
@@ -66,14 +65,16 @@ def _delete(call: Call, name: str, index: int, offset: int, changes: list[Change
         return _refusal(index, refused)
     if start > log.log_start_offset:
         write = call.broker.log_starts.raise_to(log.topic_id, log.partition, start)
-        assert write is not None, "a log starts where its records say, or behind that"
+        assert write is not None, "a log never starts before the log start offset in the metadata"
         changes.append((write, call.broker.log_start_durable))
     return PartitionResult(index, max(start, log.log_start_offset))
 
 
 def _refused(call: Call, log: PartitionLog, start: int) -> ErrorCode | None:
     latest = call.broker.topics.latest(log.topic)
-    if latest is None or latest.topic_id != log.topic_id:  # its deletion is on its way: nothing of it may follow
+    if (
+        latest is None or latest.topic_id != log.topic_id
+    ):  # its deletion is not durable yet; no record about it may follow
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if log.topic in call.broker.internal_topics:
         return ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -1,12 +1,12 @@
-"""Fetch: read record batches, and wait for more where there are too few.
+"""Fetch: reads record batches, and waits until enough bytes are available.
 
-A fetch that finds less than its minimum is parked with its deadline and reads again when it is woken; one that needs
-the disk is parked with that work. Neither holds a handler. Partitions are read in request order; until one has records,
-the limits do not apply to its first batch, so that a batch larger than every limit still gets through. Clients that do
-not take earlier answers leave less room, or none. A disk that cannot be read is an error of the partition that is on
-it, and of no other.
+A fetch that finds less than `min_bytes` is parked, and reads again when records arrive or its deadline passes. A fetch
+that needs the disk is parked with that read. Neither occupies a handler. Partitions are read in request order. The size
+limits do not apply to the first batch of a response, so that a batch larger than every limit can be fetched (KIP-74).
+Clients that do not read earlier responses get smaller responses, or empty ones. A disk error concerns only its own
+partition.
 
-Longer than most files: what is read, waited for, read from the disk and answered is the state of one request.
+Longer than most files: reading, waiting, disk reads and the response share the state of one request.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ from pipeline_broker.wire.messages.data.fetch import FetchLeaderIdAndEpoch, Fetc
 from stages.request import PARKED, Parked, Result, Send, go_on
 
 PartitionData = FetchResponse.PartitionData
+# Topic name, topic id, partition. The name or the id is empty, depending on the version.
 Key: TypeAlias = tuple[str, bytes, int]
-"""Topic name, topic id, partition; one of the first two is empty, depending on the version."""
 
 TOPIC_ID_FROM: Final = 13
 READ_COMMITTED: Final = 1
 NO_OFFSET: Final = -1
 LEADER_FROM: Final = 16
 READ_COST = 12
+# Costs of one partition, about microseconds.
 ANSWER_COST = 1
-"""Of one partition, about microseconds."""
+# Partitions whose response is encoded in the turn that reads them.
 ANSWERED_IN_A_TURN = 1_000
-"""Partitions whose answer is encoded in the turn of their reads."""
+# Errors after which the client receives the current leader.
 MISLED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
-"""Errors with which a client is told the leader."""
 UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 REPLICA_STATE_FROM: Final = 15
+# Consumers send -1, debuggers -2. A client that claims to be a broker must be authorized as one (CVE-2018-1288).
 FIRST_REPLICA_ID: Final = 0
-"""Consumers are -1, and -2 is for debugging: who claims to be a broker must be allowed to act as one, CVE-2018-1288."""
 
 
 @attrs.define
 class Read:
-    """What one attempt found in one partition."""
+    """The result of one attempt to read one partition."""
 
     key: Key
     data: PartitionData
@@ -96,12 +96,10 @@ def handle(call: Call, request: FetchRequest) -> Stepwise[Result]:
     if forgotten:
         for topic_id in context.names.keys() - {topic_id for _, topic_id, _ in context.partitions}:
             del context.names[topic_id]
-    return (yield from _Fetch(call, request, context).first())
+    return (yield from _Fetch(call, request, context).first_attempt())
 
 
 class _Fetch:
-    """One fetch over its attempts."""
-
     def __init__(
         self, call: Call, request: FetchRequest, context: FetchContext[Key, FetchRequest.FetchPartition]
     ) -> None:
@@ -118,37 +116,38 @@ class _Fetch:
         if quota_bytes_max is not None:
             self._bytes_max = min(self._bytes_max, quota_bytes_max)
 
-    def first(self) -> Stepwise[Result]:
-        """The first attempt: it may park the request."""
+    def first_attempt(self) -> Stepwise[Result]:
         request, call = self._request, self._call
         reads = yield from self._read()
         wanted = min(request.min_bytes, self._bytes_max)
         if request.max_wait_ms <= 0 or not reads or any(read.data.error_code for read in reads):
             return (yield from self._answer(reads))
         if len(reads) > ANSWERED_IN_A_TURN:
-            self._was_interrupted = True  # to wait in so many is a turn of its own
+            self._was_interrupted = True  # registering this many partitions takes a turn of its own
             yield None
-        waiting = Waiting(call.request, self._again)
+        waiting = Waiting(call.request, self._read_after_wait)
         waiting_for = dict(map(self._now_readable, reads))
         if call.broker.fetches.park(waiting, waiting_for, wanted, call.now_ms + request.max_wait_ms):
             return PARKED
-        return (yield from self._last() if self._was_interrupted else self._answer(reads))
+        return (yield from self._read_and_answer() if self._was_interrupted else self._answer(reads))
 
-    def _again(self) -> Result:
-        """The last attempt: whatever there is now, and is still allowed."""
+    def _read_after_wait(self) -> Result:
+        # ACLs may have changed during the wait.
         self._is_allowed = topics_allowed(self._call, AclOperation.READ)
-        return go_on(self._last())
+        return go_on(self._read_and_answer())
 
-    def _last(self) -> Stepwise[Result]:
+    def _read_and_answer(self) -> Stepwise[Result]:
         reads = yield from self._read()
         return (yield from self._answer(reads))
 
     def _read(self) -> Stepwise[list[Read]]:
         room = self._call.request.connection.response_room_bytes
         left = min(self._bytes_max, room)
-        found_any = not room  # without any, not even one batch
+        found_any = not room  # a client that reads no responses does not even get one batch
         reads = []
-        for key, wanted in tuple(self._context.partitions.items()):  # others may change the session between turns
+        for key, wanted in tuple(
+            self._context.partitions.items()
+        ):  # other requests may change the session between turns
             read = self._read_partition(key, wanted, left, at_least_one=not found_any)
             reads.append(read)
             if read.cold is not None:
@@ -178,7 +177,7 @@ class _Fetch:
         refused = leader_epoch_error(wanted.current_leader_epoch)
         if refused is not None:
             return Read(key, _refusal(partition, refused), log)
-        if self._is_replica:  # there is one broker: nobody follows it
+        if self._is_replica:  # a single broker has no followers
             knows_epoch = wanted.current_leader_epoch != NO_EPOCH
             code = ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
             return Read(key, _refusal(partition, code), log)
@@ -189,7 +188,7 @@ class _Fetch:
             return Read(key, _refusal(partition, ErrorCode.OFFSET_OUT_OF_RANGE), log)
         except (OSError, LogError) as error:
             read = Read(key, _unreadable(log, error), log)
-            self._tell_failed([read])
+            self._count_failures([read])
             return read
         read = Read(
             key=key,
@@ -208,7 +207,7 @@ class _Fetch:
             offset=wanted.fetch_offset,
         )
         if self._is_committed:
-            _tell_aborted(read, log, result.parts)
+            _add_aborted(read, log, result.parts)
         return read
 
     def _readable(self, log: PartitionLog, wanted: FetchRequest.FetchPartition) -> Readable:
@@ -222,30 +221,30 @@ class _Fetch:
         return Readable(measure(), bytes_max, measure)
 
     def _now_readable(self, read: Read) -> tuple[PartitionLog, Readable]:
-        """What a partition has; others may have written to it since it was read in an earlier turn."""
         log, readable, data = read.log, read.readable, read.data
-        assert log is not None, "what has no log is an error, with which no fetch waits"
-        assert readable is not None, "the same"
-        if log.high_watermark != data.high_watermark:  # what ends a transaction is a record, too
+        assert log is not None, "a partition without a log is an error, and a fetch with an error does not wait"
+        assert readable is not None, "set unless the read failed, and a fetch with an error does not wait"
+        # Producers may have appended after this partition was read in an earlier turn.
+        if log.high_watermark != data.high_watermark:  # transaction markers are records too
             readable = self._readable(log, self._context.partitions[read.key])
         return log, readable
 
     def _former_topic_error(self, topic_id: bytes, code: ErrorCode) -> ErrorCode:
-        """What a session is told of a topic that it knew: that it is gone, or that another one has its name."""
+        """Return the error for a topic id that the session could resolve before: the topic was deleted or recreated."""
         name = self._context.names.get(topic_id)
         if code is not ErrorCode.UNKNOWN_TOPIC_ID or name is None:
             return code
         if not self._is_allowed(name):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        is_gone = self._call.broker.topics.get(name) is None
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_gone else ErrorCode.INCONSISTENT_TOPIC_ID
+        is_deleted = self._call.broker.topics.get(name) is None
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_deleted else ErrorCode.INCONSISTENT_TOPIC_ID
 
     def _answer(self, reads: list[Read]) -> Stepwise[Send | Parked]:
         quota = self._call.quota
         if quota is not None:
             if not quota.fetched(self._size_bytes(reads)):
                 return self._send_nothing()
-            throttle(self._call.request, quota.throttle_ms)  # here, on the event loop: `work` is done in a thread
+            throttle(self._call.request, quota.throttle_ms)  # on the event loop, because `work` runs in a thread
         cold = [read for read in reads if read.cold is not None]
         answer = yield from self._select(reads)
         if not cold:
@@ -260,34 +259,33 @@ class _Fetch:
             return self._call.send(answer)
 
         def then(send: Send) -> Send:
-            self._tell_failed([read for read in cold if read.data.error_code])
+            self._count_failures([read for read in cold if read.data.error_code])
             return send
 
         response_bytes = sum(read.cold.size_bytes for read in cold if read.cold is not None)
         return Parked(work, response_bytes=response_bytes, then=then)
 
-    def _tell_failed(self, reads: Iterable[Read]) -> None:
-        """Count partitions that could not be read, if anybody observes the broker; on the event loop."""
+    def _count_failures(self, reads: Iterable[Read]) -> None:
         metrics = self._call.broker.topic_metrics
         if metrics is not None:
             for read in reads:
-                assert read.log is not None, "what cannot be read has a log"
+                assert read.log is not None, "only a log can fail to be read"
                 metrics.fetch_failed(read.log.topic)
 
     def _size_bytes(self, reads: list[Read]) -> int:
-        """Bytes of the answer that tells all that was found, with what is still to be read from the disk."""
+        """Return the size of a response with everything found, including the records still to be read from disk."""
         found = {read.key: read.data for read in reads if read.data.records or read.data.error_code or read.cold}
         cold_bytes = sum(read.cold.size_bytes for read in reads if read.cold is not None)
         response = FetchResponse(session_id=self._context.session_id, responses=_by_topic(found))
         return cold_bytes + sum(map(len, self._call.encode(response)))
 
     def _send_nothing(self) -> Send:
-        """The answer to a client that exceeds a quota; the session goes on as if it had not asked."""
+        # The session continues as if this throttled request had not been sent.
         error = self._call.broker.fetch_sessions.skip(self._context)
         return self._call.send(FetchResponse(error_code=error, session_id=self._context.session_id))
 
     def _select(self, reads: list[Read]) -> Stepwise[FetchResponse]:
-        """The response with the partitions that the session has not been told of."""
+        """Build the response, omitting what the session already knows."""
         is_large = len(reads) > ANSWERED_IN_A_TURN
         if is_large:
             yield None
@@ -313,22 +311,22 @@ class _Fetch:
         listed = {read.key: read.data for read in reads if read.key in answer.listed}
         response = FetchResponse(session_id=answer.session_id, responses=_by_topic(listed))
         if self._call.version >= LEADER_FROM:
-            self._tell_leader(response, listed.values())
+            self._add_leader(response, listed.values())
         return response
 
-    def _tell_leader(self, response: FetchResponse, found: Iterable[PartitionData]) -> None:
-        """Tell a client that looks for another leader who it is (KIP-951)."""
+    def _add_leader(self, response: FetchResponse, found: Iterable[PartitionData]) -> None:
+        """Add the current leader for clients with a stale one (KIP-951)."""
         call = self._call
         misled = [data for data in found if data.error_code in MISLED]
         for data in misled:
             data.current_leader = FetchLeaderIdAndEpoch(call.broker.config.node_id, LEADER_EPOCH)
-        if misled and call.address is not None and not self._is_replica:  # brokers know each other
+        if misled and call.address is not None and not self._is_replica:  # only clients need endpoints
             host, port = call.address
             response.node_endpoints = [FetchResponse.NodeEndpoint(call.broker.config.node_id, host, port)]
 
 
-def _tell_aborted(read: Read, log: PartitionLog, parts: list[Buffer]) -> None:
-    """List the transactions that a reader of committed records must leave out; what needs the disk waits for it."""
+def _add_aborted(read: Read, log: PartitionLog, parts: list[Buffer]) -> None:
+    """Add the aborted transactions that a read_committed consumer must skip; defer it if it needs the disk."""
     view = log.aborted_view(read.offset)
     if read.cold is not None:
         read.aborted = view
@@ -347,7 +345,7 @@ def _aborted(found: Iterable[AbortedTransaction]) -> list[FetchResponse.AbortedT
 
 
 def _read_cold(read: Read) -> None:
-    """Do what had to wait for the disk, in place: the answer holds the partition's data already."""
+    """Read from disk into `read.data`, which the response already refers to. Runs in a thread."""
     assert read.cold is not None
     assert read.log is not None
     try:
@@ -366,9 +364,9 @@ def _unreadable(log: PartitionLog, error: OSError | LogError) -> PartitionData:
 
 
 def _by_topic(listed: Mapping[Key, PartitionData]) -> list[FetchResponse.FetchableTopicResponse]:
-    """Partitions under their topics; neighbours of one topic share an entry, so the order is kept."""
     topics: list[FetchResponse.FetchableTopicResponse] = []
     for (name, topic_id, _), data in listed.items():
+        # Only neighbours of one topic share an entry, so the order is kept.
         if not topics or (topics[-1].topic, topics[-1].topic_id) != (name, topic_id):
             topics.append(FetchResponse.FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=[]))
         topics[-1].partitions.append(data)
@@ -376,7 +374,6 @@ def _by_topic(listed: Mapping[Key, PartitionData]) -> list[FetchResponse.Fetchab
 
 
 def _every_topic(name: str) -> bool:
-    """What a broker may read."""
     del name
     return True
 
@@ -398,7 +395,7 @@ def _refusal(partition: int, code: ErrorCode) -> PartitionData:
 
 
 def error_response(request: FetchRequest, call: Call, code: ErrorCode) -> FetchResponse:
-    """An error of the whole fetch where the version has room for one, else of every partition."""
+    """Build the error response; before version 7, which added a top-level error, every partition has the error."""
     listed = {
         (topic.topic, topic.topic_id, data.partition): _refusal(data.partition, code)
         for topic in request.topics

@@ -1,7 +1,6 @@
-"""What a client may append to an internal topic: records that the next start can read.
+"""Validation of records that clients append to internal topics, with the functions that read them at startup.
 
-Rules of this file: records are read with the functions that a start reads them with. A type that is not known there is
-stepped over by a start, so it is allowed, as in Apache Kafka.
+As in Apache Kafka, records of an unknown type are allowed; startup skips them.
 """
 
 from __future__ import annotations
@@ -20,22 +19,23 @@ from pipeline_broker.state.set_aside import reason_line
 __all__ = ["STATE_RECORDS_MAX", "check_readable"]
 
 STATE_RECORDS_MAX = 10_000
-"""In a batch of state that a client writes: as many as librdkafka puts into one. Each is read again by every start, and
-records that are alike take less than a byte of a compressed batch."""
+"""Records in one batch for an internal topic, as many as librdkafka puts into one. Each startup reads them again, and
+similar records take less than a byte each in a compressed batch.
+"""
 
 
 def check_readable(call: Call, log: PartitionLog, header: BatchHeader, batch: Buffer) -> Stepwise[None]:
-    """Refuse records that a start would set aside because it cannot read them.
+    """Refuse records that startup could not read and would set aside.
 
     Args:
-        call: what is charged.
+        call: charged for the work.
         log: of an internal topic.
-        header: of the batch, which was checked.
-        batch: a client's.
+        header: of the batch, already checked.
+        batch: the batch from the client.
 
     Raises:
-        BatchTooLarge: there are more records than STATE_RECORDS_MAX.
-        InvalidRecord: there are such records; it names them.
+        BatchTooLarge: the batch has more than STATE_RECORDS_MAX records.
+        InvalidRecord: some records are unreadable; it lists them.
     """
     reader = reader_of(log.topic)
     if reader is None:
@@ -53,4 +53,4 @@ def check_readable(call: Call, log: PartitionLog, header: BatchHeader, batch: Bu
         if call.is_turn_over(ELEMENT_COST):
             yield None
     if unreadable:
-        raise InvalidRecord(f"records that the coordinator of {log.topic} could not read", tuple(unreadable))
+        raise InvalidRecord(f"the coordinator of {log.topic} could not read some records", tuple(unreadable))

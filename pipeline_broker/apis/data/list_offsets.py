@@ -1,9 +1,8 @@
-"""ListOffsets: offsets by time, and the special times (facts: earliest, latest, largest timestamp, and the tiers').
+"""ListOffsets: offsets by timestamp, and by the special timestamps such as earliest, latest and largest timestamp.
 
-There is no tiered storage: the earliest local offset is the earliest, nothing is tiered, and nothing waits for upload.
-Who asks for committed records only is told of nothing behind the last stable offset. Looking into a batch that is only
-on disk parks the request; it never holds a handler. A disk that cannot be read is an error of the partition that is on
-it, and of no other.
+Without tiered storage, the earliest local offset is the earliest one, and the tiered timestamps have no offset. A
+read_committed client sees no offset after the last stable offset. A search in a batch that is only on disk parks the
+request, so that it does not occupy a handler. A disk error concerns only its own partition.
 """
 
 from __future__ import annotations
@@ -38,6 +37,7 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
+# The first version that may request each special timestamp.
 SPECIAL_FROM = {
     LATEST: 1,
     EARLIEST: 1,
@@ -46,15 +46,14 @@ SPECIAL_FROM = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-"""Special time: the version from which it may be asked for."""
 NEVER = 2**15
 LEADER_EPOCH_FROM = 4
 UNKNOWN = -1
 READ_COMMITTED = 1
+# Partitions of one topic: about 1 ms of work.
 COUNTED_AT_ONCE = 1_000
-"""Partitions of one topic, about 1 ms of work."""
+# Cost of one partition, about microseconds; a search by timestamp takes longest.
 LOOK_UP_COST = 20
-"""Of one partition, about microseconds; a search by time takes longest."""
 ISOLATION_LEVELS = frozenset({0, READ_COMMITTED})
 
 
@@ -92,7 +91,6 @@ def handle(call: Call, request: ListOffsetsRequest) -> Stepwise[Result]:
 
 
 def _count(call: Call, request: ListOffsetsRequest) -> Stepwise[Counter[Partition]]:
-    """How often each partition is named."""
     counts: Counter[Partition] = Counter()
     for topic in request.topics:
         for start in range(0, len(topic.partitions), COUNTED_AT_ONCE):
@@ -122,13 +120,18 @@ def _look_up_topic(
     *,
     is_committed: bool,
 ) -> Stepwise[list[PartitionResponse]]:
-    """What the request asks of one topic; `counts` says how often it names what is not answered yet."""
+    """Look up the partitions of one topic.
+
+    Args:
+        counts: how often the request names each partition; answered partitions are removed.
+        cold: receives the searches that need the disk.
+    """
     partitions = []
     for data in topic.partitions:
         count = counts.pop((topic.name, data.partition_index), 0)
         if count == 1:
             partitions.append(_look_up(call, topic.name, data, cold, is_committed=is_committed))
-        elif count:  # a partition that is named more than once is refused once
+        elif count:  # Kafka refuses a duplicate partition, with one answer
             partitions.append(_refusal(data, ErrorCode.INVALID_REQUEST))
         if call.spend(LOOK_UP_COST):
             yield None
@@ -174,7 +177,6 @@ def _special(
 
 
 def _by_time(log: PartitionLog, search: Search, cold: list[Callable[[], None]], end_offset: int) -> PartitionResponse:
-    """The record that a search finds, if it lies in front of the end that the client may see."""
     response = PartitionResponse(partition_index=log.partition, timestamp=UNKNOWN, offset=UNKNOWN)
     _fill(response, log, search, cold, end_offset)
     return response
@@ -183,7 +185,7 @@ def _by_time(log: PartitionLog, search: Search, cold: list[Callable[[], None]], 
 def _fill(
     response: PartitionResponse, log: PartitionLog, search: Search, cold: list[Callable[[], None]], end_offset: int
 ) -> None:
-    """Say in a response what a search finds, now or after a look at the disk."""
+    """Write the result of a search into the response; a search that needs the disk is added to `cold` instead."""
     try:
         found = search()
     except (OSError, LogError) as error:

@@ -1,8 +1,7 @@
-"""Checks of produced batches in steps: a batch that takes longer than a turn stops nobody else.
+"""Validation of produced batches that take longer than a turn, without blocking other requests.
 
-Rules of this file: what is slow in C (decompression, compression) runs in a thread, the walk over the records in turns.
-Few long batches are checked at a time, of however many connections (`Broker.long_batches`), because each may hold
-32 MiB of records.
+Compression and decompression run in a thread, the iteration over records in turns. `Broker.long_batches` limits the
+long batches checked at a time over all connections, because each may hold 32 MiB of records.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __all__ = ["check_in_steps"]
 def check_in_steps(
     call: Call, batch: Buffer, rules: Rules, *, zstd_allowed: bool, transactions_allowed: bool
 ) -> Stepwise[tuple[BatchHeader, Buffer]]:
-    """The header and the batch as they are stored; for the arguments see `records.check.check_batch`.
+    """Return the header and the batch in their stored form; for the arguments see `records.check.check_batch`.
 
     Raises:
         RecordError: the batch must be refused.

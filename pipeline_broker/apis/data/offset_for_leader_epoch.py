@@ -1,8 +1,8 @@
-"""OffsetForLeaderEpoch: where the records of a leader epoch end, by which consumers see that a log was cut (KIP-320).
+"""OffsetForLeaderEpoch: the end offset of a leader epoch, by which consumers detect truncation (KIP-320).
 
-There is one epoch, 0, and it lasts: it ends where the log does. An epoch that is yet to come has no end. One in front
-of it, which only a made-up request names, ends where the log starts, as in Apache Kafka. Whoever may act as a broker
-may ask of all topics; what a client says of itself by its replica id changes nothing.
+The only epoch is 0, and it ends at the high watermark. A later epoch has no end offset. As in Apache Kafka, a negative
+epoch below -1 ends at the log start offset. A client authorized for CLUSTER_ACTION may query all topics; the replica id
+in the request grants nothing.
 """
 
 from __future__ import annotations

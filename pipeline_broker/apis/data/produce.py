@@ -1,10 +1,10 @@
-"""Produce: check record batches, give them their offsets, and answer when they are durable.
+"""Produce: validates record batches, assigns their offsets, and answers once they are durable.
 
-All batches are checked before one is appended, because a check may take several turns, and what is appended must be
-submitted in the same turn.
+All batches are checked before one is appended. A check may take several turns, and appended batches must be submitted
+in the same turn.
 
-acks=0 gets no answer: its slot is released without bytes, and an error closes the connection, because there is no
-response that could carry it. acks=1 is answered like acks=all, when durable.
+A request with acks=0 has no response. Its slot is released without bytes, and an error closes the connection. acks=1
+waits for durability like acks=all.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ ACKS: typing.Final = frozenset({-1, 0, 1})
 ZSTD_FROM: typing.Final = 7
 TOPIC_ID_FROM: typing.Final = 13
 NO_OFFSET: typing.Final = -1
+# As in Apache Kafka, the only client id that may write to internal topics.
 ADMIN_CLIENT_ID: typing.Final = "__admin_client"
-"""The one client id that may write to internal topics, as in Apache Kafka."""
 
 LOOK_COST: typing.Final = 2
 CHECK_COST: typing.Final = 10
+# Costs of one partition, about microseconds.
 APPEND_COST: typing.Final = 10
-"""What each of these costs for one partition, about microseconds."""
+# Batches of a transaction that are admitted and appended in one turn.
 ADMITTED_AT_ONCE_MAX = 400
-"""Batches of a transaction that are admitted and appended in one turn, as if so many at a time were a request."""
+# Partitions whose response is encoded in the turn that appends them.
 ANSWERED_IN_A_TURN = 1_000
-"""Partitions whose answer is encoded in the turn of their appends."""
 
+# Record errors that Apache Kafka does not count as failed requests.
 EXPECTED: typing.Final = frozenset({"CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
-"""Errors of records that do not count as failed requests in Apache Kafka."""
 
+# Kafka's message for a refusal by the transaction coordinator.
 REFUSED_TEXTS: typing.Final = {ErrorCode.INVALID_TXN_STATE: "Partition was not added to the transaction"}
-"""What is said with a refusal of the transaction coordinator, as in Apache Kafka."""
 
 PartitionResponse = ProduceResponse.PartitionProduceResponse
 RecordProblem = ProduceResponse.BatchIndexAndErrorMessage
@@ -69,16 +69,16 @@ RecordProblem = ProduceResponse.BatchIndexAndErrorMessage
 def handle(call: Call, request: ProduceRequest) -> Stepwise[Result]:
     """Append what may be appended; the result waits for all of it."""
     call.request.acks = request.acks
-    generation = call.broker.topics_generation  # of the rights and topics that are looked at
+    generation = call.broker.topics_generation  # any change of topics or ACLs changes it
     is_transactional = yield from _is_transactional(call, request)
     if isinstance(is_transactional, ErrorCode):
         return _refuse(call, request, is_transactional)
     batches = yield from _checked_batches(call, request, transactions_allowed=is_transactional)
-    if not call.broker.can_write:  # that may have changed while others had their turns
+    if not call.broker.can_write:  # checked again: it may have changed between turns
         return _refuse(call, request, ErrorCode.KAFKA_STORAGE_ERROR)
     if not is_transactional:
         return (yield from _append_all(call, request, batches, generation, None))
-    from pipeline_broker.apis.transactions import transactional_produce  # noqa: PLC0415 - nobody else needs the coordinator
+    from pipeline_broker.apis.transactions import transactional_produce  # noqa: PLC0415 - only transactions need it
 
     headers = yield from transactional_produce.headers(call, [(it.log, it.checked, it.records) for it in batches])
     refused = transactional_produce.refusal(call, request, headers.values())
@@ -101,17 +101,18 @@ def _append_all(
     generation: int,
     admit: Callable[[Sequence[_Batch]], Admission] | None,
 ) -> Stepwise[Result]:
-    """Append batch by batch; the result waits for all of them.
+    """Append all batches; the result waits until they are durable.
 
     Args:
-        generation: `Broker.topics_generation` before they were checked.
-        admit: asks about some batches whether they may be part of the transaction; what it says counts for those that
-            are appended in the same turn. None where no batch is part of one.
+        generation: `Broker.topics_generation` before the batches were checked.
+        admit: admits some batches to the transaction; valid for appends in the same turn. None if no batch is
+            transactional.
     """
     entries: list[JournalEntry] = []
     admission: Admission | None = None
     on_durable = None
-    is_waiting = admit is not None  # for what was decided about the transaction
+    # The response of a transactional request also waits for the entries of the transaction coordinator.
+    is_waiting = admit is not None
     is_long = len(batches) > ANSWERED_IN_A_TURN
     try:
         for number, batch in enumerate(batches):
@@ -120,7 +121,8 @@ def _append_all(
                 entries, on_durable = [*admission.appending.entries], admission.appending.apply
             appended = _append(call, batch, admission)
             if appended is not None:
-                # So does a duplicate whose original is on its way: commits complete in the order of submission.
+                # A duplicate waits for its original, if that is not durable yet: commits complete in order of
+                # submission.
                 is_waiting = is_waiting or appended.in_flight
                 if appended.entry is not None:
                     entries.append(appended.entry)
@@ -131,21 +133,23 @@ def _append_all(
     except Exception:
         if not is_waiting:
             raise
-        # What is in a log must reach the journal, whatever happened since: only the answer may be lost.
+        # Appended batches must reach the journal whatever fails afterwards; only the response may be lost.
         logger.exception("a produce request failed after batches of it were appended")
         refuse_batches(request, call)
         return Pending(entries, Close("produce failed after it was appended"), on_durable)
     if len(entries) == 1 == len(batches) and len(request.topic_data) == 1 and request.acks and admit is None:
         log = batches[0].log
-        assert log is not None, "what was appended has a log"
-        is_current = generation == call.broker.topics_generation  # else the next one like this may be forbidden
-        if is_current and log.topic not in call.broker.reserved_topics:  # these are looked at each time
+        assert log is not None, "an appended batch has a log"
+        # A template skips authorization, so it must not outlive a change of topics or ACLs.
+        is_current = generation == call.broker.topics_generation
+        if (
+            is_current and log.topic not in call.broker.reserved_topics
+        ):  # records of internal topics are always validated
             _remember(call, request, log)
     return Pending(entries, result, on_durable) if is_waiting else result
 
 
 def _refuse(call: Call, request: ProduceRequest, code: ErrorCode) -> Result:
-    """Answer all partitions with one error."""
     refuse_batches(request, call)
     if request.acks:
         return call.send(error_response(request, call, code))
@@ -154,14 +158,14 @@ def _refuse(call: Call, request: ProduceRequest, code: ErrorCode) -> Result:
 
 @attrs.define(eq=False)
 class _Batch:
-    """What a request holds for one partition, and what becomes of it.
+    """The batch of one partition in a request, and its result.
 
     Attributes:
         index: of the partition.
-        records: as they came; none where they are null.
-        log: where it goes; None where it is refused.
-        checked: the header and the batch as they are stored, or why the batch is refused.
-        response: None until it is decided.
+        records: as received; empty if null.
+        log: the log to append to; None if the batch is refused.
+        checked: the header and the batch in their stored form, or the reason for refusing it.
+        response: None until the batch is decided.
     """
 
     topic: ProduceRequest.TopicProduceData
@@ -173,16 +177,13 @@ class _Batch:
 
 
 def _checked_batches(call: Call, request: ProduceRequest, *, transactions_allowed: bool) -> Stepwise[list[_Batch]]:
-    """All batches, each checked or refused.
-
-    A partition that is named twice is answered once, and of its batches the last counts, because
-    `KafkaApis.handleProduceRequest` keeps them in a map.
-    """
     is_allowed = topics_allowed(call, AclOperation.WRITE)
     by_id = call.version >= TOPIC_ID_FROM
     batches: dict[tuple[str, bytes, int], _Batch] = {}
     for topic in request.topic_data:
         for data in topic.partition_data:
+            # A partition that is named twice gets one answer, for its last batch: KafkaApis.handleProduceRequest keeps
+            # the batches in a map.
             batches[topic.name, topic.topic_id, data.index] = _Batch(topic, data.index, data.records or b"")
             if call.is_turn_over(LOOK_COST):
                 yield None
@@ -190,20 +191,20 @@ def _checked_batches(call: Call, request: ProduceRequest, *, transactions_allowe
         topic, index = batch.topic, batch.index
         log = call.broker.find_allowed_log(topic.name, topic.topic_id, index, is_allowed, by_id=by_id)
         if isinstance(log, ErrorCode):
-            _tell_refused(call, None)
+            _count_refusal(call, None)
             batch.response = _refusal(index, log)
         elif log.topic in call.broker.reserved_topics and call.client_id != ADMIN_CLIENT_ID:
-            _tell_refused(call, log)
+            _count_refusal(call, log)
             batch.response = _refusal(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
         elif call.request.acks not in ACKS:
-            _tell_refused(call, log)
+            _count_refusal(call, log)
             batch.response = _refusal(index, ErrorCode.INVALID_REQUIRED_ACKS)
         else:
             batch.log = log
             try:
                 batch.checked = yield from _check(call, log, batch.records, is_transactional=transactions_allowed)
             except RecordError as error:
-                # Its traceback has frames that hold the batch: a cycle, which would outlive the request.
+                # The frames of its traceback refer to the batch: a cycle that would outlive the request.
                 batch.checked = error.with_traceback(None)
         if call.is_turn_over(CHECK_COST):
             yield None
@@ -213,7 +214,6 @@ def _checked_batches(call: Call, request: ProduceRequest, *, transactions_allowe
 def _check(
     call: Call, log: PartitionLog, records: Buffer, *, is_transactional: bool
 ) -> Stepwise[tuple[BatchHeader, Buffer]]:
-    """The header and the batch as they are stored; raises RecordError where the batch must be refused."""
     zstd_allowed = call.version >= ZSTD_FROM
     header, batch = yield from check_in_steps(
         call, records, log.rules, zstd_allowed=zstd_allowed, transactions_allowed=is_transactional
@@ -226,7 +226,7 @@ def _check(
 
 
 def _is_transactional(call: Call, request: ProduceRequest) -> Stepwise[bool | ErrorCode]:
-    """Whether a batch is part of a transaction; the batches decide, not what the request claims (CVE-2018-17196)."""
+    """Return whether any batch is transactional. The batches decide, not the transactional id (CVE-2018-17196)."""
     is_transactional = False
     for topic in request.topic_data:
         for data in topic.partition_data:
@@ -237,22 +237,22 @@ def _is_transactional(call: Call, request: ProduceRequest) -> Stepwise[bool | Er
             except CorruptFirstHeader:
                 return ErrorCode.CORRUPT_MESSAGE
             except RecordError:
-                pass  # concerns one partition only
+                pass  # an error of this partition only
     return is_transactional
 
 
 def _append(call: Call, batch: _Batch, admission: Admission | None) -> Appended | None:
-    """Append one batch, and set its response; returns what was appended unless it is refused."""
+    """Append one batch and set its response; return None if it was refused."""
     log, checked, index, records = batch.log, batch.checked, batch.index, batch.records
     if log is None:
         return None
-    assert checked is not None, "what has a log was checked"
+    assert checked is not None, "a batch with a log was checked"
     if admission is not None and log in admission.refusals:
-        _tell_refused(call, log)
+        _count_refusal(call, log)
         log.refuse(records)
         batch.response = _refusal(index, admission.refusals[log], REFUSED_TEXTS.get(admission.refusals[log]))
     elif isinstance(checked, RecordError):
-        _tell_refused(call, log, checked, len(records))
+        _count_refusal(call, log, checked, len(records))
         log.refuse(records)
         problems = [RecordProblem(*problem) for problem in checked.record_errors]
         batch.response = _refusal(index, ErrorCode[checked.error_name], checked.message, problems)
@@ -261,14 +261,14 @@ def _append(call: Call, batch: _Batch, admission: Admission | None) -> Appended 
     elif not call.broker.can_write:
         log.refuse(records)
         batch.response = _refusal(index, ErrorCode.KAFKA_STORAGE_ERROR)
-    elif call.broker.logs.find(log.topic, log.partition) is not log:  # deleted while others had their turns
+    elif call.broker.logs.find(log.topic, log.partition) is not log:  # deleted between turns
         batch.response = _refusal(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     else:
         starts_at_zero = admission is not None and admission.starts_at_zero
         try:
             appended = log.append_checked(*checked, call.now_ms, starts_at_zero=starts_at_zero)
         except LogError as error:
-            _tell_refused(call, log, error)
+            _count_refusal(call, log, error)
             batch.response = _refusal(index, ErrorCode[error.error_name], str(error))
             batch.response.log_start_offset = log.log_start_offset
             return None
@@ -280,7 +280,6 @@ def _append(call: Call, batch: _Batch, admission: Admission | None) -> Appended 
 
 
 def _answer(call: Call, request: ProduceRequest, batches: list[_Batch], *, is_long: bool) -> Stepwise[Final]:
-    """The answer when all is appended; in steps where it is long, and all of it was submitted."""
     responses = {
         (topic.name, topic.topic_id): ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, [])
         for topic in request.topic_data
@@ -302,21 +301,19 @@ def _answer(call: Call, request: ProduceRequest, batches: list[_Batch], *, is_lo
 
 
 def _count(call: Call, request: ProduceRequest) -> None:
-    """Count the bytes for the client's quota; what has no answer is throttled here."""
     if call.quota is not None:
         call.quota.produced(call.request.size_bytes)
-        if not request.acks:  # its time is nobody's, as in Apache Kafka
+        if not request.acks:  # without a response to throttle it; as in Kafka, its time is not charged
             throttle(call.request, call.quota.throttle_ms)
 
 
 def _close(call: Call, response: ProduceResponse, failure: ErrorCode) -> Close:
-    """With acks=0 nothing may be sent; the errors count all the same, as in Apache Kafka."""
+    # The response is not sent with acks=0, but as in Apache Kafka its errors are counted.
     call.request.answer = response
     return Close(f"produce with acks=0 failed: {failure.name}")
 
 
 def _remember(call: Call, request: ProduceRequest, log: PartitionLog) -> None:
-    """Let the next request like this one take the short way."""
     frame = call.request.frame
     if type(frame) is bytes:
         templates = call.session.produce_templates
@@ -325,10 +322,9 @@ def _remember(call: Call, request: ProduceRequest, log: PartitionLog) -> None:
         templates.remember(frame, call.version, request, log, call.client_id)
 
 
-def _tell_refused(
+def _count_refusal(
     call: Call, log: PartitionLog | None, error: RecordError | LogError | None = None, size_bytes: int = 0
 ) -> None:
-    """Count a refusal, if anybody observes the broker."""
     metrics = call.broker.topic_metrics
     if metrics is None:
         return
@@ -355,9 +351,11 @@ def _refusal(
 
 
 def refuse_batches(request: ProduceRequest, call: Call) -> None:
-    """A request is not appended: what idempotent producers sent behind it must not slip in front of it.
+    """Record in the logs that a request is not appended.
 
-    Where it was appended all the same, its producers are known, and nothing changes.
+    Batches that an idempotent producer sent after a refused one must not be appended before it is sent again. Batches
+    that
+    were appended nevertheless change nothing.
     """
     for topic in request.topic_data:
         for data in topic.partition_data:
@@ -367,7 +365,7 @@ def refuse_batches(request: ProduceRequest, call: Call) -> None:
 
 
 def error_response(request: ProduceRequest, call: Call, code: ErrorCode) -> ProduceResponse | None:
-    """Every partition with the same error; None with acks=0, which has no response."""
+    """Build the response with `code` for every partition; None with acks=0, which has no response."""
     return _all_refused(request, code) if request.acks else None
 
 
