@@ -65,7 +65,7 @@ DECIDED_AT_ONCE_MAX = 10_000
 
 # Limit of partitions in the share state requests that brokers send to each other. Each partition is one record.
 SHARE_STATES_MAX = 1_000
-# Limit of users whose passwords one request sets. Each takes several hashes.
+# Limit of users in a request that sets passwords. Each user takes several hashes.
 SCRAM_USERS_MAX = 2_000
 
 GROUPS = ("state.groups.coordinator",)

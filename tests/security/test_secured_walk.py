@@ -50,7 +50,7 @@ def test_the_walk_ends_with_a_record_of_the_user_and_a_stranger_is_told_and_logg
 
     wrong = re.sub("alice-secret", "not-hers", here(program)).replace("{\n", '{"message.timeout.ms": 3000,\n', 1)
     assert "timed out" in call(sys.executable, "-c", wrong)
-    assert "has not authenticated on SASL_SSL as 'alice' by SCRAM-SHA-512: the password is wrong" in broker.stderr
+    assert "failed to authenticate on SASL_SSL as 'alice' by SCRAM-SHA-512: the password is wrong" in broker.stderr
     assert "secret" not in broker.stderr
 
     distrusts = ssl.create_default_context().wrap_socket

@@ -18,7 +18,6 @@ CONTROLLER_LISTENER = "CONTROLLER"
 
 
 def handle(call: Call, request: AddRaftVoterRequest) -> Send:
-    """Refuse, and say why."""
     if not may_of_cluster(call, AclOperation.ALTER):
         return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     code, message = _refusal(call, request)

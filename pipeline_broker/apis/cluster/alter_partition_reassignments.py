@@ -1,6 +1,4 @@
-"""AlterPartitionReassignments: validates each assignment; this broker is the only possible replica, so nothing
-moves.
-"""
+"""AlterPartitionReassignments: checks each assignment; this broker is the only possible replica, so nothing moves."""
 
 from __future__ import annotations
 
@@ -25,7 +23,6 @@ PartitionResult = AlterPartitionReassignmentsResponse.ReassignablePartitionRespo
 
 
 def handle(call: Call, request: AlterPartitionReassignmentsRequest) -> Stepwise[Send]:
-    """Check what each partition shall have; what passes is so already."""
     if not may_of_cluster(call, AclOperation.ALTER):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     if not request.topics:

@@ -22,7 +22,6 @@ PartitionResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
 
 
 def handle(call: Call, request: AlterReplicaLogDirsRequest) -> Send:
-    """Say of each partition whether it is where it shall be."""
     if not may_of_cluster(call, AclOperation.ALTER):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     directory = str(call.broker.logs.journal.data_directory)
@@ -60,5 +59,4 @@ def _response(
 
 
 def error_response(request: AlterReplicaLogDirsRequest, call: Call, code: ErrorCode) -> AlterReplicaLogDirsResponse:
-    """Every partition with the same error."""
     return _response(request, lambda _path, _topic, _partition: code)

@@ -14,7 +14,6 @@ NO_NODE = -1
 
 
 def handle(call: Call, request: DescribeClusterRequest) -> Send:
-    """Answer."""
     broker = call.broker
     if request.endpoint_type == CONTROLLERS:
         message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
@@ -39,5 +38,4 @@ def error_response(
     call: Call,
     code: ErrorCode,
 ) -> DescribeClusterResponse:
-    """The response that carries only an error."""
     return DescribeClusterResponse(error_code=code)

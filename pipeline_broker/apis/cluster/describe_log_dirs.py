@@ -22,7 +22,6 @@ NO_LAG = 0
 
 
 def handle(call: Call, request: DescribeLogDirsRequest) -> Stepwise[Result]:
-    """Collect what is in the directory, and park while its disk is asked."""
     if not may_of_cluster(call, AclOperation.DESCRIBE):
         return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     logs = call.broker.logs

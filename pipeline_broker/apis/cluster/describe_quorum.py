@@ -23,7 +23,6 @@ LEADER_EPOCH = 1
 
 
 def handle(call: Call, request: DescribeQuorumRequest) -> Send:
-    """Answer; a request about anything but that partition is answered with an error for each."""
     if not may_of_cluster(call, AclOperation.DESCRIBE):
         return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     asked = [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.topics]

@@ -22,7 +22,6 @@ ELECTION_TYPES = frozenset({0, 1})
 
 
 def handle(call: Call, request: ElectLeadersRequest) -> Stepwise[Send]:
-    """Say of each partition why it is not elected for; where all are asked for there is nothing to say."""
     if not may_of_cluster(call, AclOperation.ALTER):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     if request.topic_partitions == []:

@@ -35,7 +35,6 @@ def client_of(call: Call) -> dict[str, str]:
 
 
 def handle(call: Call, request: GetTelemetrySubscriptionsRequest) -> Send:
-    """Answer."""
     instance_id = request.client_instance_id
     if instance_id == UUID_ZERO:
         instance_id = call.broker.new_id().bytes

@@ -18,7 +18,6 @@ OngoingPartition = ListPartitionReassignmentsResponse.OngoingPartitionReassignme
 
 
 def handle(call: Call, request: ListPartitionReassignmentsRequest) -> Send:
-    """Answer."""
     if not may_of_cluster(call, AclOperation.DESCRIBE):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     return call.send(ListPartitionReassignmentsResponse(error_message=None))

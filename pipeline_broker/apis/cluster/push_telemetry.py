@@ -1,6 +1,4 @@
-"""PushTelemetry: client metrics (KIP-714), decompressed in a thread and appended to the telemetry file, if one is
-set.
-"""
+"""PushTelemetry: client metrics (KIP-714), decompressed in a thread and appended to the telemetry file, if any."""
 
 from __future__ import annotations
 
@@ -26,7 +24,6 @@ logger = logging.getLogger(__name__)
 
 
 def handle(call: Call, request: PushTelemetryRequest) -> Result:
-    """Check, then park while it is written down."""
     code = _refusal(call, request)
     if code is not ErrorCode.NONE or not request.metrics:
         return call.send(PushTelemetryResponse(error_code=code))

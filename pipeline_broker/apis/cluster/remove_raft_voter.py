@@ -12,7 +12,6 @@ from stages.request import Send
 
 
 def handle(call: Call, request: RemoveRaftVoterRequest) -> Send:
-    """Refuse, and say why."""
     if not may_of_cluster(call, AclOperation.ALTER):
         return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.cluster_id is not None and request.cluster_id != call.broker.cluster_id:

@@ -11,7 +11,6 @@ from stages.request import Send
 
 
 def handle(call: Call, request: UnregisterBrokerRequest) -> Send:
-    """Refuse, and say why."""
     if not may_of_cluster(call, AclOperation.ALTER):
         return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.broker_id == call.broker.config.node_id:

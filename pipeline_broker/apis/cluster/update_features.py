@@ -21,7 +21,6 @@ NO_ERROR_TEXT = "NONE"
 
 
 def handle(call: Call, request: UpdateFeaturesRequest) -> Result:
-    """Finalize what may be finalized."""
     if not may_of_cluster(call, AclOperation.ALTER):
         return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     features = call.broker.features

@@ -26,7 +26,6 @@ EntryResponse = AlterClientQuotasResponse.EntryData
 
 
 def handle(call: Call, request: AlterClientQuotasRequest) -> Result:
-    """Alter what may be altered."""
     if not may_of_cluster(call, AclOperation.ALTER_CONFIGS):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     quotas = call.broker.quotas
@@ -72,7 +71,6 @@ def _response(entity: Entity, error: QuotaError | None) -> EntryResponse:
 
 
 def error_response(request: AlterClientQuotasRequest, call: Call, code: ErrorCode) -> AlterClientQuotasResponse:
-    """Every entity with the same error, as the request names it."""
     message = REFUSAL_TEXTS.get(code)
     parts = AlterClientQuotasResponse.EntityData
     return AlterClientQuotasResponse(

@@ -21,7 +21,6 @@ Response = DescribeClientQuotasResponse
 
 
 def handle(call: Call, request: DescribeClientQuotasRequest) -> Stepwise[Result]:
-    """List what is set."""
     if not may_of_cluster(call, AclOperation.DESCRIBE_CONFIGS):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     components = [Component(one.entity_type, one.match_type, one.match) for one in request.components]
@@ -50,5 +49,4 @@ def error_response(
     call: Call,
     code: ErrorCode,
 ) -> DescribeClientQuotasResponse:
-    """An error of the whole request."""
     return Response(error_code=code, error_message=None, entries=None)

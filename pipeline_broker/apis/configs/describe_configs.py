@@ -59,7 +59,6 @@ MALFORMED = (
 
 
 def handle(call: Call, request: DescribeConfigsRequest) -> Stepwise[Send]:
-    """Answer."""
     if any(resource.resource_type not in RESOURCE_TYPES for resource in request.resources):
         return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
     results = []
@@ -158,6 +157,5 @@ def error_response(
     call: Call,
     code: ErrorCode,
 ) -> DescribeConfigsResponse:
-    """Every resource with the same error."""
     message = MALFORMED if code is ErrorCode.INVALID_REQUEST else ""
     return DescribeConfigsResponse(results=[_result(resource, code, message) for resource in request.resources])

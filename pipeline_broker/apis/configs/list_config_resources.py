@@ -28,7 +28,6 @@ TYPES_FROM = 1
 
 
 def handle(call: Call, request: ListConfigResourcesRequest) -> Send:
-    """Answer."""
     if not may_of_cluster(call, AclOperation.DESCRIBE_CONFIGS):
         return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     known = RESOURCE_TYPES if call.version >= TYPES_FROM else (CLIENT_METRICS,)

@@ -61,7 +61,6 @@ class AlteringApi:
     _replaces: bool
 
     def handle(self, call: Call, request: Any) -> Stepwise[Result]:
-        """Alter what may be altered."""
         outcomes, changes = yield from self._alter_resources(call, request)
         return (yield from commit_changes(call, changes, self._answer(request, outcomes)))
 
@@ -105,7 +104,6 @@ class AlteringApi:
         return Alteration(kind, name, changes, self._replaces)
 
     def error_response(self, request: Any, _call: Call, code: ErrorCode) -> Any:
-        """Every resource with the same error."""
         return self._answer(request, [(code, None)] * len(request.resources))
 
     def _answer(self, request: Any, outcomes: Sequence[Outcome]) -> Any:

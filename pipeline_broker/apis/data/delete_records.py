@@ -2,8 +2,8 @@
 
 Offset -1 stands for the high watermark. A log that starts after the requested offset stays as it is. The response has
 the log start offset afterwards. As in Apache Kafka, a partition that is named more than once gets one answer, for the
-last offset. Internal topics, and topics that are compacted without deletion, are refused. The timeout is ignored,
-because there are no replicas to wait for.
+last offset. Internal topics, and topics that are compacted without deletion, are refused. The timeout is ignored: no
+replica has to confirm a deletion.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ DELETION_COST = 50
 
 
 def handle(call: Call, request: DeleteRecordsRequest) -> Stepwise[Result]:
-    """Delete what may be deleted."""
     is_allowed = topics_allowed(call, AclOperation.DELETE)
     changes: list[Change] = []
     topics = []
@@ -90,7 +89,6 @@ def _refusal(index: int, code: ErrorCode) -> PartitionResult:
 
 
 def error_response(request: DeleteRecordsRequest, call: Call, code: ErrorCode) -> DeleteRecordsResponse:
-    """Every partition with the same error."""
     del call
     return DeleteRecordsResponse(
         topics=[

@@ -2,7 +2,7 @@
 
 A fetch that finds less than `min_bytes` is parked, and reads again when records arrive or its deadline passes. A fetch
 that needs the disk is parked with that read. Neither occupies a handler. Partitions are read in request order. The size
-limits do not apply to the first batch of a response, so that a batch larger than every limit can be fetched (KIP-74).
+limits do not apply to the first batch of a response, so that a batch larger than every limit can be fetched.
 Clients that do not read earlier responses get smaller responses, or empty ones. A disk error concerns only its own
 partition.
 
@@ -72,7 +72,6 @@ class Read:
 
 
 def handle(call: Call, request: FetchRequest) -> Stepwise[Result]:
-    """Answer at once, or park."""
     partitions = {
         (topic.topic, topic.topic_id, data.partition): data for topic in request.topics for data in topic.partitions
     }
@@ -285,7 +284,7 @@ class _Fetch:
         return self._call.send(FetchResponse(error_code=error, session_id=self._context.session_id))
 
     def _select(self, reads: list[Read]) -> Stepwise[FetchResponse]:
-        """Build the response, omitting what the session already knows."""
+        """Build the response, without partitions unchanged since the session's last response."""
         is_large = len(reads) > ANSWERED_IN_A_TURN
         if is_large:
             yield None

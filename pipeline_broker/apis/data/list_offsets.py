@@ -58,7 +58,6 @@ ISOLATION_LEVELS = frozenset({0, READ_COMMITTED})
 
 
 def handle(call: Call, request: ListOffsetsRequest) -> Stepwise[Result]:
-    """Answer, or park while a batch is read from disk."""
     if request.isolation_level not in ISOLATION_LEVELS:
         return call.send(error_response(request, call, ErrorCode.UNKNOWN_SERVER_ERROR))
     counts = yield from _count(call, request)
@@ -209,5 +208,4 @@ def _refuse_topic(
 
 
 def error_response(request: ListOffsetsRequest, call: Call, code: ErrorCode) -> ListOffsetsResponse:
-    """Every partition with the same error."""
     return ListOffsetsResponse(topics=[_refuse_topic(topic, code) for topic in request.topics])

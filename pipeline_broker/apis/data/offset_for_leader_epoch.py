@@ -26,7 +26,6 @@ TopicResult = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 
 
 def handle(call: Call, request: OffsetForLeaderEpochRequest) -> Stepwise[Result]:
-    """Answer at once."""
     is_broker = may_of_cluster(call, AclOperation.CLUSTER_ACTION, is_logged=False)
     is_allowed = topics_allowed(call, AclOperation.DESCRIBE)
     forbidden = partial(_refusal, code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -65,6 +64,5 @@ def _refuse_topic(topic: OffsetForLeaderEpochRequest.OffsetForLeaderTopic, code:
 
 
 def error_response(request: OffsetForLeaderEpochRequest, call: Call, code: ErrorCode) -> OffsetForLeaderEpochResponse:
-    """Every partition with the same error."""
     del call
     return OffsetForLeaderEpochResponse(topics=[_refuse_topic(topic, code) for topic in request.topics])

@@ -67,7 +67,6 @@ RecordProblem = ProduceResponse.BatchIndexAndErrorMessage
 
 
 def handle(call: Call, request: ProduceRequest) -> Stepwise[Result]:
-    """Append what may be appended; the result waits for all of it."""
     call.request.acks = request.acks
     generation = call.broker.topics_generation  # any change of topics or ACLs changes it
     is_transactional = yield from _is_transactional(call, request)

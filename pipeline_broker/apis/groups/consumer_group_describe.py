@@ -1,4 +1,7 @@
-"""ConsumerGroupDescribe (KIP-848): epochs, members and assignments of consumer groups, as they are durable."""
+"""ConsumerGroupDescribe (KIP-848): durable epochs, members and assignments of consumer groups.
+
+A group is refused as a whole if it has topics that the client may not describe.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,6 @@ HIDDEN_TOPICS = "The group has described topic(s) that the client is not authori
 
 
 def handle(call: Call, request: ConsumerGroupDescribeRequest) -> Stepwise[Result]:
-    """Ask the coordinator; a group with topics that the client may not know of is refused as a whole."""
     named = dict.fromkeys(request.group_ids)
     groups = yield from in_steps(call, named, lambda group_id: _describe(call, group_id, request), GROUP_COST)
     return (yield from call.send_in_steps(ConsumerGroupDescribeResponse(groups=groups)))
@@ -103,7 +105,6 @@ def _refused(group_id: str, code: ErrorCode) -> DescribedGroup:
 
 
 def error_response(request: ConsumerGroupDescribeRequest, call: Call, code: ErrorCode) -> ConsumerGroupDescribeResponse:
-    """Every group with the same error."""
     return ConsumerGroupDescribeResponse(
         groups=[DescribedGroup(error_code=code, group_id=group_id) for group_id in request.group_ids]
     )

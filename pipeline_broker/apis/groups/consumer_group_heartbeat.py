@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (KIP-848): join, stay in, and leave a consumer group; answered when that is durable."""
+"""ConsumerGroupHeartbeat (KIP-848): joins, maintains or ends a membership; answered once durable."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ ID_REQUIRED_FROM = 1
 
 
 def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> Result | Stepwise[Result]:
-    """Ask the coordinator."""
     is_long = request.subscribed_topic_regex or len(request.subscribed_topic_names or ()) > SUBSCRIBED_AT_ONCE_MAX
     if is_long or (request.member_epoch == 0 and call.broker.groups.is_joining_long(request.group_id)):
         return in_a_turn_of_its_own(functools.partial(_heartbeat, call, request))
@@ -40,7 +39,8 @@ def _heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Result:
     if not groups.is_ready:
         return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
     if not call.broker.can_write:
-        # as Kafka while its log directory is offline: a member looks for the coordinator until it can be served
+        # Like Kafka with an offline log directory: NOT_COORDINATOR keeps the member looking for a coordinator. The
+        # heartbeat still counts, so that its session does not expire.
         groups.coordinator.consumer.heard_of(request.group_id, request.member_id, groups.time(call.now_ms))
         return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
     owned = request.topic_partitions
@@ -87,5 +87,4 @@ def _answer(call: Call, result: HeartbeatResult) -> Send:
 def error_response(
     request: ConsumerGroupHeartbeatRequest, call: Call, code: ErrorCode
 ) -> ConsumerGroupHeartbeatResponse:
-    """The response that carries only an error."""
     return ConsumerGroupHeartbeatResponse(error_code=code)

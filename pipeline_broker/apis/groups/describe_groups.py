@@ -1,4 +1,7 @@
-"""DescribeGroups: state, protocol and members of groups; one that does not exist is Dead, from version 6 an error."""
+"""DescribeGroups: state, protocol and members of groups.
+
+An unknown group is Dead, and an error from version 6. A group that is named twice is described once.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,14 @@ from pipeline_broker.wire.messages.groups.describe_groups import DescribeGroupsR
 from stages.request import Result
 
 MISSING_IS_ERROR_FROM = 6
+# Cost of describing one group, about microseconds.
 GROUP_COST = 50
-"""Of describing one, about microseconds."""
 
 DescribedGroup = DescribeGroupsResponse.DescribedGroup
 DescribedGroupMember = DescribeGroupsResponse.DescribedGroupMember
 
 
 def handle(call: Call, request: DescribeGroupsRequest) -> Stepwise[Result]:
-    """Ask the coordinator; a group that is named twice is described once."""
     named = dict.fromkeys(request.groups)
     groups = yield from in_steps(call, named, lambda group_id: _describe(call, group_id, request), GROUP_COST)
     return (yield from call.send_in_steps(DescribeGroupsResponse(groups=groups)))
@@ -59,7 +61,6 @@ def error_response(
     call: Call,
     code: ErrorCode,
 ) -> DescribeGroupsResponse:
-    """Every group with the same error."""
     return DescribeGroupsResponse(
         groups=[DescribedGroup(error_code=code, group_id=group_id) for group_id in request.groups]
     )

@@ -1,4 +1,4 @@
-"""FindCoordinator: one broker coordinates everything; asking for a coordinator makes the topic of its records."""
+"""FindCoordinator: this broker coordinates everything; the request creates the topic of the coordinator's records."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ GROUP = 0
 TRANSACTION = 1
 SHARE = 2
 SHARE_FROM = 6
+# The key of a share partition: group, topic id, partition.
 SHARE_KEY = re.compile(r"(.+):[A-Za-z0-9_-]{22}:[0-9]+")
-"""A share partition: group, topic id, partition."""
 RESOURCE_TYPES = {GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}
 FORBIDDEN = {
     GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -30,7 +30,6 @@ NO_NODE = -1
 
 
 def handle(call: Call, request: FindCoordinatorRequest) -> Result:
-    """Name this broker, once there is a place for what it coordinates."""
     broker = call.broker
     known = {GROUP, TRANSACTION} if call.version < SHARE_FROM else TOPICS.keys()
     if request.key_type not in known:
@@ -46,14 +45,13 @@ def handle(call: Call, request: FindCoordinatorRequest) -> Result:
     ):
         return answer
     topic = coordinator.topic.name
-    if broker.topics.latest(topic) is not None or not broker.can_write:  # somebody else asked a moment ago
+    if broker.topics.latest(topic) is not None or not broker.can_write:  # another request is creating it
         return call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE))
     write = broker.topics.create(broker.new_topic(topic))
     return broker.commit_metadata([(write, broker.topic_durable)], call.now_ms, answer)
 
 
 def error_response(request: FindCoordinatorRequest, call: Call, code: ErrorCode) -> FindCoordinatorResponse:
-    """No coordinator for any key, and why."""
     return _response(request, call, code)
 
 
@@ -72,12 +70,11 @@ def _response(request: FindCoordinatorRequest, call: Call, code: ErrorCode) -> F
 
 
 def _text_of_one(code: ErrorCode) -> str:
-    """Refusals have a text where a request is about one key only."""
     return REFUSAL_TEXTS.get(code, code.name)
 
 
 def _text_of_many(key_type: int, code: ErrorCode) -> str:
-    """Otherwise only that of the key type which brokers ask for has one."""
+    # Kafka sends a message for an authorization error only if the request has one key, or asks for a share coordinator.
     if code is ErrorCode.NONE or (code in REFUSAL_TEXTS and key_type != SHARE):
         return ""
     return _text_of_one(code)
@@ -88,10 +85,9 @@ def _keys(request: FindCoordinatorRequest, call: Call) -> list[str]:
 
 
 def _refusal(call: Call, request: FindCoordinatorRequest, key: str) -> ErrorCode:
-    """Why there is no coordinator for the key, NONE where there is one."""
     if request.key_type != SHARE:
         is_allowed = may(call, AclOperation.DESCRIBE, RESOURCE_TYPES[request.key_type], key)
-    else:  # only brokers ask for it, and who is none learns nothing of the key
+    else:  # authorized before the key is parsed: only brokers look up share coordinators
         is_allowed = may_of_cluster(call, AclOperation.CLUSTER_ACTION)
         if is_allowed and not SHARE_KEY.fullmatch(key):
             return ErrorCode.INVALID_REQUEST

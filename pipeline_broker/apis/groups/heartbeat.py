@@ -1,4 +1,4 @@
-"""Heartbeat: a member is alive, and hears whether it has to join again."""
+"""Heartbeat: keeps a member's session alive, and reports whether it must rejoin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from stages.request import Result
 
 
 def handle(call: Call, request: HeartbeatRequest) -> Result:
-    """Ask the coordinator."""
     if not may_of_group(call, AclOperation.READ, request.group_id):
         return call.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     groups = call.broker.groups

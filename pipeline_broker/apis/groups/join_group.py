@@ -1,4 +1,4 @@
-"""JoinGroup: become a member of a group, or stay one in its next generation; answered when that has begun."""
+"""JoinGroup: joins or rejoins a group; answered when its next generation begins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ SKIP_ASSIGNMENT_FROM = 9
 
 
 def handle(call: Call, request: JoinGroupRequest) -> Result | Stepwise[Result]:
-    """Ask the coordinator."""
     if call.broker.groups.is_joining_long(request.group_id):
         return in_a_turn_of_its_own(functools.partial(_join, call, request))
     return _join(call, request)
@@ -77,5 +76,4 @@ def _protocol_name(call: Call, name: str | None) -> str | None:
 
 
 def error_response(request: JoinGroupRequest, call: Call, code: ErrorCode) -> JoinGroupResponse:
-    """The response that carries only an error."""
     return JoinGroupResponse(error_code=code, protocol_name=_protocol_name(call, None), member_id=request.member_id)

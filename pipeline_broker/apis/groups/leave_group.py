@@ -1,6 +1,7 @@
-"""LeaveGroup: members leave, one (version 2 and earlier) or several, static ones by their instance id if need be.
+"""LeaveGroup: removes one member, or several from version 3; static members are found by their instance id.
 
-Very many leave in turns, so many at a time as if they had asked by themselves; what the others do comes in between.
+Many members leave in several turns, so that other requests get theirs. A response that empties the group waits until
+that is durable.
 """
 
 from __future__ import annotations
@@ -17,12 +18,11 @@ from pipeline_broker.wire.messages.groups.leave_group import LeaveGroupRequest, 
 from stages.request import NO_OP, Pending, Result
 
 SEVERAL_FROM = 3
+# Members that leave in one turn: about 2 ms of work.
 LEAVING_IN_A_TURN = 250
-"""Members that leave in one turn: about 2 ms of work."""
 
 
 def handle(call: Call, request: LeaveGroupRequest) -> Result | Stepwise[Result]:
-    """Ask the coordinator; an answer that empties the group waits until that is durable."""
     if not may_of_group(call, AclOperation.READ, request.group_id):
         return call.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     groups = call.broker.groups

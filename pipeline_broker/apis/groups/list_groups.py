@@ -1,4 +1,7 @@
-"""ListGroups: the groups, all or those of some states (version 4) and types (version 5); very many in turns."""
+"""ListGroups: all groups, or those of some states (version 4) and types (version 5).
+
+A long list takes several turns.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,15 @@ from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest, ListGroupsResponse
 from stages.request import Result
 
+# Groups listed in one turn.
 LISTED_AT_ONCE = 100
-"""Groups that are looked at before others may have a turn."""
+# Cost of listing one group, about microseconds.
 GROUP_COST = 5
-"""Of looking at one and telling it, about microseconds."""
 
 ListedGroup = ListGroupsResponse.ListedGroup
 
 
 def handle(call: Call, request: ListGroupsRequest) -> Stepwise[Result]:
-    """Ask the coordinator."""
     coordinator = call.broker.groups.coordinator
     may_all = may_of_cluster(call, AclOperation.DESCRIBE, is_logged=False)
     group_ids = [group.group_id for group in coordinator.registry.all_shown()]

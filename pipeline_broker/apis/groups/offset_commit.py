@@ -1,7 +1,7 @@
-"""OffsetCommit: a group notes how far it is; answered, and visible, when that is durable.
+"""OffsetCommit: commits a group's offsets; answered, and visible, once durable.
 
-Of a large commit the records are made in turns, then all of it is decided and appended in one: a group stores the whole
-of a commit that it takes, and nothing of another one.
+The records of a large commit are prepared in several turns, then decided and appended in one, so that a group stores
+all of a commit or none of it. Unknown partitions are refused one by one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ ResponsePartition = OffsetCommitResponse.OffsetCommitResponsePartition
 
 
 def handle(call: Call, request: OffsetCommitRequest) -> Stepwise[Result]:
-    """Commit what is about partitions that exist; the others are refused one by one."""
     groups = call.broker.groups
     refused = _refused(call, request)
     if refused is not None:
@@ -50,7 +49,7 @@ def handle(call: Call, request: OffsetCommitRequest) -> Stepwise[Result]:
         functools.partial(_topics, call, request),
         functools.partial(PreparedOffsets, request.group_id, settings, now_ms, request.retention_time_ms),
     )
-    refused = _refused(call, request)  # that may have changed while others had their turns
+    refused = _refused(call, request)  # checked again: it may have changed between turns
     if refused is not None:
         return call.send(error_response(request, call, refused))
     now_ms = groups.time(now_ms)
@@ -66,7 +65,7 @@ def handle(call: Call, request: OffsetCommitRequest) -> Stepwise[Result]:
 
 
 def _commit(call: Call, request: OffsetCommitRequest, offsets: OffsetsToCommit, now_ms: int) -> CommitResult:
-    if not offsets.partitions:  # nothing that a group would have to be asked about, or made for
+    if not offsets.partitions:  # an empty commit must not create the group
         return CommitResult(())
     commit = CommitRequest(
         group_id=request.group_id,
@@ -81,7 +80,7 @@ def _commit(call: Call, request: OffsetCommitRequest, offsets: OffsetsToCommit, 
 
 
 def _refused(call: Call, request: OffsetCommitRequest) -> ErrorCode | None:
-    """Why all of it is refused."""
+    """Return the error that refuses the whole commit."""
     if not may_of_group(call, AclOperation.READ, request.group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     if not call.broker.groups.is_ready:
@@ -114,7 +113,6 @@ def _response(request: OffsetCommitRequest, codes: Iterator[ErrorCode]) -> Offse
 
 
 def _response_of(request: OffsetCommitRequest, answers: Iterator[ResponsePartition]) -> OffsetCommitResponse:
-    """The response of one answer for each partition."""
     return OffsetCommitResponse(
         topics=[
             ResponseTopic(wanted.name, wanted.topic_id, list(islice(answers, len(wanted.partitions))))
@@ -128,5 +126,4 @@ def error_response(
     call: Call,
     code: ErrorCode,
 ) -> OffsetCommitResponse:
-    """Every partition with the same error."""
     return _response(request, repeat(code))

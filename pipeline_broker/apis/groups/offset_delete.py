@@ -1,4 +1,7 @@
-"""OffsetDelete: forget what a group has committed for some partitions; answered when that is durable."""
+"""OffsetDelete: deletes a group's committed offsets of some partitions; answered once durable.
+
+Unknown partitions are refused one by one.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,6 @@ ResponsePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 
 def handle(call: Call, request: OffsetDeleteRequest) -> Result:
-    """Delete what is about partitions that exist; the others are refused one by one."""
     if not may_of_group(call, AclOperation.DELETE, request.group_id):
         return call.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     groups = call.broker.groups
@@ -58,6 +60,6 @@ def handle(call: Call, request: OffsetDeleteRequest) -> Result:
 def _refused_first(
     topic: OffsetDeleteRequest.OffsetDeleteRequestTopic, refused: Container[tuple[str, int]]
 ) -> list[int]:
-    """The partitions of a topic in the order of Kafka's answer."""
     indexes = [each.partition_index for each in topic.partitions]
+    # Kafka lists refused partitions first.
     return sorted(indexes, key=lambda index: (topic.name, index) not in refused)

@@ -1,4 +1,7 @@
-"""OffsetFetch: how far a group is, in some partitions or (null) in all; several groups from version 8."""
+"""OffsetFetch: the durable committed offsets of groups, for some partitions, or for all if the topics are null.
+
+A request may name several groups from version 8.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ from stages.request import Result
 ERROR_CODE_FROM = 2
 SEVERAL_GROUPS_FROM = 8
 TOPIC_ID_FROM = 10
+# Partitions of one topic looked up in one turn.
 FETCHED_AT_ONCE = 500
-"""Partitions of one topic that are looked up before others may have a turn."""
+# Cost of looking up and answering one offset, about microseconds.
 OFFSET_COST = 10
-"""Of looking up one and telling it, about microseconds."""
 
 RequestGroup = OffsetFetchRequest.OffsetFetchRequestGroup
 RequestTopic = OffsetFetchRequest.OffsetFetchRequestTopics
@@ -34,11 +37,10 @@ ResponsePartition = OffsetFetchResponse.OffsetFetchResponsePartitions
 
 
 def handle(call: Call, request: OffsetFetchRequest) -> Stepwise[Result]:
-    """Show what is durable."""
     if call.version >= SEVERAL_GROUPS_FROM:
         groups = []
         for group in _named_once(request.groups):
-            groups += [(yield from _of_group(call, group, request))]
+            groups += [(yield from _fetch_group(call, group, request))]
         return (yield from call.send_in_steps(OffsetFetchResponse(groups=groups)))
     if not may_of_group(call, AclOperation.DESCRIBE, request.group_id):
         return (yield from call.send_in_steps(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED)))
@@ -46,9 +48,9 @@ def handle(call: Call, request: OffsetFetchRequest) -> Stepwise[Result]:
     if request.topics is not None:
         allowed = yield from in_steps(call, request.topics, lambda topic: _may_describe(call, topic.name))
         wanted = [RequestTopic(topic.name, partition_indexes=topic.partition_indexes) for topic in request.topics]
-        # Those that are refused come last, as in Kafka.
+        # Refused topics come last, as in Kafka.
         wanted = [*compress(wanted, allowed), *compress(wanted, map(not_, allowed))]
-    found = yield from _of_group(call, RequestGroup(request.group_id, topics=wanted), request)
+    found = yield from _fetch_group(call, RequestGroup(request.group_id, topics=wanted), request)
     if found.error_code != ErrorCode.NONE:
         return (yield from call.send_in_steps(error_response(request, call, ErrorCode(found.error_code))))
     topics = yield from in_steps(call, found.topics, _without_group)
@@ -60,7 +62,7 @@ def _may_describe(call: Call, topic: str) -> bool:
 
 
 def _without_group(topic: ResponseTopic) -> OffsetFetchResponse.OffsetFetchResponseTopic:
-    """A topic in an answer about one group, as before version 8."""
+    # The layout before version 8, for one group.
     partition = OffsetFetchResponse.OffsetFetchResponsePartition
     partitions = [
         partition(
@@ -76,7 +78,7 @@ def _without_group(topic: ResponseTopic) -> OffsetFetchResponse.OffsetFetchRespo
 
 
 def _named_once(groups: list[RequestGroup]) -> Iterable[RequestGroup]:
-    """The groups without repetitions of what was asked of the same group before."""
+    """Omit a group that repeats its previous request."""
     last: dict[str, RequestGroup] = {}
     for group in groups:
         if last.get(group.group_id) != group:
@@ -84,7 +86,7 @@ def _named_once(groups: list[RequestGroup]) -> Iterable[RequestGroup]:
             yield group
 
 
-def _of_group(call: Call, group: RequestGroup, request: OffsetFetchRequest) -> Stepwise[ResponseGroup]:
+def _fetch_group(call: Call, group: RequestGroup, request: OffsetFetchRequest) -> Stepwise[ResponseGroup]:
     if call.spend(GROUP_COST):
         yield None
     if not may_of_group(call, AclOperation.DESCRIBE, group.group_id):
@@ -96,13 +98,13 @@ def _of_group(call: Call, group: RequestGroup, request: OffsetFetchRequest) -> S
         return ResponseGroup(group.group_id, (yield from _all_topics(call, group.group_id, request)))
     found = []
     for topic in group.topics:
-        found += [(yield from _of_topic(call, group.group_id, topic, request))]
+        found += [(yield from _fetch_topic(call, group.group_id, topic, request))]
     return ResponseGroup(group.group_id, found)
 
 
 def _all_topics(call: Call, group_id: str, request: OffsetFetchRequest) -> Stepwise[list[ResponseTopic]]:
-    """All that the group has committed when this begins: what goes while others have their turns is told as gone."""
     topics = []
+    # Partitions are listed now. An offset that is deleted in a later turn is reported as not committed.
     for name, indexes in call.broker.groups.coordinator.committed_partitions(group_id).items():
         topic = call.broker.topics.get(name)
         if not may_of_topic(call, AclOperation.DESCRIBE, name):
@@ -111,14 +113,16 @@ def _all_topics(call: Call, group_id: str, request: OffsetFetchRequest) -> Stepw
             named = name, NO_TOPIC_ID
         elif topic is not None:
             named = "", topic.topic_id
-        else:  # one that is gone has no id to be named by
+        else:  # a deleted topic has no id that could name it
             continue
-        partitions = yield from _in_turns(call, group_id, _asked(name, topic, indexes), request)
+        partitions = yield from _in_turns(call, group_id, _fetch_request(name, topic, indexes), request)
         topics.append(ResponseTopic(*named, partitions))
     return topics
 
 
-def _of_topic(call: Call, group_id: str, wanted: RequestTopic, request: OffsetFetchRequest) -> Stepwise[ResponseTopic]:
+def _fetch_topic(
+    call: Call, group_id: str, wanted: RequestTopic, request: OffsetFetchRequest
+) -> Stepwise[ResponseTopic]:
     if call.spend(ELEMENT_COST):
         yield None
     by_id = call.version >= TOPIC_ID_FROM
@@ -128,19 +132,18 @@ def _of_topic(call: Call, group_id: str, wanted: RequestTopic, request: OffsetFe
     name = wanted.name if topic is None else topic.name
     if not may_of_topic(call, AclOperation.DESCRIBE, name):
         return _refusal(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    partitions = yield from _in_turns(call, group_id, _asked(name, topic, wanted.partition_indexes), request)
+    partitions = yield from _in_turns(call, group_id, _fetch_request(name, topic, wanted.partition_indexes), request)
     return ResponseTopic(wanted.name, wanted.topic_id, partitions)
 
 
-def _asked(name: str, topic: Topic | None, indexes: Sequence[int]) -> FetchTopic:
-    """What is wanted of the topic that has a name now: offsets of one before it may be there still, see Forgetting."""
+def _fetch_request(name: str, topic: Topic | None, indexes: Sequence[int]) -> FetchTopic:
+    """Build the request for offsets of the current topic of that name; offsets of a deleted one may still exist."""
     return FetchTopic(name, indexes, NO_TOPIC_ID if topic is None else topic.topic_id)
 
 
 def _in_turns(
     call: Call, group_id: str, wanted: FetchTopic, request: OffsetFetchRequest
 ) -> Stepwise[list[ResponsePartition]]:
-    """The offsets of one topic."""
     partitions = []
     for start in range(0, len(wanted.partitions), FETCHED_AT_ONCE):
         indexes = wanted.partitions[start : start + FETCHED_AT_ONCE]
@@ -171,7 +174,7 @@ def _refusal(wanted: RequestTopic, code: ErrorCode) -> ResponseTopic:
 
 
 def error_response(request: OffsetFetchRequest, call: Call, code: ErrorCode) -> OffsetFetchResponse:
-    """Every group with the same error; in version 1, which has no place for it, every partition."""
+    """Build the error response for each group; version 1 has no top-level error, so every partition carries it."""
     if call.version >= SEVERAL_GROUPS_FROM:
         return OffsetFetchResponse(groups=[ResponseGroup(group.group_id, [], code) for group in request.groups])
     if call.version >= ERROR_CODE_FROM:

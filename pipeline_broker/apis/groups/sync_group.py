@@ -1,4 +1,7 @@
-"""SyncGroup: get one's assignment; the leader brings everybody's. Answered when the assignments are durable."""
+"""SyncGroup: returns a member's assignment; the leader sends the assignments of all members.
+
+Answered once the assignments are durable.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,12 @@ PROTOCOL_REQUIRED_FROM = 5
 
 
 def handle(call: Call, request: SyncGroupRequest) -> Result:
-    """Ask the coordinator."""
     if call.version >= PROTOCOL_REQUIRED_FROM and None in {request.protocol_type, request.protocol_name}:
         return call.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not may_of_group(call, AclOperation.READ, request.group_id):
         return call.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    if request.assignments and not call.broker.can_write:  # as Kafka while its log directory is offline
-        return call.refuse(ErrorCode.NOT_COORDINATOR)  # the leader joins again
+    if request.assignments and not call.broker.can_write:  # like Kafka with an offline log directory
+        return call.refuse(ErrorCode.NOT_COORDINATOR)  # makes the leader rejoin
     groups = call.broker.groups
     sync = SyncRequest(
         group_id=request.group_id,

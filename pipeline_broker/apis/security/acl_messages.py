@@ -1,7 +1,7 @@
-"""Rules of access and filters over them, as the three APIs about them carry them.
+"""Conversion of ACLs and ACL filters in requests.
 
-Rules of this file: a number that stands for UNKNOWN closes the connection, one that nobody knows is UNKNOWN as well but
-is answered: both as in Apache Kafka.
+As in Apache Kafka, the number of UNKNOWN closes the connection. An unassigned number also becomes UNKNOWN, but gets a
+response.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ Kind = TypeVar("Kind", bound=IntEnum)
 
 
 class FilterFields(Protocol):
-    """The fields of a filter in DescribeAcls and DeleteAcls."""
-
     resource_type_filter: int
     resource_name_filter: str | None
     pattern_type_filter: int
@@ -30,12 +28,12 @@ class FilterFields(Protocol):
 
 
 def has_unknown(*numbers: int) -> bool:
-    """Whether one of them is the number of UNKNOWN itself."""
+    """Return whether one of the numbers is that of UNKNOWN itself."""
     return UNKNOWN in numbers
 
 
 def kind_of(kinds: type[Kind], number: int) -> Kind:
-    """What a number stands for; UNKNOWN where it stands for nothing."""
+    """Return the enum member of a number; UNKNOWN for an unassigned number."""
     try:
         return kinds(number)
     except ValueError:
@@ -43,7 +41,6 @@ def kind_of(kinds: type[Kind], number: int) -> Kind:
 
 
 def filter_of(fields: FilterFields) -> AclFilter:
-    """The filter that a request carries."""
     return AclFilter(
         kind_of(ResourceType, fields.resource_type_filter),
         fields.resource_name_filter,

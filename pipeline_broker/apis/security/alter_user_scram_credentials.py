@@ -1,7 +1,7 @@
-"""AlterUserScramCredentials: set and delete what users of SCRAM prove themselves by.
+"""AlterUserScramCredentials: sets and deletes SCRAM credentials.
 
-Each user is altered or refused on its own. The answer is given when the change is durable: who is told so can use the
-new password at once. What is stored proves a password and is none; the salted password itself is not kept.
+Users are altered independently of each other. Once the response arrives, the new password is valid. The broker stores
+the keys that verify a password, not the salted password.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ UserResult = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
 
 
 def handle(call: Call, request: AlterUserScramCredentialsRequest) -> Result:
-    """Alter what may be altered."""
     if not may_of_cluster(call, AclOperation.ALTER):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     users = call.broker.scram_users
@@ -48,7 +47,6 @@ def _result(user: str, refusal: Refusal | None) -> UserResult:
 def error_response(
     request: AlterUserScramCredentialsRequest, call: Call, code: ErrorCode
 ) -> AlterUserScramCredentialsResponse:
-    """Every user with the same error."""
     names = dict.fromkeys([each.name for each in request.deletions] + [each.name for each in request.upsertions])
     message = REFUSAL_TEXTS.get(code, code.name)
     results = [UserResult(user=name, error_code=code, error_message=message) for name in names]

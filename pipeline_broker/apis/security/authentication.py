@@ -1,9 +1,7 @@
-"""Who the client of one connection is: SASL in Kafka's frames, before the first request and again when time is up.
+"""SASL authentication of one connection, before its first request and again before its session expires (KIP-368).
 
-Rules of this file: what a frame means where the conversation stands is a table; a frame that means nothing there ends
-it. Nothing is decoded that is not of this conversation, and no handler of another API is asked for an answer, because
-those may look at, or change, what belongs to clients who are known. No answer says more than which mechanism failed;
-the reason is for the log. A client that proves itself again must do so by the same mechanism and be the same (KIP-368).
+The handlers of other APIs are never called during authentication, because they read or change data of authenticated
+clients. No response says more than the mechanism that failed; the reason is logged.
 """
 
 from __future__ import annotations
@@ -37,51 +35,55 @@ __all__ = ["SaslAuthenticator"]
 logger = logging.getLogger(__name__)
 
 HANDSHAKE_KEY = int(ApiKey.SASL_HANDSHAKE).to_bytes(2)
+# As in Kafka, a client may re-authenticate at most once a second.
 REAUTHENTICATION_INTERVAL_NS_MIN = 1_000_000_000
-"""As in Kafka a client may begin again once a second."""
+# The first version of SaslHandshake after which tokens arrive in SaslAuthenticate requests.
 WRAPPED_FROM = 1
-"""The first version of SaslHandshake after which tokens come in SaslAuthenticate requests."""
 NS_PER_MS = 1_000_000
 
 
 class State(enum.Enum):
-    """What is expected next."""
+    """The next expected step of the authentication."""
 
     VERSIONS_OR_HANDSHAKE = enum.auto()
     HANDSHAKE = enum.auto()
+    # A token in a SaslAuthenticate request.
     TOKEN = enum.auto()
-    """In a SaslAuthenticate request."""
+    # A token as a frame without a header, after version 0 of the handshake.
     RAW_TOKEN = enum.auto()
-    """As a frame without a header: what follows version 0 of the handshake."""
+    # The client re-authenticates with another mechanism; its next frame fails.
     OTHER_MECHANISM = enum.auto()
-    """The client began again with a mechanism that is not the one before; its next frame ends it."""
     COMPLETE = enum.auto()
     FAILED = enum.auto()
 
 
+# Responses to requests that arrive in place of a token.
 OUT_OF_TURN = {
     int(ApiKey.API_VERSIONS): ApiVersionsResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE),
     int(ApiKey.SASL_HANDSHAKE): SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE),
 }
-"""The answers in place of a token's."""
+# The state reported to the connection; in every other state the conversation continues.
 CONVERSATION = {State.COMPLETE: Conversation.SUCCEEDED, State.FAILED: Conversation.FAILED}
-"""What the connection is told; it goes on in every other state."""
 
 
 class SaslAuthenticator:
     """The authenticator of one connection; see `stages.authentication.Authenticator`.
 
+    `STEPS` says how each state handles a frame. A frame that is invalid in its state fails the authentication. On
+    re-authentication the mechanism and the principal must stay the same (KIP-368).
+
     Args:
-        session: told who the client is.
-        current_offer: what the listener offers; asked again when the client proves itself again, so that a user who
-            was taken away, or a password that was changed, counts until then at most.
-        clock_ms: wall clock, milliseconds since the epoch, in which tokens expire.
-        clock_ns: a clock that only goes forward, in nanoseconds.
-        failed: told of a conversation that failed: who may have been meant, the mechanism, and why; each empty where
-            it is not known.
+        session: receives the principal.
+        current_offer: returns what the listener offers. It is called again on re-authentication, so that a deleted user
+            or
+            a changed password takes effect then.
+        clock_ms: wall clock, milliseconds since the epoch; decides when tokens expire.
+        clock_ns: monotonic clock, nanoseconds.
+        failed: called for a failed authentication with the claimed user, the mechanism and the reason; unknown ones are
+            empty.
 
     Attributes:
-        frame_bytes_max: largest frame while the conversation lasts.
+        frame_bytes_max: largest frame during authentication.
     """
 
     def __init__(
@@ -102,11 +104,11 @@ class SaslAuthenticator:
         self._state = State.VERSIONS_OR_HANDSHAKE
         self._server: SaslServer | None = None
         self._mechanism = ""
-        self._before: tuple[str, KafkaPrincipal] | None = None  # mechanism and principal, when it begins again
+        self._before: tuple[str, KafkaPrincipal] | None = None  # mechanism and principal during re-authentication
         self._began_again_ns: int | None = None
         self._expires_ns: int | None = None
 
-    # What the connection asks
+    # The interface of the connection
 
     def receive(self, frame: Buffer) -> Reply:
         if self._state is State.COMPLETE:
@@ -116,13 +118,13 @@ class SaslAuthenticator:
             parts = STEPS[state](self, frame)
         except (AuthenticationFailedError, DecodeError) as error:
             parts = ()
-            self._tell(str(error))
+            self._report_failure(str(error))
         if self._state is State.FAILED:
             self._server = None
         return Reply(CONVERSATION.get(self._state, Conversation.CONTINUES), parts)
 
     def begins(self, frame: Buffer) -> bool:
-        """See Authenticator; without an end of the session it is a request like any other, which will be refused."""
+        # Without a session lifetime, a handshake is an ordinary request, and its handler refuses it.
         if self._expires_ns is None or bytes(frame[:2]) != HANDSHAKE_KEY:
             return False
         began_ns = self._began_again_ns
@@ -137,7 +139,7 @@ class SaslAuthenticator:
         self._offer = self._current_offer()
         self._state = State.HANDSHAKE
 
-    # The steps: each answers and says by the state what comes next; the state is FAILED unless it does
+    # The steps. Each returns a response and sets the next state; `receive` has set FAILED for a step that does not.
 
     def _versions_or_handshake(self, frame: Buffer) -> tuple[Buffer, ...]:
         header, position = read_request_header(frame)
@@ -150,13 +152,13 @@ class SaslAuthenticator:
         return self._handshake(header, frame, position)
 
     def _versions(self, header: RequestHeader, frame: Buffer, position: int) -> tuple[Buffer, ...]:
-        """Answer once; a client that was refused may ask again."""
         call = self._call(header)
         if header.api_version not in SERVED[ApiKey.API_VERSIONS].versions:
             self._state = State.VERSIONS_OR_HANDSHAKE
             return api_versions.unsupported_version(call).parts
         request, _ = decode(ApiVersionsRequest, header.api_version, frame, position)
         is_valid = api_versions.is_valid(call, request)
+        # A client may send one valid ApiVersions request; after a refused one it may try again.
         self._state = State.HANDSHAKE if is_valid else State.VERSIONS_OR_HANDSHAKE
         return api_versions.handle(call, request).parts
 
@@ -169,7 +171,7 @@ class SaslAuthenticator:
         names = list(self._offer.mechanisms)
         begin = self._offer.servers.get(request.mechanism)
         if begin is None:
-            self._tell("a mechanism that is not offered")
+            self._report_failure("a mechanism that is not offered")
             refusal = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=names)
             return self._send(header, refusal)
         if self._before is not None and self._before[0] != request.mechanism:
@@ -193,7 +195,7 @@ class SaslAuthenticator:
         try:
             answer, lifetime_ms = self._answer(request.auth_bytes, State.TOKEN)
         except AuthenticationFailedError as error:
-            self._tell(str(error))
+            self._report_failure(str(error))
             text = error.client_text or (
                 f"Authentication failed during {'re-authentication' if self._before else 'authentication'}"
                 f" due to invalid credentials with SASL mechanism {self._mechanism}"
@@ -203,19 +205,22 @@ class SaslAuthenticator:
         return self._send(header, SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms))
 
     def _refuse(self, header: RequestHeader) -> tuple[Buffer, ...]:
-        """What belongs elsewhere in the conversation is answered with an error; all else ends it without a word."""
+        # Only APIs of the conversation get an error response; all others close the connection.
         if header.api_key not in OUT_OF_TURN or header.api_version not in SERVED[header.api_key].versions:
             raise AuthenticationFailedError(f"a request of API {header.api_key} in place of a token")
-        self._tell(f"a request of {SERVED[header.api_key].name} in place of a token")
+        self._report_failure(f"a request of {SERVED[header.api_key].name} in place of a token")
         return self._send(header, OUT_OF_TURN[header.api_key])
 
     def _other_mechanism(self, frame: Buffer) -> tuple[Buffer, ...]:
         raise AuthenticationFailedError(f"another mechanism than {self._mechanism}, by a frame of {len(frame)} bytes")
 
-    # What the steps have in common
+    # Shared by the steps
 
     def _answer(self, token: bytes, again: State) -> tuple[bytes, int]:
-        """The mechanism's answer, and how long the proof counts if it is complete; else `again` is the state."""
+        """Return the mechanism's answer and the session lifetime in milliseconds.
+
+        If the exchange is not complete, the lifetime is 0 and `again` becomes the state.
+        """
         assert self._server is not None
         answer = self._server.receive(token)
         if not self._server.is_complete:
@@ -236,7 +241,7 @@ class SaslAuthenticator:
         return answer, lifetime_ms
 
     def _set_expiry(self, proof_expires_ms: int | None) -> int:
-        """Until when the proof counts: the listener's limit or its own end, whichever comes first."""
+        # The session ends at the listener's limit or when the credential expires, whichever is first.
         ends_ms = [] if proof_expires_ms is None else [max(0, proof_expires_ms - self._clock_ms())]
         limit_ms = self._offer.lifetimes_ms_max[self._mechanism]
         if limit_ms > 0:
@@ -250,13 +255,14 @@ class SaslAuthenticator:
     def _send(self, header: RequestHeader, response: Any) -> tuple[Buffer, ...]:
         return self._call(header).send(response).parts
 
-    def _tell(self, reason: str) -> None:
+    def _report_failure(self, reason: str) -> None:
         name, session = self._server.name if self._server else "", self._session
         self._failed(name, self._mechanism, reason)
-        said = f" as {name!r} by {self._mechanism}" if name else ""
-        logger.info("%s has not authenticated on %s%s: %s", session.host, session.listener, said, reason)
+        claim = f" as {name!r} by {self._mechanism}" if name else ""
+        logger.info("%s failed to authenticate on %s%s: %s", session.host, session.listener, claim, reason)
 
 
+# The step that handles a frame, by state.
 STEPS: dict[State, Callable[[SaslAuthenticator, Buffer], tuple[Buffer, ...]]] = {
     State.VERSIONS_OR_HANDSHAKE: SaslAuthenticator._versions_or_handshake,  # noqa: SLF001 - the table of that class
     State.HANDSHAKE: SaslAuthenticator._handshake_only,  # noqa: SLF001 - the table of that class
@@ -264,4 +270,3 @@ STEPS: dict[State, Callable[[SaslAuthenticator, Buffer], tuple[Buffer, ...]]] = 
     State.RAW_TOKEN: SaslAuthenticator._raw_token,  # noqa: SLF001 - the table of that class
     State.OTHER_MECHANISM: SaslAuthenticator._other_mechanism,  # noqa: SLF001 - the table of that class
 }
-"""What a frame means, by what is expected."""

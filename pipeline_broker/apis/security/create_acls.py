@@ -1,4 +1,4 @@
-"""CreateAcls: add rules of access, each on its own; they count when they are durable, which is before the answer."""
+"""CreateAcls: adds ACLs, each on its own; they take effect once durable, before the response is sent."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from stages.request import Close, Result
 Creation = CreateAclsRequest.AclCreation
 CreationResult = CreateAclsResponse.AclCreationResult
 
+# Numbers in each field that are valid only in filters.
 FOR_FILTERS: dict[str, frozenset[int]] = {
     "resource_type": frozenset({ResourceType.ANY}),
     "resource_pattern_type": frozenset({PatternType.ANY, PatternType.MATCH}),
     "operation": frozenset({AclOperation.ANY}),
     "permission_type": frozenset({PermissionType.ANY}),
 }
-"""What a rule may not have in each field."""
 NAMES = {
     "resource_type": ("resourceType", ResourceType),
     "resource_pattern_type": ("patternType", PatternType),
@@ -37,11 +37,10 @@ NAMES = {
 
 
 class _RefusedError(Exception):
-    """A rule that cannot be."""
+    pass
 
 
 def handle(call: Call, request: CreateAclsRequest) -> Result:
-    """Add what may be added."""
     for creation in request.creations:
         if has_unknown(*(getattr(creation, field) for field in NAMES)):
             return Close("CreateAcls with an UNKNOWN element")
@@ -50,6 +49,7 @@ def handle(call: Call, request: CreateAclsRequest) -> Result:
     if call.broker.authorizer is None:
         disabled = CreationResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
         return call.send(CreateAclsResponse(results=[disabled] * len(request.creations)))
+    # Apache Kafka fails the whole request for an ANY or MATCH.
     if any(_is_for_filters(creation) for creation in request.creations):
         return call.send(error_response(request, call, ErrorCode.UNKNOWN_SERVER_ERROR))
     bindings = []
@@ -69,12 +69,10 @@ def handle(call: Call, request: CreateAclsRequest) -> Result:
 
 
 def _is_for_filters(creation: Creation) -> bool:
-    """Whether it has an ANY or a MATCH in it, over which Apache Kafka stumbles with the whole request."""
     return any(getattr(creation, field) in numbers for field, numbers in FOR_FILTERS.items())
 
 
 def _binding(creation: Creation) -> AclBinding:
-    """The rule, if it is one."""
     if creation.resource_type == ResourceType.CLUSTER and creation.resource_name != CLUSTER_NAME:
         message = f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
         raise _RefusedError(message)
@@ -102,6 +100,5 @@ def _binding(creation: Creation) -> AclBinding:
 
 
 def error_response(request: CreateAclsRequest, call: Call, code: ErrorCode) -> CreateAclsResponse:
-    """Every rule with the same error."""
     message = REFUSAL_TEXTS.get(code)
     return CreateAclsResponse(results=[CreationResult(code, message) for _ in request.creations])

@@ -1,4 +1,4 @@
-"""CreateDelegationToken: a secret that stands for its owner; told when it is durable."""
+"""CreateDelegationToken: creates a token that authenticates as its owner (KIP-48); answered once durable."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from pipeline_broker.wire.messages.security.create_delegation_token import (
 )
 from stages.request import Result
 
+# The first version that may request a token for another owner.
 REQUESTER_FROM = 3
-"""The first version that may ask for the token of somebody else."""
 
 
 def handle(call: Call, request: CreateDelegationTokenRequest) -> Result:
-    """Create a token where the client may have one."""
     requester = call.session.principal
     renewers = [KafkaPrincipal(each.principal_type, each.principal_name) for each in request.renewers]
     owner = _owner(call, request)
@@ -37,7 +36,9 @@ def handle(call: Call, request: CreateDelegationTokenRequest) -> Result:
     try:
         token, write = tokens.create(token_id, owner, requester, renewers, request.max_lifetime_ms, call.now_ms)
     except TokenError as error:
-        return call.send(_response(call, owner, error.code, time_ms=0))  # as Kafka's controller
+        return call.send(
+            _response(call, owner, error.code, time_ms=0)
+        )  # 0, like Kafka's controller; other refusals have -1
     response = _response(call, owner, ErrorCode.NONE)
     response.issue_timestamp_ms, response.expiry_timestamp_ms = token.issued_ms, token.expires_ms
     response.max_timestamp_ms = token.ends_ms
@@ -52,7 +53,7 @@ def _owner(call: Call, request: CreateDelegationTokenRequest) -> KafkaPrincipal:
 
 
 def error_response(request: CreateDelegationTokenRequest, call: Call, code: ErrorCode) -> CreateDelegationTokenResponse:
-    """An error, with whom the token was to be of."""
+    """Build the error response; it names the owner that the request asks for."""
     return _response(call, _owner(call, request), code)
 
 

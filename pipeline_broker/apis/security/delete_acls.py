@@ -1,4 +1,4 @@
-"""DeleteAcls: take the rules of access away that filters mean; answered when they are gone for good."""
+"""DeleteAcls: deletes the ACLs that match any of the filters; answered once durable."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from stages.request import Close, Result
 FilterResult = DeleteAclsResponse.DeleteAclsFilterResult
 
 
+# Cost of one matching ACL, about microseconds.
 MATCH_COST = 15
-"""Of one rule that a filter means, about microseconds."""
 
 
 def handle(call: Call, request: DeleteAclsRequest) -> Stepwise[Result]:
-    """Delete what the filters mean, each rule once."""
     for each in request.filters:
         if has_unknown(each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type):
             return Close("DeleteAcls with an UNKNOWN element")
@@ -31,24 +30,24 @@ def handle(call: Call, request: DeleteAclsRequest) -> Stepwise[Result]:
         disabled = FilterResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
         return call.send(DeleteAclsResponse(filter_results=[disabled] * len(request.filters)))
     acls = call.broker.acls
-    gone: set[AclBinding] = set()
+    removed: set[AclBinding] = set()
     results = []
     for wanted in map(filter_of, request.filters):
         found = acls.matching(wanted)
         if call.spend(ELEMENT_COST + len(acls) + MATCH_COST * len(found)):
             yield None
-        gone.update(found)
+        removed.update(found)
         unknown = _unknown_part(wanted)
         if unknown is not None:
             results.append(FilterResult(ErrorCode.INVALID_REQUEST, f"Unknown {unknown}."))
         else:
             results.append(FilterResult(0, None, [_matching(binding) for binding in found]))
-    changes: list[Change] = [(acls.remove(sorted(gone)), call.broker.acls_durable)] if gone else []
+    changes: list[Change] = [(acls.remove(sorted(removed)), call.broker.acls_durable)] if removed else []
     return (yield from commit_changes(call, changes, DeleteAclsResponse(filter_results=results)))
 
 
 def _unknown_part(wanted: AclFilter) -> str | None:
-    """The part of a filter with a number that stands for nothing, by its name in Apache Kafka."""
+    # The names are those of Apache Kafka's AclBindingFilter.
     if not wanted.resource_type or not wanted.pattern_type:
         return "patternFilter"
     return "entryFilter" if not wanted.operation or not wanted.permission else None
@@ -69,6 +68,5 @@ def _matching(binding: AclBinding) -> DeleteAclsResponse.DeleteAclsMatchingAcl:
 
 
 def error_response(request: DeleteAclsRequest, call: Call, code: ErrorCode) -> DeleteAclsResponse:
-    """Every filter with the same error."""
     message = REFUSAL_TEXTS.get(code, code.name)
     return DeleteAclsResponse(filter_results=[FilterResult(code, message) for _ in request.filters])

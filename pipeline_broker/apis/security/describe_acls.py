@@ -1,4 +1,4 @@
-"""DescribeAcls: the rules of access that a filter means, by resource."""
+"""DescribeAcls: the ACLs that match a filter, grouped by resource."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ Description = DescribeAclsResponse.AclDescription
 
 
 def handle(call: Call, request: DescribeAclsRequest) -> Stepwise[Result]:
-    """Answer."""
     wanted = filter_of(request)
     if has_unknown(
         request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type

@@ -1,4 +1,7 @@
-"""DescribeDelegationToken: the tokens that a client owns, has asked for, may renew or may describe."""
+"""DescribeDelegationToken: the tokens that the client owns, requested, may renew or may describe.
+
+A null list of owners requests the tokens of all owners, an empty list those of none.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,6 @@ Renewer = DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer
 
 
 def handle(call: Call, request: DescribeDelegationTokenRequest) -> Send:
-    """Answer; null asks for the tokens of all owners, an empty list for those of none."""
     if not may_ask_for_tokens(call):
         return call.refuse(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     tokens = call.broker.delegation_tokens

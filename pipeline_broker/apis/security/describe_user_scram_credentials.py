@@ -1,6 +1,6 @@
-"""DescribeUserScramCredentials: which SCRAM mechanisms users have, and with how many iterations; never more.
+"""DescribeUserScramCredentials: SCRAM mechanisms and iterations of users, and never their keys.
 
-No list, or an empty one, asks for all users. Users of a listener's own JAAS line are not shown: they have no records.
+A null or empty list requests all users. Users in a listener's JAAS configuration have no records and are not shown.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 UserResult = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
 CredentialInfo = DescribeUserScramCredentialsResponse.CredentialInfo
 TWICE = "Cannot describe SCRAM credentials for the same user twice in a single request: "
-NOBODY = "Attempt to describe a user credential that does not exist: "
+UNKNOWN_USER = "Attempt to describe a user credential that does not exist: "
 
 
 def handle(call: Call, request: DescribeUserScramCredentialsRequest) -> Stepwise[Send]:
-    """Describe those who are asked for."""
     if not may_of_cluster(call, AclOperation.DESCRIBE):
         return call.send(_forbidden(request))
     users = call.broker.scram_users
@@ -39,8 +38,8 @@ def handle(call: Call, request: DescribeUserScramCredentialsRequest) -> Stepwise
 
 
 def _forbidden(request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
-    """Kafka's refusal: one per user that was asked for, none of them named."""
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    # Kafka returns an unnamed result for each user of the request.
     results = [UserResult(user="", error_code=code, error_message=None) for _ in request.users or ()]
     return DescribeUserScramCredentialsResponse(error_code=code, error_message=None, results=results)
 
@@ -50,7 +49,7 @@ def _result(users: ScramUsers, name: str, count: int) -> UserResult:
         return UserResult(user=name, error_code=ErrorCode.DUPLICATE_RESOURCE, error_message=TWICE + name)
     found = users.iterations(name)
     if not found:
-        return UserResult(user=name, error_code=ErrorCode.RESOURCE_NOT_FOUND, error_message=NOBODY + name)
+        return UserResult(user=name, error_code=ErrorCode.RESOURCE_NOT_FOUND, error_message=UNKNOWN_USER + name)
     infos = [CredentialInfo(mechanism=mechanism.number, iterations=iterations) for mechanism, iterations in found]
     return UserResult(user=name, credential_infos=infos)
 
@@ -58,5 +57,4 @@ def _result(users: ScramUsers, name: str, count: int) -> UserResult:
 def error_response(
     request: DescribeUserScramCredentialsRequest, call: Call, code: ErrorCode
 ) -> DescribeUserScramCredentialsResponse:
-    """The response that carries only an error."""
     return DescribeUserScramCredentialsResponse(error_code=code)

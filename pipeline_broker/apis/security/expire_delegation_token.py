@@ -1,4 +1,4 @@
-"""ExpireDelegationToken: a token lasts shorter, or ends at once."""
+"""ExpireDelegationToken: shortens the lifetime of a delegation token, or expires it at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from stages.request import Result
 
 
 def handle(call: Call, request: ExpireDelegationTokenRequest) -> Result:
-    """Ask the tokens."""
     tokens, owner = call.broker.delegation_tokens, call.session.principal
     return change_expiry(
         call,
@@ -23,5 +22,4 @@ def handle(call: Call, request: ExpireDelegationTokenRequest) -> Result:
 
 
 def error_response(request: ExpireDelegationTokenRequest, call: Call, code: ErrorCode) -> ExpireDelegationTokenResponse:
-    """The response that carries only an error."""
     return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=-1)

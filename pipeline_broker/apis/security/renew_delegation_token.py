@@ -1,4 +1,4 @@
-"""RenewDelegationToken: a token lasts longer; the answer says until when."""
+"""RenewDelegationToken: extends the lifetime of a delegation token; the response has the new expiry time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from stages.request import Result
 
 
 def handle(call: Call, request: RenewDelegationTokenRequest) -> Result:
-    """Ask the tokens."""
     tokens, owner = call.broker.delegation_tokens, call.session.principal
     return change_expiry(
         call,
@@ -23,5 +22,4 @@ def handle(call: Call, request: RenewDelegationTokenRequest) -> Result:
 
 
 def error_response(request: RenewDelegationTokenRequest, call: Call, code: ErrorCode) -> RenewDelegationTokenResponse:
-    """The response that carries only an error."""
     return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=-1)

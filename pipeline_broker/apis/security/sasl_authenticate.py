@@ -1,4 +1,4 @@
-"""SaslAuthenticate as a request: too late, or on a listener that asks for no proof; see `sasl_handshake.py`."""
+"""SaslAuthenticate after authentication, or on a listener without SASL: refused; see `sasl_handshake.py`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ TOO_LATE = "SaslAuthenticate request received after successful authentication"
 
 
 def handle(call: Call, request: SaslAuthenticateRequest) -> Send:
-    """Refuse it; the connection stays usable."""
     return call.send(SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=TOO_LATE))
 
 
 def error_response(request: SaslAuthenticateRequest, call: Call, code: ErrorCode) -> SaslAuthenticateResponse:
-    """The response that carries only an error."""
     return SaslAuthenticateResponse(error_code=code)

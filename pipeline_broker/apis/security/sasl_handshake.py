@@ -1,6 +1,6 @@
-"""SaslHandshake as a request: too late, or on a listener that asks for no proof.
+"""SaslHandshake after authentication, or on a listener without SASL: refused, and the connection stays open.
 
-The one that counts is part of the conversation before requests are served; see `apis/security/authentication.py`.
+Before authentication, `apis/security/authentication.py` handles the request.
 """
 
 from __future__ import annotations
@@ -12,5 +12,4 @@ from stages.request import Send
 
 
 def handle(call: Call, request: SaslHandshakeRequest) -> Send:
-    """Refuse it; the connection stays usable."""
     return call.refuse(ErrorCode.ILLEGAL_SASL_STATE)

@@ -1,7 +1,4 @@
-"""What the four APIs about delegation tokens have in common.
-
-Rules of this file: nobody may ask for tokens who has not proved who it is, or has proved it by a token (KIP-48).
-"""
+"""Shared checks and responses of the four delegation token APIs (KIP-48)."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ __all__ = ["change_expiry", "may_ask_for_tokens"]
 
 
 def may_ask_for_tokens(call: Call) -> bool:
-    """Whether the client of a request has proved who it is by more than a token."""
+    """Return whether the client has authenticated, and not with a delegation token, as KIP-48 requires."""
     session = call.session
     is_stranger = session.security_protocol == "SSL" and session.principal == ANONYMOUS
     return not (session.is_by_token or session.security_protocol == "PLAINTEXT" or is_stranger)
@@ -27,11 +24,13 @@ def may_ask_for_tokens(call: Call) -> bool:
 def change_expiry(
     call: Call, change: Callable[[], tuple[int, Write]], response: Callable[[ErrorCode, int], object]
 ) -> Result:
-    """Let a token last until another time; answered when that is durable.
+    """Change the expiry time of a token; answered once durable.
 
     Args:
-        change: gives the time in milliseconds since 1970 and the write; raises TokenError.
-        response: of an error code and a time; with an error -1 where it was not looked for a token, else 0, as Kafka.
+        change: returns the new time, milliseconds since the epoch, and the write; raises TokenError.
+        response: builds the response from an error code and a time. As in Kafka, the time of an error is 0, or -1 if
+            the
+            client may not use token requests at all.
     """
     if not may_ask_for_tokens(call):
         return call.send(response(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, -1))

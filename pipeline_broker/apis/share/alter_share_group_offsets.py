@@ -1,6 +1,6 @@
-"""AlterShareGroupOffsets: let a share group without members begin elsewhere; answered when that is durable.
+"""AlterShareGroupOffsets: sets the start offsets of a share group without members; answered once durable.
 
-It makes the group where there is none, and what the group knew of the records is forgotten.
+It creates a missing group, and discards the group's record states of the partitions.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pipeline_broker.apis.authorization import may_of_group, may_of_topic
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.apis.share.share_group_changes import UNKNOWN_TEXT, check_empty, commit
-from pipeline_broker.apis.share.share_place import when_there_is_a_place
+from pipeline_broker.apis.share.share_place import with_share_state_topic
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.share.messages import ShareGroupError
@@ -35,12 +35,11 @@ UNINITIALIZED = -1
 
 
 def handle(call: Call, request: AlterShareGroupOffsetsRequest) -> Result:
-    """Change what may be changed."""
     if not may_of_group(call, AclOperation.READ, request.group_id):
         return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not call.broker.groups.is_ready:
         return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
-    return when_there_is_a_place(
+    return with_share_state_topic(
         call,
         busy=lambda: call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE)),
         then=lambda: _change(call, request),
@@ -54,7 +53,7 @@ def _change(call: Call, request: AlterShareGroupOffsetsRequest) -> Result:
     refusals = [_refusal(call, wanted) for wanted in request.topics]
     try:
         check_empty(request.group_id, share.find(request.group_id))
-        if request.group_id and None not in refusals:  # as Kafka: no group is made for nothing
+        if request.group_id and None not in refusals:  # as in Kafka, a request without valid topics creates no group
             return call.send(AlterShareGroupOffsetsResponse(responses=list(filter(None, refusals))))
         group, records = share.create(request.group_id, sum(len(wanted.partitions) for wanted in request.topics))
     except ShareGroupError as error:
@@ -70,7 +69,10 @@ def _change(call: Call, request: AlterShareGroupOffsetsRequest) -> Result:
 
 
 def _refusal(call: Call, wanted: WantedTopic) -> Topic | None:
-    """What is told of a topic that may not be read, or is not there; None for others. Kafka tells the id of both."""
+    """Return the result of a forbidden or unknown topic, or None.
+
+    As in Kafka, the result of a forbidden topic includes its id.
+    """
     name, topic = wanted.topic_name, call.broker.topics.get(wanted.topic_name)
     topic_id = UUID_ZERO if topic is None else topic.topic_id
     if not may_of_topic(call, AclOperation.READ, name):
@@ -93,7 +95,7 @@ def _alter(
 ) -> Topic:
     name = wanted.topic_name
     topic = call.broker.topics.get(name)
-    assert topic is not None, "the others are refused"
+    assert topic is not None, "unknown topics are refused"
     partitions, begun = [], set()
     for one in wanted.partitions:
         if not 0 <= one.partition_index < topic.partitions:
@@ -115,6 +117,5 @@ def _unknown(index: int) -> Partition:
 def error_response(
     request: AlterShareGroupOffsetsRequest, call: Call, code: ErrorCode
 ) -> AlterShareGroupOffsetsResponse:
-    """An error of the whole request."""
     del request, call
     return AlterShareGroupOffsetsResponse(error_code=code, error_message=REFUSAL_TEXTS.get(code))

@@ -1,4 +1,7 @@
-"""DeleteShareGroupOffsets: forget where a share group without members is in topics; answered when that is durable."""
+"""DeleteShareGroupOffsets: deletes the offsets of a share group without members; answered once durable.
+
+As in Apache Kafka, the response lists forbidden topics, then deleted ones, then unknown ones.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,6 @@ NOTHING_TEXT = "There is no offset information to delete."
 
 
 def handle(call: Call, request: DeleteShareGroupOffsetsRequest) -> Result:
-    """Forget what may be forgotten; the answer lists topics in Apache Kafka's order, refused ones around the others."""
     if not may_of_group(call, AclOperation.DELETE, request.group_id):
         return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     groups, coordinator = call.broker.groups, call.broker.share.manager
@@ -46,12 +48,12 @@ def handle(call: Call, request: DeleteShareGroupOffsetsRequest) -> Result:
             unknown.append(_refusal(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOTHING_TEXT))
         else:
             forgotten.append(Topic(name, topic.topic_id))
-    gone = {topic.topic_id for topic in forgotten}
+    deleted_ids = {topic.topic_id for topic in forgotten}
     appended = Appended()
-    keys = [key for key in coordinator.states.keys_of_group(request.group_id) if key.topic_id in gone]
+    keys = [key for key in coordinator.states.keys_of_group(request.group_id) if key.topic_id in deleted_ids]
     coordinator.delete(keys, appended, now_ms)
     answer = call.send(DeleteShareGroupOffsetsResponse(responses=[*forbidden, *forgotten, *unknown]))
-    return commit(call, group, share.forget(group, gone), appended, answer, now_ms)
+    return commit(call, group, share.forget(group, deleted_ids), appended, answer, now_ms)
 
 
 def _refusal(name: str, code: ErrorCode, text: str | None = None) -> Topic:
@@ -61,6 +63,5 @@ def _refusal(name: str, code: ErrorCode, text: str | None = None) -> Topic:
 def error_response(
     request: DeleteShareGroupOffsetsRequest, call: Call, code: ErrorCode
 ) -> DeleteShareGroupOffsetsResponse:
-    """An error of the whole request."""
     del request, call
     return DeleteShareGroupOffsetsResponse(error_code=code, error_message=REFUSAL_TEXTS.get(code))

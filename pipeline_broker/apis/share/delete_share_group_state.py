@@ -1,4 +1,4 @@
-"""DeleteShareGroupState: forget the state of share partitions; answered when that is durable."""
+"""DeleteShareGroupState: deletes the state of share partitions; answered once durable."""
 
 from __future__ import annotations
 

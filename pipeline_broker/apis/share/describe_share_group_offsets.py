@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets: where share groups begin to read, and how much is left, as it is durable."""
+"""DescribeShareGroupOffsets: the durable start offsets and lags of share groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ UNKNOWN = -1
 
 
 def handle(call: Call, request: DescribeShareGroupOffsetsRequest) -> Result:
-    """Ask the coordinators."""
     return call.send(DescribeShareGroupOffsetsResponse(groups=[_group(call, wanted) for wanted in request.groups]))
 
 
@@ -93,6 +92,5 @@ def _refused(group_id: str, code: ErrorCode) -> Group:
 def error_response(
     request: DescribeShareGroupOffsetsRequest, call: Call, code: ErrorCode
 ) -> DescribeShareGroupOffsetsResponse:
-    """Every group with the same error."""
     del call
     return DescribeShareGroupOffsetsResponse(groups=[_refused(wanted.group_id, code) for wanted in request.groups])

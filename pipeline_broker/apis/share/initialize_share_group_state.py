@@ -1,4 +1,4 @@
-"""InitializeShareGroupState: begin the state of share partitions; answered when it is durable."""
+"""InitializeShareGroupState: creates the state of share partitions; answered once durable."""
 
 from __future__ import annotations
 

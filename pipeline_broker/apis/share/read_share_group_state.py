@@ -1,4 +1,4 @@
-"""ReadShareGroupState: the state of share partitions, for their leader; it fences leaders of former epochs."""
+"""ReadShareGroupState: the state of share partitions for their leader; fences leaders of earlier epochs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary: where share partitions begin, as it is durable, without their batches."""
+"""ReadShareGroupStateSummary: the durable start offsets and epochs of share partitions, without their batches."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""ShareAcknowledge: what became of acquired records; answered when that is durable.
+"""ShareAcknowledge: accepts, releases or rejects acquired records; answered once durable.
 
-It travels in the member's share session and cannot open one; with the final epoch it closes it, and what the member
-still has acquired is available again.
+The request belongs to the member's share session and cannot open one. The final epoch closes the session and releases
+all records that the member still has acquired.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ PartitionData = ShareAcknowledgeResponse.PartitionData
 
 
 def handle(call: Call, request: ShareAcknowledgeRequest) -> Result:
-    """Acknowledge, and close the session where that is asked for."""
     group_id, member_id = request.group_id, request.member_id
     if group_id is None or member_id is None:
         return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
@@ -42,8 +41,8 @@ def handle(call: Call, request: ShareAcknowledgeRequest) -> Result:
     except ShareSessionError as error:
         return call.send(error_response(request, call, error.code))
     appended = Appended()
-    says_anything = any(one.acknowledgement_batches for topic in request.topics for one in topic.partitions)
-    topics = request.topics if says_anything else ()  # as Kafka: nothing said, nothing answered
+    has_batches = any(one.acknowledgement_batches for topic in request.topics for one in topic.partitions)
+    topics = request.topics if has_batches else ()  # as in Kafka, an empty request gets an empty response
     responses = [_topic(call, request, topic, appended) for topic in topics]
     if is_final:
         coordinator.close_session(session, appended, coordinator.time(call.now_ms))
@@ -73,6 +72,5 @@ def _topic(
 
 
 def error_response(request: ShareAcknowledgeRequest, call: Call, code: ErrorCode) -> ShareAcknowledgeResponse:
-    """An error of the whole request."""
     del request, call
     return ShareAcknowledgeResponse(error_code=code)

@@ -1,7 +1,6 @@
-"""Acknowledgements of acquired records, as ShareAcknowledge and ShareFetch bring them.
+"""Acknowledgements of acquired records, in both ShareAcknowledge and ShareFetch.
 
-Rules of this file: the checks and their order are Kafka's. A partition with one bad batch changes nothing; the others
-of the request are not touched by that.
+The checks and their order are Kafka's. An invalid batch refuses its whole partition, but no other one.
 """
 
 from __future__ import annotations
@@ -27,15 +26,13 @@ RENEW_FROM = 2
 
 
 class Batch(Protocol):
-    """A batch of either request."""
-
     first_offset: int
     last_offset: int
     acknowledge_types: list[int]
 
 
 def is_member_id(member_id: str | None) -> bool:
-    """Whether a member may have this id; whether there is such a member is not asked, as in Kafka."""
+    """Return whether a member id is valid. As in Kafka, the member need not exist."""
     return bool(member_id) and len(member_id or "") <= MEMBER_ID_SIZE_MAX
 
 
@@ -46,13 +43,13 @@ def acknowledge(
 
     Args:
         key: the share partition.
-        member_id: who has acquired them.
-        batches: what is said of them.
-        appended: gets the records that must be durable before the member is told.
-        is_renewal: the request says that it may renew locks.
+        member_id: the member that acquired the records.
+        batches: the acknowledgements.
+        appended: receives the entries that must be durable before the response is sent.
+        is_renewal: whether the request may renew acquisition locks (KIP-1222).
 
     Returns:
-        the error of the partition, and Kafka's text where it has one.
+        the error of the partition, and Kafka's message if any.
     """
     broker = call.broker
     coordinator = broker.share.manager
@@ -73,9 +70,11 @@ def acknowledge(
     if not settings.renew_acknowledge and _renew(batches):
         return ErrorCode.INVALID_REQUEST, None
     now_ms = coordinator.time(call.now_ms)
-    said = [AcknowledgementBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types) for batch in batches]
+    acknowledgements = [
+        AcknowledgementBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types) for batch in batches
+    ]
     try:
-        change = active.partition.acknowledge(member_id, said, now_ms)
+        change = active.partition.acknowledge(member_id, acknowledgements, now_ms)
     except AcknowledgeError as error:
         return error.code, str(error)
     coordinator.locked(active)
@@ -84,7 +83,7 @@ def acknowledge(
 
 
 def _are_valid(batches: Iterable[Batch], *, may_renew: bool) -> bool:
-    """Whether batches are in order and each has one type for all of its offsets, or one for each."""
+    """Return whether the batches are in order and have valid types: one for all of their offsets, or one per offset."""
     types = {*AcknowledgeType} if may_renew else {*AcknowledgeType} - {AcknowledgeType.RENEW}
     previous_last = -1
     for batch in batches:

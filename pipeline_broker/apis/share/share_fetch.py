@@ -1,9 +1,9 @@
-"""ShareFetch: acknowledge records, acquire others and read them, in one request of the member's share session.
+"""ShareFetch: acknowledges records, then acquires and reads others, in the member's share session.
 
-Acknowledgements are appended at once and the answer waits until they are durable. A fetch that finds nothing to
-acquire is parked with its deadline, as Fetch; it looks again when records come, when others give records back, or when
-locks end. One that needs the disk reads in a thread and acquires afterwards, on the event loop; meanwhile nobody else
-reads that share partition. Neither holds a handler.
+Acknowledgements are appended at once, and the response waits until they are durable. A fetch that finds nothing to
+acquire is parked until its deadline, like Fetch. It tries again when records arrive, when other members release
+records, or when acquisition locks expire. A fetch that needs the disk reads in a thread, and acquires afterwards on the
+event loop. Until then no other fetch reads that share partition. Neither occupies a handler.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ Topic = ShareFetchResponse.ShareFetchableTopicResponse
 
 
 def handle(call: Call, request: ShareFetchRequest) -> Result:
-    """Answer at once, or park."""
     code = refused(call, request)
     if code is not ErrorCode.NONE:
         return call.send(error_response(request, call, code))
@@ -48,12 +47,10 @@ def handle(call: Call, request: ShareFetchRequest) -> Result:
         session = session_of(call, request)
     except ShareSessionError as error:
         return call.send(error_response(request, call, error.code))
-    return _ShareFetch(call, request, session).first()
+    return _ShareFetch(call, request, session).start()
 
 
 class _ShareFetch:
-    """One share fetch over its attempts."""
-
     def __init__(self, call: Call, request: ShareFetchRequest, session: ShareSession) -> None:
         self._call = call
         self._request = request
@@ -66,13 +63,12 @@ class _ShareFetch:
         self._found: dict[Place, PartitionData] = {}
         self._acknowledged: dict[Place, tuple[ErrorCode, str | None]] = {}
         self._appended = Appended()
-        self._unsettled = 0  # groups of entries that were submitted and are not durable yet
-        self._held: Send | None = None  # an answer that waits for them
-        self._started: dict[ShareKey, int] = {}  # what a search for the first offset has found
-        self._taken: set[ShareKey] = set()  # share partitions that this attempt was the first to use
+        self._unsettled = 0  # submitted commits that are not durable yet
+        self._held: Send | None = None  # the response that waits for them
+        self._started: dict[ShareKey, int] = {}  # start offsets found by searches
+        self._loaded: set[ShareKey] = set()  # share partitions that this attempt loaded
 
-    def first(self) -> Result:
-        """Acknowledge, then the first attempt to fetch."""
+    def start(self) -> Result:
         self._acknowledge()
         if self._is_final:
             self._coordinator.close_session(self._session, self._appended, self._now_ms())
@@ -98,12 +94,11 @@ class _ShareFetch:
                         is_renewal=self._request.is_renew_ack and self._call.version >= RENEW_FROM,
                     )
 
-    # Which partitions
+    # Selecting partitions
 
     def _attempt(self) -> Result:
-        """Acquire what there is, or wait for it."""
         self._found.clear()
-        self._taken.clear()
+        self._loaded.clear()
         search = self._search()
         if search is not None:
             return search
@@ -114,16 +109,14 @@ class _ShareFetch:
         return self._read(ready)
 
     def _ready(self, actives: Sequence[ActivePartition]) -> tuple[list[ActivePartition], bool]:
-        """The share partitions to read from, and whether they have what is wanted.
-
-        Those that this attempt has taken into use come one by one behind the others, until there is enough: to Kafka
-        their states come one by one too, and a fetch is answered with the first that has records (DelayedShareFetch,
-        which SharePartitionManager tries again whenever a share partition is initialized). All of them begin now.
-        """
+        """Return the share partitions to read, and whether they have `min_bytes`."""
         wanted, found_bytes = max(1, self._request.min_bytes), 0
         ready = []
-        for active in sorted(actives, key=lambda each: each.key in self._taken):
-            if active.key in self._taken and found_bytes >= wanted:
+        # Newly loaded partitions come last, one by one, until there is enough. In Kafka their states load one by one
+        # too, and a fetch is answered with the first partition that has records (DelayedShareFetch, which
+        # SharePartitionManager retries whenever a share partition is initialized).
+        for active in sorted(actives, key=lambda each: each.key in self._loaded):
+            if active.key in self._loaded and found_bytes >= wanted:
                 break
             available_bytes = self._available_bytes(active)
             if available_bytes:
@@ -132,7 +125,7 @@ class _ShareFetch:
         return ready, found_bytes >= wanted
 
     def _search(self) -> Parked | None:
-        """Find where partitions begin that the group has never read, if that takes a look at the disk."""
+        """Find the start offsets of partitions new to the group; return the work if it needs the disk."""
         settings = self._coordinator.settings(self._group_id)
         searches: dict[ShareKey, ColdRead[int]] = {}
         for place in self._session.places:
@@ -166,7 +159,7 @@ class _ShareFetch:
         return self._call.broker.find_allowed_log("", topic_id, partition, is_allowed, by_id=True)
 
     def _actives(self) -> list[ActivePartition]:
-        """The share partitions of the session that can be read, another one first each time; errors are noted."""
+        """Return the readable share partitions of the session, and record the errors of the others."""
         actives = []
         for place in self._session.places:
             active = self._active(place)
@@ -175,6 +168,7 @@ class _ShareFetch:
             else:
                 self._found[place] = PartitionData(place[1], records=b"")
                 actives.append(active)
+        # Each fetch begins with another partition, so that no partition starves.
         turn = self._epoch % len(actives) if actives else 0
         return actives[turn:] + actives[:turn]
 
@@ -185,9 +179,9 @@ class _ShareFetch:
         key = ShareKey(self._group_id, *place)
         active = self._coordinator.find(key)
         if active is None:
-            if self._coordinator.start_offset(key) is None:  # the group does not subscribe to it
+            if self._coordinator.start_offset(key) is None:  # not subscribed by the group
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            self._taken.add(key)
+            self._loaded.add(key)
             is_new = self._coordinator.start_offset(key) == -1
             active = self._coordinator.load(key, log, self._started.pop(key, log.high_watermark))
             if is_new:
@@ -197,14 +191,14 @@ class _ShareFetch:
         return active
 
     def _available_bytes(self, active: ActivePartition) -> int:
-        """What can be read where the next record is to be acquired; nothing while another fetch reads it."""
-        if self._request.max_bytes <= 0 or self._request.max_records <= 0:  # as Kafka: not even one batch
+        """Return the readable bytes from the next offset to acquire; 0 while another fetch reads the partition."""
+        if self._request.max_bytes <= 0 or self._request.max_records <= 0:  # as in Kafka, not even one batch
             return 0
         offset = None if active.is_reading else active.partition.next_offset()
         return 0 if offset is None else active.log.bytes_available(offset, committed=self._is_committed())
 
     def _park(self, actives: Sequence[ActivePartition]) -> bool:
-        """Wait for records, for those that others give back, or for the end of the time; False: answer now."""
+        """Wait for new or released records, or the deadline; return False to answer now."""
         if self._call.broker.ports.clock_ms() >= self._deadline_ms:
             return False
         waiting_for: dict[Hashable, Readable] = {}
@@ -213,16 +207,15 @@ class _ShareFetch:
             if not active.is_reading and active.partition.next_offset() is not None:
                 measure = functools.partial(self._available_bytes, active) if self._is_committed() else None
                 waiting_for[active.log] = Readable(self._available_bytes(active), self._request.max_bytes, measure)
-        waiting = Waiting(self._call.request, self._again)
+        waiting = Waiting(self._call.request, self._retry)
         wanted = max(1, self._request.min_bytes)
         if not self._call.broker.fetches.park(waiting, waiting_for, wanted, self._deadline_ms):
             return False
         self._submit()
         return True
 
-    def _again(self) -> Result:
-        """Something has happened, or the time is over."""
-        if not self._is_waited_for():
+    def _retry(self) -> Result:
+        if not self._is_session_current():
             return self._answer()
         return self._attempt()
 
@@ -238,11 +231,11 @@ class _ShareFetch:
         share_bytes = left // max(1, len(ready))
         records_left = self._request.max_records
         for active in ready:
-            if records_left <= 0:  # it would be read in vain; it comes earlier the next time
+            if records_left <= 0:  # reading more is useless; the order rotates with each fetch
                 break
             reading = self._read_partition(active, share_bytes, at_least_one=not found_any)
             if reading.cold is not None and records_left < self._request.max_records:
-                break  # what was acquired does not wait for the disk
+                break  # acquired records do not wait for the disk
             readings.append(reading)
             found_any = found_any or bool(reading.parts) or reading.cold is not None
             is_cold = is_cold or reading.cold is not None
@@ -252,15 +245,15 @@ class _ShareFetch:
 
     def _read_partition(self, active: ActivePartition, bytes_max: int, *, at_least_one: bool) -> Reading:
         offset = active.partition.next_offset()
-        assert offset is not None, "it has something to read"
+        assert offset is not None, "a ready partition has an offset to read"
         last = active.partition.last_wanted(max(1, self._request.max_records))
         bytes_max = min(bytes_max, bytes_wanted(active.log, offset, last))
         return read_partition(active, offset, bytes_max, at_least_one=at_least_one, committed=self._is_committed())
 
     def _read_cold(self, readings: list[Reading]) -> Parked:
-        """Go to the disk; what is acquired is decided when that is done."""
         cold = [reading for reading in readings if reading.cold is not None]
         for reading in cold:
+            # Records are acquired after the read, so no other fetch may read the partition until then.
             reading.active.is_reading = True
         self._submit()
 
@@ -276,7 +269,8 @@ class _ShareFetch:
             for reading in readings:
                 records_left -= self._acquire(reading, records_left)
             result = self._answer_acquired(readings, records_left)
-            if isinstance(result, Pending):  # others may append when they are woken: what is appended here goes first
+            if isinstance(result, Pending):
+                # `released` wakes other fetches, which may append; the entries of this one must come first.
                 self._submit()
                 result = self._hold(send) if isinstance(send := result.result, Send) else result
             for reading in cold:
@@ -286,7 +280,6 @@ class _ShareFetch:
         return Parked(work, sum(reading.cold.size_bytes for reading in cold if reading.cold is not None), then)
 
     def _answer_acquired(self, readings: Sequence[Reading], records_left: int) -> Send | Pending | Parked:
-        """Answer with what was acquired of what was read; where that is nothing, wait for more."""
         has_any = records_left < self._request.max_records
         has_errors = any(reading.error for reading in readings)
         if readings and not has_any and not has_errors and self._park(self._actives()):
@@ -294,16 +287,19 @@ class _ShareFetch:
         return self._answer()
 
     def _is_current(self, active: ActivePartition) -> bool:
-        """Whether a share partition is still in use, and the session, too: both may have ended while it was read."""
-        return self._coordinator.find(active.key) is active and self._is_waited_for()
+        # The share partition and the session may have ended during the read.
+        return self._coordinator.find(active.key) is active and self._is_session_current()
 
-    def _is_waited_for(self) -> bool:
-        """Whether the session is still there, and has not gone on, which a member does that waits no longer."""
+    def _is_session_current(self) -> bool:
+        """Return whether the session still exists at this request's epoch.
+
+        A later epoch means that the member stopped waiting for this request and sent another one.
+        """
         session = self._coordinator.sessions.listed().get((self._group_id, self._member_id))
         return session is self._session and session.epoch == self._epoch
 
     def _acquire(self, reading: Reading, records_max: int) -> int:
-        """Give the member what was read, as far as nobody else has it; how many records that is."""
+        """Acquire the read records for the member, except those acquired by others; return their number."""
         active = reading.active
         data = self._found[active.key[1:]]
         data.error_code = reading.error
@@ -324,13 +320,13 @@ class _ShareFetch:
         return sum(one.last - one.first + 1 for one in acquired)
 
     def _is_committed(self) -> bool:
-        """Whether the group wants committed records only."""
         return self._coordinator.settings(self._group_id).isolation_level == "read_committed"
 
     # Answering
 
     def _submit(self) -> None:
-        """Commit what was appended so far, since the answer may be long in coming."""
+        # Commits what was appended so far, because the response may take long.
+        # Commits the entries appended so far, because the response may take long.
         if not self._appended.entries:
             return
         appended, self._appended = self._appended, Appended()
@@ -343,7 +339,6 @@ class _ShareFetch:
             self._call.request.complete(self._held)
 
     def _answer(self) -> Send | Pending | Parked:
-        """The answer, when all that was acknowledged is durable."""
         send = self._call.send(self._response())
         if self._unsettled:
             self._submit()
@@ -353,9 +348,9 @@ class _ShareFetch:
         return send
 
     def _hold(self, send: Send) -> Send | Parked:
-        """The answer, unless something is not durable yet; then it is given by `_settled`."""
         if not self._unsettled:
             return send
+        # `_settled` sends it once everything is durable.
         self._held = send
         return PARKED
 
@@ -382,6 +377,5 @@ def _by_topic(listed: Mapping[Place, PartitionData]) -> list[Topic]:
 
 
 def error_response(request: ShareFetchRequest, call: Call, code: ErrorCode) -> ShareFetchResponse:
-    """An error of the whole request."""
     del request, call
     return ShareFetchResponse(error_code=code)

@@ -1,7 +1,4 @@
-"""Which share session a ShareFetch belongs to, and what is wrong with one before anything is looked at.
-
-Rules of this file: the checks and their order are Kafka's.
-"""
+"""Validation of ShareFetch requests, and their share sessions. The checks and their order are Kafka's."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ __all__ = ["refused", "session_of"]
 
 
 def refused(call: Call, request: ShareFetchRequest) -> ErrorCode:
-    """Why a request makes no sense, or may not be made; NONE where it is fine."""
+    """Return the error of an invalid or forbidden request; NONE if it is valid."""
     if request.group_id is None or request.member_id is None:
         return ErrorCode.INVALID_REQUEST
     if not may_of_group(call, AclOperation.READ, request.group_id):
@@ -32,7 +29,7 @@ def refused(call: Call, request: ShareFetchRequest) -> ErrorCode:
     sizes = (request.max_wait_ms, request.min_bytes, request.max_bytes, request.max_records)
     if request.share_acquire_mode not in set(AcquireMode):
         return ErrorCode.INVALID_REQUEST
-    if request.is_renew_ack and any(sizes):  # who renews locks does not want to wait for records (KIP-1222)
+    if request.is_renew_ack and any(sizes):  # a renewal must not fetch (KIP-1222)
         return ErrorCode.INVALID_REQUEST
     brings_acknowledgements = any(
         wanted.acknowledgement_batches for topic in request.topics for wanted in topic.partitions
@@ -43,7 +40,11 @@ def refused(call: Call, request: ShareFetchRequest) -> ErrorCode:
 
 
 def session_of(call: Call, request: ShareFetchRequest) -> ShareSession:
-    """The session of the request; raises ShareSessionError."""
+    """Open, continue or find the session of the request.
+
+    Raises:
+        ShareSessionError: the session is unknown, or its epoch is wrong.
+    """
     coordinator = call.broker.share.manager
     sessions = coordinator.sessions
     group_id, member_id = request.group_id or "", request.member_id or ""

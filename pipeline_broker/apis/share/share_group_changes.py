@@ -1,6 +1,6 @@
-"""What administrators change of share groups without members: where they begin, and what they have forgotten.
+"""Administrative changes of share groups without members.
 
-Rules of this file: a change is one commit: first the state of the share partitions, then the group's own records.
+A change is one commit: the states of the share partitions first, then the group's own records.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ UNKNOWN_TEXT = "This server does not host this topic-partition."
 
 
 def check_empty(group_id: str, group: ShareGroup | None) -> None:
-    """Refuse a group that has members; raises ShareGroupError."""
+    """Refuse an invalid group id, or a group with members.
+
+    Raises:
+        ShareGroupError: INVALID_GROUP_ID or NON_EMPTY_GROUP.
+    """
     if not group_id:
         raise ShareGroupError(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
     if group is not None and not group.is_empty:
@@ -36,7 +40,7 @@ def check_empty(group_id: str, group: ShareGroup | None) -> None:
 def commit(
     call: Call, group: ShareGroup, records: Sequence[StateRecord], appended: Appended, answer: Send, now_ms: int
 ) -> Result:
-    """Answer when the states that were appended, and these records of the group behind them, are durable."""
+    """Answer once the appended states, and the group's records after them, are durable."""
     groups = call.broker.groups
     write = groups.coordinator.share.write(group, list(records))
     result = groups.answer_when_durable(Outcome(writes=[] if write is None else [write]), now_ms, answer)

@@ -1,4 +1,4 @@
-"""ShareGroupDescribe: share groups with their members and what these read, as it is durable."""
+"""ShareGroupDescribe: durable epochs, members and assignments of share groups."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ DescribedGroup = ShareGroupDescribeResponse.DescribedGroup
 
 
 def handle(call: Call, request: ShareGroupDescribeRequest) -> Stepwise[Result]:
-    """Ask the coordinator."""
     named = dict.fromkeys(request.group_ids)
     groups = yield from in_steps(call, named, partial(_describe, call, request), GROUP_COST)
     return (yield from call.send_in_steps(ShareGroupDescribeResponse(groups=groups)))
@@ -74,7 +73,6 @@ def _member(group: DescribedShareGroup, member: DescribedMember) -> ShareGroupDe
 
 
 def error_response(request: ShareGroupDescribeRequest, call: Call, code: ErrorCode) -> ShareGroupDescribeResponse:
-    """Every group with the same error."""
     del call
     return ShareGroupDescribeResponse(
         groups=[DescribedGroup(error_code=code, group_id=group_id) for group_id in request.group_ids]

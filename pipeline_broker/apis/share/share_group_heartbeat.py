@@ -1,7 +1,7 @@
-"""ShareGroupHeartbeat: join, stay or leave a share group, and be told what to read; answered when that is durable.
+"""ShareGroupHeartbeat: joins, maintains or ends a membership of a share group; answered once durable.
 
-The first one makes the topic of the share coordinator. What a group begins to read gets its state in the same commit,
-in front of the group's own records.
+The first heartbeat creates the topic of the share coordinator. New share partitions get their state in the same commit,
+before the group's own records.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import functools
 
 from pipeline_broker.apis.authorization import may_of_group, may_of_topic
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.share.share_place import when_there_is_a_place
+from pipeline_broker.apis.share.share_place import with_share_state_topic
 from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_a_turn_of_its_own
 from pipeline_broker.broker.appended import Appended, in_one_commit
 from pipeline_broker.security.acl import AclOperation
@@ -35,7 +35,6 @@ LEAVING_EPOCH = -1
 
 
 def handle(call: Call, request: ShareGroupHeartbeatRequest) -> Result | Stepwise[Result]:
-    """Decide, once there is a place for what share groups leave behind."""
     is_long = len(request.subscribed_topic_names or ()) > SUBSCRIBED_AT_ONCE_MAX
     if is_long or (request.member_epoch == 0 and call.broker.groups.is_joining_long(request.group_id)):
         return in_a_turn_of_its_own(functools.partial(_check_and_decide, call, request))
@@ -53,7 +52,7 @@ def _check_and_decide(call: Call, request: ShareGroupHeartbeatRequest) -> Result
         return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
     if not all(may_of_topic(call, AclOperation.DESCRIBE, name) for name in request.subscribed_topic_names or ()):
         return call.send(_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None))
-    return when_there_is_a_place(
+    return with_share_state_topic(
         call,
         busy=lambda: call.send(_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, None)),
         then=lambda: _heartbeat(call, request),
@@ -61,7 +60,7 @@ def _check_and_decide(call: Call, request: ShareGroupHeartbeatRequest) -> Result
 
 
 def _refused(request: ShareGroupHeartbeatRequest) -> str | None:
-    """Why the request makes no sense, in Kafka's words; empty where it has none."""
+    """Return Kafka's message for an invalid request, empty if Kafka has none; None if it is valid."""
     if not request.group_id.strip():
         return "GroupId can't be empty."
     if not request.member_id.strip():
@@ -147,6 +146,5 @@ def _error(code: ErrorCode, text: str | None) -> ShareGroupHeartbeatResponse:
 
 
 def error_response(request: ShareGroupHeartbeatRequest, call: Call, code: ErrorCode) -> ShareGroupHeartbeatResponse:
-    """The response that carries only an error."""
     del request, call
     return _error(code, None)

@@ -1,4 +1,4 @@
-"""Makes the topic of the share coordinator for the first request that needs it, which goes on when it is there."""
+"""Creation of the `__share_group_state` topic on the first request that needs it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from pipeline_broker.apis.call import Call
 from stages.request import PARKED, Result, Send
 
-__all__ = ["when_there_is_a_place"]
+__all__ = ["with_share_state_topic"]
 
 
-def when_there_is_a_place(call: Call, busy: Callable[[], Send], then: Callable[[], Result]) -> Result:
-    """Go on when `__share_group_state` exists.
+def with_share_state_topic(call: Call, busy: Callable[[], Send], then: Callable[[], Result]) -> Result:
+    """Call `then` once `__share_group_state` exists, and create the topic if necessary.
 
     Args:
-        busy: the answer where somebody else's request makes it at the moment; the client comes back.
+        busy: builds the response while another request creates the topic; the client retries.
         then: decides the request.
     """
     broker = call.broker

@@ -1,7 +1,6 @@
-"""What a share fetch reads of a partition: whole batches, then only those that were acquired.
+"""Reading of whole batches for a share fetch, and selection of the batches with acquired records.
 
-Rules of this file: it knows buffers and offsets, not members. Batches are found by their headers and handed on as
-slices of what was read; nothing is copied.
+Batches are located by their headers and returned as slices of the read buffers, without copies.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ReadBatches", "Reading", "bytes_wanted", "read_partition", "start_offset"]
 
+# Bytes read from one partition in the archive, where the offsets of batches are not known in advance.
 READ_BYTES_MAX = 1 << 20
-"""Of one partition from the archive, where it is not known how many records that is."""
 
 
 class Located(NamedTuple):
-    """A batch, and where it is in what was read: from where to where."""
+    """A batch, and its byte range in the read buffers."""
 
     batch: FetchedBatch
     start: int
@@ -41,14 +40,11 @@ class Located(NamedTuple):
 
 
 class ReadBatches:
-    """What was read.
+    """The batches in the buffers of one read.
 
     Args:
-        parts: one behind the other; a large batch may go on in the next part.
-        aborted: transactions whose records the group may not see; None where it may see all, markers too.
-
-    Attributes:
-        batches: their offsets, in order.
+        parts: consecutive buffers; a large batch may continue in the next one.
+        aborted: transactions whose records the group may not see; None for read_uncommitted, which sees all.
     """
 
     def __init__(self, parts: Sequence[Buffer], aborted: Iterable[AbortedTransaction] | None) -> None:
@@ -61,7 +57,7 @@ class ReadBatches:
         return [located.batch for located in self._located]
 
     def holding(self, acquired: Sequence[Acquired]) -> list[Buffer]:
-        """The bytes of the batches from the first to the last that was acquired."""
+        """Return the bytes of the batches from the first to the last acquired record."""
         first, last = acquired[0].first, acquired[-1].last
         wanted = [located for located in self._located if located.batch.last >= first and located.batch.first <= last]
         start, end = wanted[0].start, wanted[-1].end
@@ -85,8 +81,8 @@ class ReadBatches:
             before += len(part)
 
     def _header(self, number: int, position: int) -> BatchHeader:
-        """The header that begins there; of a batch in parts its end may be in the next one."""
         head = self._parts[number][position : position + HEADER_SIZE]
+        # The header of a batch may continue in the next part.
         if len(head) < HEADER_SIZE:
             head = memoryview(b"".join((head, self._parts[number + 1][: HEADER_SIZE - len(head)])))
         return BatchHeader(*HEADER.unpack(head))
@@ -101,7 +97,7 @@ class ReadBatches:
 
 
 def bytes_wanted(log: PartitionLog, first: int, last: int) -> int:
-    """About how many bytes the batches from one offset to another have: more would be read in vain."""
+    """Return the approximate size of the batches between two offsets, to limit a read."""
     index = log.index
     if not index.bases or first < index.bases[0]:
         return READ_BYTES_MAX
@@ -110,15 +106,15 @@ def bytes_wanted(log: PartitionLog, first: int, last: int) -> int:
 
 @attrs.define(eq=False)
 class Reading:
-    """One partition on its way: read, or still to be read from the disk.
+    """A read of one partition, finished or waiting for the disk.
 
     Attributes:
         active: the share partition.
-        offset: where it is read.
-        parts: what was read.
-        aborted: transactions in it whose records the group may not see; None where it may see all.
-        cold: gets both from the disk.
-        error: why there is nothing.
+        offset: first offset to read.
+        parts: the buffers read.
+        aborted: aborted transactions in them; None for read_uncommitted.
+        cold: reads both from disk; None if that is not needed.
+        error: the reason for a failed read.
     """
 
     active: ActivePartition
@@ -132,12 +128,12 @@ class Reading:
 def read_partition(
     active: ActivePartition, offset: int, bytes_max: int, *, at_least_one: bool, committed: bool
 ) -> Reading:
-    """Read, or find out that the disk is needed; a disk that fails is an error of the partition.
+    """Read a partition, or prepare a read from disk. A disk error becomes the error of the partition.
 
     Args:
         active: the share partition.
-        at_least_one: the first batch comes whatever its size.
-        committed: only what was committed may be seen, and nothing undecided.
+        at_least_one: whether the first batch may exceed `bytes_max`.
+        committed: whether to read only up to the last stable offset, without aborted transactions.
     """
     log = active.log
     try:
@@ -166,11 +162,11 @@ def read_partition(
 
 
 def start_offset(log: PartitionLog, reset: str, now_ms: int) -> int | ColdRead[int]:
-    """Where a group begins that has never read a partition, or the work that finds it.
+    """Return the start offset of a partition that is new to the group, or the disk work that finds it.
 
     Args:
         reset: the group's `share.auto.offset.reset`.
-        now_ms: wall clock.
+        now_ms: wall clock, milliseconds since the epoch.
     """
     if reset == "earliest":
         return log.log_start_offset

@@ -1,7 +1,6 @@
-"""What the requests to the share coordinator have in common: they name partitions under topics, and come from brokers.
+"""Shared parts of the requests to the share coordinator, which brokers send to each other.
 
-Rules of this file: a client must be allowed to act as a broker (CLUSTER_ACTION). Each partition is answered by itself.
-The checks of what is named, and their texts, are Kafka's.
+The client needs CLUSTER_ACTION. Each partition has its own result. Checks and messages are Kafka's.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ UNKNOWN_TEXT = "This server does not host this topic-partition."
 
 
 def _check_may(call: Call) -> None:
-    """Refuse clients that are no broker, and everyone while there is no place for the state.
+    """Refuse clients that are not brokers, and all clients while the topic of the state does not exist.
 
     Raises:
-        ShareStateError: why.
+        ShareStateError: CLUSTER_AUTHORIZATION_FAILED or NOT_COORDINATOR.
     """
     if not may_of_cluster(call, AclOperation.CLUSTER_ACTION):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -40,19 +39,19 @@ def _check_may(call: Call) -> None:
 
 
 def check_partition(key: ShareKey) -> None:
-    """Refuse what cannot be a partition; raises ShareStateError."""
+    """Raise ShareStateError if the partition is negative."""
     if key.partition < 0:
         raise ShareStateError(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
 
 
 def check_start(start_offset: int) -> None:
-    """Refuse what is neither an offset nor UNINITIALIZED; raises ShareStateError."""
+    """Raise ShareStateError unless the start offset is an offset or UNINITIALIZED."""
     if start_offset < UNINITIALIZED:
         raise ShareStateError(ErrorCode.INVALID_REQUEST, "The start offset cannot be a negative number.")
 
 
 def check_known(call: Call, key: ShareKey) -> None:
-    """Refuse what is no partition of any topic; raises ShareStateError."""
+    """Raise ShareStateError if the topic or the partition does not exist."""
     check_partition(key)
     topic = call.broker.topics.by_id(key.topic_id)
     if topic is None or key.partition >= topic.partitions:
@@ -61,11 +60,11 @@ def check_known(call: Call, key: ShareKey) -> None:
 
 @attrs.frozen
 class StateApi:
-    """One of these APIs: it answers partition by partition, under the topics of the request.
+    """The handler of one of these APIs.
 
     Args:
-        response, topic, partition: what its answers are made of.
-        one: the result for one partition, given what names it; appends what it changes, raises ShareStateError.
+        response, topic, partition: the classes of its response.
+        one: returns the result for one partition; appends its changes, and raises ShareStateError.
     """
 
     _response: Callable[..., Any]
@@ -74,9 +73,8 @@ class StateApi:
     _one: Callable[[Call, ShareKey, Any, Appended], Any]
 
     def handle(self, call: Call, request: Any) -> Result:
-        """Answer for each partition, when what was appended for them is durable."""
         if not request.group_id and may_of_cluster(call, AclOperation.CLUSTER_ACTION):
-            return call.send(self._response())  # as Kafka: nothing is said of anything
+            return call.send(self._response())  # as in Kafka, an empty group id gets an empty response
         appended = Appended()
 
         def result(topic_id: bytes, wanted: Any) -> Any:
@@ -90,7 +88,6 @@ class StateApi:
         return Pending(appended.entries, answer, appended.durable) if appended.entries else answer
 
     def error_response(self, request: Any, _call: Call, code: ErrorCode) -> Any:
-        """Every partition with the same error."""
         return self._answer(request, lambda _, wanted: self._partition(wanted.partition, code))
 
     def _answer(self, request: Any, result: Callable[[bytes, Any], Any]) -> Any:

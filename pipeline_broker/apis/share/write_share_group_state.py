@@ -1,4 +1,4 @@
-"""WriteShareGroupState: change the state of share partitions; answered when it is durable."""
+"""WriteShareGroupState: changes the state of share partitions; answered once durable."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _one(
         wanted.delivery_complete_count,
         _batches(wanted),
     )
-    if coordinator.states.find(key) is not None:  # what was never begun is refused for that
+    if coordinator.states.find(key) is not None:  # otherwise `write` refuses the missing state
         check_known(call, key)
     write = coordinator.states.write(key, change, call.now_ms)
     coordinator.drop([key], appended)
@@ -40,7 +40,6 @@ def _one(
 
 
 def _batches(wanted: WriteShareGroupStateRequest.PartitionData) -> list[StateBatch]:
-    """The batches of a request; raises ShareStateError for what is none."""
     try:
         batches = [
             StateBatch(batch.first_offset, batch.last_offset, RecordState(batch.delivery_state), batch.delivery_count)
@@ -49,7 +48,7 @@ def _batches(wanted: WriteShareGroupStateRequest.PartitionData) -> list[StateBat
     except ValueError as error:
         raise ShareStateError(ErrorCode.INVALID_REQUEST, str(error)) from None
     if not all(map(is_possible, batches)):
-        raise ShareStateError(ErrorCode.INVALID_REQUEST, "A batch has offsets or deliveries that cannot be.")
+        raise ShareStateError(ErrorCode.INVALID_REQUEST, "A batch has invalid offsets or an invalid delivery count.")
     return batches
 
 

@@ -1,6 +1,6 @@
-"""CreatePartitions: give topics more partitions; there is no way to have fewer.
+"""CreatePartitions: increases the partition count of topics.
 
-The count asked for is the new total. A topic that the request names twice is refused and not changed.
+The requested count is the new total. A topic that the request names twice is refused.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from pipeline_broker.wire.messages.topics.create_partitions import CreatePartiti
 from stages.request import Result
 
 TopicResult = CreatePartitionsResponse.CreatePartitionsTopicResult
+# The first version that knows THROTTLING_QUOTA_EXCEEDED.
 STRICT_FROM = 3
-"""The first version that knows the error for a quota on changes."""
 
 
 def handle(call: Call, request: CreatePartitionsRequest) -> Stepwise[Result]:
-    """Add what may be added."""
     if request.timeout_ms <= 0:
         return call.send(error_response(request, call, ErrorCode.REQUEST_TIMED_OUT))
     catalogue = call.broker.topics
@@ -43,13 +42,13 @@ def handle(call: Call, request: CreatePartitionsRequest) -> Stepwise[Result]:
         try:
             grown = catalogue.check_add_partitions(topic.name, topic.count, assignments)
             before = catalogue.latest(topic.name)
-            assert before is not None, "it could not grow otherwise"
+            assert before is not None, "check_add_partitions refuses unknown topics"
             added = grown.partitions - before.partitions
             catalogue.check_room(added, call.broker.config.pipeline_partitions)
             check_changes(call.quota, added, strict=call.version >= STRICT_FROM)
             if not request.validate_only:
                 made = yield from made_logs(call, changes, grown, before.partitions)
-                catalogue.check_room(added, call.broker.config.pipeline_partitions)  # others had their turns
+                catalogue.check_room(added, call.broker.config.pipeline_partitions)  # may have changed between turns
                 write = catalogue.add_partitions(topic.name, topic.count, assignments)
                 changes.append((write, functools.partial(call.broker.topic_durable, made=made)))
         except TopicError as error:
@@ -66,5 +65,4 @@ def error_response(
     call: Call,
     code: ErrorCode,
 ) -> CreatePartitionsResponse:
-    """Every topic with the same error."""
     return CreatePartitionsResponse(results=[TopicResult(topic.name, code) for topic in request.topics])

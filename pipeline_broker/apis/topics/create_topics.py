@@ -1,8 +1,8 @@
-"""CreateTopics: check each topic in Kafka's order - name, settings, partitions - and create those that may be.
+"""CreateTopics: checks each topic in Kafka's order - name, settings, partitions - and creates the valid ones.
 
-A topic that the request names twice is refused and not created at all. The answer is given when all is durable, so the
-topics it names can be used at once. With `validate_only` the answer is the same and nothing happens; the ids in it are
-of nothing. A time-out that is over before the request is looked at creates nothing, as in Apache Kafka.
+A topic that the request names twice is refused. The response is sent once all topics are durable and usable. With
+`validate_only` it is the same, but nothing is created, and its topic ids refer to no topic. As in Apache Kafka, a
+timeout of 0 or less creates nothing.
 """
 
 from __future__ import annotations
@@ -32,14 +32,13 @@ from stages.request import Result
 TopicResult = CreateTopicsResponse.CreatableTopicResult
 
 REPLICATION_FACTOR = 1
+# The first version that knows THROTTLING_QUOTA_EXCEEDED.
 STRICT_FROM = 6
-"""The first version that knows the error for a quota on changes."""
 
 Changes = list[tuple["Write", Callable[["Write"], None]]]
 
 
 def handle(call: Call, request: CreateTopicsRequest) -> Stepwise[Result]:
-    """Create what may be created."""
     if request.timeout_ms <= 0:
         return call.send(error_response(request, call, ErrorCode.REQUEST_TIMED_OUT))
     if sum(_partitions(call, topic) for topic in request.topics) > PARTITIONS_MAX:
@@ -64,7 +63,6 @@ def handle(call: Call, request: CreateTopicsRequest) -> Stepwise[Result]:
 
 
 def _forbidden(call: Call, request: CreateTopicsRequest) -> dict[str, None]:
-    """The topics that the client may not create, in the order of the request."""
     if may_of_cluster(call, AclOperation.CREATE, is_logged=False):
         return {}
     return dict.fromkeys(
@@ -81,7 +79,7 @@ def _partitions(call: Call, topic: CreateTopicsRequest.CreatableTopic) -> int:
 def _create(
     call: Call, wanted: CreateTopicsRequest.CreatableTopic, request: CreateTopicsRequest, changes: Changes
 ) -> Stepwise[TopicResult]:
-    """Decide about one topic; the result that it has when the changes are durable."""
+    """Decide about one topic; return its result, which holds once the changes are durable."""
     broker = call.broker
     try:
         broker.topics.check_new_name(wanted.name)
@@ -101,7 +99,9 @@ def _create(
         check_changes(call.quota, topic.partitions, strict=call.version >= STRICT_FROM)
         if not request.validate_only:
             made = yield from made_logs(call, changes, topic)
-            broker.topics.check_room(topic.partitions, broker.config.pipeline_partitions)  # others had their turns
+            broker.topics.check_room(
+                topic.partitions, broker.config.pipeline_partitions
+            )  # may have changed between turns
             changes.append((broker.topics.create(new), functools.partial(broker.topic_durable, made=made)))
             warn_of_durability(f"topic {wanted.name}", inherited, own)
             broker.settings_warnings.tell_of_topic(given)
@@ -116,7 +116,6 @@ def _create(
 
 
 def _given_settings(wanted: CreateTopicsRequest.CreatableTopic) -> dict[str, str]:
-    """The settings that the request gives; of two with one name the later counts."""
     settings = {}
     for config in wanted.configs:
         if config.value is None:
@@ -148,5 +147,4 @@ def _refusal(name: str, code: ErrorCode, message: str | None = None) -> TopicRes
 
 
 def error_response(request: CreateTopicsRequest, call: Call, code: ErrorCode) -> CreateTopicsResponse:
-    """Every topic with the same error."""
     return CreateTopicsResponse(topics=[_refusal(topic.name, code) for topic in request.topics])

@@ -1,7 +1,7 @@
-"""DeleteTopics: by name, and from version 6 on by id as well.
+"""DeleteTopics: deletes topics by name, and from version 6 also by id.
 
-Whatever the request says twice is refused and not deleted, also when a name and an id turn out to be one topic. The
-answer is given when the deletion is durable: the logs are gone then, and fetches that waited for them are answered.
+A topic that the request names twice is refused, even if once by name and once by id. The response is sent once the
+deletion is durable. By then the logs are deleted, and fetches that waited for them have been answered.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Wanted = DeleteTopicsRequest.DeleteTopicState
 TopicResult = DeleteTopicsResponse.DeletableTopicResult
 
 IDS_FROM = 6
+# The first version that knows THROTTLING_QUOTA_EXCEEDED.
 STRICT_FROM = 5
-"""The first version that knows the error for a quota on changes."""
+# The first version that knows TOPIC_DELETION_DISABLED.
 DISABLED_FROM = 3
-"""The first version that knows the error for a broker that deletes no topics."""
 MESSAGES = {
     **REFUSAL_TEXTS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
@@ -39,7 +39,6 @@ MESSAGES = {
 
 
 def handle(call: Call, request: DeleteTopicsRequest) -> Stepwise[Result]:
-    """Delete what may be deleted."""
     if not call.broker.config.delete_topic_enable:
         disabled = ErrorCode.TOPIC_DELETION_DISABLED if call.version >= DISABLED_FROM else ErrorCode.INVALID_REQUEST
         return call.send(error_response(request, call, disabled))
@@ -54,7 +53,7 @@ def handle(call: Call, request: DeleteTopicsRequest) -> Stepwise[Result]:
         except TopicError as error:
             results.append(_refusal(topic.name, topic.topic_id, error.code, error.message))
             continue
-        if _existing(call, topic) is None:  # somebody else has deleted it between two turns
+        if _existing(call, topic) is None:  # another request deleted it between turns
             results.append(_refusal(topic.name, topic.topic_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             continue
         changes += _delete(call, topic)
@@ -68,7 +67,8 @@ def _delete(call: Call, topic: Topic) -> list[Change]:
     broker = call.broker
     changes: list[Change] = [(broker.topics.delete(topic.name), broker.topic_durable)]
     forgotten = broker.log_starts.forget(topic.topic_id)
-    if forgotten is not None:  # behind the topic's own record: a topic that is left must still know where it starts
+    # After the topic's own record: if only a part of them survives a crash, the topic still has its log start offset.
+    if forgotten is not None:
         changes.append((forgotten, broker.log_start_durable))
     return changes
 
@@ -78,7 +78,7 @@ def _wanted(call: Call, request: DeleteTopicsRequest) -> list[Wanted]:
 
 
 def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[TopicResult]:
-    """Collect the topics that may be deleted in `found`; the results of the others."""
+    """Collect the topics to delete in `found`; return the results of the others."""
     results, named, ids = _refuse_unclear(wanted)
     by_id = {topic_id: _existing(call, call.broker.topics.by_id(topic_id)) for topic_id in ids}
     may_all = may_of_cluster(call, AclOperation.DELETE, is_logged=False)
@@ -108,13 +108,13 @@ def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[Topi
 
 
 def _existing(call: Call, topic: Topic | None) -> Topic | None:
-    """A topic that everybody can see, unless its deletion is on its way; perhaps another one of its name is, too."""
+    """Return the topic unless its deletion is already decided, though not durable."""
     latest = None if topic is None else call.broker.topics.latest(topic.name)
     return topic if latest is not None and topic is not None and latest.topic_id == topic.topic_id else None
 
 
 def _refuse_unclear(wanted: list[Wanted]) -> tuple[list[TopicResult], list[str], list[bytes]]:
-    """What names no topic or one twice; then the names and the ids that are given once."""
+    """Return the results of invalid and duplicate entries, then the valid names and the valid ids."""
     results = []
     names: list[str] = []
     ids: Counter[bytes] = Counter()
@@ -145,7 +145,6 @@ def _refusal(name: str | None, topic_id: bytes, code: ErrorCode, message: str | 
 
 
 def error_response(request: DeleteTopicsRequest, call: Call, code: ErrorCode) -> DeleteTopicsResponse:
-    """Every topic with the same error."""
     return DeleteTopicsResponse(
         responses=[
             TopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code) for topic in _wanted(call, request)

@@ -1,7 +1,6 @@
 """DescribeTopicPartitions: topics in the order of their names, page by page.
 
-A page ends after so many partitions, if need be in the middle of a topic; the cursor says where the next one begins.
-An empty list of topics asks for all of them.
+A page may end in the middle of a topic; its cursor is the start of the next page. An empty list requests all topics.
 """
 
 from __future__ import annotations
@@ -27,14 +26,13 @@ PartitionResponse = DescribeTopicPartitionsResponse.DescribeTopicPartitionsRespo
 
 
 def handle(call: Call, request: DescribeTopicPartitionsRequest) -> Stepwise[Send]:
-    """Answer with one page."""
     cursor = request.cursor
     first, index = ("", 0) if cursor is None else (cursor.topic_name, cursor.partition_index)
     if request.topics:
         names = sorted({topic.name for topic in request.topics if topic.name >= first})
     else:
         names = sorted(topic.name for topic in call.broker.topics.all() if topic.name >= first)
-    # A cursor must be of a topic that is asked for, and of a partition that could be; all topics may have lost it.
+    # The cursor must name a requested topic. If all topics are requested, its topic may have been deleted since.
     if cursor is not None and (index < 0 or (request.topics and first not in names)):
         return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
     is_allowed = topics_allowed(call, AclOperation.DESCRIBE)
@@ -69,7 +67,7 @@ def _describe(call: Call, name: str, topic: Topic | None, partitions: range) -> 
     response.topic_id = topic.topic_id
     response.is_internal = name in call.broker.internal_topics
     node_id = call.broker.config.node_id
-    _, leader_id = leader_of(call)  # Kafka tells the error in Metadata only
+    _, leader_id = leader_of(call)  # Kafka sends this error in Metadata only
     response.partitions = [
         PartitionResponse(
             partition_index=index,
@@ -99,7 +97,6 @@ def error_response(
     call: Call,
     code: ErrorCode,
 ) -> DescribeTopicPartitionsResponse:
-    """Every topic that was named with the same error."""
     return DescribeTopicPartitionsResponse(
         topics=[TopicResponse(name=topic.name, error_code=code) for topic in request.topics]
     )

@@ -1,8 +1,8 @@
-"""Metadata: the broker, and topics with their partitions; a topic asked for may be created (auto-create).
+"""Metadata: the broker, and topics with their partitions; creates a requested topic if auto-creation is enabled.
 
-From version 12 on topics may be named by id: where one is, names do not count. A topic that is created here is shown
-when it is durable; the client is answered UNKNOWN_TOPIC_OR_PARTITION and asks again, as with Apache Kafka. While the
-broker has `pipeline.auto.create.partitions` partitions, nothing is created here, and the answer is the same.
+From version 12 a request may name topics by id; then names are ignored. A topic that is created here is visible once
+durable. As in Apache Kafka, the client receives UNKNOWN_TOPIC_OR_PARTITION until then and retries. The answer is the
+same if the broker already has `pipeline.auto.create.partitions` partitions; then nothing is created.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from stages.request import Result
 TopicResponse = MetadataResponse.MetadataResponseTopic
 PartitionResponse = MetadataResponse.MetadataResponsePartition
 IDS_FROM = 12
+# Cost of describing a topic with a few partitions, about microseconds.
 TOPIC_COST = 20
-"""Of describing one with a few partitions, about microseconds."""
 LISTENER_NOT_FOUND_FROM = 6
+# Cached partition lists, one for each error of the leader. Each has at most 1.6 MB.
 KNOWN_MAX = 8
-"""Answers of all partitions that are remembered, by what is wrong with their leader: 1.6 MB each at most."""
 
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,6 @@ Changes = list[tuple["Write", Callable[["Write"], None]]]
 
 
 def handle(call: Call, request: MetadataRequest) -> Stepwise[Result]:
-    """Answer, and create the topics that may be."""
     # Version 0 has no null; there an empty list asks for all topics.
     if request.topics is None or (call.version == 0 and not request.topics):
         visible = [
@@ -77,9 +76,9 @@ def handle(call: Call, request: MetadataRequest) -> Stepwise[Result]:
 
 
 def _check_ids(call: Call, wanted: list[MetadataRequest.MetadataRequestTopic]) -> ErrorCode | None:
-    """What is wrong with how topics are named; null and ids were in the layout before anybody could use them."""
     nulls = any(topic.name is None for topic in wanted)
     ids = any(topic.topic_id != UUID_ZERO for topic in wanted)
+    # Null names and ids were in the layout two versions before Kafka accepted them.
     if call.version < IDS_FROM:
         return ErrorCode.INVALID_REQUEST if nulls or ids else None
     return ErrorCode.UNKNOWN_SERVER_ERROR if nulls and not ids else None
@@ -104,7 +103,7 @@ def _find_by_id(call: Call, topic_id: bytes, request: MetadataRequest) -> TopicR
     topic = call.broker.topics.by_id(topic_id)
     if topic is None:
         return TopicResponse(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-    if not may_of_topic(call, AclOperation.DESCRIBE, topic.name):  # an id is no secret
+    if not may_of_topic(call, AclOperation.DESCRIBE, topic.name):  # unlike the name, the id may be shown
         return TopicResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=topic_id)
     return _describe(call, topic, request)
 
@@ -127,7 +126,7 @@ def _find(call: Call, name: str, request: MetadataRequest, changes: Changes, *, 
 
 
 def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Changes, *, may_create: bool) -> ErrorCode:
-    """Decide the creation of a topic that is asked for, if it may be; what the client is told meanwhile."""
+    """Decide the creation of a requested topic, if allowed; return the error for the client."""
     broker = call.broker
     is_allowed = broker.config.auto_create_topics_enable and request.allow_auto_topic_creation
     if is_allowed and not _may_create(call, name):
@@ -143,15 +142,15 @@ def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Chang
     except TopicError as error:
         if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION:
             return error.code
-        # Else another request is creating it, or it is a name of the broker's own, or the client's quota is used up, or
-        # there are too many partitions.
+        # Otherwise another request is creating it, the name is reserved, the client's quota is exhausted, or the broker
+        # has too many partitions. The client retries in all cases.
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _check_room(broker: Broker, name: str, partitions: int) -> None:
-    """Refuse a topic that would exceed `pipeline.auto.create.partitions`; the log says so once.
+    """Refuse a topic that would exceed `pipeline.auto.create.partitions`, and log the first refusal.
 
-    Topics that the broker needs for itself, as for committed offsets, are always made.
+    The broker's internal topics are always created.
     """
     if name in broker.internal_topics:
         return
@@ -161,7 +160,7 @@ def _check_room(broker: Broker, name: str, partitions: int) -> None:
         broker.topics.not_created += 1
         if broker.topics.not_created == 1:
             logger.warning(
-                "a topic that was asked for is not created: pipeline.auto.create.partitions: %s", error.message
+                "cannot create a topic on request, because of pipeline.auto.create.partitions: %s", error.message
             )
         raise
 
@@ -185,7 +184,7 @@ def _describe(call: Call, topic: Topic, request: MetadataRequest) -> TopicRespon
 
 
 def _partitions(code: ErrorCode, leader_id: int, node_id: int, count: int) -> list[PartitionResponse]:
-    """The first partitions of a topic, which look like those of any other: nothing may change them."""
+    """Return the first `count` partitions of any topic; all topics share them, so they must not be changed."""
     known = _known_partitions(code, leader_id, node_id)
     nodes, offline = [node_id], [node_id] if code else []
     known.extend(
@@ -203,14 +202,14 @@ def _partitions(code: ErrorCode, leader_id: int, node_id: int, count: int) -> li
     return known[:count]
 
 
+# The list grows to the partitions of the largest topic, at most PARTITIONS_MAX.
 @lru_cache(maxsize=KNOWN_MAX)
 def _known_partitions(code: ErrorCode, leader_id: int, node_id: int) -> list[PartitionResponse]:
-    """Those of the largest topic so far, at most PARTITIONS_MAX."""
     return []
 
 
 def error_response(request: MetadataRequest, call: Call, code: ErrorCode) -> MetadataResponse:
-    """Every topic that was named with the same error, and nothing of the cluster, as in Kafka."""
+    """Build the error response for every named topic, without the cluster, as in Kafka."""
     topics = [
         TopicResponse(error_code=code, name=wanted.name or "", topic_id=wanted.topic_id)
         for wanted in request.topics or ()

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: a transaction will store offsets of a group: the partition of its offsets becomes part of it."""
+"""AddOffsetsToTxn: adds the `__consumer_offsets` partition of a group to a transaction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ FENCED_SINCE = 2
 
 
 def handle(call: Call, request: AddOffsetsToTxnRequest) -> Result:
-    """Add it."""
     refused = _refusal(call, request)
     if refused is not None:
         return call.refuse(refused)

@@ -1,8 +1,8 @@
-"""AddPartitionsToTxn: a transaction will write to partitions.
+"""AddPartitionsToTxn: adds partitions to a transaction.
 
-Versions 0 to 3 are clients': all partitions are added, or none with an error for each. Versions 4 and 5 are spoken
-between brokers: many transactions at once, and some only to be verified. This broker asks nobody; who asks it must be
-allowed to act for the cluster.
+Clients use versions 0 to 3, in which all partitions are added, or none, with an error for each. Brokers use versions 4
+and 5 among each other: many transactions at once, some only to be verified. They need CLUSTER_ACTION. This broker sends
+no such requests itself.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ FENCED_SINCE = 2
 
 LOOK_COST = 1
 DECISION_COST = 1
+# Costs of one partition, about microseconds.
 ANSWER_COST = 1
-"""What each of these costs for one partition, about microseconds."""
+# Partitions that are answered in the turn that decides about them.
 ANSWERED_IN_A_TURN = 400
-"""Partitions that are answered in the turn that decides about them."""
 
 RequestTransaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
 RequestTopic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
@@ -44,14 +44,13 @@ PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
 
 
 def handle(call: Call, request: AddPartitionsToTxnRequest) -> Stepwise[Result]:
-    """Add them, or say of which they are part; of very many what is not the decision is done in turns."""
     between_brokers = call.version >= BETWEEN_BROKERS_SINCE
     if between_brokers and not may_of_cluster(call, AclOperation.CLUSTER_ACTION):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     transactions = request.transactions if between_brokers else [_as_transaction(request)]
     wanted = []
     for transaction in transactions:
-        wanted.append((yield from _partitions_in_steps(call, transaction.topics)))  # noqa: PERF401 - none can yield
+        wanted.append((yield from _partitions_in_steps(call, transaction.topics)))  # noqa: PERF401 - a comprehension cannot yield
     codes: list[ErrorCode] = []
     appendings: list[Appending] = []
     for transaction, partitions in zip(transactions, wanted, strict=True):
@@ -71,10 +70,10 @@ def handle(call: Call, request: AddPartitionsToTxnRequest) -> Stepwise[Result]:
     for transaction in transactions:
         topics = []
         for topic in transaction.topics:
-            told = yield from in_steps(
+            partition_results = yield from in_steps(
                 call, topic.partitions, lambda index: PartitionResult(index, next(remaining)), ANSWER_COST
             )
-            topics.append(TopicResult(topic.name, told))
+            topics.append(TopicResult(topic.name, partition_results))
         results.append(TransactionResult(transaction.transactional_id, topics))
     return (yield from call.send_in_steps(_response_of(call, results)))
 
@@ -88,9 +87,9 @@ def _as_one(appendings: Sequence[Appending]) -> Appending:
 
 
 def _answered(call: Call, appended: Appending, transactional_id: str | None, answer: Final) -> Pending | Final:
-    """The answer, when what was appended is durable; without that, what was decided before about the id, or any."""
     if appended.entries:
         return Pending(appended.entries, answer, appended.apply)
+    # Nothing was appended, but earlier decisions about the id (about any id if None) may not be durable yet.
     return call.broker.transactions.answer_settled(transactional_id, answer)
 
 
@@ -106,7 +105,7 @@ def _as_transaction(request: AddPartitionsToTxnRequest) -> RequestTransaction:
 def _of_transaction(
     call: Call, request: RequestTransaction, partitions: Sequence[Partition], *, between_brokers: bool
 ) -> tuple[Sequence[ErrorCode], Appending]:
-    """The error for each partition, and what was appended."""
+    """Return the error for each partition, and the appended entries."""
     transactions = call.broker.transactions
     refused = _refusals(call, request, between_brokers=between_brokers)
     if refused is not None:
@@ -122,7 +121,7 @@ def _of_transaction(
 
 
 def _refusals(call: Call, request: RequestTransaction, *, between_brokers: bool) -> Sequence[ErrorCode] | None:
-    """Why nothing is looked at any further, for each partition."""
+    """Return an error for each partition if the transaction is refused; None otherwise."""
     count = sum(len(topic.partitions) for topic in request.topics)
     if not between_brokers and not may(
         call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id
@@ -172,7 +171,7 @@ def _response_of(call: Call, results: list[TransactionResult]) -> AddPartitionsT
 
 
 def error_response(request: AddPartitionsToTxnRequest, call: Call, code: ErrorCode) -> AddPartitionsToTxnResponse:
-    """Every partition with the same error; between brokers one for all."""
+    """Build the response with `code` for every partition, or at the top level from version 4."""
     if call.version >= BETWEEN_BROKERS_SINCE:
         return AddPartitionsToTxnResponse(error_code=code)
     results = _topic_results(request.v3_and_below_topics, repeat(code))

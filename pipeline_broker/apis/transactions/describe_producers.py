@@ -1,6 +1,6 @@
-"""DescribeProducers: the idempotent and transactional producers of partitions, and the transactions they have open.
+"""DescribeProducers: the idempotent and transactional producers of partitions, with their open transactions (KIP-664).
 
-As in Apache Kafka the right to read the topic is asked for. What is told is durable, as nearly always at once.
+As in Apache Kafka the client needs READ on the topic. The response waits until the described state is durable.
 """
 
 from __future__ import annotations
@@ -25,13 +25,11 @@ ProducerState = DescribeProducersResponse.ProducerState
 TopicResponse = DescribeProducersResponse.TopicResponse
 
 
+# Cost of describing one producer, about microseconds.
 PRODUCER_COST = 3
-"""Of describing one, about microseconds."""
 
 
 class _Description:
-    """One answer."""
-
     def __init__(self, call: Call) -> None:
         self._call = call
         self._is_allowed: Callable[[str], bool] = topics_allowed(call, AclOperation.READ)
@@ -71,7 +69,6 @@ class _Description:
 
 
 def handle(call: Call, request: DescribeProducersRequest) -> Stepwise[Result]:
-    """Answer, behind what is on its way to the disk."""
     description = _Description(call)
     topics = []
     for topic in request.topics:
@@ -87,6 +84,5 @@ def _refuse_topic(
 
 
 def error_response(request: DescribeProducersRequest, call: Call, code: ErrorCode) -> DescribeProducersResponse:
-    """Every partition with the same error."""
     del call
     return DescribeProducersResponse(topics=[_refuse_topic(topic, code) for topic in request.topics])

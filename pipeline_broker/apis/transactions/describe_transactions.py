@@ -1,4 +1,4 @@
-"""DescribeTransactions: what transactional ids are at, for administrators."""
+"""DescribeTransactions: the state of transactional ids (KIP-664). The response waits until it is durable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ TopicData = DescribeTransactionsResponse.TopicData
 
 
 def handle(call: Call, request: DescribeTransactionsRequest) -> Stepwise[Result]:
-    """Show what is durable: the answer waits for what is on its way."""
     states = yield from in_steps(call, request.transactional_ids, partial(_describe, call))
     answer = yield from call.send_in_steps(DescribeTransactionsResponse(transaction_states=states))
     return call.broker.transactions.answer_settled(None, answer)
@@ -57,5 +56,4 @@ def _refusal(transactional_id: str, code: ErrorCode) -> State:
 
 
 def error_response(request: DescribeTransactionsRequest, call: Call, code: ErrorCode) -> DescribeTransactionsResponse:
-    """Every id with the same error."""
     return DescribeTransactionsResponse(transaction_states=[_refusal(it, code) for it in request.transactional_ids])

@@ -1,4 +1,8 @@
-"""EndTxn: commit or abort a transaction; answered when its markers are durable, of a wide one the decision."""
+"""EndTxn: commits or aborts a transaction.
+
+The response waits until the markers are durable, or only the decision if the transaction has many partitions. From
+version 5 it has the producer epoch of the next transaction.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,6 @@ EPOCH_BUMPED_SINCE = 5
 
 
 def handle(call: Call, request: EndTxnRequest) -> Result:
-    """End it: from version 5 on the answer tells the epoch of the next transaction."""
     if not may(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return call.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     transactions = call.broker.transactions

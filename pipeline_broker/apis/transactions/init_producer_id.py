@@ -1,8 +1,8 @@
-"""InitProducerId: an id and an epoch for an idempotent producer, or for the one that uses a transactional id.
+"""InitProducerId: allocates a producer id and epoch for an idempotent or a transactional producer.
 
-Without a transactional id whatever id and epoch the client had does not matter: it gets new ones, unless it names only
-one of the two. With one, the epoch rises, so that whoever had the id before is fenced; a client that names what it has
-goes on after an error (KIP-360).
+An idempotent producer always gets a new id; its old id and epoch are only checked for completeness. A transactional id
+gets a higher epoch, which fences the previous producer. A client that names its id and epoch recovers after an error
+(KIP-360).
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ FENCED_SINCE = 4
 
 
 def handle(call: Call, request: InitProducerIdRequest) -> Result:
-    """Allocate an id; answered when what it is from is durable."""
     refused = _refusal(call, request)
     if refused is not None:
         return call.send(error_response(request, call, refused))
@@ -41,7 +40,7 @@ def _refusal(call: Call, request: InitProducerIdRequest) -> ErrorCode | None:
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     elif not may_somewhere(call, AclOperation.WRITE, ResourceType.TOPIC) and not may_of_cluster(
         call, AclOperation.IDEMPOTENT_WRITE
-    ):  # the second of the two counts as a denial, so it is asked for last
+    ):  # only the second check logs a denial, so it comes last
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return ErrorCode.INVALID_REQUEST
@@ -49,7 +48,7 @@ def _refusal(call: Call, request: InitProducerIdRequest) -> ErrorCode | None:
 
 
 def _of_transactional_id(call: Call, request: InitProducerIdRequest, transactional_id: str) -> Result:
-    from pipeline_broker.state.transactions.coordinator import (  # noqa: PLC0415 - idempotent producers do without
+    from pipeline_broker.state.transactions.coordinator import (  # noqa: PLC0415 - only transactions need it
         Producer,
     )
 
@@ -76,5 +75,4 @@ def error_response(
     call: Call,
     code: ErrorCode,
 ) -> InitProducerIdResponse:
-    """The response that carries only an error."""
     return InitProducerIdResponse(error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)

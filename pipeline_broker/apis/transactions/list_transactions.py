@@ -1,4 +1,7 @@
-"""ListTransactions: the transactional ids that there are, filtered, for administrators; very many in turns."""
+"""ListTransactions: transactional ids that match filters (KIP-664), in several turns if there are many.
+
+The response waits until it is durable.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +21,18 @@ from pipeline_broker.wire.messages.transactions.list_transactions import (
 )
 from stages.request import Result
 
+# Cost of one transactional id, about microseconds.
 ID_COST = 3
-"""Of looking at one and telling it, about microseconds."""
+# Least cost of matching one id with a regular expression, about microseconds.
 PATTERN_COST = 10
-"""Of matching one with a regular expression, at least."""
+# Instructions times characters that a match runs in a microsecond, in the worst case.
 WORK_PER_COST = 100
-"""Instructions times characters that a match takes a microsecond for, at worst."""
 STATES = {state.title: state for state in TransactionState}
 
 State = ListTransactionsResponse.TransactionState
 
 
 def handle(call: Call, request: ListTransactionsRequest) -> Stepwise[Result]:
-    """Show what is durable: the answer waits for what is on its way."""
     transactions = call.broker.transactions
     known_ids: list[Transaction] = []
     if may_somewhere(call, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID):
@@ -57,7 +59,6 @@ def handle(call: Call, request: ListTransactionsRequest) -> Stepwise[Result]:
 
 
 def _state(call: Call, known: Transaction) -> State | None:
-    """What is told of an id that the client may know of."""
     name = known.transactional_id
     if not may(call, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name, is_logged=False):
         return None

@@ -1,7 +1,7 @@
-"""How the errors of the transaction coordinator look to clients of different ages.
+"""Translation of transaction coordinator errors for the API versions of clients, as in Apache Kafka.
 
-Rules of this file: tables of Apache Kafka's. A client must not be told a code that its version of the API did not have
-yet, nor one that it would take for final although it may try again.
+A client must not receive a code that its version does not know. It must not receive a code that it treats as fatal
+although it could retry.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ __all__ = [
 ABORTABLE_SINCE_PRODUCE, ADDING_SINCE_PRODUCE = 11, 12
 ABORTABLE_SINCE_TXN_OFFSET_COMMIT, ADDING_SINCE_TXN_OFFSET_COMMIT = 4, 5
 
+# Produce responses cannot carry these errors. After NOT_ENOUGH_REPLICAS, clients retry without refreshing metadata.
 _RETRY_SOON = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -30,24 +31,21 @@ _RETRY_SOON = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""Nothing that a Produce response could say; clients try again after NOT_ENOUGH_REPLICAS, without new metadata."""
 
 
 class Joining(Enum):
-    """What becomes of a partition that is written to and not part of the transaction yet."""
+    """The treatment of a write to a partition that is not part of the transaction yet."""
 
     REFUSED = "refused"
-    REFUSED_ABORTABLE = "refused, and the client knows that it may abort and go on"
+    REFUSED_ABORTABLE = "refused, and the client may abort the transaction and continue"
     ADDED = "added (transactions version 2)"
 
 
 def joining_of_produce(version: int) -> Joining:
-    """For a version of Produce."""
     return _joining(version, ABORTABLE_SINCE_PRODUCE, ADDING_SINCE_PRODUCE)
 
 
 def joining_of_txn_offset_commit(version: int) -> Joining:
-    """For a version of TxnOffsetCommit."""
     return _joining(version, ABORTABLE_SINCE_TXN_OFFSET_COMMIT, ADDING_SINCE_TXN_OFFSET_COMMIT)
 
 
@@ -58,14 +56,14 @@ def _joining(version: int, abortable_since: int, adding_since: int) -> Joining:
 
 
 def fenced_or_older(code: ErrorCode, version: int, fenced_since: int) -> ErrorCode:
-    """PRODUCER_FENCED only from the version on that has it."""
+    """Replace PRODUCER_FENCED by INVALID_PRODUCER_EPOCH for versions before `fenced_since`."""
     if code is ErrorCode.PRODUCER_FENCED and version < fenced_since:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return code
 
 
 def writer_error(code: ErrorCode, joining: Joining) -> ErrorCode:
-    """An error of the coordinator for somebody who writes to a partition."""
+    """Translate a coordinator error for a request that writes to a partition."""
     found: Mapping[ErrorCode, ErrorCode] = {ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH}
     if joining is Joining.REFUSED:
         found = {**found, ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.INVALID_TXN_STATE}
@@ -73,7 +71,7 @@ def writer_error(code: ErrorCode, joining: Joining) -> ErrorCode:
 
 
 def produce_error(code: ErrorCode, joining: Joining) -> ErrorCode:
-    """The same for Produce."""
+    """Translate a coordinator error for Produce."""
     if code in _RETRY_SOON or (code is ErrorCode.CONCURRENT_TRANSACTIONS and joining is not Joining.ADDED):
         return ErrorCode.NOT_ENOUGH_REPLICAS
     return writer_error(code, joining)

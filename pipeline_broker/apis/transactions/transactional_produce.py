@@ -1,10 +1,9 @@
-"""Produce as part of a transaction: whether the producer has one, and which partitions belong to it.
+"""Transactional batches of Produce: checks the producer's transaction, and adds partitions to it.
 
-Rules of this file: it is imported for the first transactional batch. All of it is decided before anything is appended
-and without waiting, so that pipelined batches keep their order (other brokers have to ask a coordinator, and let later
-requests overtake). From version 12 on a partition becomes part of the transaction by the batch that is written to it:
-the record that says so and the batch are one commit, the record first. Very many batches are admitted in turns, as if
-they were several requests; their partitions are added before, in one record.
+Everything is decided before a batch is appended, without waiting, so that pipelined batches keep their order. Other
+brokers must query a coordinator, and let later requests overtake. From version 12 a batch adds its partition to the
+transaction. The record that says so and the batch are one commit, the record first. Many batches are admitted in
+several turns; then one record adds their partitions in advance.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Admission", "admit", "headers", "join_in_steps", "refusal"]
 
+# Cost of checking whether a partition is part of the transaction, about microseconds.
 LOOK_COST = 1
-"""What it costs to look whether a partition is part of the transaction, about microseconds."""
 
 
 @attrs.frozen(eq=False)
 class Admission:
-    """What may be appended.
+    """The decision about transactional batches.
 
     Attributes:
-        refusals: why a batch may not, by its log.
-        appending: what is committed in front of the batches.
+        refusals: errors of the refused batches, by log.
+        appending: entries committed before the batches.
         starts_at_zero: see `PartitionLog.append_checked`.
     """
 
@@ -58,10 +57,10 @@ def headers(
     call: Call,
     batches: Iterable[tuple[PartitionLog | None, tuple[BatchHeader, Buffer] | RecordError | None, Buffer]],
 ) -> Stepwise[dict[PartitionLog, BatchHeader]]:
-    """The headers of those batches that are part of a transaction, refused for themselves or not, by their logs.
+    """Return the headers of the transactional batches, by log, including invalid batches with a readable header.
 
     Args:
-        batches: the log of each, None where it may not be appended; what came of checking it; and its bytes.
+        batches: for each its log, None if it is refused; the result of its check; and its bytes.
     """
     found = {}
     for log, checked, records in batches:
@@ -69,7 +68,7 @@ def headers(
             try:
                 header = checked[0] if isinstance(checked, tuple) else first_header(records)
             except RecordError:
-                continue  # refused for what it is
+                continue  # an invalid batch, refused anyway
             if header.is_transactional and header.producer_id >= 0:
                 found[log] = header
         if call.is_turn_over(LOOK_COST):
@@ -78,7 +77,7 @@ def headers(
 
 
 def refusal(call: Call, request: ProduceRequest, of_batches: Iterable[BatchHeader]) -> ErrorCode | None:
-    """Why all of a request is refused, given the headers of its transactional batches."""
+    """Return the error that refuses the whole request, given the headers of its transactional batches."""
     transactional_id = request.transactional_id
     if transactional_id is None or not may(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -88,9 +87,9 @@ def refusal(call: Call, request: ProduceRequest, of_batches: Iterable[BatchHeade
 
 
 def join_in_steps(call: Call, request: ProduceRequest, by_log: Mapping[PartitionLog, BatchHeader]) -> Stepwise[None]:
-    """Make very many partitions part of the transaction at once, where a batch does that, before any is admitted.
+    """Add the partitions of a large request to the transaction in one record, before any batch is admitted.
 
-    Else each turn of batches would write a record of all partitions until then. Who is refused here is so later.
+    Otherwise each turn would write a record of all partitions so far. Errors are ignored here; `admit` reports them.
     """
     transactions = call.broker.transactions
     header = next(iter(by_log.values()), None)
@@ -109,14 +108,14 @@ def join_in_steps(call: Call, request: ProduceRequest, by_log: Mapping[Partition
 
 
 def admit(call: Call, request: ProduceRequest, batches: Sequence[tuple[PartitionLog, BatchHeader]]) -> Admission:
-    """Whether transactional batches of a request may be appended, where the request is not refused as a whole.
+    """Decide about transactional batches; the request must not be refused as a whole.
 
     Args:
-        request: what was sent.
-        batches: that may be appended as far as the client's rights and the partitions go.
+        request: the Produce request.
+        batches: those with known partitions that the client may write to.
     """
     transactional_id = request.transactional_id
-    assert transactional_id is not None, "else it is refused"
+    assert transactional_id is not None, "`refusal` refuses requests without it"
     transactions = call.broker.transactions
     joining = joining_of_produce(call.version)
     is_added = joining is Joining.ADDED

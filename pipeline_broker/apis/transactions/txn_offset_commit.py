@@ -1,7 +1,7 @@
-"""TxnOffsetCommit: offsets of a group that count once a transaction commits.
+"""TxnOffsetCommit: commits a group's offsets as part of a transaction; they take effect when it commits.
 
-The records go to the partition of the group as a batch of the transaction; from version 5 on that partition becomes
-part of the transaction by this very request.
+The records are a transactional batch in the group's partition. From version 5 the request itself adds that partition to
+the transaction. Unknown partitions are refused one by one.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from stages.request import NO_OP, Final, Pending, Result
 
-TOLD_AS = {ErrorCode.STALE_MEMBER_EPOCH: ErrorCode.ILLEGAL_GENERATION}
-"""Producers know of generations only."""
+# Producers know generations, not member epochs.
+PRODUCER_ERRORS = {ErrorCode.STALE_MEMBER_EPOCH: ErrorCode.ILLEGAL_GENERATION}
 
 RequestTopic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 RequestPartition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
@@ -44,7 +44,6 @@ ResponsePartition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 
 
 def handle(call: Call, request: TxnOffsetCommitRequest) -> Stepwise[Result]:
-    """Store what is about partitions that exist; the others are refused one by one."""
     refused = _refused(call, request)
     if refused is not None:
         return call.send(error_response(request, call, refused))
@@ -56,7 +55,7 @@ def handle(call: Call, request: TxnOffsetCommitRequest) -> Stepwise[Result]:
         functools.partial(_topics, call, request),
         functools.partial(PreparedOffsets, request.group_id, groups.coordinator.settings, now_ms),
     )
-    refused = _refused(call, request)  # that may have changed while others had their turns
+    refused = _refused(call, request)  # checked again: it may have changed between turns
     if refused is not None:
         return call.send(error_response(request, call, refused))
     errors, stored = _commit(call, request, offsets)
@@ -70,7 +69,7 @@ def handle(call: Call, request: TxnOffsetCommitRequest) -> Stepwise[Result]:
 
 
 def _refused(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode | None:
-    """Why all of it is refused."""
+    """Return the error that refuses the whole commit."""
     if not may(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if not may_of_group(call, AclOperation.READ, request.group_id):
@@ -93,7 +92,10 @@ def _topics(call: Call, request: TxnOffsetCommitRequest) -> list[Topic | ErrorCo
 def _commit(
     call: Call, request: TxnOffsetCommitRequest, offsets: OffsetsToCommit
 ) -> tuple[Sequence[ErrorCode], Appending | None]:
-    """An error for each partition that is not refused, and what was appended; None where nothing waits for anything."""
+    """Return the error for each partition that is not refused, and the appended entries.
+
+    The entries are None if nothing must become durable.
+    """
     count = len(offsets.partitions)
     if not count:
         return (), None
@@ -122,28 +124,28 @@ def _commit(
         )
     except LogError as error:
         errors, entry = (ErrorCode[error.error_name],) * count, None
-    told = [TOLD_AS.get(code, code) for code in errors]
+    codes = [PRODUCER_ERRORS.get(code, code) for code in errors]
     if entry is None:
-        return told, joined
+        return codes, joined
 
     def apply() -> None:
         joined.apply()
         stored()
 
-    return told, Appending([*joined.entries, entry], apply)
+    return codes, Appending([*joined.entries, entry], apply)
 
 
 def _answered(call: Call, request: TxnOffsetCommitRequest, stored: Appending | None, answer: Final) -> Pending | Final:
-    """The answer, when what was appended is durable; without that, what was decided before about the same id."""
     if stored is None:
         return answer
     if not stored.entries:
+        # Nothing was appended, but earlier decisions about the transactional id may not be durable yet.
         return call.broker.transactions.answer_settled(request.transactional_id, answer)
     return Pending(stored.entries, answer, stored.apply)
 
 
 def _join(call: Call, request: TxnOffsetCommitRequest, log: PartitionLog) -> Appending | ErrorCode:
-    """Make sure that the partition of the group is part of the transaction."""
+    """Add or verify the group's partition in the transaction; return the appended entries or an error."""
     transactions = call.broker.transactions
     joining = joining_of_txn_offset_commit(call.version)
     producer = Producer(request.producer_id, request.producer_epoch)
@@ -173,12 +175,10 @@ def _response(request: TxnOffsetCommitRequest, codes: Iterator[ErrorCode]) -> Tx
 
 
 def _response_of(request: TxnOffsetCommitRequest, answers: Iterator[ResponsePartition]) -> TxnOffsetCommitResponse:
-    """The response of one answer for each partition."""
     return TxnOffsetCommitResponse(
         topics=[ResponseTopic(wanted.name, list(islice(answers, len(wanted.partitions)))) for wanted in request.topics]
     )
 
 
 def error_response(request: TxnOffsetCommitRequest, call: Call, code: ErrorCode) -> TxnOffsetCommitResponse:
-    """Every partition with the same error."""
     return _response(request, repeat(code))

@@ -1,8 +1,8 @@
-"""WriteTxnMarkers: end transactions in partitions, and answer when that is durable.
+"""WriteTxnMarkers: ends transactions in partitions; answered once durable.
 
-It is for brokers among each other: who may alter the cluster, or act as a broker, may ask it. The markers of a request
-are appended in its order; a producer is answered once, a partition by the last of its markers that was appended, as in
-Apache Kafka. The coordinator whose topic a marker ends a transaction in is told of it.
+Brokers send it to each other; the client needs ALTER on the cluster, or CLUSTER_ACTION. The markers are appended in the
+order of the request. As in Apache Kafka, the response has one result per producer, and per partition that of its last
+marker. A durable marker is reported to the coordinator that owns the partition's topic.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ MarkerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
 TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
 PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 
+# Errors by producer id, topic and partition.
 Results: TypeAlias = dict[int, dict[str, dict[int, ErrorCode]]]
-"""By producer id, topic and partition."""
 
 
 def handle(call: Call, request: WriteTxnMarkersRequest) -> Result:
-    """Append what may be appended; the answer waits for all of it."""
     if not may_of_cluster(call, AclOperation.ALTER, is_logged=False) and not may_of_cluster(
         call, AclOperation.CLUSTER_ACTION
     ):
@@ -45,8 +44,8 @@ def handle(call: Call, request: WriteTxnMarkersRequest) -> Result:
     except Exception:
         if not appended:
             raise
-        logger.exception("transactions were ended, but that cannot be answered")
-        answer = Close("markers were appended, but the request failed")
+        logger.exception("cannot answer WriteTxnMarkers after its markers were appended")
+        answer = Close("WriteTxnMarkers failed after its markers were appended")
     if not appended:
         return answer
 
@@ -58,21 +57,22 @@ def handle(call: Call, request: WriteTxnMarkersRequest) -> Result:
 
 
 def _append_all(call: Call, request: WriteTxnMarkersRequest, appended: list[tuple[JournalEntry, Marker]]) -> Results:
-    """Append marker by marker, noting each in `appended` at once; who names no partition gets no answer (KafkaApis)."""
+    # As in KafkaApis, a marker without partitions has no result.
     results: Results = {}
     for marker in request.markers:
         for name, indexes in _named(marker).items():
             for index in indexes:
                 log = call.broker.find_log(name, b"", index, by_id=False)
+                # `appended` grows with each marker, so that none is lost if a later one raises.
                 code = log if isinstance(log, ErrorCode) else _append(call, log, marker, appended)
                 results.setdefault(marker.producer_id, {}).setdefault(name, {})[index] = code
     return results
 
 
 def _named(marker: Marker) -> dict[str, dict[int, None]]:
-    """The partitions that are named, each once: Apache Kafka never answers who names one twice."""
     named: dict[str, dict[int, None]] = {}
     for topic in marker.topics:
+        # Apache Kafka never answers a request that names a partition twice, so duplicates count once.
         named.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     return named
 
@@ -97,16 +97,16 @@ def _append(call: Call, log: PartitionLog, marker: Marker, appended: list[tuple[
 def _response(results: Results) -> WriteTxnMarkersResponse:
     markers = []
     for producer_id, topics in results.items():
-        told = [
+        topic_results = [
             TopicResult(name, [PartitionResult(index, code) for index, code in partitions.items()])
             for name, partitions in topics.items()
         ]
-        markers.append(MarkerResult(producer_id, told))
+        markers.append(MarkerResult(producer_id, topic_results))
     return WriteTxnMarkersResponse(markers)
 
 
 def error_response(request: WriteTxnMarkersRequest, call: Call, code: ErrorCode) -> WriteTxnMarkersResponse:
-    """Every partition with the same error; of several markers for one producer the last is told of, as by Kafka."""
+    """Build the response with `code` for every partition; as in Kafka, the last marker of a producer counts."""
     del call
     results: Results = {
         marker.producer_id: {name: dict.fromkeys(indexes, code) for name, indexes in _named(marker).items()}

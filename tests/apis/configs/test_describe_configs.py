@@ -62,7 +62,7 @@ def test_synonyms_and_texts_come_only_when_asked_for(desk):
     (told,) = describe(desk, wanted, include_documentation=True)
     texts = {name: config.documentation for name, config in by_name(told).items()}
     assert texts["num.partitions"] == broker_properties()["num.partitions"].documentation
-    assert texts["log.preallocate"] == "Kept, and not acted on by this broker yet."
+    assert texts["log.preallocate"] == "This broker stores this setting, but does not act on it."
 
 
 def test_a_broker_shows_every_property_with_types_and_what_may_change(desk):

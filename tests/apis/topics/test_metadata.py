@@ -116,7 +116,7 @@ def test_topics_are_created_by_use_up_to_a_number_of_partitions_in_all(caplog):
     assert find(desk, *names) == [(unknown, name, 0) for name in names]
     assert find(desk, *names) == [(0, "a", 2), (0, "b", 2), (unknown, "c", 0), (unknown, "d", 0)]
     (line,) = (record.getMessage() for record in caplog.records)
-    assert line.startswith("a topic that was asked for is not created: pipeline.auto.create.partitions: ")
+    assert line.startswith("cannot create a topic on request, because of pipeline.auto.create.partitions: ")
     assert desk.broker.topics.not_created == 4
     desk.broker.topics.durable(desk.broker.topics.delete("a"))
     find(desk, "c")
