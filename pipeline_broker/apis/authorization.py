@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from pipeline_broker.security.authorizer import Authorizer
 
 __all__ = [
+    "authorize",
+    "authorize_by_resource_type",
+    "authorize_cluster",
+    "authorize_group",
+    "authorize_topic",
     "authorized_operations",
-    "may",
-    "may_of_cluster",
-    "may_of_group",
-    "may_of_topic",
-    "may_somewhere",
-    "operations_of_cluster",
+    "cluster_authorized_operations",
     "topics_allowed",
 ]
 
@@ -30,11 +30,14 @@ def _authorizer_of(call: Call) -> Authorizer | None:
     return None if call.session.is_trusted else call.broker.authorizer
 
 
-def may(call: Call, operation: AclOperation, resource_type: ResourceType, name: str, *, is_logged: bool = True) -> bool:
+def authorize(
+    call: Call, operation: AclOperation, resource_type: ResourceType, name: str, *, is_logged: bool = True
+) -> bool:
     """Return whether the client may perform an operation on a resource.
 
     Args:
-        is_logged: whether a denial is logged as a refusal; False for resources that are only left out of a list.
+        is_logged: whether a denial is logged. False if it refuses nothing: another right may allow the request, or a list
+            only omits the resource.
     """
     authorizer = _authorizer_of(call)
     if authorizer is None:
@@ -43,19 +46,19 @@ def may(call: Call, operation: AclOperation, resource_type: ResourceType, name: 
     return authorizer.is_allowed(session.principal, session.host, operation, resource_type, name, is_logged=is_logged)
 
 
-def may_of_cluster(call: Call, operation: AclOperation, *, is_logged: bool = True) -> bool:
-    return may(call, operation, ResourceType.CLUSTER, CLUSTER_NAME, is_logged=is_logged)
+def authorize_cluster(call: Call, operation: AclOperation, *, is_logged: bool = True) -> bool:
+    return authorize(call, operation, ResourceType.CLUSTER, CLUSTER_NAME, is_logged=is_logged)
 
 
-def may_of_topic(call: Call, operation: AclOperation, name: str, *, is_logged: bool = True) -> bool:
-    return may(call, operation, ResourceType.TOPIC, name, is_logged=is_logged)
+def authorize_topic(call: Call, operation: AclOperation, name: str, *, is_logged: bool = True) -> bool:
+    return authorize(call, operation, ResourceType.TOPIC, name, is_logged=is_logged)
 
 
-def may_of_group(call: Call, operation: AclOperation, name: str, *, is_logged: bool = True) -> bool:
-    return may(call, operation, ResourceType.GROUP, name, is_logged=is_logged)
+def authorize_group(call: Call, operation: AclOperation, name: str, *, is_logged: bool = True) -> bool:
+    return authorize(call, operation, ResourceType.GROUP, name, is_logged=is_logged)
 
 
-def may_somewhere(call: Call, operation: AclOperation, resource_type: ResourceType) -> bool:
+def authorize_by_resource_type(call: Call, operation: AclOperation, resource_type: ResourceType) -> bool:
     """Return whether the client may perform the operation on any resource of the type, existing or not."""
     authorizer = _authorizer_of(call)
     if authorizer is None:
@@ -72,7 +75,7 @@ def topics_allowed(call: Call, operation: AclOperation) -> Callable[[str], bool]
 
     def is_allowed(name: str) -> bool:
         if name not in known:
-            known[name] = may_of_topic(call, operation, name)
+            known[name] = authorize_topic(call, operation, name)
         return known[name]
 
     return is_allowed
@@ -87,13 +90,13 @@ def authorized_operations(call: Call, resource_type: ResourceType, name: str) ->
     """Return the operations that the client may perform on a resource, as a bit field (KIP-430)."""
     bits = 0
     for operation in SUPPORTED[resource_type]:
-        if may(call, operation, resource_type, name, is_logged=False):
+        if authorize(call, operation, resource_type, name, is_logged=False):
             bits |= 1 << operation
     return bits
 
 
-def operations_of_cluster(call: Call) -> int:
+def cluster_authorized_operations(call: Call) -> int:
     """Like `authorized_operations` for the cluster; 0 if the client may not describe the cluster."""
-    if not may_of_cluster(call, AclOperation.DESCRIBE):
+    if not authorize_cluster(call, AclOperation.DESCRIBE):
         return 0
     return authorized_operations(call, ResourceType.CLUSTER, CLUSTER_NAME)

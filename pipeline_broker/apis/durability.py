@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.log.segments.policies import FlushRules
 from pipeline_broker.security.acl import AclOperation
@@ -31,7 +31,7 @@ def check_durability(call: Call, before: FlushRules, after: FlushRules) -> None:
     Raises:
         TopicError: CLUSTER_AUTHORIZATION_FAILED.
     """
-    if after.is_weaker_than(before) and not may_of_cluster(call, AclOperation.ALTER):
+    if after.is_weaker_than(before) and not authorize_cluster(call, AclOperation.ALTER):
         raise TopicError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, REFUSAL)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call, Session
 from pipeline_broker.apis.dispatch import refusal_by_api
 from pipeline_broker.apis.registry import SERVED
@@ -121,7 +121,7 @@ class Caller:
 
     def may_of_cluster(self, operation: AclOperation) -> bool:
         """Whether who asks may do something to the cluster that no request of Kafka's asks for."""
-        return may_of_cluster(self._call(0, 0, 0)[0], operation)
+        return authorize_cluster(self._call(0, 0, 0)[0], operation)
 
     def _call(self, key: int, version: int, now_ms: int) -> tuple[Call, _Slot]:
         slot = _Slot(self._session)

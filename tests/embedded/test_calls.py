@@ -16,7 +16,7 @@ def test_what_an_embedding_program_asks_for_needs_no_right():
     broker = SimpleNamespace(authorizer=Refusing())
     asked_by = program(), Session("host", "TEST")
     allowed = [
-        authorization.may_of_group(SimpleNamespace(session=session, broker=broker), AclOperation.READ, "g")
+        authorization.authorize_group(SimpleNamespace(session=session, broker=broker), AclOperation.READ, "g")
         for session in asked_by
     ]
     assert allowed == [True, False]

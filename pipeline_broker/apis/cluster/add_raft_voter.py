@@ -6,7 +6,7 @@ Kafka would then wait for the candidate to catch up; here that times out at once
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
@@ -18,7 +18,7 @@ CONTROLLER_LISTENER = "CONTROLLER"
 
 
 def handle(call: Call, request: AddRaftVoterRequest) -> Send:
-    if not may_of_cluster(call, AclOperation.ALTER):
+    if not authorize_cluster(call, AclOperation.ALTER):
         return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     code, message = _refusal(call, request)
     return call.send(AddRaftVoterResponse(error_code=code, error_message=message))

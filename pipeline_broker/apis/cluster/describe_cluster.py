@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import operations_of_cluster
+from pipeline_broker.apis.authorization import cluster_authorized_operations
 from pipeline_broker.apis.call import Call
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -29,7 +29,7 @@ def handle(call: Call, request: DescribeClusterRequest) -> Send:
         else [DescribeClusterResponse.DescribeClusterBroker(broker.config.node_id, *call.address)],
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = operations_of_cluster(call)
+        response.cluster_authorized_operations = cluster_authorized_operations(call)
     return call.send(response)
 
 

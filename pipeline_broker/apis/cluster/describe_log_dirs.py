@@ -6,7 +6,7 @@ one broker and one directory, no replica lags or moves. A thread queries the dis
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise
 from pipeline_broker.security.acl import AclOperation
@@ -22,7 +22,7 @@ NO_LAG = 0
 
 
 def handle(call: Call, request: DescribeLogDirsRequest) -> Stepwise[Result]:
-    if not may_of_cluster(call, AclOperation.DESCRIBE):
+    if not authorize_cluster(call, AclOperation.DESCRIBE):
         return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     logs = call.broker.logs
     directory = Directory(log_dir=str(logs.journal.data_directory), topics=(yield from _topics(call, request)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
@@ -23,7 +23,7 @@ LEADER_EPOCH = 1
 
 
 def handle(call: Call, request: DescribeQuorumRequest) -> Send:
-    if not may_of_cluster(call, AclOperation.DESCRIBE):
+    if not authorize_cluster(call, AclOperation.DESCRIBE):
         return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     asked = [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.topics]
     if asked != [(METADATA_TOPIC, [0])]:

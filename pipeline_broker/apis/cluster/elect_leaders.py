@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps
@@ -22,7 +22,7 @@ ELECTION_TYPES = frozenset({0, 1})
 
 
 def handle(call: Call, request: ElectLeadersRequest) -> Stepwise[Send]:
-    if not may_of_cluster(call, AclOperation.ALTER):
+    if not authorize_cluster(call, AclOperation.ALTER):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     if request.topic_partitions == []:
         return call.send(ElectLeadersResponse())

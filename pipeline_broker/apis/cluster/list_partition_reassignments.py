@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.security.acl import AclOperation
@@ -18,7 +18,7 @@ OngoingPartition = ListPartitionReassignmentsResponse.OngoingPartitionReassignme
 
 
 def handle(call: Call, request: ListPartitionReassignmentsRequest) -> Send:
-    if not may_of_cluster(call, AclOperation.DESCRIBE):
+    if not authorize_cluster(call, AclOperation.DESCRIBE):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     return call.send(ListPartitionReassignmentsResponse(error_message=None))
 

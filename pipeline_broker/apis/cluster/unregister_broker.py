@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
@@ -11,7 +11,7 @@ from stages.request import Send
 
 
 def handle(call: Call, request: UnregisterBrokerRequest) -> Send:
-    if not may_of_cluster(call, AclOperation.ALTER):
+    if not authorize_cluster(call, AclOperation.ALTER):
         return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.broker_id == call.broker.config.node_id:
         message = f"Broker {request.broker_id} is the only one and serves this request"

@@ -6,7 +6,7 @@ field is ignored.
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.security.acl import AclOperation
@@ -21,7 +21,7 @@ NO_ERROR_TEXT = "NONE"
 
 
 def handle(call: Call, request: UpdateFeaturesRequest) -> Result:
-    if not may_of_cluster(call, AclOperation.ALTER):
+    if not authorize_cluster(call, AclOperation.ALTER):
         return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     features = call.broker.features
     updates = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.quotas.entities import Entity, QuotaError, altered, entity_of
@@ -26,7 +26,7 @@ EntryResponse = AlterClientQuotasResponse.EntryData
 
 
 def handle(call: Call, request: AlterClientQuotasRequest) -> Result:
-    if not may_of_cluster(call, AclOperation.ALTER_CONFIGS):
+    if not authorize_cluster(call, AclOperation.ALTER_CONFIGS):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     quotas = call.broker.quotas
     errors: dict[Entity, QuotaError | None] = {}

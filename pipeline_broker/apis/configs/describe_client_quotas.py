@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.quotas.entities import Entity, QuotaError
@@ -21,7 +21,7 @@ Response = DescribeClientQuotasResponse
 
 
 def handle(call: Call, request: DescribeClientQuotasRequest) -> Stepwise[Result]:
-    if not may_of_cluster(call, AclOperation.DESCRIBE_CONFIGS):
+    if not authorize_cluster(call, AclOperation.DESCRIBE_CONFIGS):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     components = [Component(one.entity_type, one.match_type, one.match) for one in request.components]
     try:

@@ -6,7 +6,7 @@ cluster.
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import may_of_cluster, may_of_group, may_of_topic
+from pipeline_broker.apis.authorization import authorize_cluster, authorize_group, authorize_topic
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.config.resources import CLIENT_METRICS, GROUP
@@ -29,10 +29,10 @@ def check_allowed(call: Call, operation: AclOperation, resource_type: int, name:
         TopicError: the authorization error of the resource type.
     """
     if resource_type == TOPIC:
-        is_allowed, code = may_of_topic(call, operation, name), ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        is_allowed, code = authorize_topic(call, operation, name), ErrorCode.TOPIC_AUTHORIZATION_FAILED
     elif resource_type == GROUP:
-        is_allowed, code = may_of_group(call, operation, name), ErrorCode.GROUP_AUTHORIZATION_FAILED
+        is_allowed, code = authorize_group(call, operation, name), ErrorCode.GROUP_AUTHORIZATION_FAILED
     else:
-        is_allowed, code = may_of_cluster(call, operation), ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        is_allowed, code = authorize_cluster(call, operation), ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if not is_allowed:
         raise TopicError(code, REFUSAL_TEXTS[code])

@@ -5,7 +5,7 @@ Groups and subscriptions are listed if they have settings of their own.
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.configs.described_resources import (
     BROKER,
@@ -28,7 +28,7 @@ TYPES_FROM = 1
 
 
 def handle(call: Call, request: ListConfigResourcesRequest) -> Send:
-    if not may_of_cluster(call, AclOperation.DESCRIBE_CONFIGS):
+    if not authorize_cluster(call, AclOperation.DESCRIBE_CONFIGS):
         return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     known = RESOURCE_TYPES if call.version >= TYPES_FROM else (CLIENT_METRICS,)
     wanted = request.resource_types or known

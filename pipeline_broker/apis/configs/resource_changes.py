@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.configs.alteration import Alteration, SettingChange
 from pipeline_broker.apis.configs.broker_loggers import alter_loggers, loggers_to_change
@@ -94,7 +94,7 @@ class AlteringApi:
         """
         # Authorization comes before any work: only an `Alteration` has values, and only an allowed client gets one.
         kind, name = resource.resource_type, resource.resource_name
-        if kind == BROKER_LOGGER and not may_of_cluster(call, AclOperation.ALTER_CONFIGS):
+        if kind == BROKER_LOGGER and not authorize_cluster(call, AclOperation.ALTER_CONFIGS):
             raise TopicError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)  # no message, as in Kafka
         check_allowed(call, AclOperation.ALTER_CONFIGS, kind, name)
         changes = [

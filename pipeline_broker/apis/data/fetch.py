@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from pipeline_broker.apis.authorization import may_of_cluster, topics_allowed
+from pipeline_broker.apis.authorization import authorize_cluster, topics_allowed
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, NO_EPOCH, leader_epoch_error
 from pipeline_broker.apis.steps import Stepwise
@@ -164,7 +164,7 @@ class _Fetch:
 
     def _read_partition(self, key: Key, wanted: FetchRequest.FetchPartition, left: int, *, at_least_one: bool) -> Read:
         name, topic_id, partition = key
-        if self._is_replica and not may_of_cluster(self._call, AclOperation.CLUSTER_ACTION):
+        if self._is_replica and not authorize_cluster(self._call, AclOperation.CLUSTER_ACTION):
             return Read(key, _without_log(partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED), None)
         log = self._call.broker.find_allowed_log(
             name, topic_id, partition, self._is_allowed, by_id=self._context.uses_topic_ids

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from pipeline_broker.apis.authorization import may_of_cluster, topics_allowed
+from pipeline_broker.apis.authorization import authorize_cluster, topics_allowed
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, NO_EPOCH, leader_epoch_error
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps
@@ -26,7 +26,7 @@ TopicResult = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 
 
 def handle(call: Call, request: OffsetForLeaderEpochRequest) -> Stepwise[Result]:
-    is_broker = may_of_cluster(call, AclOperation.CLUSTER_ACTION, is_logged=False)
+    is_broker = authorize_cluster(call, AclOperation.CLUSTER_ACTION, is_logged=False)
     is_allowed = topics_allowed(call, AclOperation.DESCRIBE)
     forbidden = partial(_refusal, code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     topics = []

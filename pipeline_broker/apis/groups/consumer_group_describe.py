@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline_broker.apis.authorization import authorized_operations, may_of_group, topics_allowed
+from pipeline_broker.apis.authorization import authorize_group, authorized_operations, topics_allowed
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.groups.describe_groups import GROUP_COST
 from pipeline_broker.apis.steps import Stepwise, in_steps
@@ -37,7 +37,7 @@ def handle(call: Call, request: ConsumerGroupDescribeRequest) -> Stepwise[Result
 
 
 def _describe(call: Call, group_id: str, request: ConsumerGroupDescribeRequest) -> DescribedGroup:
-    if not may_of_group(call, AclOperation.DESCRIBE, group_id):
+    if not authorize_group(call, AclOperation.DESCRIBE, group_id):
         return _refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not group_id:
         return _refused(group_id, ErrorCode.INVALID_GROUP_ID)

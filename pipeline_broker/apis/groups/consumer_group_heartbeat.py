@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from pipeline_broker.apis.authorization import may_of_group, topics_allowed
+from pipeline_broker.apis.authorization import authorize_group, topics_allowed
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_a_turn_of_its_own
 from pipeline_broker.broker.groups import WaitingMember
@@ -29,7 +29,7 @@ def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> Result | Stepw
 
 
 def _heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Result:
-    if not may_of_group(call, AclOperation.READ, request.group_id):
+    if not authorize_group(call, AclOperation.READ, request.group_id):
         return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     may_describe = topics_allowed(call, AclOperation.DESCRIBE)
     names = request.subscribed_topic_names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pipeline_broker.apis.authorization import may_of_group
+from pipeline_broker.apis.authorization import authorize_group
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.broker.appended import in_one_commit
@@ -19,7 +19,7 @@ DELETED_IN_A_TURN = 100
 
 def handle(call: Call, request: DeleteGroupsRequest) -> Result | Stepwise[Result]:
     names = dict.fromkeys(request.groups_names)
-    allowed = [name for name in names if may_of_group(call, AclOperation.DELETE, name)]
+    allowed = [name for name in names if authorize_group(call, AclOperation.DELETE, name)]
     errors = dict.fromkeys(names, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if len(allowed) > DELETED_IN_A_TURN:
         return _delete_in_steps(call, allowed, errors)

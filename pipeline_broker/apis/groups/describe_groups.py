@@ -5,7 +5,7 @@ An unknown group is Dead, and an error from version 6. A group that is named twi
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import authorized_operations, may_of_group
+from pipeline_broker.apis.authorization import authorize_group, authorized_operations
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation, ResourceType
@@ -28,7 +28,7 @@ def handle(call: Call, request: DescribeGroupsRequest) -> Stepwise[Result]:
 
 
 def _describe(call: Call, group_id: str, request: DescribeGroupsRequest) -> DescribedGroup:
-    if not may_of_group(call, AclOperation.DESCRIBE, group_id):
+    if not authorize_group(call, AclOperation.DESCRIBE, group_id):
         return DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
     described = call.broker.groups.coordinator.describe(group_id)
     group = DescribedGroup(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pipeline_broker.apis.authorization import may, may_of_cluster
+from pipeline_broker.apis.authorization import authorize, authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.security.acl import AclOperation, ResourceType
@@ -86,9 +86,9 @@ def _keys(request: FindCoordinatorRequest, call: Call) -> list[str]:
 
 def _refusal(call: Call, request: FindCoordinatorRequest, key: str) -> ErrorCode:
     if request.key_type != SHARE:
-        is_allowed = may(call, AclOperation.DESCRIBE, RESOURCE_TYPES[request.key_type], key)
+        is_allowed = authorize(call, AclOperation.DESCRIBE, RESOURCE_TYPES[request.key_type], key)
     else:  # authorized before the key is parsed: only brokers look up share coordinators
-        is_allowed = may_of_cluster(call, AclOperation.CLUSTER_ACTION)
+        is_allowed = authorize_cluster(call, AclOperation.CLUSTER_ACTION)
         if is_allowed and not SHARE_KEY.fullmatch(key):
             return ErrorCode.INVALID_REQUEST
     return ErrorCode.NONE if is_allowed else FORBIDDEN[request.key_type]

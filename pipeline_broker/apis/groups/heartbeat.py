@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import may_of_group
+from pipeline_broker.apis.authorization import authorize_group
 from pipeline_broker.apis.call import Call
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.classic import messages
@@ -12,7 +12,7 @@ from stages.request import Result
 
 
 def handle(call: Call, request: HeartbeatRequest) -> Result:
-    if not may_of_group(call, AclOperation.READ, request.group_id):
+    if not authorize_group(call, AclOperation.READ, request.group_id):
         return call.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     groups = call.broker.groups
     heartbeat = messages.HeartbeatRequest(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from pipeline_broker.apis.authorization import may_of_group
+from pipeline_broker.apis.authorization import authorize_group
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise, in_a_turn_of_its_own
 from pipeline_broker.broker.groups import WaitingMember
@@ -27,7 +27,7 @@ def handle(call: Call, request: JoinGroupRequest) -> Result | Stepwise[Result]:
 
 
 def _join(call: Call, request: JoinGroupRequest) -> Result:
-    if not may_of_group(call, AclOperation.READ, request.group_id):
+    if not authorize_group(call, AclOperation.READ, request.group_id):
         forbidden = error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         forbidden.member_id = ""
         return call.send(forbidden)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline_broker.apis.authorization import may_of_group
+from pipeline_broker.apis.authorization import authorize_group
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.security.acl import AclOperation
@@ -23,7 +23,7 @@ LEAVING_IN_A_TURN = 250
 
 
 def handle(call: Call, request: LeaveGroupRequest) -> Result | Stepwise[Result]:
-    if not may_of_group(call, AclOperation.READ, request.group_id):
+    if not authorize_group(call, AclOperation.READ, request.group_id):
         return call.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     groups = call.broker.groups
     if call.version < SEVERAL_FROM:

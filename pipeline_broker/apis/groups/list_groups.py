@@ -5,7 +5,7 @@ A long list takes several turns.
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import may_of_cluster, may_of_group
+from pipeline_broker.apis.authorization import authorize_cluster, authorize_group
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.security.acl import AclOperation
@@ -22,7 +22,7 @@ ListedGroup = ListGroupsResponse.ListedGroup
 
 def handle(call: Call, request: ListGroupsRequest) -> Stepwise[Result]:
     coordinator = call.broker.groups.coordinator
-    may_all = may_of_cluster(call, AclOperation.DESCRIBE, is_logged=False)
+    may_all = authorize_cluster(call, AclOperation.DESCRIBE, is_logged=False)
     group_ids = [group.group_id for group in coordinator.registry.all_shown()]
     listed: list[ListedGroup] = []
     for start in range(0, len(group_ids), LISTED_AT_ONCE):
@@ -30,7 +30,7 @@ def handle(call: Call, request: ListGroupsRequest) -> Stepwise[Result]:
         listed += [
             ListedGroup(group.group_id, group.protocol_type, group.state, group.group_type)
             for group in coordinator.list_groups(request.states_filter, request.types_filter, some)
-            if may_all or may_of_group(call, AclOperation.DESCRIBE, group.group_id, is_logged=False)
+            if may_all or authorize_group(call, AclOperation.DESCRIBE, group.group_id, is_logged=False)
         ]
         if call.spend(GROUP_COST * len(some)):
             yield None

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Iterator
 from itertools import islice, repeat
 
-from pipeline_broker.apis.authorization import may_of_group, topics_allowed
+from pipeline_broker.apis.authorization import authorize_group, topics_allowed
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.offsets_to_commit import (
     ANSWER_COST,
@@ -81,7 +81,7 @@ def _commit(call: Call, request: OffsetCommitRequest, offsets: OffsetsToCommit, 
 
 def _refused(call: Call, request: OffsetCommitRequest) -> ErrorCode | None:
     """Return the error that refuses the whole commit."""
-    if not may_of_group(call, AclOperation.READ, request.group_id):
+    if not authorize_group(call, AclOperation.READ, request.group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     if not call.broker.groups.is_ready:
         return ErrorCode.NOT_COORDINATOR

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from pipeline_broker.apis.authorization import may_of_group, topics_allowed
+from pipeline_broker.apis.authorization import authorize_group, topics_allowed
 from pipeline_broker.apis.call import Call
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.administration import DeletedOffset
@@ -21,7 +21,7 @@ ResponsePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 
 def handle(call: Call, request: OffsetDeleteRequest) -> Result:
-    if not may_of_group(call, AclOperation.DELETE, request.group_id):
+    if not authorize_group(call, AclOperation.DELETE, request.group_id):
         return call.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     groups = call.broker.groups
     if not groups.is_ready:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import compress
 from operator import not_
 
-from pipeline_broker.apis.authorization import may_of_group, may_of_topic
+from pipeline_broker.apis.authorization import authorize_group, authorize_topic
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.groups.describe_groups import GROUP_COST
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps
@@ -42,7 +42,7 @@ def handle(call: Call, request: OffsetFetchRequest) -> Stepwise[Result]:
         for group in _named_once(request.groups):
             groups += [(yield from _fetch_group(call, group, request))]
         return (yield from call.send_in_steps(OffsetFetchResponse(groups=groups)))
-    if not may_of_group(call, AclOperation.DESCRIBE, request.group_id):
+    if not authorize_group(call, AclOperation.DESCRIBE, request.group_id):
         return (yield from call.send_in_steps(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED)))
     wanted = None
     if request.topics is not None:
@@ -58,7 +58,7 @@ def handle(call: Call, request: OffsetFetchRequest) -> Stepwise[Result]:
 
 
 def _may_describe(call: Call, topic: str) -> bool:
-    return may_of_topic(call, AclOperation.DESCRIBE, topic)
+    return authorize_topic(call, AclOperation.DESCRIBE, topic)
 
 
 def _without_group(topic: ResponseTopic) -> OffsetFetchResponse.OffsetFetchResponseTopic:
@@ -89,7 +89,7 @@ def _named_once(groups: list[RequestGroup]) -> Iterable[RequestGroup]:
 def _fetch_group(call: Call, group: RequestGroup, request: OffsetFetchRequest) -> Stepwise[ResponseGroup]:
     if call.spend(GROUP_COST):
         yield None
-    if not may_of_group(call, AclOperation.DESCRIBE, group.group_id):
+    if not authorize_group(call, AclOperation.DESCRIBE, group.group_id):
         return ResponseGroup(group.group_id, [], ErrorCode.GROUP_AUTHORIZATION_FAILED)
     error = call.broker.groups.coordinator.fetch_error(group.group_id, group.member_id, group.member_epoch)
     if error is not ErrorCode.NONE:
@@ -107,7 +107,7 @@ def _all_topics(call: Call, group_id: str, request: OffsetFetchRequest) -> Stepw
     # Partitions are listed now. An offset that is deleted in a later turn is reported as not committed.
     for name, indexes in call.broker.groups.coordinator.committed_partitions(group_id).items():
         topic = call.broker.topics.get(name)
-        if not may_of_topic(call, AclOperation.DESCRIBE, name):
+        if not authorize_topic(call, AclOperation.DESCRIBE, name):
             continue
         if call.version < TOPIC_ID_FROM:
             named = name, NO_TOPIC_ID
@@ -130,7 +130,7 @@ def _fetch_topic(
     if topic is None and by_id:
         return _refusal(wanted, ErrorCode.UNKNOWN_TOPIC_ID)
     name = wanted.name if topic is None else topic.name
-    if not may_of_topic(call, AclOperation.DESCRIBE, name):
+    if not authorize_topic(call, AclOperation.DESCRIBE, name):
         return _refusal(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     partitions = yield from _in_turns(call, group_id, _fetch_request(name, topic, wanted.partition_indexes), request)
     return ResponseTopic(wanted.name, wanted.topic_id, partitions)

@@ -5,7 +5,7 @@ Answered once the assignments are durable.
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import may_of_group
+from pipeline_broker.apis.authorization import authorize_group
 from pipeline_broker.apis.call import Call
 from pipeline_broker.broker.groups import WaitingMember
 from pipeline_broker.security.acl import AclOperation
@@ -20,7 +20,7 @@ PROTOCOL_REQUIRED_FROM = 5
 def handle(call: Call, request: SyncGroupRequest) -> Result:
     if call.version >= PROTOCOL_REQUIRED_FROM and None in {request.protocol_type, request.protocol_name}:
         return call.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if not may_of_group(call, AclOperation.READ, request.group_id):
+    if not authorize_group(call, AclOperation.READ, request.group_id):
         return call.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if request.assignments and not call.broker.can_write:  # like Kafka with an offline log directory
         return call.refuse(ErrorCode.NOT_COORDINATOR)  # makes the leader rejoin

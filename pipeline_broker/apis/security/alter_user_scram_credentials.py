@@ -6,7 +6,7 @@ the keys that verify a password, not the salted password.
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.security.acl import AclOperation
@@ -22,7 +22,7 @@ UserResult = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
 
 
 def handle(call: Call, request: AlterUserScramCredentialsRequest) -> Result:
-    if not may_of_cluster(call, AclOperation.ALTER):
+    if not authorize_cluster(call, AclOperation.ALTER):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     users = call.broker.scram_users
     answers, write = users.alter(

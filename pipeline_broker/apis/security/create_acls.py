@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.apis.security.acl_messages import has_unknown, kind_of
@@ -44,7 +44,7 @@ def handle(call: Call, request: CreateAclsRequest) -> Result:
     for creation in request.creations:
         if has_unknown(*(getattr(creation, field) for field in NAMES)):
             return Close("CreateAcls with an UNKNOWN element")
-    if not may_of_cluster(call, AclOperation.ALTER):
+    if not authorize_cluster(call, AclOperation.ALTER):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     if call.broker.authorizer is None:
         disabled = CreationResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")

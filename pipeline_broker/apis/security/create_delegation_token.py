@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import may
+from pipeline_broker.apis.authorization import authorize
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.security.token_requests import may_ask_for_tokens
 from pipeline_broker.security.acl import AclOperation, ResourceType
@@ -27,7 +27,7 @@ def handle(call: Call, request: CreateDelegationTokenRequest) -> Result:
         return call.send(error_response(request, call, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED))
     if not owner.type:
         return call.send(error_response(request, call, ErrorCode.INVALID_PRINCIPAL_TYPE))
-    if owner != requester and not may(call, AclOperation.CREATE_TOKENS, ResourceType.USER, str(owner)):
+    if owner != requester and not authorize(call, AclOperation.CREATE_TOKENS, ResourceType.USER, str(owner)):
         return call.send(error_response(request, call, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED))
     if any(renewer.type != USER for renewer in renewers):
         return call.send(error_response(request, call, ErrorCode.INVALID_PRINCIPAL_TYPE))

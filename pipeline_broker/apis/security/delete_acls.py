@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.apis.security.acl_messages import filter_of, has_unknown
@@ -24,7 +24,7 @@ def handle(call: Call, request: DeleteAclsRequest) -> Stepwise[Result]:
     for each in request.filters:
         if has_unknown(each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type):
             return Close("DeleteAcls with an UNKNOWN element")
-    if not may_of_cluster(call, AclOperation.ALTER):
+    if not authorize_cluster(call, AclOperation.ALTER):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     if call.broker.authorizer is None:
         disabled = FilterResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.security.acl_messages import filter_of, has_unknown
 from pipeline_broker.apis.steps import Stepwise
@@ -23,7 +23,7 @@ def handle(call: Call, request: DescribeAclsRequest) -> Stepwise[Result]:
         request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type
     ):
         return Close("DescribeAcls with an UNKNOWN element")
-    if not may_of_cluster(call, AclOperation.DESCRIBE):
+    if not authorize_cluster(call, AclOperation.DESCRIBE):
         return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if call.broker.authorizer is None:
         return call.send(

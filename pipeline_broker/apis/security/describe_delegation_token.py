@@ -5,7 +5,7 @@ A null list of owners requests the tokens of all owners, an empty list those of 
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import may
+from pipeline_broker.apis.authorization import authorize
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.security.token_requests import may_ask_for_tokens
 from pipeline_broker.security.acl import AclOperation, ResourceType
@@ -34,8 +34,8 @@ def handle(call: Call, request: DescribeDelegationTokenRequest) -> Send:
         owners = [KafkaPrincipal(each.principal_type, each.principal_name) for each in request.owners]
 
     def may_describe(token: DelegationToken) -> bool:
-        by_id = may(call, AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id)
-        return by_id or may(call, AclOperation.DESCRIBE_TOKENS, ResourceType.USER, str(token.owner))
+        by_id = authorize(call, AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id)
+        return by_id or authorize(call, AclOperation.DESCRIBE_TOKENS, ResourceType.USER, str(token.owner))
 
     visible = tokens.visible(call.session.principal, owners, may_describe)
     described = [_described(call, token, tokens.secret(token.token_id)) for token in visible]

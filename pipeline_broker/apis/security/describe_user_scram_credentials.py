@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
@@ -29,7 +29,7 @@ UNKNOWN_USER = "Attempt to describe a user credential that does not exist: "
 
 
 def handle(call: Call, request: DescribeUserScramCredentialsRequest) -> Stepwise[Send]:
-    if not may_of_cluster(call, AclOperation.DESCRIBE):
+    if not authorize_cluster(call, AclOperation.DESCRIBE):
         return call.send(_forbidden(request))
     users = call.broker.scram_users
     counts = Counter(user.name for user in request.users or ()) or Counter(users.users())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorization import may_of_group, may_of_topic
+from pipeline_broker.apis.authorization import authorize_group, authorize_topic
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.apis.share.share_group_changes import UNKNOWN_TEXT, check_empty, commit
 from pipeline_broker.apis.share.share_place import with_share_state_topic
@@ -35,7 +35,7 @@ UNINITIALIZED = -1
 
 
 def handle(call: Call, request: AlterShareGroupOffsetsRequest) -> Result:
-    if not may_of_group(call, AclOperation.READ, request.group_id):
+    if not authorize_group(call, AclOperation.READ, request.group_id):
         return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not call.broker.groups.is_ready:
         return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
@@ -75,7 +75,7 @@ def _refusal(call: Call, wanted: WantedTopic) -> Topic | None:
     """
     name, topic = wanted.topic_name, call.broker.topics.get(wanted.topic_name)
     topic_id = UUID_ZERO if topic is None else topic.topic_id
-    if not may_of_topic(call, AclOperation.READ, name):
+    if not authorize_topic(call, AclOperation.READ, name):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         partitions = [Partition(one.partition_index, code, REFUSAL_TEXTS[code]) for one in wanted.partitions]
     elif topic is None:

@@ -5,7 +5,7 @@ As in Apache Kafka, the response lists forbidden topics, then deleted ones, then
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import may_of_group, may_of_topic
+from pipeline_broker.apis.authorization import authorize_group, authorize_topic
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.apis.share.share_group_changes import UNKNOWN_TEXT, check_empty, commit
@@ -25,7 +25,7 @@ NOTHING_TEXT = "There is no offset information to delete."
 
 
 def handle(call: Call, request: DeleteShareGroupOffsetsRequest) -> Result:
-    if not may_of_group(call, AclOperation.DELETE, request.group_id):
+    if not authorize_group(call, AclOperation.DELETE, request.group_id):
         return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     groups, coordinator = call.broker.groups, call.broker.share.manager
     share = groups.coordinator.share
@@ -40,7 +40,7 @@ def handle(call: Call, request: DeleteShareGroupOffsetsRequest) -> Result:
     unknown: list[Topic] = []
     for wanted in request.topics:
         name, topic = wanted.topic_name, call.broker.topics.get(wanted.topic_name)
-        if not may_of_topic(call, AclOperation.READ, name):
+        if not authorize_topic(call, AclOperation.READ, name):
             forbidden.append(_refusal(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif topic is None:
             unknown.append(_refusal(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TEXT))

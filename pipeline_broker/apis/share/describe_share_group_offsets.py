@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pipeline_broker.apis.authorization import may_of_group, may_of_topic
+from pipeline_broker.apis.authorization import authorize_group, authorize_topic
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.security.acl import AclOperation
@@ -28,7 +28,7 @@ def handle(call: Call, request: DescribeShareGroupOffsetsRequest) -> Result:
 
 
 def _group(call: Call, wanted: WantedGroup) -> Group:
-    if not may_of_group(call, AclOperation.DESCRIBE, wanted.group_id):
+    if not authorize_group(call, AclOperation.DESCRIBE, wanted.group_id):
         return _refused(wanted.group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if wanted.topics is None:
         group = call.broker.groups.coordinator.share.find(wanted.group_id)
@@ -37,14 +37,14 @@ def _group(call: Call, wanted: WantedGroup) -> Group:
         topics = [
             _topic(call, wanted.group_id, names[topic_id], sorted(partitions))
             for topic_id, partitions in kept.items()
-            if may_of_topic(call, AclOperation.DESCRIBE, names[topic_id], is_logged=False)
+            if authorize_topic(call, AclOperation.DESCRIBE, names[topic_id], is_logged=False)
         ]
         return Group(wanted.group_id, topics)
     return Group(
         wanted.group_id,
         [
             _topic(call, wanted.group_id, topic.topic_name, topic.partitions)
-            if may_of_topic(call, AclOperation.DESCRIBE, topic.topic_name)
+            if authorize_topic(call, AclOperation.DESCRIBE, topic.topic_name)
             else _refuse_topic(topic.topic_name, topic.partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             for topic in wanted.topics
         ],

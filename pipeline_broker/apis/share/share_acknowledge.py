@@ -6,7 +6,7 @@ all records that the member still has acquired.
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import may_of_group
+from pipeline_broker.apis.authorization import authorize_group
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.share.share_acknowledgements import RENEW_FROM, acknowledge, is_member_id
 from pipeline_broker.broker.appended import Appended
@@ -25,7 +25,7 @@ def handle(call: Call, request: ShareAcknowledgeRequest) -> Result:
     group_id, member_id = request.group_id, request.member_id
     if group_id is None or member_id is None:
         return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
-    if not may_of_group(call, AclOperation.READ, group_id):
+    if not authorize_group(call, AclOperation.READ, group_id):
         return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not group_id or not is_member_id(member_id):
         return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from pipeline_broker.apis.authorization import may_of_topic
+from pipeline_broker.apis.authorization import authorize_topic
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.state.share_partitions.messages import AcknowledgeError, AcknowledgementBatch
@@ -59,7 +59,7 @@ def acknowledge(
     may_renew = is_renewal and call.version >= RENEW_FROM
     if not _are_valid(batches, may_renew=may_renew):
         return ErrorCode.INVALID_REQUEST, None
-    if not may_of_topic(call, AclOperation.READ, topic.name):
+    if not authorize_topic(call, AclOperation.READ, topic.name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
     active = coordinator.find(key)
     if not 0 <= key.partition < topic.partitions or (active is None and batches):

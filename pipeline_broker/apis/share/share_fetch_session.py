@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorization import may_of_group
+from pipeline_broker.apis.authorization import authorize_group
 from pipeline_broker.apis.share.share_acknowledgements import is_member_id
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.share_partitions.messages import AcquireMode
@@ -22,7 +22,7 @@ def refused(call: Call, request: ShareFetchRequest) -> ErrorCode:
     """Return the error of an invalid or forbidden request; NONE if it is valid."""
     if request.group_id is None or request.member_id is None:
         return ErrorCode.INVALID_REQUEST
-    if not may_of_group(call, AclOperation.READ, request.group_id):
+    if not authorize_group(call, AclOperation.READ, request.group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     if not request.group_id or not is_member_id(request.member_id):
         return ErrorCode.INVALID_REQUEST

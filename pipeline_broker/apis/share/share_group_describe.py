@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from pipeline_broker.apis.authorization import authorized_operations, may_of_group, may_of_topic
+from pipeline_broker.apis.authorization import authorize_group, authorize_topic, authorized_operations
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.groups.describe_groups import GROUP_COST
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
@@ -29,14 +29,14 @@ def handle(call: Call, request: ShareGroupDescribeRequest) -> Stepwise[Result]:
 
 
 def _describe(call: Call, request: ShareGroupDescribeRequest, group_id: str) -> DescribedGroup:
-    if not may_of_group(call, AclOperation.DESCRIBE, group_id):
+    if not authorize_group(call, AclOperation.DESCRIBE, group_id):
         return DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
     try:
         found = call.broker.groups.coordinator.share.describe(group_id)
     except ShareGroupError as error:
         return DescribedGroup(error_code=error.code, error_message=str(error), group_id=group_id)
     topics = {name for member in found.members for name in member.topics} | set(found.topic_names.values())
-    if not all(may_of_topic(call, AclOperation.DESCRIBE, name) for name in topics):
+    if not all(authorize_topic(call, AclOperation.DESCRIBE, name) for name in topics):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         text = "The group has described topic(s) that the client is not authorized to describe."
         return DescribedGroup(error_code=code, error_message=text or REFUSAL_TEXTS[code], group_id=group_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 
-from pipeline_broker.apis.authorization import may_of_group, may_of_topic
+from pipeline_broker.apis.authorization import authorize_group, authorize_topic
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.share.share_place import with_share_state_topic
 from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_a_turn_of_its_own
@@ -42,7 +42,7 @@ def handle(call: Call, request: ShareGroupHeartbeatRequest) -> Result | Stepwise
 
 
 def _check_and_decide(call: Call, request: ShareGroupHeartbeatRequest) -> Result:
-    if not may_of_group(call, AclOperation.READ, request.group_id):
+    if not authorize_group(call, AclOperation.READ, request.group_id):
         return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     refused = _refused(request)
     if refused is not None:
@@ -50,7 +50,7 @@ def _check_and_decide(call: Call, request: ShareGroupHeartbeatRequest) -> Result
     broker = call.broker
     if not broker.groups.is_ready:
         return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
-    if not all(may_of_topic(call, AclOperation.DESCRIBE, name) for name in request.subscribed_topic_names or ()):
+    if not all(authorize_topic(call, AclOperation.DESCRIBE, name) for name in request.subscribed_topic_names or ()):
         return call.send(_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None))
     return with_share_state_topic(
         call,

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.broker.appended import Appended
@@ -31,7 +31,7 @@ def _check_may(call: Call) -> None:
     Raises:
         ShareStateError: CLUSTER_AUTHORIZATION_FAILED or NOT_COORDINATOR.
     """
-    if not may_of_cluster(call, AclOperation.CLUSTER_ACTION):
+    if not authorize_cluster(call, AclOperation.CLUSTER_ACTION):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         raise ShareStateError(code, REFUSAL_TEXTS[code])
     if not call.broker.share.topic.exists:
@@ -73,7 +73,7 @@ class StateApi:
     _one: Callable[[Call, ShareKey, Any, Appended], Any]
 
     def handle(self, call: Call, request: Any) -> Result:
-        if not request.group_id and may_of_cluster(call, AclOperation.CLUSTER_ACTION):
+        if not request.group_id and authorize_cluster(call, AclOperation.CLUSTER_ACTION):
             return call.send(self._response())  # as in Kafka, an empty group id gets an empty response
         appended = Appended()
 

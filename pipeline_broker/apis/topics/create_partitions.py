@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from pipeline_broker.apis.authorization import may_of_topic
+from pipeline_broker.apis.authorization import authorize_topic
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, made_logs, submitted
 from pipeline_broker.apis.throttling import check_changes
@@ -35,7 +35,7 @@ def handle(call: Call, request: CreatePartitionsRequest) -> Stepwise[Result]:
     for topic in request.topics:
         if topic.name in repeated:
             continue
-        if not may_of_topic(call, AclOperation.ALTER, topic.name):
+        if not authorize_topic(call, AclOperation.ALTER, topic.name):
             results.append(TopicResult(topic.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             continue
         assignments = None if topic.assignments is None else [placed.broker_ids for placed in topic.assignments]

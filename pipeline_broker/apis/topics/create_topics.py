@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 
-from pipeline_broker.apis.authorization import may_of_cluster, may_of_topic
+from pipeline_broker.apis.authorization import authorize_cluster, authorize_topic
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.durability import check_durability, warn_of_durability
 from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, made_logs, submitted
@@ -63,10 +63,10 @@ def handle(call: Call, request: CreateTopicsRequest) -> Stepwise[Result]:
 
 
 def _forbidden(call: Call, request: CreateTopicsRequest) -> dict[str, None]:
-    if may_of_cluster(call, AclOperation.CREATE, is_logged=False):
+    if authorize_cluster(call, AclOperation.CREATE, is_logged=False):
         return {}
     return dict.fromkeys(
-        topic.name for topic in request.topics if not may_of_topic(call, AclOperation.CREATE, topic.name)
+        topic.name for topic in request.topics if not authorize_topic(call, AclOperation.CREATE, topic.name)
     )
 
 
@@ -109,7 +109,7 @@ def _create(
         return _refusal(wanted.name, error.code, error.message)
     except ConfigError as error:
         return _refusal(wanted.name, ErrorCode.INVALID_CONFIG, error.client_message)
-    if not may_of_topic(call, AclOperation.DESCRIBE_CONFIGS, topic.name, is_logged=False):
+    if not authorize_topic(call, AclOperation.DESCRIBE_CONFIGS, topic.name, is_logged=False):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return TopicResult(name=topic.name, topic_id=topic.topic_id, error_message=None, topic_config_error_code=code)
     return _created(broker, topic, given)

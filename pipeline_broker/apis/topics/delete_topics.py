@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pipeline_broker.apis.authorization import may_of_cluster, may_of_topic
+from pipeline_broker.apis.authorization import authorize_cluster, authorize_topic
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, submitted
@@ -81,14 +81,14 @@ def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[Topi
     """Collect the topics to delete in `found`; return the results of the others."""
     results, named, ids = _refuse_unclear(wanted)
     by_id = {topic_id: _existing(call, call.broker.topics.by_id(topic_id)) for topic_id in ids}
-    may_all = may_of_cluster(call, AclOperation.DELETE, is_logged=False)
+    may_all = authorize_cluster(call, AclOperation.DELETE, is_logged=False)
     for name in named:
         topic = _existing(call, call.broker.topics.get(name))
-        if not may_all and not may_of_topic(call, AclOperation.DESCRIBE, name):
+        if not may_all and not authorize_topic(call, AclOperation.DESCRIBE, name):
             results.append(_refusal(name, UUID_ZERO, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif topic is None:
             results.append(_refusal(name, UUID_ZERO, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        elif not may_all and not may_of_topic(call, AclOperation.DELETE, name):
+        elif not may_all and not authorize_topic(call, AclOperation.DELETE, name):
             results.append(_refusal(name, UUID_ZERO, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif topic.topic_id in by_id:
             message = "The provided topic name maps to an ID that was already supplied."
@@ -99,8 +99,10 @@ def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[Topi
     for topic_id, topic in by_id.items():
         if topic is None:
             results.append(_refusal(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
-        elif not may_all and not may_of_topic(call, AclOperation.DELETE, topic.name):
-            name_shown = topic.name if may_of_topic(call, AclOperation.DESCRIBE, topic.name, is_logged=False) else None
+        elif not may_all and not authorize_topic(call, AclOperation.DELETE, topic.name):
+            name_shown = (
+                topic.name if authorize_topic(call, AclOperation.DESCRIBE, topic.name, is_logged=False) else None
+            )
             results.append(_refusal(name_shown, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         else:
             found.append(topic)

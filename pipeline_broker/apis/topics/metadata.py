@@ -12,10 +12,10 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from pipeline_broker.apis.authorization import (
+    authorize_cluster,
+    authorize_topic,
     authorized_operations,
-    may_of_cluster,
-    may_of_topic,
-    operations_of_cluster,
+    cluster_authorized_operations,
 )
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_of
@@ -52,7 +52,7 @@ def handle(call: Call, request: MetadataRequest) -> Stepwise[Result]:
         visible = [
             topic
             for topic in call.broker.topics.all()
-            if may_of_topic(call, AclOperation.DESCRIBE, topic.name, is_logged=False)
+            if authorize_topic(call, AclOperation.DESCRIBE, topic.name, is_logged=False)
         ]
         topics = yield from in_steps(call, visible, lambda topic: _describe(call, topic, request), TOPIC_COST)
         return (yield from call.send_in_steps(_response(call, request, topics)))
@@ -95,7 +95,7 @@ def _response(call: Call, request: MetadataRequest, topics: list[TopicResponse])
         topics=topics,
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = operations_of_cluster(call)
+        response.cluster_authorized_operations = cluster_authorized_operations(call)
     return response
 
 
@@ -103,13 +103,13 @@ def _find_by_id(call: Call, topic_id: bytes, request: MetadataRequest) -> TopicR
     topic = call.broker.topics.by_id(topic_id)
     if topic is None:
         return TopicResponse(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-    if not may_of_topic(call, AclOperation.DESCRIBE, topic.name):  # unlike the name, the id may be shown
+    if not authorize_topic(call, AclOperation.DESCRIBE, topic.name):  # unlike the name, the id may be shown
         return TopicResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=topic_id)
     return _describe(call, topic, request)
 
 
 def _find(call: Call, name: str, request: MetadataRequest, changes: Changes, *, may_create: bool) -> TopicResponse:
-    if not may_of_topic(call, AclOperation.DESCRIBE, name):
+    if not authorize_topic(call, AclOperation.DESCRIBE, name):
         return TopicResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     topic = call.broker.topics.get(name)
     if topic is not None:
@@ -166,7 +166,9 @@ def _check_room(broker: Broker, name: str, partitions: int) -> None:
 
 
 def _may_create(call: Call, name: str) -> bool:
-    return may_of_cluster(call, AclOperation.CREATE, is_logged=False) or may_of_topic(call, AclOperation.CREATE, name)
+    return authorize_cluster(call, AclOperation.CREATE, is_logged=False) or authorize_topic(
+        call, AclOperation.CREATE, name
+    )
 
 
 def _describe(call: Call, topic: Topic, request: MetadataRequest) -> TopicResponse:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import may, may_of_group
+from pipeline_broker.apis.authorization import authorize, authorize_group
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.transactions.transaction_errors import fenced_or_older
 from pipeline_broker.security.acl import AclOperation, ResourceType
@@ -36,8 +36,8 @@ def handle(call: Call, request: AddOffsetsToTxnRequest) -> Result:
 
 
 def _refusal(call: Call, request: AddOffsetsToTxnRequest) -> ErrorCode | None:
-    if not may(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+    if not authorize(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    if not may_of_group(call, AclOperation.READ, request.group_id):
+    if not authorize_group(call, AclOperation.READ, request.group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     return call.broker.transactions.refusal if request.transactional_id else None

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from itertools import repeat
 
-from pipeline_broker.apis.authorization import may, may_of_cluster, topics_allowed
+from pipeline_broker.apis.authorization import authorize, authorize_cluster, topics_allowed
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.apis.transactions.transaction_errors import fenced_or_older
@@ -45,7 +45,7 @@ PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
 
 def handle(call: Call, request: AddPartitionsToTxnRequest) -> Stepwise[Result]:
     between_brokers = call.version >= BETWEEN_BROKERS_SINCE
-    if between_brokers and not may_of_cluster(call, AclOperation.CLUSTER_ACTION):
+    if between_brokers and not authorize_cluster(call, AclOperation.CLUSTER_ACTION):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     transactions = request.transactions if between_brokers else [_as_transaction(request)]
     wanted = []
@@ -123,7 +123,7 @@ def _of_transaction(
 def _refusals(call: Call, request: RequestTransaction, *, between_brokers: bool) -> Sequence[ErrorCode] | None:
     """Return an error for each partition if the transaction is refused; None otherwise."""
     count = sum(len(topic.partitions) for topic in request.topics)
-    if not between_brokers and not may(
+    if not between_brokers and not authorize(
         call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id
     ):
         return [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * count

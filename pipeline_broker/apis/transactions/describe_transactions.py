@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from pipeline_broker.apis.authorization import may, may_of_topic
+from pipeline_broker.apis.authorization import authorize, authorize_topic
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation, ResourceType
@@ -27,7 +27,7 @@ def handle(call: Call, request: DescribeTransactionsRequest) -> Stepwise[Result]
 
 def _describe(call: Call, transactional_id: str) -> State:
     transactions = call.broker.transactions
-    if not may(call, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+    if not authorize(call, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id):
         return _refusal(transactional_id, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not transactional_id:
         return _refusal(transactional_id, ErrorCode.INVALID_REQUEST)
@@ -38,7 +38,7 @@ def _describe(call: Call, transactional_id: str) -> State:
         return _refusal(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     topics: dict[str, list[int]] = {}
     for partition in sorted(known.partitions):
-        if partition.topic in topics or may_of_topic(call, AclOperation.DESCRIBE, partition.topic, is_logged=False):
+        if partition.topic in topics or authorize_topic(call, AclOperation.DESCRIBE, partition.topic, is_logged=False):
             topics.setdefault(partition.topic, []).append(partition.number)
     return State(
         transactional_id=transactional_id,

@@ -6,7 +6,7 @@ version 5 it has the producer epoch of the next transaction.
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import may
+from pipeline_broker.apis.authorization import authorize
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.transactions.transaction_errors import fenced_or_older
 from pipeline_broker.security.acl import AclOperation, ResourceType
@@ -21,7 +21,7 @@ EPOCH_BUMPED_SINCE = 5
 
 
 def handle(call: Call, request: EndTxnRequest) -> Result:
-    if not may(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+    if not authorize(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return call.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     transactions = call.broker.transactions
     refusal = transactions.refusal

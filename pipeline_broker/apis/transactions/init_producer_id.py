@@ -7,7 +7,7 @@ gets a higher epoch, which fences the previous producer. A client that names its
 
 from __future__ import annotations
 
-from pipeline_broker.apis.authorization import may, may_of_cluster, may_somewhere
+from pipeline_broker.apis.authorization import authorize, authorize_by_resource_type, authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.transactions.transaction_errors import fenced_or_older
 from pipeline_broker.security.acl import AclOperation, ResourceType
@@ -36,9 +36,9 @@ def handle(call: Call, request: InitProducerIdRequest) -> Result:
 def _refusal(call: Call, request: InitProducerIdRequest) -> ErrorCode | None:
     transactional_id = request.transactional_id
     if transactional_id is not None:
-        if not may(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        if not authorize(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    elif not may_somewhere(call, AclOperation.WRITE, ResourceType.TOPIC) and not may_of_cluster(
+    elif not authorize_by_resource_type(call, AclOperation.WRITE, ResourceType.TOPIC) and not authorize_cluster(
         call, AclOperation.IDEMPOTENT_WRITE
     ):  # only the second check logs a denial, so it comes last
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED

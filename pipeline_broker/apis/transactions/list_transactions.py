@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pipeline_broker.apis.authorization import may, may_somewhere
+from pipeline_broker.apis.authorization import authorize, authorize_by_resource_type
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.base.patterns import InvalidPatternError, Pattern, compiled
@@ -35,7 +35,7 @@ State = ListTransactionsResponse.TransactionState
 def handle(call: Call, request: ListTransactionsRequest) -> Stepwise[Result]:
     transactions = call.broker.transactions
     known_ids: list[Transaction] = []
-    if may_somewhere(call, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID):
+    if authorize_by_resource_type(call, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID):
         known_ids = list(transactions.coordinator)
         try:
             pattern = compiled(request.transactional_id_pattern) if request.transactional_id_pattern else None
@@ -60,7 +60,7 @@ def handle(call: Call, request: ListTransactionsRequest) -> Stepwise[Result]:
 
 def _state(call: Call, known: Transaction) -> State | None:
     name = known.transactional_id
-    if not may(call, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name, is_logged=False):
+    if not authorize(call, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name, is_logged=False):
         return None
     return State(name, known.producer_id, known.state.title)
 

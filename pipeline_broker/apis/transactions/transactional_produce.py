@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pipeline_broker.apis.authorization import may
+from pipeline_broker.apis.authorization import authorize
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.apis.transactions.transaction_errors import Joining, joining_of_produce, produce_error
 from pipeline_broker.records.batch import BatchHeader
@@ -79,7 +79,9 @@ def headers(
 def refusal(call: Call, request: ProduceRequest, of_batches: Iterable[BatchHeader]) -> ErrorCode | None:
     """Return the error that refuses the whole request, given the headers of its transactional batches."""
     transactional_id = request.transactional_id
-    if transactional_id is None or not may(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+    if transactional_id is None or not authorize(
+        call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+    ):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if len({header.producer_id for header in of_batches}) > 1:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING

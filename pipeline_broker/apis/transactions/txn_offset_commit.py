@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from itertools import islice, repeat
 
-from pipeline_broker.apis.authorization import may, may_of_group, topics_allowed
+from pipeline_broker.apis.authorization import authorize, authorize_group, topics_allowed
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.offsets_to_commit import (
     ANSWER_COST,
@@ -70,9 +70,9 @@ def handle(call: Call, request: TxnOffsetCommitRequest) -> Stepwise[Result]:
 
 def _refused(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode | None:
     """Return the error that refuses the whole commit."""
-    if not may(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+    if not authorize(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    if not may_of_group(call, AclOperation.READ, request.group_id):
+    if not authorize_group(call, AclOperation.READ, request.group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     return None if call.broker.can_write else ErrorCode.COORDINATOR_NOT_AVAILABLE
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TypeAlias
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.journal.entry import JournalEntry
@@ -32,7 +32,7 @@ Results: TypeAlias = dict[int, dict[str, dict[int, ErrorCode]]]
 
 
 def handle(call: Call, request: WriteTxnMarkersRequest) -> Result:
-    if not may_of_cluster(call, AclOperation.ALTER, is_logged=False) and not may_of_cluster(
+    if not authorize_cluster(call, AclOperation.ALTER, is_logged=False) and not authorize_cluster(
         call, AclOperation.CLUSTER_ACTION
     ):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
