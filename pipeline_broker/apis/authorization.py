@@ -36,8 +36,8 @@ def authorize(
     """Return whether the client may perform an operation on a resource.
 
     Args:
-        is_logged: whether a denial is logged. False if it refuses nothing: another right may allow the request, or a list
-            only omits the resource.
+        is_logged: whether a denial is logged. False if it refuses nothing: another right may allow the request, or a
+            list only omits the resource.
     """
     authorizer = _authorizer_of(call)
     if authorizer is None:

@@ -28,11 +28,11 @@ __all__ = [
     "SUBSCRIBED_AT_ONCE_MAX",
     "Stepwise",
     "commit_changes",
-    "in_a_turn_of_its_own",
+    "create_logs",
+    "in_own_turn",
     "in_steps",
-    "made_logs",
     "paced",
-    "submitted",
+    "pending_changes",
     "wait_for_place",
 ]
 
@@ -87,13 +87,13 @@ def in_steps(
     return made
 
 
-def in_a_turn_of_its_own(decide: Callable[[], Result]) -> Stepwise[Result]:
+def in_own_turn(decide: Callable[[], Result]) -> Stepwise[Result]:
     """Call `decide` in a turn of its own, for a single change of state that takes longer than a turn."""
     yield None
     return decide()
 
 
-def submitted(call: Call, changes: list[Change]) -> Pending | None:
+def pending_changes(call: Call, changes: list[Change]) -> Pending | None:
     """Return the `Pending` to yield between two changes of metadata, or None if `changes` is empty; clear `changes`."""
     pending = call.broker.commit_metadata(changes, call.now_ms, NO_OP)
     changes.clear()
@@ -112,9 +112,9 @@ def commit_changes(call: Call, changes: list[Change], response: Any) -> Stepwise
             return call.broker.commit_metadata(changes, call.now_ms, answer)
         # The decided changes must be submitted although encoding the response failed. Otherwise these topics would stay
         # locked against further changes.
-        yield submitted(call, changes)
+        yield pending_changes(call, changes)
         raise answer
-    yield submitted(call, changes)
+    yield pending_changes(call, changes)
     return (yield from call.send_in_steps(response))
 
 
@@ -125,7 +125,7 @@ def _sent(call: Call, response: Any) -> Send | Exception:
         return problem
 
 
-def made_logs(call: Call, changes: list[Change], topic: Topic, first: int = 0) -> Stepwise[list[PartitionLog]]:
+def create_logs(call: Call, changes: list[Change], topic: Topic, first: int = 0) -> Stepwise[list[PartitionLog]]:
     """Create the logs of a large topic in turns, before its record is decided.
 
     Args:
@@ -143,7 +143,7 @@ def made_logs(call: Call, changes: list[Change], topic: Topic, first: int = 0) -
         for partition in range(first, topic.partitions):
             logs.append(make(partition))
             if call.is_turn_over(LOG_COST):
-                yield submitted(call, changes)
+                yield pending_changes(call, changes)
     return logs
 
 

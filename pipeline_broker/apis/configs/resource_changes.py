@@ -20,7 +20,7 @@ from pipeline_broker.apis.configs.alteration import Alteration, SettingChange
 from pipeline_broker.apis.configs.broker_loggers import alter_loggers, loggers_to_change
 from pipeline_broker.apis.configs.described_resources import BROKER, BROKER_LOGGER, TOPIC, check_allowed
 from pipeline_broker.apis.durability import check_durability, warn_of_durability
-from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, commit_changes, submitted, wait_for_place
+from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, commit_changes, pending_changes, wait_for_place
 from pipeline_broker.base.numbers import INT32, whole_number
 from pipeline_broker.broker.topic_policies import flush_rules_of
 from pipeline_broker.config.changes import (
@@ -83,7 +83,7 @@ class AlteringApi:
                 code, message = _code_of(kind, error), error.client_message
             outcomes.append((code, message))
             if call.is_turn_over(CHANGE_COST):
-                yield submitted(call, changes)
+                yield pending_changes(call, changes)
         return outcomes, changes
 
     def _alteration(self, call: Call, resource: Any) -> Alteration:
@@ -203,7 +203,7 @@ def _alter_broker(
         adopt = None
         if load is not None:
             if changes:
-                yield submitted(call, changes)
+                yield pending_changes(call, changes)
             adopt = yield Parked(load)
         if validate_only or not operations:
             return None

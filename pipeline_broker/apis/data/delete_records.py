@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pipeline_broker.apis.authorization import topics_allowed
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.steps import Stepwise, commit_changes, submitted
+from pipeline_broker.apis.steps import Stepwise, commit_changes, pending_changes
 from pipeline_broker.broker.metadata_log import Change
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.security.acl import AclOperation
@@ -41,7 +41,7 @@ def handle(call: Call, request: DeleteRecordsRequest) -> Stepwise[Result]:
             else:
                 results.append(_refusal(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             if call.is_turn_over(DELETION_COST):
-                yield submitted(call, changes)
+                yield pending_changes(call, changes)
         topics.append(TopicResult(name, results))
     return (yield from commit_changes(call, changes, DeleteRecordsResponse(topics=topics)))
 

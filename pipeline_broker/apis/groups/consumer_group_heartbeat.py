@@ -6,7 +6,7 @@ import functools
 
 from pipeline_broker.apis.authorization import authorize_group, topics_allowed
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_a_turn_of_its_own
+from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_own_turn
 from pipeline_broker.broker.groups import WaitingMember
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.consumer.messages import HeartbeatRequest, HeartbeatResult
@@ -24,7 +24,7 @@ ID_REQUIRED_FROM = 1
 def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> Result | Stepwise[Result]:
     is_long = request.subscribed_topic_regex or len(request.subscribed_topic_names or ()) > SUBSCRIBED_AT_ONCE_MAX
     if is_long or (request.member_epoch == 0 and call.broker.groups.is_joining_long(request.group_id)):
-        return in_a_turn_of_its_own(functools.partial(_heartbeat, call, request))
+        return in_own_turn(functools.partial(_heartbeat, call, request))
     return _heartbeat(call, request)
 
 

@@ -6,7 +6,7 @@ import functools
 
 from pipeline_broker.apis.authorization import authorize_group
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.steps import Stepwise, in_a_turn_of_its_own
+from pipeline_broker.apis.steps import Stepwise, in_own_turn
 from pipeline_broker.broker.groups import WaitingMember
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.classic.messages import JoinRequest, JoinResult, MemberProtocol
@@ -22,7 +22,7 @@ SKIP_ASSIGNMENT_FROM = 9
 
 def handle(call: Call, request: JoinGroupRequest) -> Result | Stepwise[Result]:
     if call.broker.groups.is_joining_long(request.group_id):
-        return in_a_turn_of_its_own(functools.partial(_join, call, request))
+        return in_own_turn(functools.partial(_join, call, request))
     return _join(call, request)
 
 

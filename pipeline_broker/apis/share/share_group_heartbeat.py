@@ -11,7 +11,7 @@ import functools
 from pipeline_broker.apis.authorization import authorize_group, authorize_topic
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.share.share_place import with_share_state_topic
-from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_a_turn_of_its_own
+from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_own_turn
 from pipeline_broker.broker.appended import Appended, in_one_commit
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.share.messages import (
@@ -37,7 +37,7 @@ LEAVING_EPOCH = -1
 def handle(call: Call, request: ShareGroupHeartbeatRequest) -> Result | Stepwise[Result]:
     is_long = len(request.subscribed_topic_names or ()) > SUBSCRIBED_AT_ONCE_MAX
     if is_long or (request.member_epoch == 0 and call.broker.groups.is_joining_long(request.group_id)):
-        return in_a_turn_of_its_own(functools.partial(_check_and_decide, call, request))
+        return in_own_turn(functools.partial(_check_and_decide, call, request))
     return _check_and_decide(call, request)
 
 

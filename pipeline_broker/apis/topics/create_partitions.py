@@ -10,7 +10,14 @@ from collections.abc import Callable
 
 from pipeline_broker.apis.authorization import authorize_topic
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, made_logs, submitted
+from pipeline_broker.apis.steps import (
+    CHANGE_COST,
+    PARTITION_COST,
+    Stepwise,
+    commit_changes,
+    create_logs,
+    pending_changes,
+)
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.outcome import Write
@@ -47,7 +54,7 @@ def handle(call: Call, request: CreatePartitionsRequest) -> Stepwise[Result]:
             catalogue.check_room(added, call.broker.config.pipeline_partitions)
             check_changes(call.quota, added, strict=call.version >= STRICT_FROM)
             if not request.validate_only:
-                made = yield from made_logs(call, changes, grown, before.partitions)
+                made = yield from create_logs(call, changes, grown, before.partitions)
                 catalogue.check_room(added, call.broker.config.pipeline_partitions)  # may have changed between turns
                 write = catalogue.add_partitions(topic.name, topic.count, assignments)
                 changes.append((write, functools.partial(call.broker.topic_durable, made=made)))
@@ -56,7 +63,7 @@ def handle(call: Call, request: CreatePartitionsRequest) -> Stepwise[Result]:
         else:
             results.append(TopicResult(topic.name))
         if call.is_turn_over(CHANGE_COST + PARTITION_COST * max(topic.count, 0) * bool(changes)):
-            yield submitted(call, changes)
+            yield pending_changes(call, changes)
     return (yield from commit_changes(call, changes, CreatePartitionsResponse(results=results)))
 
 

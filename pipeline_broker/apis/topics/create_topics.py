@@ -13,7 +13,14 @@ from collections.abc import Callable, Mapping
 from pipeline_broker.apis.authorization import authorize_cluster, authorize_topic
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.durability import check_durability, warn_of_durability
-from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, made_logs, submitted
+from pipeline_broker.apis.steps import (
+    CHANGE_COST,
+    PARTITION_COST,
+    Stepwise,
+    commit_changes,
+    create_logs,
+    pending_changes,
+)
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.broker.topic_policies import flush_rules_of
@@ -57,7 +64,7 @@ def handle(call: Call, request: CreateTopicsRequest) -> Stepwise[Result]:
         if topic.name not in repeated and topic.name not in forbidden:
             results.append((yield from _create(call, topic, request, changes)))
             if call.is_turn_over(CHANGE_COST + PARTITION_COST * max(results[-1].num_partitions, 0)):
-                yield submitted(call, changes)
+                yield pending_changes(call, changes)
     results += [_refusal(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name in sorted(repeated)]
     return (yield from commit_changes(call, changes, CreateTopicsResponse(topics=results)))
 
@@ -98,7 +105,7 @@ def _create(
         broker.topics.check_room(topic.partitions, broker.config.pipeline_partitions)
         check_changes(call.quota, topic.partitions, strict=call.version >= STRICT_FROM)
         if not request.validate_only:
-            made = yield from made_logs(call, changes, topic)
+            made = yield from create_logs(call, changes, topic)
             broker.topics.check_room(
                 topic.partitions, broker.config.pipeline_partitions
             )  # may have changed between turns

@@ -11,7 +11,7 @@ from collections import Counter
 from pipeline_broker.apis.authorization import authorize_cluster, authorize_topic
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
-from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, submitted
+from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, pending_changes
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.broker.metadata_log import Change
 from pipeline_broker.security.acl import AclOperation
@@ -59,7 +59,7 @@ def handle(call: Call, request: DeleteTopicsRequest) -> Stepwise[Result]:
         changes += _delete(call, topic)
         results.append(TopicResult(name=topic.name, topic_id=topic.topic_id))
         if call.is_turn_over(CHANGE_COST + PARTITION_COST * topic.partitions):
-            yield submitted(call, changes)
+            yield pending_changes(call, changes)
     return (yield from commit_changes(call, changes, DeleteTopicsResponse(responses=results)))
 
 

@@ -19,7 +19,7 @@ from pipeline_broker.apis.authorization import (
 )
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_of
-from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, commit_changes, in_steps, submitted
+from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, commit_changes, in_steps, pending_changes
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.security.acl import AclOperation, ResourceType
@@ -71,7 +71,7 @@ def handle(call: Call, request: MetadataRequest) -> Stepwise[Result]:
         topics.append(_find(call, name, request, changes, may_create=left > 0))
         left -= len(changes) - before
         if call.is_turn_over(CHANGE_COST if len(changes) > before else TOPIC_COST):
-            yield submitted(call, changes)
+            yield pending_changes(call, changes)
     return (yield from commit_changes(call, changes, _response(call, request, topics)))
 
 
