@@ -10,7 +10,7 @@ Rules of the package:
 * A handler requires the same ACL operation as Kafka's handler, and refuses with that API's own error. A resource that
   the client may not see is left out of lists, and is "forbidden", not "unknown", if the request names it.
 * A response to a change is sent once the change is durable.
-* A handler never waits. Work that depends on the size of a request or of the broker's state yields between turns; work
-  that blocks is parked with `Parked` and runs in a thread.
+* A handler never blocks. Work that grows with the request, or with the broker's state, yields between turns. Blocking
+  work is parked with `Parked` and runs in a thread.
 * Codes, messages and the order of checks are Kafka's, unless docs/compatibility.md says otherwise.
 """

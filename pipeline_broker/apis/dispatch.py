@@ -51,8 +51,7 @@ class Dispatcher:
 
     Args:
         loads_in_threads: whether the handler of an API is imported in a thread on its first request; that request
-            waits.
-            Otherwise it is imported in place.
+            waits. Otherwise it is imported in place.
     """
 
     def __init__(self, broker: Broker, *, loads_in_threads: bool = False) -> None:
@@ -92,8 +91,8 @@ class Dispatcher:
             return Close(f"malformed header: {error}")
         key, version, correlation_id = header.api_key, header.api_version, header.correlation_id
         request.api, request.version, request.correlation_id = key, version, correlation_id
-        # After the lease ran out, memory may be stale because another broker owns the journal. A produce request fails
-        # when its entries are committed, so the fast path skips this check.
+        # After the lease ran out, memory may be stale because another broker owns the journal. Produce is exempt here,
+        # because its commit fails then; `_finish` checks responses that need no commit.
         if key != PRODUCE and not self._is_owner():
             return LEASE_RUN_OUT
         call = Call(self._broker, request, session, key, version, correlation_id, header.client_id, now_ms)

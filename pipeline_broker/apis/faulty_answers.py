@@ -1,4 +1,4 @@
-"""Fault rules for responses: change, truncate, delay, hold or drop them."""
+"""Fault rules for responses, which change, truncate, delay, hold or drop them."""
 
 from __future__ import annotations
 

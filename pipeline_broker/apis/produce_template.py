@@ -3,7 +3,7 @@
 A producer repeats itself. For one partition, requests share all bytes between the correlation id and the length of the
 records. Responses share all bytes except the correlation id and three offsets. The first request takes the general path
 and leaves a template; later requests with the same bytes skip decoding and encoding. Every other request, and every
-error, takes the general path, which alone decides what is valid. Any change of topics drops all templates.
+error, takes the general path, which alone decides about validity. Any change of topics or ACLs drops all templates.
 """
 
 from __future__ import annotations

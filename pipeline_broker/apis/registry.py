@@ -26,8 +26,7 @@ class Served:
         writes: a response without an error means that the journal was written. Refused while it cannot be written.
         refused_with: the error of that refusal.
         elements_max: limit of array elements in a request, lower for an API that decides about all of them in one turn.
-            A
-            larger request is refused with POLICY_VIOLATION.
+            A larger request is refused with POLICY_VIOLATION.
         needs: modules of the broker that are loaded with the handler, because its first request creates their objects.
     """
 

@@ -64,7 +64,7 @@ LOGS_AT_ONCE_MAX: Final = 400
 SUBSCRIBED_AT_ONCE_MAX: Final = 100
 """Topic names of a heartbeat that shares a turn. A heartbeat with more names, or with a pattern, has its own turn."""
 
-# Turns after which a request needs a place among the large ones: 4,000 elements, about 1 MB of each.
+# Turns after which a request needs a place among the large ones: about 4,000 elements, or 1 MB for each request.
 TURNS_WITHOUT_PLACE = 2
 
 
@@ -101,7 +101,7 @@ def pending_changes(call: Call, changes: list[Change]) -> Pending | None:
 
 
 def commit_changes(call: Call, changes: list[Change], response: Any) -> Stepwise[Result]:
-    """Return the response, sent once the last changes are durable.
+    """Return a result that sends the response once the last changes are durable.
 
     Args:
         changes: decided and not submitted yet.

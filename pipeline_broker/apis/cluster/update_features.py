@@ -1,4 +1,4 @@
-"""UpdateFeatures: finalizes the levels of all named features, or of none; answered once durable.
+"""UpdateFeatures: finalizes the levels of all named features, or of none.
 
 Up to version 1 the response lists each updated feature. As in Apache Kafka, version 0 cannot downgrade: its downgrade
 field is ignored.

@@ -1,6 +1,6 @@
 """AlterConfigs: replaces all settings of a resource; settings that are not named return to their defaults.
 
-Deprecated in favour of IncrementalAlterConfigs. Both share `resource_changes`.
+The predecessor of IncrementalAlterConfigs. Both share `resource_changes`.
 """
 
 from __future__ import annotations

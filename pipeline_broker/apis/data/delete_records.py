@@ -1,4 +1,4 @@
-"""DeleteRecords: raises the log start offset of partitions; answered once that is durable.
+"""DeleteRecords: raises the log start offset of partitions.
 
 Offset -1 stands for the high watermark. A log that starts after the requested offset stays as it is. The response has
 the log start offset afterwards. As in Apache Kafka, a partition that is named more than once gets one answer, for the

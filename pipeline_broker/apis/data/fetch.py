@@ -2,9 +2,8 @@
 
 A fetch that finds less than `min_bytes` is parked, and reads again when records arrive or its deadline passes. A fetch
 that needs the disk is parked with that read. Neither occupies a handler. Partitions are read in request order. The size
-limits do not apply to the first batch of a response, so that a batch larger than every limit can be fetched.
-Clients that do not read earlier responses get smaller responses, or empty ones. A disk error concerns only its own
-partition.
+limits do not apply to the first batch of a response, so that a batch larger than every limit can be fetched. Clients
+that do not read earlier responses get smaller responses, or empty ones. A disk error concerns only its own partition.
 
 Longer than most files: reading, waiting, disk reads and the response share the state of one request.
 """

@@ -302,7 +302,7 @@ def _answer(call: Call, request: ProduceRequest, batches: list[_Batch], *, is_lo
 def _count(call: Call, request: ProduceRequest) -> None:
     if call.quota is not None:
         call.quota.produced(call.request.size_bytes)
-        if not request.acks:  # without a response to throttle it; as in Kafka, its time is not charged
+        if not request.acks:  # no response carries the throttle; as in Kafka, its time is not charged
             throttle(call.request, call.quota.throttle_ms)
 
 
@@ -353,8 +353,7 @@ def refuse_batches(request: ProduceRequest, call: Call) -> None:
     """Record in the logs that a request is not appended.
 
     Batches that an idempotent producer sent after a refused one must not be appended before it is sent again. Batches
-    that
-    were appended nevertheless change nothing.
+    that were appended nevertheless change nothing.
     """
     for topic in request.topic_data:
         for data in topic.partition_data:

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (KIP-848): joins, maintains or ends a membership; answered once durable."""
+"""ConsumerGroupHeartbeat (KIP-848): joins, maintains or ends a membership."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteGroups: deletes empty groups with their offsets; answered once durable."""
+"""DeleteGroups: deletes empty groups with their offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetCommit: commits a group's offsets; answered, and visible, once durable.
+"""OffsetCommit: commits a group's offsets, which are visible once durable.
 
 The records of a large commit are prepared in several turns, then decided and appended in one, so that a group stores
 all of a commit or none of it. Unknown partitions are refused one by one.

@@ -1,4 +1,4 @@
-"""OffsetDelete: deletes a group's committed offsets of some partitions; answered once durable.
+"""OffsetDelete: deletes a group's committed offsets of some partitions.
 
 Unknown partitions are refused one by one.
 """

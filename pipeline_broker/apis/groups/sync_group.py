@@ -1,6 +1,6 @@
 """SyncGroup: returns a member's assignment; the leader sends the assignments of all members.
 
-Answered once the assignments are durable.
+The response is sent once the assignments are durable.
 """
 
 from __future__ import annotations

@@ -75,8 +75,7 @@ class SaslAuthenticator:
     Args:
         session: receives the principal.
         current_offer: returns what the listener offers. It is called again on re-authentication, so that a deleted user
-            or
-            a changed password takes effect then.
+            or a changed password takes effect then.
         clock_ms: wall clock, milliseconds since the epoch; decides when tokens expire.
         clock_ns: monotonic clock, nanoseconds.
         failed: called for a failed authentication with the claimed user, the mechanism and the reason; unknown ones are

@@ -1,4 +1,4 @@
-"""CreateDelegationToken: creates a token that authenticates as its owner (KIP-48); answered once durable."""
+"""CreateDelegationToken: creates a token that authenticates as its owner (KIP-48)."""
 
 from __future__ import annotations
 

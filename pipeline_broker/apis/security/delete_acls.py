@@ -1,4 +1,4 @@
-"""DeleteAcls: deletes the ACLs that match any of the filters; answered once durable."""
+"""DeleteAcls: deletes the ACLs that match any of the filters."""
 
 from __future__ import annotations
 

@@ -24,13 +24,12 @@ def may_ask_for_tokens(call: Call) -> bool:
 def change_expiry(
     call: Call, change: Callable[[], tuple[int, Write]], response: Callable[[ErrorCode, int], object]
 ) -> Result:
-    """Change the expiry time of a token; answered once durable.
+    """Change the expiry time of a token.
 
     Args:
         change: returns the new time, milliseconds since the epoch, and the write; raises TokenError.
         response: builds the response from an error code and a time. As in Kafka, the time of an error is 0, or -1 if
-            the
-            client may not use token requests at all.
+            the client may not use token requests at all.
     """
     if not may_ask_for_tokens(call):
         return call.send(response(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, -1))

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets: sets the start offsets of a share group without members; answered once durable.
+"""AlterShareGroupOffsets: sets the start offsets of a share group without members.
 
 It creates a missing group, and discards the group's record states of the partitions.
 """

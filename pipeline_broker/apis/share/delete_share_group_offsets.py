@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets: deletes the offsets of a share group without members; answered once durable.
+"""DeleteShareGroupOffsets: deletes the offsets of a share group without members.
 
 As in Apache Kafka, the response lists forbidden topics, then deleted ones, then unknown ones.
 """

@@ -1,4 +1,4 @@
-"""DeleteShareGroupState: deletes the state of share partitions; answered once durable."""
+"""DeleteShareGroupState: deletes the state of share partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""InitializeShareGroupState: creates the state of share partitions; answered once durable."""
+"""InitializeShareGroupState: creates the state of share partitions."""
 
 from __future__ import annotations
 

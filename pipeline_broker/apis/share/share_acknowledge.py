@@ -1,4 +1,4 @@
-"""ShareAcknowledge: accepts, releases or rejects acquired records; answered once durable.
+"""ShareAcknowledge: accepts, releases or rejects acquired records.
 
 The request belongs to the member's share session and cannot open one. The final epoch closes the session and releases
 all records that the member still has acquired.

@@ -325,7 +325,6 @@ class _ShareFetch:
     # Answering
 
     def _submit(self) -> None:
-        # Commits what was appended so far, because the response may take long.
         # Commits the entries appended so far, because the response may take long.
         if not self._appended.entries:
             return

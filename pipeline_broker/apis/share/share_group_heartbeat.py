@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat: joins, maintains or ends a membership of a share group; answered once durable.
+"""ShareGroupHeartbeat: joins, maintains or ends a membership of a share group.
 
 The first heartbeat creates the topic of the share coordinator. New share partitions get their state in the same commit,
 before the group's own records.

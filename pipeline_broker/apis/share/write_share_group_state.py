@@ -1,4 +1,4 @@
-"""WriteShareGroupState: changes the state of share partitions; answered once durable."""
+"""WriteShareGroupState: changes the state of share partitions."""
 
 from __future__ import annotations
 

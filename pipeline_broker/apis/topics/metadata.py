@@ -37,7 +37,7 @@ IDS_FROM = 12
 # Cost of describing a topic with a few partitions, about microseconds.
 TOPIC_COST = 20
 LISTENER_NOT_FOUND_FROM = 6
-# Cached partition lists, one for each error of the leader. Each has at most 1.6 MB.
+# Cached partition lists, by the leader's error. Each has at most 1.6 MB.
 KNOWN_MAX = 8
 
 
@@ -78,7 +78,7 @@ def handle(call: Call, request: MetadataRequest) -> Stepwise[Result]:
 def _check_ids(call: Call, wanted: list[MetadataRequest.MetadataRequestTopic]) -> ErrorCode | None:
     nulls = any(topic.name is None for topic in wanted)
     ids = any(topic.topic_id != UUID_ZERO for topic in wanted)
-    # Null names and ids were in the layout two versions before Kafka accepted them.
+    # Null names and ids were in the layout before Kafka accepted them.
     if call.version < IDS_FROM:
         return ErrorCode.INVALID_REQUEST if nulls or ids else None
     return ErrorCode.UNKNOWN_SERVER_ERROR if nulls and not ids else None

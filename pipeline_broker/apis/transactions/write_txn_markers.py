@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: ends transactions in partitions; answered once durable.
+"""WriteTxnMarkers: ends transactions in partitions.
 
 Brokers send it to each other; the client needs ALTER on the cluster, or CLUSTER_ACTION. The markers are appended in the
 order of the request. As in Apache Kafka, the response has one result per producer, and per partition that of its last
