@@ -220,5 +220,6 @@ class Call(Envelope):
         if self.quota is not None:
             throttle_ms = self.quota.settle()
             if throttle_ms:
+                # KIP-219: the response leaves now and tells the throttle time, during which the connection is not read.
                 throttle(self.request, throttle_ms)
                 response.throttle_time_ms = throttle_ms

@@ -119,6 +119,7 @@ class Dispatcher:
         return self._handle_loaded(call, served, loaded, position)
 
     def _handle_loaded(self, call: Call, served: Served, loaded: Handler | Close, position: int) -> Result:
+        # Only loaded handlers are kept, so that a failed import is tried again.
         if isinstance(loaded, Close):
             return loaded
         if served.writes:
@@ -313,6 +314,7 @@ def refusal_by_api(code: ErrorCode, call: Call, message: Any, *, is_handled: boo
     """
     api = call.request.api
     module = import_module(f"pipeline_broker.apis.{SERVED[api].module}")
+    # Batches that are not appended leave a gap in the sequences of their producers, which later batches must not fill.
     if api == PRODUCE and not is_handled:
         module.refuse_batches(message, call)
     error_response = getattr(module, "error_response", None)

@@ -99,6 +99,7 @@ class FaultyAnswer:
             sent = LENGTH.pack(len(frame)) + frame if frame else b""
             return Close(f"fault rule {rule.number}", sent[: effect.size_bytes])
         if isinstance(effect, Throttle):
+            # Throttles the connection even if no response can carry the throttle time, as with acks=0.
             throttle(request, effect.throttle_ms)
         if not isinstance(result, Send):
             return result

@@ -122,6 +122,7 @@ class ProduceTemplates:
         log = template.log
         try:
             appended = log.produce(records, now_ms, zstd_allowed=version >= ZSTD_FROM)
+        # The general path checks the batch again and builds the error response.
         except (RecordError, LogError, LongBatchError):
             return None
         try:
@@ -150,6 +151,7 @@ class ProduceTemplates:
             prefix_end = len(frame) - len(FLEXIBLE_TAIL) - size - _uvarint_size(size + 1)
         if _records(frame, prefix_end, version) != data.records:
             return  # producers do not repeat tagged fields or trailing bytes
+        # A connection looks for prefixes of one length only, so templates of another length would never match again.
         if prefix_end != self._prefix_end:
             self.forget()
             self._prefix_end = prefix_end

@@ -28,6 +28,7 @@ __all__ = ["names_of"]
 READ_BYTES_MAX = 16 * 1024
 # Limit of a copied request: 8 MiB for the 4,096 requests that are remembered.
 KEPT_BYTES_MAX = 2048
+assert KEPT_BYTES_MAX <= READ_BYTES_MAX, "a request too long to be decoded is not copied either"
 
 
 def names_of(broker: Broker, request: Any) -> Callable[[], RequestNames]:

@@ -60,6 +60,8 @@ LOG_COST: Final = 5
 
 LOGS_AT_ONCE_MAX: Final = 400
 """Logs that are created when the record of their topic is durable. Larger topics create them before it is written."""
+assert LOG_COST <= PARTITION_COST
+assert LOGS_AT_ONCE_MAX * LOG_COST <= TURN_COST, "these logs are created in one turn"
 
 SUBSCRIBED_AT_ONCE_MAX: Final = 100
 """Topic names of a heartbeat that shares a turn. A heartbeat with more names, or with a pattern, has its own turn."""

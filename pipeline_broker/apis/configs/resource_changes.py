@@ -177,6 +177,7 @@ def _alter_topic(call: Call, alteration: Alteration, *, validate_only: bool) -> 
         return None
     warn_of_durability(f"topic {name}", before, after)
     call.broker.settings_warnings.tell_of_topic(alteration.sets)
+    # None removes a setting from the topic.
     removed = dict.fromkeys(topic.configs.keys() - altered.keys())
     return catalogue.alter_configs(name, {**altered, **removed}), call.broker.topic_durable
 

@@ -92,6 +92,7 @@ def handle(call: Call, request: FetchRequest) -> Stepwise[Result]:
     if context.error is not ErrorCode.NONE:
         return call.send(FetchResponse(error_code=context.error))
     if forgotten:
+        # A topic with no partition left in the session counts as never seen; see `_former_topic_error`.
         for topic_id in context.names.keys() - {topic_id for _, topic_id, _ in context.partitions}:
             del context.names[topic_id]
     return (yield from _Fetch(call, request, context).first_attempt())
@@ -118,6 +119,7 @@ class _Fetch:
         request, call = self._request, self._call
         reads = yield from self._read()
         wanted = min(request.min_bytes, self._bytes_max)
+        # Errors are reported without waiting.
         if request.max_wait_ms <= 0 or not reads or any(read.data.error_code for read in reads):
             return (yield from self._answer(reads))
         if len(reads) > ANSWERED_IN_A_TURN:
@@ -150,6 +152,7 @@ class _Fetch:
             reads.append(read)
             if read.cold is not None:
                 found_any = True
+                # The size of a read from disk is unknown until it is done, so its limit counts.
                 left -= min(left, wanted.partition_max_bytes)
             elif read.data.records:
                 found_any = True

@@ -26,7 +26,7 @@ from pipeline_broker.records.errors import BatchTooLarge, CorruptFirstHeader, Re
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
-from stages.request import NO_OP, Close, Final, Pending, Result
+from stages.request import NO_OP, TURN_COST, Close, Final, Pending, Result
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
@@ -53,6 +53,7 @@ CHECK_COST: typing.Final = 10
 APPEND_COST: typing.Final = 10
 # Batches of a transaction that are admitted and appended in one turn.
 ADMITTED_AT_ONCE_MAX = 400
+assert ADMITTED_AT_ONCE_MAX * APPEND_COST <= TURN_COST, "an admission is valid in the turn of its appends only"
 # Partitions whose response is encoded in the turn that appends them.
 ANSWERED_IN_A_TURN = 1_000
 
@@ -115,6 +116,7 @@ def _append_all(
     is_long = len(batches) > ANSWERED_IN_A_TURN
     try:
         for number, batch in enumerate(batches):
+            # An admission holds in this turn only. Its entries come before the batches, in the same commit.
             if admit is not None and admission is None:
                 admission = admit(batches[number : number + ADMITTED_AT_ONCE_MAX])
                 entries, on_durable = [*admission.appending.entries], admission.appending.apply
@@ -127,6 +129,8 @@ def _append_all(
                     entries.append(appended.entry)
             if call.is_turn_over(APPEND_COST) or (is_long and number + 1 == len(batches)):
                 submitted, applied, entries, on_durable, admission = tuple(entries), on_durable, [], None, None
+                # Appended entries must be submitted in their turn. Otherwise entries of other requests would be written
+                # first, or a closed connection would lose these.
                 yield Pending(submitted, NO_OP, applied) if submitted else None
         result = yield from _answer(call, request, batches, is_long=is_long)
     except Exception:

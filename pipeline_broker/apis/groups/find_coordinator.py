@@ -41,6 +41,7 @@ def handle(call: Call, request: FindCoordinatorRequest) -> Result:
     if (
         coordinator is None
         or coordinator.topic.exists
+        # A request without an allowed key must not create the topic.
         or all(_refusal(call, request, key) for key in _keys(request, call))
     ):
         return answer

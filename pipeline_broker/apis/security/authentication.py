@@ -174,6 +174,7 @@ class SaslAuthenticator:
             refusal = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=names)
             return self._send(header, refusal)
         if self._before is not None and self._before[0] != request.mechanism:
+            # The handshake still succeeds; the next frame fails.
             self._state = State.OTHER_MECHANISM
         else:
             self._server, self._mechanism = begin(), request.mechanism

@@ -90,6 +90,7 @@ class ReadBatches:
     def _is_visible(self, header: BatchHeader) -> bool:
         if self._aborted is None or header.is_control or not header.is_transactional:
             return True
+        # A batch of an aborted transaction lies within its offsets.
         return not any(
             it.producer_id == header.producer_id and it.first_offset <= header.base_offset <= it.last_offset
             for it in self._aborted

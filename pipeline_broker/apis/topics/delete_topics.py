@@ -84,6 +84,7 @@ def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[Topi
     may_all = authorize_cluster(call, AclOperation.DELETE, is_logged=False)
     for name in named:
         topic = _existing(call, call.broker.topics.get(name))
+        # Checked before existence, so that the error does not reveal whether the topic exists.
         if not may_all and not authorize_topic(call, AclOperation.DESCRIBE, name):
             results.append(_refusal(name, UUID_ZERO, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif topic is None:

@@ -65,6 +65,7 @@ def handle(call: Call, request: MetadataRequest) -> Stepwise[Result]:
         topics = yield from in_steps(call, ids, lambda topic_id: _find_by_id(call, topic_id, request), TOPIC_COST)
         return (yield from call.send_in_steps(_response(call, request, topics)))
     topics = []
+    # One request creates at most PARTITIONS_MAX partitions.
     left = PARTITIONS_MAX // call.broker.config.num_partitions
     for name in dict.fromkeys(wanted.name for wanted in request.topics if wanted.name is not None):
         before = len(changes)
@@ -109,6 +110,7 @@ def _find_by_id(call: Call, topic_id: bytes, request: MetadataRequest) -> TopicR
 
 
 def _find(call: Call, name: str, request: MetadataRequest, changes: Changes, *, may_create: bool) -> TopicResponse:
+    # Checked before existence, so that the error does not reveal whether the topic exists.
     if not authorize_topic(call, AclOperation.DESCRIBE, name):
         return TopicResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     topic = call.broker.topics.get(name)

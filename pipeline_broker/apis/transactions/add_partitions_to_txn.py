@@ -138,6 +138,7 @@ def _refusals(call: Call, request: RequestTransaction, *, between_brokers: bool)
                 ErrorCode.OPERATION_NOT_ATTEMPTED if index in there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 for index in topic.partitions
             ]
+    # One refused partition refuses all; the valid ones get OPERATION_NOT_ATTEMPTED.
     if codes.count(ErrorCode.OPERATION_NOT_ATTEMPTED) < count:
         return codes
     refusal = call.broker.transactions.refusal if request.transactional_id else None

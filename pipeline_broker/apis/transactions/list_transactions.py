@@ -35,6 +35,7 @@ State = ListTransactionsResponse.TransactionState
 def handle(call: Call, request: ListTransactionsRequest) -> Stepwise[Result]:
     transactions = call.broker.transactions
     known_ids: list[Transaction] = []
+    # A client without rights must not make the broker compile a pattern.
     if authorize_by_resource_type(call, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID):
         known_ids = list(transactions.coordinator)
         try:

@@ -99,6 +99,7 @@ def join_in_steps(call: Call, request: ProduceRequest, by_log: Mapping[Partition
         return
     partitions = []
     for log in by_log:
+        # Partitions that are already part of the transaction need no record.
         if not transactions.is_going_on(log, header.producer_id, header.producer_epoch):
             partitions.append(Partition(log.topic, log.partition))
         if call.is_turn_over(LOOK_COST):
