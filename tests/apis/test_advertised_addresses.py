@@ -41,7 +41,7 @@ def test_each_listener_has_its_address(desk, listener, address):
 @pytest.mark.parametrize(
     ("version", "code"), [(5, ErrorCode.LEADER_NOT_AVAILABLE), (6, ErrorCode.LISTENER_NOT_FOUND), (13, 72)]
 )
-def test_by_a_listener_that_is_not_advertised_no_partition_has_a_leader(desk, version, code):
+def test_no_partition_has_a_leader_on_an_unadvertised_listener(desk, version, code):
     come_by(desk, "HIDDEN")
     answer = desk.ask(MetadataRequest(topics=None), version)
     assert answer.brokers == []
@@ -50,7 +50,7 @@ def test_by_a_listener_that_is_not_advertised_no_partition_has_a_leader(desk, ve
     assert partition.offline_replicas == [1]
 
 
-def test_nor_is_there_a_coordinator_or_a_broker(desk):
+def test_an_unadvertised_listener_has_neither_coordinator_nor_broker(desk):
     come_by(desk, "HIDDEN")
     cluster = desk.ask(DescribeClusterRequest(), 2)
     assert (cluster.brokers, cluster.controller_id) == ([], -1)

@@ -106,9 +106,7 @@ def test_a_client_without_the_right_is_refused_and_one_with_it_is_not(desk, vers
 
 
 @pytest.mark.parametrize(("version", "code", "rules", "message"), ALL_CASES)
-def test_a_broker_without_an_authorizer_refuses_nobody_and_a_small_request_takes_one_turn(
-    desk, version, code, rules, message
-):
+def test_a_broker_without_an_authorizer_refuses_no_client_in_one_turn(desk, version, code, rules, message):
     desk.broker.authorizer = None
     result = desk.decide(message, version)
     is_large = type(message).SCHEMA.key == ApiKey.DESCRIBE_CONFIGS  # of all settings that a broker has
@@ -123,7 +121,7 @@ def test_every_api_is_in_the_table_or_open_to_all_for_a_reason():
     assert all(message_classes(key) for key in asked)
 
 
-def test_what_may_not_be_described_is_in_no_list(desk):
+def test_lists_omit_resources_that_the_client_may_not_describe(desk):
     everything = make("metadata", topics=None)
     assert [each.name for each in desk.ask(everything, 9).topics] == []
     allow(desk, topic(Op.READ))
@@ -132,7 +130,7 @@ def test_what_may_not_be_described_is_in_no_list(desk):
     assert [each.name for each in desk.ask(pages, 0).topics] == ["t"]
 
 
-def test_who_is_no_broker_learns_nothing_of_the_keys_of_share_partitions(desk):
+def test_only_brokers_get_errors_about_keys_of_share_partitions(desk):
     """Rights come before the form of a key, as in Kafka."""
     wanted = make("find_coordinator", key_type=2, coordinator_keys=["g:AAAAAAAAAAAAAAAAAAAAAA:0", "no key"])
     found = desk.ask(wanted, 6).coordinators
@@ -142,7 +140,7 @@ def test_who_is_no_broker_learns_nothing_of_the_keys_of_share_partitions(desk):
     assert [each.error_code for each in found] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
 
 
-def test_the_id_of_a_topic_is_told_to_who_may_not_alter_share_offsets_and_no_group_is_made(desk):
+def test_a_forbidden_alteration_of_share_offsets_shows_the_topic_id_and_creates_no_group(desk):
     """As in Kafka."""
     module = "alter_share_group_offsets"
     partition = inner(module, "Partition", 0, 3)
@@ -154,7 +152,7 @@ def test_the_id_of_a_topic_is_told_to_who_may_not_alter_share_offsets_and_no_gro
     assert desk.broker.groups.coordinator.share.find("g") is None
 
 
-def test_a_topic_that_is_asked_for_is_created_only_for_those_who_may(desk):
+def test_auto_creation_requires_the_right_to_create(desk):
     wanted = make("metadata", topics=[inner("metadata", "MetadataRequestTopic", name="new")])
     allow(desk, rule(ResourceType.TOPIC, "new", Op.READ))
     assert TOPIC_REFUSED in codes(desk.ask(wanted, 9))
@@ -164,7 +162,7 @@ def test_a_topic_that_is_asked_for_is_created_only_for_those_who_may(desk):
     assert desk.broker.topics.get("new") is not None
 
 
-def test_who_may_not_create_a_topic_is_not_told_what_else_may_be_done_with_it(desk):
+def test_a_refused_auto_creation_shows_no_authorized_operations(desk):
     """As in Kafka: not even that it may be described."""
     allow(desk, rule(ResourceType.TOPIC, "new", Op.DESCRIBE))
     topics = [inner("metadata", "MetadataRequestTopic", name="new")]
@@ -175,7 +173,7 @@ def test_who_may_not_create_a_topic_is_not_told_what_else_may_be_done_with_it(de
         assert [each.topic_authorized_operations for each in desk.ask(wanted, 8).topics] == [told]
 
 
-def test_a_right_that_ends_ends_the_short_way_of_produce_too(desk):
+def test_a_revoked_right_ends_the_fast_path_of_produce_too(desk):
     """A producer's next request is answered from a template: it must not outlive the right."""
     version, _, rules, message = CASES[0].values
     allow(desk, *rules)
@@ -187,7 +185,7 @@ def test_a_right_that_ends_ends_the_short_way_of_produce_too(desk):
     assert codes(desk.ask(message, version)) == {TOPIC_REFUSED}
 
 
-def test_a_right_that_ends_while_a_fetch_waits_ends_what_it_is_given(desk):
+def test_a_right_revoked_while_a_fetch_waits_ends_its_records(desk):
     """It was allowed when it came; what is appended after the right has ended is not for it."""
     allow(desk, topic(Op.READ), topic(Op.WRITE))
     wanted = inner("fetch", "FetchPartition", partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
@@ -218,7 +216,7 @@ def test_authorized_operations_are_those_of_the_rules(desk):
     assert desk.ask(groups, 5).groups[0].authorized_operations == 1 << Op.DELETE | 1 << Op.DESCRIBE
 
 
-def test_topics_by_id_say_what_is_forbidden_without_their_name(desk):
+def test_forbidden_topics_by_id_are_refused_without_their_name(desk):
     topic_id = desk.broker.topics.get("t").topic_id
     wanted = make("metadata", topics=[inner("metadata", "MetadataRequestTopic", topic_id=topic_id, name=None)])
     (found,) = desk.ask(wanted, 12).topics
@@ -231,7 +229,7 @@ def test_topics_by_id_say_what_is_forbidden_without_their_name(desk):
     assert (refused.error_code, refused.name) == (TOPIC_REFUSED, "t")
 
 
-def test_a_topic_that_a_client_may_not_look_into_is_refused_and_those_behind_it_are_answered(desk):
+def test_a_forbidden_topic_is_refused_and_the_topics_after_it_are_answered(desk):
     allow(desk, topic(Op.DESCRIBE))
     partition = inner("list_offsets", "ListOffsetsPartition", 0, timestamp=-1)
     wanted = [inner("list_offsets", "ListOffsetsTopic", name, [partition]) for name in ("secret", "t")]
@@ -255,7 +253,7 @@ def test_to_refuse_many_partitions_takes_turns_too(desk, name, version, of_topic
 
 @pytest.mark.parametrize("replica_id", [0, 1])
 @pytest.mark.parametrize("version", [12, 17])
-def test_who_fetches_as_a_broker_must_be_allowed_to_act_as_one(desk, version, replica_id):
+def test_a_fetch_as_a_broker_requires_cluster_action(desk, version, replica_id):
     """CVE-2018-1288: such a fetch would tell how far a follower is. There are no followers here."""
     t = desk.broker.topics.get("t")
     wanted = [inner("fetch", "FetchTopic", "t", t.topic_id, partitions=[inner("fetch", "FetchPartition", 0)])]
@@ -275,7 +273,7 @@ def test_who_fetches_as_a_broker_must_be_allowed_to_act_as_one(desk, version, re
     assert codes(desk.ask(fetch, version)) >= {ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
-def test_a_session_is_not_told_what_became_of_a_topic_that_its_client_may_no_longer_read(desk):
+def test_a_session_does_not_learn_the_fate_of_a_topic_after_its_right_ended(desk):
     t = desk.broker.topics.get("t")
     allow(desk, topic(Op.READ), topic(Op.DELETE))
     wanted = [inner("fetch", "FetchTopic", "", t.topic_id, partitions=[inner("fetch", "FetchPartition", 0)])]

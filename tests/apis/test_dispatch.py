@@ -97,7 +97,7 @@ def test_a_handler_that_fails_is_answered_with_an_error(message, version, errors
     assert [each.error_code for each in errors(answer)] == [-1]
 
 
-def test_what_a_producer_sent_behind_a_batch_whose_handler_failed_is_refused():
+def test_batches_after_one_whose_handler_failed_are_refused():
     """Nothing is known of the producer, so any sequence would be taken, and the failed batch would be missing."""
     desk = Desk()
     desk.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 4)
@@ -111,7 +111,7 @@ def test_what_a_producer_sent_behind_a_batch_whose_handler_failed_is_refused():
 
 
 @each_row("message, version, errors", list(cases()))
-def test_while_nothing_can_be_written_what_writes_is_refused_and_what_reads_is_served(message, version, errors):
+def test_writes_are_refused_and_reads_served_while_the_journal_cannot_be_written(message, version, errors):
     desk = Desk()
     desk.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 4)
     desk.journal.room.obstacle = FULL
@@ -122,7 +122,7 @@ def test_while_nothing_can_be_written_what_writes_is_refused_and_what_reads_is_s
     assert desk.journal.next_lsn == lsn
 
 
-def test_what_a_producer_sent_behind_a_batch_that_was_refused_for_want_of_space_is_refused_until_that_comes_again():
+def test_batches_after_one_refused_for_lack_of_space_are_refused_until_it_is_resent():
     """By the short way as well, which a producer's requests take once the first has been seen."""
     desk = Desk()
     desk.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 4)
@@ -137,7 +137,7 @@ def test_what_a_producer_sent_behind_a_batch_that_was_refused_for_want_of_space_
     assert [code_of(4), code_of(3), code_of(4)] == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0]
 
 
-def test_while_nothing_can_be_written_no_topic_is_created_for_being_asked_for():
+def test_no_topic_is_auto_created_while_the_journal_cannot_be_written():
     desk = Desk()
     desk.journal.room.obstacle = FULL
     wanted = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="t")])
@@ -148,7 +148,7 @@ def test_while_nothing_can_be_written_no_topic_is_created_for_being_asked_for():
     assert desk.ask(coordinator, 3).error_code == 0
 
 
-def test_an_api_that_cannot_be_loaded_for_want_of_descriptors_ends_its_connection_and_is_loaded_later(monkeypatch):
+def test_an_api_without_descriptors_to_load_closes_the_connection_and_loads_later(monkeypatch):
     desk = Desk()
 
     def refuse(_name):
@@ -160,7 +160,7 @@ def test_an_api_that_cannot_be_loaded_for_want_of_descriptors_ends_its_connectio
     assert desk.ask(DescribeClusterRequest(), 0).error_code == 0
 
 
-def test_a_produce_request_without_an_answer_ends_its_connection_while_nothing_can_be_written():
+def test_produce_with_acks_0_closes_its_connection_while_the_journal_cannot_be_written():
     desk = Desk()
     desk.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 4)
     desk.journal.room.obstacle = FULL
@@ -200,7 +200,7 @@ MANY_TOPICS = [DescribeTopicPartitionsRequest.TopicRequest(f"absent-{number}") f
         pytest.param(DescribeTopicPartitionsRequest(topics=MANY_TOPICS), 0, 2, id="what is read in several turns"),
     ],
 )
-def test_behind_the_end_of_a_lease_nothing_is_answered_from_memory_in_however_many_turns(message, version, turns_min):
+def test_after_the_lease_ran_out_nothing_is_answered_from_memory(message, version, turns_min):
     """Whether it ran out before the request came, or while it was worked on."""
     desk = Leased()
     desk.ask(produce_of(0), 9)
@@ -214,7 +214,7 @@ def test_behind_the_end_of_a_lease_nothing_is_answered_from_memory_in_however_ma
 
 
 @pytest.mark.parametrize("partitions", [(0,), LARGE])
-def test_behind_the_end_of_a_lease_a_write_is_refused_as_before_while_nothing_can_be_written(partitions):
+def test_after_the_lease_ran_out_writes_are_refused_while_the_store_fails(partitions):
     """Producers try that again, and what is true of the partition is told when the store answers."""
     desk = Leased()
     desk.is_owner = False

@@ -33,7 +33,7 @@ WAIT_SECONDS = 30
 SLOW, QUICK = DescribeClusterRequest, MetadataRequest
 
 
-def test_every_module_that_an_api_is_said_to_need_is_there():
+def test_every_module_that_an_api_needs_exists():
     names = {f"pipeline_broker.{name}" for served in SERVED.values() for name in served.needs}
     assert names
     assert [name for name in names if find_spec(name) is None] == []
@@ -82,7 +82,7 @@ def test_nothing_is_loaded_for_a_version_that_is_not_served(version):
     assert isinstance(desk.dispatcher.handle(request), Close)
 
 
-def test_what_cannot_be_loaded_ends_its_connection_and_is_loaded_for_the_next_one(monkeypatch):
+def test_a_failed_import_closes_the_connection_and_the_next_request_tries_again(monkeypatch):
     desk = ThreadedDesk()
 
     def refuse(*_):
@@ -94,7 +94,7 @@ def test_what_cannot_be_loaded_ends_its_connection_and_is_loaded_for_the_next_on
     assert desk.ask(SLOW(), 0).cluster_id == desk.broker.cluster_id
 
 
-def test_a_lease_that_runs_out_while_something_is_loaded_counts(monkeypatch):
+def test_a_lease_that_runs_out_during_an_import_counts(monkeypatch):
     desk = ThreadedDesk()
     result = desk.decide(SLOW(), 0)
     monkeypatch.setattr(desk.dispatcher, "_is_owner", lambda: False)
@@ -120,7 +120,7 @@ async def serving(mode):
 
 
 @pytest.mark.parametrize("mode", sorted(MODES))
-def test_others_are_answered_while_a_request_waits_for_what_is_loaded(mode, monkeypatch):
+def test_other_requests_are_answered_while_one_waits_for_an_import(mode, monkeypatch):
     """On a queue that all connections share as well; what its own connection sent behind it comes behind it."""
     may_load, asked = threading.Event(), []
 

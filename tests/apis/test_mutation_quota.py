@@ -55,13 +55,13 @@ def test_an_older_version_creates_and_waits_afterwards(desk):
     assert desk.connection.throttles == [5, 6]
 
 
-def test_a_question_counts_like_a_change(desk):
+def test_validation_counts_like_a_change(desk):
     """With validate_only too, as in Apache Kafka."""
     create(desk, ("a", BURST + 10), validate_only=True)
     assert create(desk, ("b", 1), validate_only=True)[0] == [EXCEEDED]
 
 
-def test_what_is_refused_for_another_reason_does_not_count(desk):
+def test_changes_refused_for_another_reason_do_not_count(desk):
     create(desk, ("a", 1))
     assert create(desk, ("a", 1_000), ("b", 0))[0] == [
         ErrorCode.TOPIC_ALREADY_EXISTS,
@@ -96,7 +96,7 @@ def test_added_partitions_count(desk, version, strict):
     assert answer.throttle_time_ms == (1_000 if strict else 1_500)
 
 
-def test_a_topic_is_not_created_by_asking_for_it_while_there_is_a_debt(desk):
+def test_a_topic_is_not_auto_created_during_a_debt(desk):
     """The client is told that there is none, as always, and is not throttled: it has not asked for a change."""
     create(desk, ("a", BURST + 10))
     request = MetadataRequest([MetadataRequest.MetadataRequestTopic(name="b")], allow_auto_topic_creation=True)

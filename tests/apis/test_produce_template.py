@@ -87,7 +87,7 @@ def ways(monkeypatch):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_batches_of_any_length_are_stored_and_answered_as_by_the_general_way(desk, version, ways):
+def test_batches_of_any_length_are_stored_and_answered_as_on_the_general_path(desk, version, ways):
     """All but the first of a connection go the short way, however long the length of the records is in it."""
     other = Desk("num.partitions=2", "message.max.bytes=4000000")
     other.create_topic("t")
@@ -109,7 +109,7 @@ def test_batches_of_any_length_are_stored_and_answered_as_by_the_general_way(des
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_frame_that_is_cut_or_longer_is_not_taken_for_one_like_the_last(desk, version):
+def test_a_shorter_or_longer_frame_does_not_match_a_template(desk, version):
     records = batch_of(100)
     frame = frame_of(request_of(desk, records), version)
     for _ in range(2):
@@ -134,7 +134,7 @@ def test_a_request_of_one_batch_that_is_answered_is_remembered(desk, acks, parti
         assert [log.partition for log in desk.connection.session.produce_templates.logs(9)] == [*partitions]
 
 
-def test_what_was_remembered_of_a_connection_goes_with_it(desk):
+def test_the_templates_of_a_connection_end_with_it(desk):
     """The broker counts for all connections, and remembers so many at most."""
     result_of(desk, frame_of(request_of(desk, batch_of(1), 0, acks=-1), 9))
     assert remembered(desk) == 1
@@ -143,7 +143,7 @@ def test_what_was_remembered_of_a_connection_goes_with_it(desk):
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_request_that_names_a_topic_without_partitions_beside_is_not_remembered(desk, place):
+def test_a_request_with_another_topic_without_partitions_is_not_remembered(desk, place):
     """Its answer names that topic, too."""
     message = request_of(desk, batch_of(1))
     message.topic_data.insert(place, ProduceRequest.TopicProduceData("u"))
@@ -151,7 +151,7 @@ def test_a_request_that_names_a_topic_without_partitions_beside_is_not_remembere
     assert remembered(desk) == 0
 
 
-def test_requests_whose_records_begin_elsewhere_take_the_place_of_those_before(desk):
+def test_requests_with_another_prefix_length_replace_the_templates(desk):
     """One place is looked at for all of a connection, so the others would only be kept."""
     for name in ("t", "longer", "t"):
         if desk.broker.topics.get(name) is None:
@@ -198,7 +198,7 @@ def test_no_partition_of_a_topic_that_changed_keeps_its_template(desk):
     assert [log.high_watermark for log in desk.broker.logs.partitions("t")] == [1, 1]
 
 
-def test_a_client_whose_right_goes_while_its_batch_is_checked_is_refused_the_next_one(desk, monkeypatch):
+def test_a_right_revoked_during_a_check_refuses_the_next_batch(desk, monkeypatch):
     """Else what it had been allowed would be remembered as allowed since."""
     monkeypatch.setattr(record_walk, "RECORDS_A_TURN", 3)
     right = AclBinding(
@@ -224,16 +224,14 @@ def test_a_request_of_another_version_is_not_answered_like_the_last(desk):
             assert answer.responses[0].partition_responses[0].log_start_offset == (0 if version >= 5 else -1)
 
 
-def test_a_request_of_another_version_takes_the_place_of_the_last_where_no_further_is_remembered(
-    desk, ways, monkeypatch
-):
+def test_a_request_of_another_version_replaces_a_template_at_the_limit(desk, ways, monkeypatch):
     monkeypatch.setattr(produce_template, "TEMPLATES_MAX", 1)
     for version in (4, 5, 5):
         desk.ask(request_of(desk, batch_of(1)), version)
     assert (remembered(desk), ways["short"]) == (1, 1)
 
 
-def test_what_is_refused_goes_the_general_way_and_is_answered_by_it(desk, ways):
+def test_refused_batches_are_answered_on_the_general_path(desk, ways):
     good, bad = batch_of(1), bytearray(batch_of(1))
     bad[-1] ^= 1  # so that the checksum is wrong
     for _ in range(2):
@@ -251,7 +249,7 @@ def test_the_request_says_with_which_acks_it_was_answered(desk):
         assert request.acks == acks
 
 
-def test_a_batch_of_more_than_a_length_of_one_byte_goes_the_short_way_from_its_first_version_on(desk, ways):
+def test_a_batch_with_a_longer_length_field_takes_the_fast_path_in_every_version(desk, ways):
     for version in (FLEXIBLE_FROM - 1, FLEXIBLE_FROM):
         ways["short"] = 0
         for _ in range(2):
@@ -260,14 +258,14 @@ def test_a_batch_of_more_than_a_length_of_one_byte_goes_the_short_way_from_its_f
 
 
 @pytest.mark.parametrize(("version", "short"), [(ZSTD_FROM - 1, 0), (ZSTD_FROM, 1)])
-def test_zstandard_goes_the_short_way_from_the_version_on_that_has_it(desk, ways, version, short):
+def test_zstandard_takes_the_fast_path_from_its_first_version(desk, ways, version, short):
     result_of(desk, frame_of(request_of(desk, batch_of(50)), version))
     batch = build_batch([NewRecord(b"x" * 50, None, 0)], compression=Compression.ZSTD)
     result_of(desk, frame_of(request_of(desk, batch), version))
     assert ways["short"] == short
 
 
-def test_a_duplicate_that_went_the_short_way_is_counted_once(desk, ways):
+def test_a_duplicate_on_the_fast_path_is_counted_once(desk, ways):
     batch = build_batch([NewRecord(b"x")], producer_id=7, producer_epoch=0, base_sequence=0)
     answers = {result_of(desk, frame_of(request_of(desk, batch), 9)) for _ in range(3)}
     assert (len(answers), ways["short"]) == (1, 2)
@@ -275,7 +273,7 @@ def test_a_duplicate_that_went_the_short_way_is_counted_once(desk, ways):
 
 
 @pytest.mark.parametrize("version", [FLEXIBLE_FROM - 1, FLEXIBLE_FROM])
-def test_a_frame_that_ends_within_the_length_of_its_records_is_what_it_is_the_general_way(desk, version):
+def test_a_frame_cut_within_the_length_of_its_records_fails_as_on_the_general_path(desk, version):
     frame = frame_of(request_of(desk, batch_of(500)), version)
     ends = range(len(frame) - len(batch_of(500)) - 8, len(frame) - len(batch_of(500)))
     outcomes = [outcome_of(desk, frame[:end]) for end in ends]
@@ -283,7 +281,7 @@ def test_a_frame_that_ends_within_the_length_of_its_records_is_what_it_is_the_ge
     assert [outcome_of(desk, frame[:end]) for end in ends] == outcomes
 
 
-def test_templates_of_long_client_ids_are_bounded_in_bytes_and_others_find_room(desk):
+def test_templates_with_long_client_ids_are_bounded_in_bytes(desk):
     """A client may name itself in 32 KB, another way each time."""
     edges = desk.broker.edges
     edges.bytes_max = 8 * 200_000

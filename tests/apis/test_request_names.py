@@ -28,7 +28,7 @@ def produce_of(topics, size_bytes):
 
 
 @pytest.mark.parametrize("count", [1, 100])
-def test_topics_of_a_request_are_told(count):
+def test_topics_of_a_request_are_named(count):
     desk = Desk()
     topics = [MetadataRequest.MetadataRequestTopic(name=f"t{number:03}") for number in range(count)]
     names = names_of(desk.broker, request_of(desk, ApiKey.METADATA, 4, MetadataRequest(topics)))()

@@ -169,9 +169,7 @@ def answer(desk, message, version, sent):
 
 
 @each_served_version(parts=4)
-def test_nothing_is_done_for_a_client_without_rights_and_its_answer_is_the_same_whatever_it_sends(
-    desk, watch, key, version
-):
+def test_a_client_without_rights_causes_no_work_and_gets_the_same_answer(desk, watch, key, version):
     kind, _ = message_classes(key)
     has_settings = key in {ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.CREATE_TOPICS}
     for resource_type in RESOURCE_TYPES if key in {ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS} else (2,):
@@ -195,9 +193,7 @@ def test_nothing_is_done_for_a_client_without_rights_and_its_answer_is_the_same_
         (ApiKey.LIST_TRANSACTIONS, "name", "watched-2.*", 2, "compile"),
     ],
 )
-def test_for_a_client_with_rights_the_same_is_done_and_the_watch_sees_it(
-    desk, watch, key, setting, text, resource_type, event
-):
+def test_the_watch_sees_the_work_for_a_client_with_rights(desk, watch, key, setting, text, resource_type, event):
     kind, _ = message_classes(key)
     version = SERVED[key].versions[-1]
     message = tempted(kind, kind, version, text, setting, resource_type)

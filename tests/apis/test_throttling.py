@@ -60,7 +60,7 @@ def listed(answer):
 
 class TestProduce:
     @pytest.mark.parametrize("version", [one for one in versions_of(ProduceRequest) if one < 13])
-    def test_the_short_way_and_the_general_one_throttle_alike(self, desk, version):
+    def test_the_fast_and_the_general_path_throttle_alike(self, desk, version):
         """The first request is decoded in full, those like it are recognised; both count their bytes."""
         alter(desk, EVERYBODY, ("producer_byte_rate", 1_000.0))
         told = [produce(desk, 6_000, version) for _ in range(4)]
@@ -72,14 +72,14 @@ class TestProduce:
             assert throttle_ms == pytest.approx(expected, rel=0.05, abs=60)
         assert desk.connection.throttles == [throttle_ms / 1_000 for throttle_ms, _ in told if throttle_ms]
 
-    def test_a_throttled_request_is_appended_and_durable_all_the_same(self, desk):
+    def test_a_throttled_request_is_appended_and_durable(self, desk):
         alter(desk, EVERYBODY, ("producer_byte_rate", 1.0))
         result = desk.decide(produce_request(desk, 1_000), 9)
         assert isinstance(result, Pending)
         assert desk.connection.throttles
 
     @pytest.mark.parametrize("requests", [1, 2], ids=["general way", "short way"])
-    def test_a_throttle_that_no_answer_can_tell_is_told_as_the_longest_that_one_can(self, desk, requests):
+    def test_a_throttle_above_31_bits_is_reported_as_the_maximum(self, desk, requests):
         """A limit far below what clients send comes to years; the answer has 31 bits of milliseconds."""
         assert desk.ask(produce_request(desk, 6_000), 9).throttle_time_ms == 0
         alter(desk, EVERYBODY, ("producer_byte_rate", 1e-9))  # whole enough for Kafka's check
@@ -87,21 +87,21 @@ class TestProduce:
             told, code = produce(desk, 6_000)
             assert (told, code) == (2**31 - 1, 0)
 
-    def test_without_an_answer_the_connection_is_throttled_all_the_same(self, desk):
+    def test_without_an_answer_the_connection_is_throttled_too(self, desk):
         alter(desk, EVERYBODY, ("producer_byte_rate", 1.0))
         result = desk.decide(produce_request(desk, 1_000, acks=0), 9)
         assert isinstance(result, Pending)
         assert result.result is NO_OP
         assert len(desk.connection.throttles) == 1
 
-    def test_without_an_answer_the_time_is_nobodys(self, desk):
+    def test_without_an_answer_the_time_is_not_charged(self, desk):
         alter(desk, EVERYBODY, ("request_percentage", 1.0))
         desk.request_ns = 500 * MS
         assert isinstance(desk.decide(produce_request(desk, 10, acks=0, topic="none"), 9), Close)
         desk.decide(produce_request(desk, 10, acks=0), 9)
         assert not desk.connection.throttles
 
-    def test_when_the_windows_are_over_it_goes_on_as_before(self, desk):
+    def test_throttling_ends_with_the_windows(self, desk):
         alter(desk, EVERYBODY, ("producer_byte_rate", 1_000.0))
         assert produce(desk, 20_000)[0] > 0
         desk.now_ms += 11_000
@@ -126,7 +126,7 @@ class TestProduce:
         assert second_ms > 1.5 * first_ms
         assert [it.client_id for it in desk.broker.quotas.statistics().produce] == [""]
 
-    def test_a_quota_that_is_removed_throttles_nobody(self, desk):
+    def test_a_removed_quota_throttles_no_client(self, desk):
         alter(desk, EVERYBODY, ("producer_byte_rate", 1.0))
         alter(desk, EVERYBODY, ("producer_byte_rate", None))
         assert not desk.broker.quotas.is_active
@@ -153,7 +153,7 @@ class TestFetch:
         answer = fetch(desk)
         assert (listed(answer), answer.throttle_time_ms) == ([("t", 0, BATCH)], 0)
 
-    def test_an_incremental_session_tells_later_what_it_kept_back(self, desk):
+    def test_an_incremental_session_returns_withheld_records_later(self, desk):
         first = fetch(desk, epoch=0)
         produce(desk, 2_000)
         alter(desk, EVERYBODY, ("consumer_byte_rate", 150.0))
@@ -171,7 +171,7 @@ class TestFetch:
         fetch(desk)
         assert fetch(desk, epoch=0).session_id == 0
 
-    def test_a_batch_larger_than_all_windows_allow_comes_when_nothing_else_did(self, desk):
+    def test_a_batch_above_all_windows_is_returned_if_nothing_else_was(self, desk):
         """Or it would never come: it counts, and the client waits afterwards."""
         produce(desk, 900)
         alter(desk, EVERYBODY, ("consumer_byte_rate", 10.0))
@@ -182,7 +182,7 @@ class TestFetch:
         desk.now_ms += 11_000
         assert listed(fetch(desk)) == [("t", 0, BATCH)]
 
-    def test_what_must_be_read_from_the_disk_counts_as_well(self, desk):
+    def test_bytes_read_from_disk_count_too(self, desk):
         produce(desk, 900)
         again = desk.restart()
         alter(again, EVERYBODY, ("consumer_byte_rate", 110.0))
@@ -205,7 +205,7 @@ class TestFetch:
         assert again.connection.throttles == throttles
 
     @pytest.mark.parametrize("is_cold", [False, True], ids=["cached", "from the disk"])
-    def test_what_counts_is_the_size_of_the_answer(self, desk, is_cold):
+    def test_the_size_of_the_answer_counts(self, desk, is_cold):
         """Of records, errors and what the disk holds alike: partitions that have none of it are not told of."""
         produce(desk, 900)
         desk = desk.restart()
@@ -242,7 +242,7 @@ class TestRequestTime:
         assert desk.connection.throttles[-1] == 1
 
     @pytest.mark.parametrize(("percentage", "is_throttled"), [(1.0, True), (50.0, False)])
-    def test_each_turn_of_a_request_counts_and_what_others_do_in_between_does_not(self, desk, percentage, is_throttled):
+    def test_each_turn_of_a_request_counts_but_not_the_time_between(self, desk, percentage, is_throttled):
         alter(desk, EVERYBODY, ("request_percentage", percentage))
         desk.request_ns = 100 * MS
         partitions = [OffsetForLeaderEpochRequest.OffsetForLeaderPartition(index) for index in range(500)]
@@ -270,7 +270,7 @@ class TestRequestTime:
         assert throttle_ms > 10_000
         assert desk.connection.throttles == [throttle_ms / 1_000]
 
-    def test_an_older_version_without_the_field_is_throttled_all_the_same(self, desk):
+    def test_an_older_version_without_the_field_is_throttled_too(self, desk):
         alter(desk, EVERYBODY, ("request_percentage", 0.001))
         desk.request_ns = MS
         desk.ask(ListGroupsRequest(), 0)
@@ -278,7 +278,7 @@ class TestRequestTime:
 
 
 class TestStatistics:
-    def test_every_client_that_is_measured_is_told_with_its_rates(self, desk):
+    def test_the_rates_of_every_measured_client_are_reported(self, desk):
         alter(desk, [("client-id", "desk")], ("producer_byte_rate", 100.0), ("controller_mutation_rate", 1.0))
         throttle_ms, _ = produce(desk, 2_000)
         (client,) = desk.broker.quotas.statistics().produce
@@ -287,7 +287,7 @@ class TestStatistics:
         assert desk.broker.quotas.statistics().mutation == ()
 
 
-def test_error_of_a_session_that_went_on_is_told_when_throttled(desk):
+def test_a_throttled_fetch_reports_the_error_of_its_session(desk):
     """The epoch moved while the fetch was on its way: as Kafka, throttled or not."""
     first = fetch(desk, epoch=0)
     sessions = desk.broker.fetch_sessions

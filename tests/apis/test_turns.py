@@ -50,7 +50,7 @@ def turns_of(result):
     return result, turns
 
 
-def test_a_turn_is_over_when_so_much_was_spent_and_the_next_one_begins_with_nothing():
+def test_a_turn_ends_when_its_cost_is_spent_and_the_next_starts_at_zero():
     call = call_of(Desk())
     assert [call.spend(TURN_COST // 4) for _ in range(8)] == [False, False, False, True] * 2
     assert [call.is_turn_over(TURN_COST // 2) for _ in range(4)] == [False, True] * 2
@@ -70,7 +70,7 @@ def test_a_request_that_costs_too_much_is_refused_in_the_response_of_its_api(mon
     assert len(done) == REQUEST_COST_MAX // TURN_COST + 1
 
 
-def test_what_is_made_in_steps_is_made_in_order_and_in_turns():
+def test_in_steps_makes_items_in_order_and_in_turns():
     desk = Desk()
     steps = in_steps(call_of(desk), range(10), str, cost=TURN_COST // 2)
     made = []
@@ -94,7 +94,7 @@ def test_a_large_request_is_answered_as_a_small_one(message, version, errors, ev
     assert codes[0] == codes[1]
 
 
-def test_requests_are_read_in_turns_where_the_tests_above_ask_for_it(everything_in_steps):
+def test_requests_are_decoded_in_turns_with_the_fixture_of_these_tests(everything_in_steps):
     _, turns = turns_of(Desk().decide(many_topics(4), 9))
     assert turns > 1
 
@@ -108,7 +108,7 @@ def test_a_large_request_that_does_not_decode_closes_the_connection(everything_i
     assert len(desk.broker.large_requests) == 0
 
 
-def test_what_fails_in_a_later_turn_is_answered_by_failed(monkeypatch, caplog):
+def test_a_failure_in_a_later_turn_is_answered_by_failed(monkeypatch, caplog):
     caplog.set_level(logging.CRITICAL)
 
     def handle(call, request):
@@ -134,7 +134,7 @@ def many_topics(count):
     return MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="t") for _ in range(count)])
 
 
-def test_only_so_many_requests_with_very_many_elements_are_in_memory_at_a_time():
+def test_large_requests_in_memory_at_a_time_are_limited():
     """Decoded, each takes a hundred times its size; and as they take turns, all would be decoded at once."""
     desk, message = Desk(), many_topics((TURNS_WITHOUT_PLACE + 2) * ELEMENTS_A_TURN)
     begun, woken = [], []
@@ -157,7 +157,7 @@ def test_only_so_many_requests_with_very_many_elements_are_in_memory_at_a_time()
     assert len(desk.broker.large_requests) == 0
 
 
-def test_who_checks_a_long_batch_needs_no_place_beside_it():
+def test_a_request_with_a_long_batch_needs_no_second_place():
     """Else it could wait for one whose holder waits for long batches."""
     desk = Desk()
     call = call_of(desk)
@@ -181,7 +181,7 @@ def test_requests_with_few_elements_need_no_place_however_large_they_are():
     assert desk.ask(message, 9).topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_a_client_pays_for_its_steps_and_not_for_the_turns_of_others(monkeypatch):
+def test_a_client_is_charged_for_its_steps_only(monkeypatch):
     desk = Desk()
     assert alter(desk, [("client-id", "desk")], ("request_percentage", 1000.0)) == 0
     used = []

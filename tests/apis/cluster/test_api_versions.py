@@ -17,7 +17,7 @@ KEY = ApiVersionsRequest.SCHEMA.key
 
 
 @pytest.mark.parametrize("version", versions_of(ApiVersionsRequest))
-def test_everything_that_is_served_is_told(version):
+def test_all_served_apis_are_advertised(version):
     named = {"client_software_name": "a-b.c", "client_software_version": "1.0"} if version >= 3 else {}
     response = Desk("pipeline.telemetry.file=pushed.json").ask(ApiVersionsRequest(**named), version)
     ranges = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
@@ -27,7 +27,7 @@ def test_everything_that_is_served_is_told(version):
 
 
 @pytest.mark.parametrize(("name", "software"), [("", ""), ("-a", "1"), ("a-", "1"), ("a b", "1"), ("a", "")])
-def test_the_name_of_a_clients_software_has_a_form(name, software):
+def test_a_malformed_software_name_is_refused(name, software):
     request = ApiVersionsRequest(client_software_name=name, client_software_version=software)
     response = Desk().ask(request, 3)
     assert (response.error_code, response.api_keys) == (42, [])
@@ -62,11 +62,11 @@ def test_a_version_that_is_not_served_is_answered_in_the_layout_of_version_0():
 
 
 @pytest.mark.parametrize(("key", "version"), [(HeartbeatRequest.SCHEMA.key, 99), (17, 0), (0, 2), (22, 6)])
-def test_what_is_not_served_closes_the_connection(key, version):
+def test_an_unserved_api_closes_the_connection(key, version):
     assert isinstance(handle(Desk(), encode_request_header(RequestHeader(key, version, 1, "x"))), Close)
 
 
-def test_of_a_long_name_of_software_the_beginning_is_remembered():
+def test_a_long_software_name_is_truncated():
     desk = Desk()
     desk.ask(ApiVersionsRequest(client_software_name="l" * 5_000, client_software_version="2" * 5_000), 4)
     session = desk.connection.session

@@ -31,7 +31,7 @@ def test_the_one_broker_is_the_cluster(version, asked, operations):
         (0, 115, "Unsupported endpoint type 0"),
     ],
 )
-def test_only_brokers_can_be_asked_for(version, endpoint, code, message):
+def test_only_broker_endpoints_are_supported(version, endpoint, code, message):
     response = Desk().ask(DescribeClusterRequest(endpoint_type=endpoint), version)
     assert (response.error_code, response.error_message, response.endpoint_type) == (code, message, 1)
     assert (response.cluster_id, response.controller_id, response.brokers) == ("", -1, [])

@@ -39,7 +39,7 @@ def sizes(directory):
 
 
 @pytest.mark.parametrize("version", versions_of(DescribeLogDirsRequest))
-def test_the_directory_its_disk_and_all_partitions_are_told(desk, version):
+def test_the_directory_its_disk_and_all_partitions_are_described(desk, version):
     found = describe(desk, version=version)
     assert (found.error_code, found.log_dir, found.is_cordoned) == (0, str(DIRECTORY), False)
     free = desk.files.free
@@ -52,7 +52,7 @@ def test_the_directory_its_disk_and_all_partitions_are_told(desk, version):
     )
 
 
-def test_what_the_archive_holds_counts_the_same(desk):
+def test_archived_batches_count_like_those_in_the_journal(desk):
     before = sizes(describe(desk))
     desk.archive_all()
     assert sizes(describe(desk)) == before
@@ -70,18 +70,18 @@ def test_what_the_archive_holds_counts_the_same(desk):
         ([("__cluster_metadata", [0])], {}),
     ],
 )
-def test_only_what_is_asked_for_and_is_there_is_told(desk, wanted, expected):
+def test_only_requested_partitions_that_exist_are_described(desk, wanted, expected):
     found = sizes(describe(desk, *wanted))
     assert {name: list(partitions) for name, partitions in found.items()} == expected
 
 
-def test_who_asks_for_no_topic_is_told_of_the_disk(desk):
+def test_a_request_without_topics_describes_the_disk(desk):
     (found,) = desk.ask(DescribeLogDirsRequest([]), 5).results
     assert found.topics == []
     assert found.usable_bytes == desk.files.free
 
 
-def test_a_disk_that_cannot_be_asked_is_an_error_of_the_directory(desk):
+def test_a_failing_disk_is_an_error_of_the_directory(desk):
     def before(operation, path):
         if operation == "total bytes":
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
@@ -93,7 +93,7 @@ def test_a_disk_that_cannot_be_asked_is_an_error_of_the_directory(desk):
 
 
 @pytest.mark.parametrize("version", versions_of(DescribeLogDirsRequest))
-def test_who_may_not_describe_the_cluster_is_told_nothing(desk, version):
+def test_a_client_that_may_not_describe_the_cluster_is_refused(desk, version):
     desk.broker.authorizer = Authorizer(desk.broker.acls)
     response = desk.ask(DescribeLogDirsRequest(None), version)
     assert response.results == []

@@ -153,7 +153,7 @@ def features(desk, version=4):
     )
 
 
-def test_clients_are_told_of_features(desk):
+def test_features_are_advertised(desk):
     supported, finalized, epoch = features(desk)
     assert supported["metadata.version"] == (7, 30)
     assert (finalized["metadata.version"], finalized["kraft.version"], epoch) == (30, 1, 0)
@@ -163,7 +163,7 @@ def test_clients_are_told_of_features(desk):
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_a_level_is_finalized_and_there_after_a_restart(desk, version):
+def test_a_finalized_level_survives_a_restart(desk, version):
     update = UpdateFeaturesRequest.FeatureUpdateKey("eligible.leader.replicas.version", 0, upgrade_type=2)
     desk.ask(UpdateFeaturesRequest(1000, [update]), 2)
     again = UpdateFeaturesRequest.FeatureUpdateKey("eligible.leader.replicas.version", 1)
@@ -173,7 +173,7 @@ def test_a_level_is_finalized_and_there_after_a_restart(desk, version):
     assert (finalized[again.feature], epoch) == (1, 2)
 
 
-def test_of_several_levels_all_are_finalized_or_none(desk):
+def test_several_levels_are_finalized_together_or_not_at_all(desk):
     update = UpdateFeaturesRequest.FeatureUpdateKey
     wanted = [update("eligible.leader.replicas.version", 0, upgrade_type=2), update("metadata.version", 31)]
     answer = desk.ask(UpdateFeaturesRequest(1000, wanted), 2)

@@ -50,13 +50,13 @@ def advertised(desk):
     return {each.api_key for each in desk.ask(ApiVersionsRequest("x", "1"), 3).api_keys}
 
 
-def test_it_is_advertised_only_where_somebody_receives_it(desk):
+def test_telemetry_is_advertised_only_if_a_file_is_set(desk):
     both = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
     assert advertised(desk) >= both
     assert not advertised(Desk()) & both
 
 
-def test_a_client_that_does_not_look_is_answered_all_the_same_and_nothing_is_kept(tmp_path):
+def test_a_push_without_a_file_is_answered_and_discarded(tmp_path):
     desk = Desk()
     assert push(desk, asked(desk)) == ErrorCode.NONE
     assert push(desk, asked(desk), b"not gzip", GZIP) == ErrorCode.INVALID_RECORD
@@ -64,7 +64,7 @@ def test_a_client_that_does_not_look_is_answered_all_the_same_and_nothing_is_kep
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_what_is_pushed_is_in_the_file(desk, path, codec):
+def test_pushed_metrics_are_in_the_file(desk, path, codec):
     subscribe(desk, metrics="org.apache", interval_ms="1000")
     told = asked(desk)
     assert (told.requested_metrics, told.push_interval_ms, told.telemetry_max_bytes) == (["org.apache"], 1000, 1000)
@@ -90,11 +90,11 @@ def test_a_bomb_is_refused_before_it_is_unpacked(desk, path, codec):
 
 
 @pytest.mark.parametrize(("data", "codec"), [(b"\xff\xff", 0), (b"no zstd", ZSTD), (PUSH[:-1], 0)])
-def test_what_is_no_metrics_is_an_invalid_record(desk, data, codec):
+def test_malformed_metrics_are_an_invalid_record(desk, data, codec):
     assert push(desk, asked(desk), data, codec) == ErrorCode.INVALID_RECORD
 
 
-def test_ids_that_are_nobodys_cannot_push(desk):
+def test_reserved_ids_cannot_push(desk):
     told = asked(desk)
     for instance_id in (bytes(16), bytes(15) + b"\x01"):
         told.client_instance_id = instance_id
@@ -112,7 +112,7 @@ def test_pushes_are_an_interval_apart_and_the_last_one_says_so(desk, path):
     assert push(desk, told) == ErrorCode.INVALID_REQUEST
 
 
-def test_a_file_that_cannot_be_written_is_no_reason_to_fail(tmp_path):
+def test_a_file_that_cannot_be_written_is_an_error_of_the_push(tmp_path):
     desk = Desk(f"pipeline.telemetry.file={tmp_path / 'missing' / 'pushed.json'}")
     assert push(desk, asked(desk)) == ErrorCode.INVALID_RECORD
 
@@ -124,7 +124,7 @@ def test_only_the_last_clients_are_in_the_file(desk, path, monkeypatch):
     assert len(json.loads(path.read_text())["clients"]) == 3
 
 
-def test_of_too_many_clients_the_one_that_has_pushed_least_lately_is_left_out(desk, path, monkeypatch):
+def test_the_least_recently_pushing_client_is_dropped_first(desk, path, monkeypatch):
     monkeypatch.setattr("pipeline_broker.telemetry.client_metrics_file.CLIENTS_MAX", 2)
     first, second, third = (asked(desk) for _ in range(3))
     for told in (first, second):
@@ -146,7 +146,7 @@ def test_a_push_is_charged_with_what_it_may_unpack_to_until_it_is_read(desk):
     assert (charged, edges.size_bytes) == ([file.unpacked_bytes_max], 0)
 
 
-def test_a_client_with_too_many_pushes_at_work_is_told_to_push_later(desk):
+def test_a_client_with_too_many_pushes_in_progress_is_throttled(desk):
     told = asked(desk)
     edges = desk.broker.edges
     taken = edges.keep(desk.connection.session, edges.holder_bytes_max, lambda: None)
@@ -155,7 +155,7 @@ def test_a_client_with_too_many_pushes_at_work_is_told_to_push_later(desk):
     assert push(desk, told, terminating=True) == ErrorCode.NONE
 
 
-def test_a_push_that_fails_in_a_way_that_nobody_thought_of_is_answered(desk, caplog):
+def test_a_push_that_fails_unexpectedly_is_answered(desk, caplog):
     def fail(*push):
         raise ZeroDivisionError(len(push))
 

@@ -50,7 +50,7 @@ def values(desk, kind, name, source):
     return {each.name: each.value for each in described(desk, kind, name).values() if each.config_source == source}
 
 
-def test_what_another_request_sets_that_is_on_its_way_goes_back_to_its_default_too(desk):
+def test_a_setting_that_is_not_durable_yet_returns_to_its_default_too(desk):
     """One right behind the other, before the first is durable."""
     made = AlterConfigsRequest
     requests = [
@@ -64,7 +64,7 @@ def test_what_another_request_sets_that_is_on_its_way_goes_back_to_its_default_t
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_what_is_not_named_goes_back_to_its_default(desk, version):
+def test_a_setting_that_is_not_named_returns_to_its_default(desk, version):
     assert alter(desk, (TOPIC, "t", {"retention.ms": "1000", "segment.ms": "5"}), version=version) == [OK]
     assert alter(desk, (TOPIC, "t", {"retention.ms": "2000"}), version=version) == [OK]
     assert values(desk, TOPIC, "t", 1) == {"retention.ms": "2000"}
@@ -79,7 +79,7 @@ def test_settings_of_the_broker_are_replaced_too(desk):
     assert desk.broker.config.background_threads == 10
 
 
-def test_what_is_only_validated_changes_nothing(desk):
+def test_validation_changes_nothing(desk):
     assert alter(desk, (TOPIC, "t", {"retention.ms": "1"}), (GROUP, "g", {}), validate_only=True) == [OK, OK]
     assert values(desk, TOPIC, "t", 1) == {}
 
@@ -118,7 +118,7 @@ REQUEST, CONFIG, UNKNOWN = 42, 40, 3
         ),
     ],
 )
-def test_what_kafka_refuses_is_refused_with_its_words(desk, resource, code, text):
+def test_refusals_and_their_messages_are_kafkas(desk, resource, code, text):
     assert alter(desk, resource) == [(code, text)]
 
 
@@ -204,17 +204,17 @@ NO_OFFSET_RESET = (
         ),
     ],
 )
-def test_values_that_no_group_or_subscription_may_have(desk, kind, config, code, text):
+def test_invalid_values_of_groups_and_subscriptions_are_refused(desk, kind, config, code, text):
     assert change(desk, kind, "x", config) == (code, text)
     assert not desk.broker.cluster.names(RESOURCE_KINDS[kind].key)
 
 
 @pytest.mark.parametrize("value", ["earliest", "latest", "by_duration:PT1H", "by_duration:P1DT2H3M4.5S"])
-def test_where_share_groups_may_begin(desk, value):
+def test_valid_offset_resets_of_share_groups(desk, value):
     assert change(desk, GROUP, "g", ("share.auto.offset.reset", SET, value)) == OK
 
 
-def test_settings_of_groups_and_subscriptions_are_there_after_a_restart(desk):
+def test_settings_of_groups_and_subscriptions_survive_a_restart(desk):
     assert change(desk, GROUP, "g", ("consumer.session.timeout.ms", SET, "50000")) == OK
     assert change(desk, CLIENT_METRICS, "s", ("metrics", SET, "a.b, c")) == OK
     for each in (desk, desk.restart()):
@@ -238,7 +238,7 @@ def listed(desk, *kinds):
     return answer.error_code, [(each.resource_type, each.resource_name) for each in answer.config_resources]
 
 
-def test_what_has_settings_is_listed(desk):
+def test_resources_with_settings_are_listed(desk):
     assert listed(desk) == (0, [(TOPIC, "t"), (BROKER, "1"), (LOGGER, "1")])
     change(desk, GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))
     change(desk, CLIENT_METRICS, "s", ("metrics", SET, "*"))

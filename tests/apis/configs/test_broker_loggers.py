@@ -53,7 +53,7 @@ def test_loggers_are_described_with_their_levels(desk):
     assert (config.config_type, config.synonyms) == (0, [])
 
 
-def test_a_level_that_is_set_acts_at_once_and_one_that_is_unset_is_that_of_the_start(desk):
+def test_a_level_acts_at_once_and_deleting_it_restores_that_of_startup(desk):
     followed = []
     desk.broker.loggers.start_request_log("INFO", followed.append)
     assert alter(desk, (REQUEST_LOGGER, SET, "TRACE"), (OWN, SET, "FATAL")) == (0, None)
@@ -86,12 +86,12 @@ def test_every_level_of_kafka_is_known(desk, level):
         ),
     ],
 )
-def test_a_resource_with_something_wrong_is_refused_as_a_whole(desk, config, code, message):
+def test_a_resource_with_an_invalid_change_is_refused_as_a_whole(desk, config, code, message):
     assert alter(desk, (REQUEST_LOGGER, SET, "DEBUG"), config) == (code, message)
     assert levels(desk) == {REQUEST_LOGGER: "WARN", OWN: "ERROR"}
 
 
-def test_the_level_of_the_root_cannot_be_unset(desk):
+def test_the_level_of_the_root_cannot_be_deleted(desk):
     desk.broker.loggers = BrokerLoggers([ROOT])
     assert alter(desk, (ROOT, DELETE, None)) == (42, "Removing the log level of the root logger is not allowed")
 

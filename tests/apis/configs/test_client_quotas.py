@@ -26,7 +26,7 @@ def test_quotas_are_set_shown_changed_and_removed(version):
     assert described(desk, version=version) == []
 
 
-def test_quotas_outlive_a_restart():
+def test_quotas_survive_a_restart():
     desk = Desk()
     alter(desk, ANN, ("producer_byte_rate", 1024.0))
     alter(desk, EACH_APP, ("consumer_byte_rate", 1.0))
@@ -36,7 +36,7 @@ def test_quotas_outlive_a_restart():
     assert again.broker.quotas.is_active
 
 
-def test_a_change_right_behind_another_builds_on_it_before_it_is_durable():
+def test_a_change_builds_on_an_undurable_one():
     desk = Desk()
     names = ("consumer_byte_rate", "producer_byte_rate")
     alter(desk, ANN, ("request_percentage", 1.0))
@@ -54,7 +54,7 @@ def test_validate_only_answers_and_changes_nothing():
     assert described(desk) == []
 
 
-def test_one_entity_that_is_wrong_does_not_concern_the_others():
+def test_an_invalid_entity_does_not_affect_the_others():
     desk = Desk()
     request = AlterClientQuotasRequest(
         entries=[
@@ -75,13 +75,13 @@ def test_an_entity_that_is_named_again_is_answered_with_an_error_and_changed_onc
     assert described(desk) == [(ANN, {"producer_byte_rate": 1024.0})]
 
 
-def test_a_filter_without_sense_is_answered_without_entries():
+def test_an_invalid_filter_is_answered_without_entries():
     component = DescribeClientQuotasRequest.ComponentData("group", 2, None)
     answer = Desk().ask(DescribeClientQuotasRequest(components=[component]), 1)
     assert (answer.error_code, answer.entries) == (ErrorCode.UNSUPPORTED_VERSION, None)
 
 
-def test_rates_of_addresses_are_told_to_whoever_accepts_connections():
+def test_connection_rates_are_passed_to_the_acceptor():
     """When they change, and at once after a restart; they make no other request slower."""
     desk, told = Desk(), []
     quotas = desk.broker.quotas
@@ -96,7 +96,7 @@ def test_rates_of_addresses_are_told_to_whoever_accepts_connections():
     assert desk.restart().broker.quotas.ip_rates == {"2001:db8::1": 5.0}
 
 
-def test_a_request_with_many_entities_is_taken_over_once():
+def test_a_request_with_many_entities_is_applied_once():
     """What is set is indexed anew with each change: as often as entities would hold up everybody else."""
     desk, told = Desk(), []
     desk.ip_rates_changed = lambda: told.append(len(desk.broker.quotas.ip_rates))

@@ -47,7 +47,7 @@ def test_a_topic_shows_all_its_settings_and_where_they_come_from(desk, version):
     assert own.config_type == (5 if version >= 3 else 0)
 
 
-def test_only_the_names_asked_for_are_shown_and_none_means_all(desk):
+def test_only_named_settings_are_shown_and_no_names_mean_all(desk):
     results = describe(
         desk, (TOPIC, "t", ["retention.ms", "no.such", "retention.ms"]), (TOPIC, "t", []), (BROKER, "1", ["nope"])
     )
@@ -55,7 +55,7 @@ def test_only_the_names_asked_for_are_shown_and_none_means_all(desk):
     assert [len(result.configs) for result in results] == [1, 33, 0]
 
 
-def test_synonyms_and_texts_come_only_when_asked_for(desk):
+def test_synonyms_and_documentation_are_sent_on_request_only(desk):
     (plain,) = describe(desk, (TOPIC, "t", ["retention.ms"]))
     assert (plain.configs[0].synonyms, plain.configs[0].documentation) == ([], None)
     wanted = (BROKER, "1", ["num.partitions", "log.preallocate"])
@@ -105,7 +105,7 @@ def test_a_secret_is_never_shown(desk):
         (LOGGER, "", 42, "Broker id must not be empty"),
     ],
 )
-def test_what_is_not_here_is_refused_alone(desk, kind, name, code, message):
+def test_an_unknown_resource_is_refused_alone(desk, kind, name, code, message):
     refused, other = describe(desk, (kind, name, None), (TOPIC, "t", ["retention.ms"]))
     assert (refused.error_code, refused.error_message, refused.configs) == (code, message, [])
     assert len(by_name(other)) == 1
@@ -118,6 +118,6 @@ def test_an_unknown_type_refuses_the_whole_request(desk, kind):
     assert all(result.error_message.startswith(MALFORMED) for result in results)
 
 
-def test_nothing_was_set_for_all_brokers_and_nothing_asked_is_nothing_told(desk):
+def test_empty_defaults_and_empty_requests_have_empty_answers(desk):
     assert by_name(describe(desk, (BROKER, "", None))[0]) == {}
     assert describe(desk) == []

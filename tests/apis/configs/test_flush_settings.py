@@ -48,7 +48,7 @@ def test_flush_always_is_one_message_and_is_shown_so(desk):
     assert desk.broker.logs.topics_synced_later == 0
 
 
-def test_a_property_of_the_start_counts_before_the_option():
+def test_a_startup_property_overrides_the_option():
     desk = desk_with_topic(f"{OF_BROKER}=10000", f"{MS_OF_BROKER}=1000")
     assert rules(desk) == FlushRules(messages=10000, ms=1000)
 
@@ -58,7 +58,7 @@ def test_the_interval_of_kafka_s_scheduler_is_that_of_topics_without_another():
 
 
 @pytest.mark.parametrize("resource", [B, ALL])
-def test_what_is_set_for_the_broker_counts_for_its_topics_and_not_for_those_with_their_own(desk, resource):
+def test_a_broker_setting_applies_to_topics_without_their_own(desk, resource):
     assert alter(desk, (T, (MS, SET, "50"))) == [(0, None)]
     assert alter(desk, (resource, (OF_BROKER, SET, "5"), (MS_OF_BROKER, SET, "700"))) == [(0, None)]
     assert rules(desk) == FlushRules(messages=5, ms=50)
@@ -70,7 +70,7 @@ def test_what_is_set_for_the_broker_counts_for_its_topics_and_not_for_those_with
     assert rules(desk) == FlushRules(messages=1, ms=50)
 
 
-def test_it_is_kept_over_a_restart(desk):
+def test_it_survives_a_restart(desk):
     assert alter(desk, (T, (MESSAGES, SET, "5"))) == [(0, None)]
     again = desk.restart()
     assert rules(again).messages == 5
@@ -98,7 +98,7 @@ WEAKER = [
 
 @pytest.mark.parametrize("change", WEAKER)
 @pytest.mark.parametrize("validate_only", [False, True])
-def test_who_may_not_alter_the_cluster_cannot_weaken_it(desk, caplog, change, validate_only):
+def test_weakening_requires_alter_on_the_cluster(desk, caplog, change, validate_only):
     guest(desk, *TOPIC_RIGHTS, cluster(Op.ALTER_CONFIGS))
     ((code, message),) = alter(desk, change, validate_only=validate_only)
     assert code == REFUSED
@@ -108,7 +108,7 @@ def test_who_may_not_alter_the_cluster_cannot_weaken_it(desk, caplog, change, va
 
 
 @pytest.mark.parametrize("change", WEAKER)
-def test_who_may_alter_the_cluster_too_is_warned_of_in_the_log(desk, caplog, change):
+def test_weakening_is_logged_as_a_warning(desk, caplog, change):
     guest(desk, *TOPIC_RIGHTS, cluster(Op.ALTER_CONFIGS), cluster(Op.ALTER))
     assert alter(desk, change, validate_only=True) == [(0, None)]
     assert not warnings_of(caplog)
@@ -117,13 +117,13 @@ def test_who_may_alter_the_cluster_too_is_warned_of_in_the_log(desk, caplog, cha
     assert "a power cut loses those that are not synced" in message
 
 
-def test_what_is_as_strong_or_stronger_needs_no_more_than_before(desk):
+def test_an_equal_or_stronger_policy_needs_no_further_right(desk):
     guest(desk, *TOPIC_RIGHTS, cluster(Op.ALTER_CONFIGS))
     for change in ((T, (MESSAGES, SET, "1")), (T, (MS, SET, "5")), (T, (MS, DELETE, None)), (B, (OF_BROKER, SET, "1"))):
         assert alter(desk, change) == [(0, None)]
 
 
-def test_to_drop_what_makes_a_topic_stronger_than_the_broker_weakens_it():
+def test_removing_a_stronger_topic_setting_weakens_the_topic():
     desk = desk_with_topic(f"{OF_BROKER}=100")
     assert alter(desk, (T, (MESSAGES, SET, "1"))) == [(0, None)]
     guest(desk, *TOPIC_RIGHTS)
@@ -131,7 +131,7 @@ def test_to_drop_what_makes_a_topic_stronger_than_the_broker_weakens_it():
 
 
 @pytest.mark.parametrize("validate_only", [False, True])
-def test_a_topic_is_created_with_weaker_settings_by_who_may_alter_the_cluster_only(validate_only):
+def test_creating_a_weaker_topic_requires_alter_on_the_cluster(validate_only):
     desk = Desk()
     guest(desk, *TOPIC_RIGHTS)
     assert create(desk, (MESSAGES, "2"), validate_only=validate_only) == REFUSED

@@ -67,7 +67,7 @@ def test_a_list_grows_until_it_is_as_long_as_a_string_may_be(desk):
         ((GROUP, "g"), ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms")),
     ],
 )
-def test_a_change_right_behind_another_builds_on_it_before_it_is_durable(desk, resource, names):
+def test_a_change_builds_on_an_undurable_one(desk, resource, names):
     values = ("50000", "6000")
     requests = [
         IncrementalAlterConfigsRequest(resources=[Resource(*resource, [Config(name, SET, value)])])
@@ -80,7 +80,7 @@ def test_a_change_right_behind_another_builds_on_it_before_it_is_durable(desk, r
 
 
 @pytest.mark.parametrize("version", versions_of(IncrementalAlterConfigsRequest))
-def test_a_topics_setting_is_set_and_taken_back(desk, version):
+def test_a_topic_setting_is_set_and_deleted(desk, version):
     assert alter(desk, (T, ("max.message.bytes", SET, " 90 ")), version=version) == [(0, None)]
     assert shown(desk, T, "max.message.bytes")[:2] == ("90", 1)
     again = desk.restart()
@@ -125,7 +125,7 @@ def test_lists_are_appended_to_and_subtracted_from(desk):
         (("no.such", DELETE, None), 0, None),
     ],
 )
-def test_what_is_wrong_with_a_topics_setting_is_told_and_others_are_altered(desk, change, code, message):
+def test_an_invalid_topic_setting_is_refused_alone(desk, change, code, message):
     both = alter(desk, (T, ("retention.bytes", SET, "1"), change), ((TOPIC, "u"), ("retention.bytes", SET, "5")))
     assert both == [(code, message), (0, None)]
     assert shown(desk, T, "retention.bytes")[0] == ("1" if code == 0 else "-1")
@@ -145,18 +145,18 @@ def test_what_is_wrong_with_a_topics_setting_is_told_and_others_are_altered(desk
         ((7, "x"), 42, "Unknown resource type 7"),
     ],
 )
-def test_what_is_not_here_is_refused_alone(desk, resource, code, message):
+def test_an_unknown_resource_is_refused_alone(desk, resource, code, message):
     both = alter(desk, (resource, ("log.retention.ms", SET, "1")), (T, ("retention.ms", SET, "5")))
     assert both == [(code, message), (0, None)]
 
 
-def test_the_settings_of_a_missing_topic_are_looked_at_before_the_topic(desk):
+def test_the_settings_of_a_missing_topic_are_checked_before_the_topic(desk):
     assert alter(desk, ((TOPIC, "z"), ("retention.ms", SET, "5"))) == [(3, "The topic 'z' does not exist.")]
     (refused,) = alter(desk, ((TOPIC, "z"), ("retention.ms", SET, "-2")))
     assert refused[0] == 40
 
 
-def test_what_is_named_twice_is_refused(desk):
+def test_a_duplicate_resource_is_refused(desk):
     assert alter(desk, (T, ("retention.ms", SET, "1")), (T, ("retention.bytes", SET, "1")), ((TOPIC, "u"),)) == [
         (42, "Each resource must appear at most once."),
         (42, "Each resource must appear at most once."),
@@ -175,7 +175,7 @@ def test_validate_only_changes_nothing(desk, resource):
     assert shown(desk, resource, name) == before
 
 
-def test_a_brokers_setting_counts_before_that_of_all_brokers_and_topics_inherit(desk):
+def test_a_broker_setting_overrides_the_default_and_topics_inherit_it(desk):
     alter(desk, (ALL, ("log.retention.ms", SET, "200"), ("message.max.bytes", SET, "90")))
     alter(desk, (B, ("log.retention.ms", SET, "100")))
     for each in (desk, desk.restart()):
@@ -186,7 +186,7 @@ def test_a_brokers_setting_counts_before_that_of_all_brokers_and_topics_inherit(
         assert each.broker.logs.find("t", 0).rules.size_max == 90
 
 
-def test_what_topics_inherit_is_known_until_it_changes(desk):
+def test_inherited_settings_are_cached_until_they_change(desk):
     before = desk.broker.settings
     shown(desk, T, "retention.ms")
     assert desk.broker.settings is before
@@ -243,7 +243,7 @@ def test_a_change_of_the_broker_acts_on_batches_and_on_its_configuration(desk):
         ),
     ],
 )
-def test_what_is_wrong_with_a_brokers_setting_is_told(desk, resource, changes, code, message):
+def test_an_invalid_broker_setting_is_refused(desk, resource, changes, code, message):
     assert alter(desk, (resource, *changes)) == [(code, message)]
 
 
@@ -262,7 +262,7 @@ def test_threads_at_most_double_or_halve_at_once(desk, threads, refused):
     assert (message or "").find(refused or "") >= 0
 
 
-def test_who_is_a_super_user_is_decided_at_the_start_and_a_change_is_refused(desk):
+def test_super_users_are_read_at_startup_and_a_change_is_refused(desk):
     """Kafka stores it, answers without an error, and goes on with those of its start, also after the next one."""
     said = "Cannot update these configs dynamically: [super.users]"
     assert alter(desk, (B, ("super.users", SET, "User:mallory"))) == [(42, said)]
@@ -271,13 +271,13 @@ def test_who_is_a_super_user_is_decided_at_the_start_and_a_change_is_refused(des
     assert alter(desk, (B, ("super.users", DELETE, None))) == [(0, None)]
 
 
-def test_names_that_nobody_knows_are_kept_for_plug_ins_and_shown_as_secrets(desk, caplog):
+def test_unknown_names_are_kept_for_plugins_and_shown_as_secrets(desk, caplog):
     assert alter(desk, (B, ("no.such", SET, "1"))) == [(0, None)]
     assert shown(desk, B, "no.such") == (None, 2, [("no.such", None, 2)])
     assert [record.getMessage() for record in caplog.records] == ["no.such is kept, but is not a property of Kafka's"]
 
 
-def test_what_no_longer_goes_together_at_a_start_is_left_aside(desk, caplog):
+def test_contradicting_settings_are_ignored_at_startup(desk, caplog):
     alter(desk, (B, ("max.connections.per.ip.overrides", SET, "h:1"), ("max.connections.per.ip", SET, "0")))
     write = desk.broker.cluster.alter(desk.broker.layers.key(for_all=False), {"max.connections.per.ip": "0"})
     desk.commit([desk.broker.append_metadata(write, 0)])
@@ -286,7 +286,7 @@ def test_what_no_longer_goes_together_at_a_start_is_left_aside(desk, caplog):
     assert "left aside" in caplog.text
 
 
-def test_a_setting_goes_together_with_those_of_the_other_layer_that_are_not_durable_yet(desk):
+def test_a_setting_is_checked_against_undurable_ones_of_the_other_layer(desk):
     count, overrides = "max.connections.per.ip", "max.connections.per.ip.overrides"
     assert alter(desk, (ALL, (overrides, SET, "127.0.0.1:5"))) == [(0, None)]
     resource = Resource(*ALL, [Config(overrides, DELETE, None)])

@@ -72,7 +72,7 @@ def test_a_key_store_is_opened_by_the_work_of_a_thread_and_not_before(desk, stor
     assert str(store) not in OPENED, "and nothing is opened again"
 
 
-def test_a_store_that_cannot_be_used_is_refused_after_the_thread_has_tried(desk, tmp_path):
+def test_an_unusable_key_store_is_refused_after_the_thread_tried_it(desk, tmp_path):
     result = desk.decide(altering(KEY_STORE, tmp_path / "none.pem"), 1)
     with pytest.raises(ConfigError, match="No such file") as caught:
         steps_of(result).work()

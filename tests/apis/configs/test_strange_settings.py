@@ -69,7 +69,7 @@ def test_a_secret_is_in_no_answer(desk, name):
     alter(desk, (BROKER, "1"), [(name, 1, None)], validate_only=False)
 
 
-def test_a_secret_of_the_start_is_in_no_answer():
+def test_a_startup_secret_is_in_no_answer():
     desk = Desk(f"delegation.token.secret.key={SECRET}")
     assert SECRET not in str(described(desk, (BROKER, "1")))
     refused = alter(desk, (BROKER, "1"), [("delegation.token.secret.key", 0, SECRET)], validate_only=False)

@@ -61,7 +61,7 @@ def test_a_change_acts_on_the_next_batch_that_is_like_one_before():
     assert codecs(desk) == [Compression.NONE] * 2 + [Compression.GZIP] * 2 + [Compression.NONE] * 2
 
 
-def test_a_batch_in_another_codec_is_compressed_anew_in_a_thread():
+def test_a_batch_in_another_codec_is_recompressed_in_a_thread():
     desk = desk_with(compression_type="gzip")
     batch = build_batch([NewRecord(b"value", b"key", desk.now_ms)], compression=Compression.LZ4)
     for _ in range(2):  # the second one is like one before
@@ -72,7 +72,7 @@ def test_a_batch_in_another_codec_is_compressed_anew_in_a_thread():
     assert codecs(desk) == [Compression.GZIP] * 2
 
 
-def test_the_brokers_own_setting_is_inherited_and_outdone():
+def test_the_broker_setting_is_inherited_and_overridden():
     desk = desk_with("compression.type=lz4")
     produce(desk)
     alter(desk, BROKER, "compression.type", "zstd")

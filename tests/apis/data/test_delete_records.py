@@ -85,7 +85,7 @@ def offset_at(desk, timestamp):
 
 @pytest.mark.parametrize("version", versions_of(DeleteRecordsRequest))
 @pytest.mark.parametrize(("offset", "start"), [(0, 0), (1, 1), (2, 2), (3, 3), (RECORDS, RECORDS), (-1, RECORDS)])
-def test_records_in_front_of_an_offset_are_gone_when_it_is_answered(desk, version, offset, start):
+def test_records_before_the_offset_are_deleted_when_it_is_answered(desk, version, offset, start):
     assert delete(desk, (0, offset), version=version) == [(start, 0)]
     for broker in (desk, desk.restart()):
         assert offset_at(broker, EARLIEST) == start
@@ -114,7 +114,7 @@ def test_the_start_only_rises(desk, archives):
     assert offset_at(again.restart(), EARLIEST) == RECORDS
 
 
-def test_where_the_archive_starts_later_it_stays_so(desk):
+def test_a_later_start_of_the_archive_is_kept(desk):
     """What retention takes away has no record among the starts."""
     delete(desk, (0, 1))
     desk.archive_all()
@@ -131,7 +131,7 @@ def test_where_the_archive_starts_later_it_stays_so(desk):
 
 
 @pytest.mark.parametrize("offset", [-2, RECORDS + 1, 2**63 - 1, -(2**63)])
-def test_an_offset_that_is_not_there_is_out_of_range(desk, offset):
+def test_an_unknown_offset_is_out_of_range(desk, offset):
     assert delete(desk, (0, offset)) == [OUT_OF_RANGE]
     assert offset_at(desk, EARLIEST) == 0
 
@@ -150,7 +150,7 @@ def test_a_crash_before_it_is_durable_leaves_everything(desk):
     assert offset_at(desk.restart(), EARLIEST) == 0
 
 
-def test_of_two_on_their_way_the_later_start_counts(desk):
+def test_of_two_concurrent_deletions_the_later_start_counts(desk):
     requests = [request_of((0, offset)) for offset in (3, 1)]
     pending = [desk.decide(request, 2) for request in requests]
     for request, result in zip(requests, pending, strict=True):
@@ -186,7 +186,7 @@ def test_internal_topics_are_left_alone(desk):
         ("compact", (-1, ErrorCode.POLICY_VIOLATION)),
     ],
 )
-def test_what_is_only_compacted_is_not_deleted(desk, policy, result):
+def test_a_compacted_topic_without_deletion_is_refused(desk, policy, result):
     create(desk, "p", cleanup_policy=policy)
     produce(desk, "p")
     assert delete(desk, (0, 1), name="p") == [result]
@@ -199,14 +199,14 @@ def test_a_fetch_that_waits_is_answered_when_records_are_deleted(desk):
     assert len(desk.connection.completed) == 1
 
 
-def test_producers_are_told_where_the_log_starts(desk):
+def test_producers_receive_the_log_start_offset(desk):
     delete(desk, (0, -1))
     assert produce(desk).log_start_offset == RECORDS
 
 
 @pytest.mark.parametrize("archives", WHEN)
 @pytest.mark.parametrize("is_cold", [False, True])
-def test_a_search_by_time_finds_only_what_is_left(desk, archives, is_cold):
+def test_a_search_by_time_finds_only_remaining_records(desk, archives, is_cold):
     if "before" in archives:
         desk.archive_all()
     delete(desk, (0, 3))
@@ -255,7 +255,7 @@ def test_a_topic_of_the_same_name_begins_at_0(desk):
         assert broker.broker.log_starts.get(desk.topic_id, 0) == 0
 
 
-def test_records_that_are_on_their_way_stay_where_all_that_others_see_are_deleted(desk):
+def test_records_that_are_not_durable_yet_survive_the_deletion_of_all_visible_ones(desk):
     batch = build_batch([NewRecord(b"v", b"k", 50)])
     data = ProduceRequest.PartitionProduceData(0, batch)
     message = ProduceRequest(acks=-1, topic_data=[ProduceRequest.TopicProduceData("t", partition_data=[data])])
@@ -266,7 +266,7 @@ def test_records_that_are_on_their_way_stay_where_all_that_others_see_are_delete
 
 
 @pytest.mark.parametrize("kept", range(3))
-def test_of_a_topic_whose_deletion_is_cut_short_no_record_comes_back(desk, kept):
+def test_an_interrupted_topic_deletion_restores_no_record(desk, kept):
     delete(desk, (0, 2))
     pending = desk.decide(DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState("t")], timeout_ms=1000), 6)
     assert len(pending.entries) == 2

@@ -70,7 +70,7 @@ def test_a_partition_without_records_leaves_the_first_batch_to_the_next(desk):
     assert sizes(desk.ask(fetch((0, 3), 1, 2, max_bytes=10), VERSION)) == [0, SIZE, 0]
 
 
-def test_partitions_share_the_limit_of_the_whole_in_their_order(desk):
+def test_partitions_share_the_total_limit_in_order(desk):
     assert sizes(desk.ask(fetch(0, 1, 2, max_bytes=4 * SIZE), VERSION)) == [3 * SIZE, SIZE, 0]
     assert sizes(desk.ask(fetch(0, 1, 2, max_bytes=5 * SIZE - 1), VERSION)) == [3 * SIZE, SIZE, 0]
 
@@ -86,7 +86,7 @@ def test_a_fetch_of_less_than_it_wants_waits(desk):
     assert isinstance(desk.decide(fetch(0, min_bytes=3 * SIZE + 1), VERSION), Send)
 
 
-def test_fetches_that_wait_hold_so_many_bytes_at_most_and_one_beyond_is_answered_at_once(desk, monkeypatch):
+def test_waiting_fetches_have_a_byte_limit_and_the_next_is_answered_at_once(desk, monkeypatch):
     waits = fetch(0, min_bytes=1 << 20, max_wait_ms=500)
     assert desk.decide(waits, VERSION) is PARKED
     monkeypatch.setattr(waiting_fetches, "REQUEST_BYTES_MAX", desk.broker.fetches._request_bytes)
@@ -135,7 +135,7 @@ def fail(operation, path):
 
 
 @pytest.mark.parametrize("at", ["decision", "reading"])
-def test_a_partition_that_cannot_be_read_is_told_and_others_are_returned(desk, at):
+def test_an_unreadable_partition_is_an_error_and_others_are_returned(desk, at):
     desk.archive_all()
     desk = desk.restart()
     desk.ask(fetch(0), VERSION)  # so that it is known what the segment holds
@@ -188,7 +188,7 @@ def test_a_broker_that_follows_is_refused_because_there_is_one_broker(desk, repl
 
 
 @pytest.mark.parametrize("version", [16, 17])
-def test_a_client_that_looks_for_another_leader_is_told_who_it_is(desk, version):
+def test_a_client_with_a_stale_leader_receives_the_current_one(desk, version):
     """KIP-951: from version 16 on, with where it is reached, unless its listener is not advertised."""
     node = desk.broker.config.node_id
 
@@ -210,7 +210,7 @@ def test_a_client_that_looks_for_another_leader_is_told_who_it_is(desk, version)
     assert list(answer.node_endpoints) == []
 
 
-def test_where_nobody_is_misled_no_leader_is_told(desk):
+def test_without_a_stale_leader_no_leader_is_sent(desk):
     request = fetch(0, (1, 99))
     request.topics[0].topic_id = desk.broker.topics.get("t").topic_id
     answer = desk.ask(request, 16)
@@ -227,7 +227,7 @@ def session_fetch(desk, session_id, epoch, *partitions, offset=0):
 
 
 @pytest.mark.parametrize("is_cold", [False, True], ids=["cached", "from the disk"])
-def test_a_session_is_told_again_of_partitions_that_have_records_or_an_error(desk, is_cold):
+def test_a_session_receives_partitions_with_records_or_errors_again(desk, is_cold):
     if is_cold:
         desk.archive_all()
         desk = desk.restart()
@@ -251,7 +251,7 @@ def test_partitions_of_one_topic_share_an_entry_and_topics_keep_their_order(desk
 
 
 @pytest.mark.parametrize("arrives", [False, True])
-def test_what_arrives_between_the_turns_of_a_fetch_counts_before_it_waits(desk, monkeypatch, arrives):
+def test_records_that_arrive_between_the_turns_of_a_fetch_count_before_it_waits(desk, monkeypatch, arrives):
     """Partitions that it has read already may have got records: it must not wait for those."""
     monkeypatch.setattr(fetching, "READ_COST", 10**6)
     request = fetch((0, 3), (1, 3), max_wait_ms=500)
@@ -266,9 +266,7 @@ def test_what_arrives_between_the_turns_of_a_fetch_counts_before_it_waits(desk, 
 
 
 @pytest.mark.parametrize(("read_cost", "turns_min"), [(0, 1), (10**6, 3)])
-def test_what_arrives_between_any_two_turns_of_a_fetch_of_many_partitions_is_in_its_answer(
-    desk, monkeypatch, read_cost, turns_min
-):
+def test_records_that_arrive_between_turns_of_a_large_fetch_are_in_its_answer(desk, monkeypatch, read_cost, turns_min):
     """Also between the reads and the wait, which is a turn of its own where partitions are many."""
     monkeypatch.setattr(fetching, "ANSWERED_IN_A_TURN", 1)
     monkeypatch.setattr(fetching, "READ_COST", read_cost)
@@ -307,7 +305,7 @@ def test_a_wait_of_a_millisecond_is_a_wait(desk):
     assert isinstance(desk.decide(fetch((0, 3), max_wait_ms=-1), VERSION), Send)
 
 
-def test_partitions_that_come_from_the_disk_share_the_limit_of_the_whole_by_what_they_may_return(desk):
+def test_partitions_read_from_disk_share_the_total_limit(desk):
     desk.archive_all()
     desk = desk.restart()
     desk.files.is_cold = True
@@ -319,14 +317,14 @@ def test_partitions_that_come_from_the_disk_share_the_limit_of_the_whole_by_what
     ]
 
 
-def test_a_partition_that_is_not_there_lists_no_aborted_transactions(desk):
+def test_a_missing_partition_lists_no_aborted_transactions(desk):
     for partition, expected in ((9, []), (0, None)):
         (found,) = desk.ask(fetch(partition), VERSION).responses[0].partitions
         assert found.aborted_transactions == expected
 
 
 @pytest.mark.parametrize(("version", "is_whole"), [(6, False), (7, True), (12, True)])
-def test_an_error_is_told_as_a_whole_where_the_version_has_room_for_it(desk, version, is_whole):
+def test_a_top_level_error_is_used_if_the_version_has_one(desk, version, is_whole):
     response = fetching.error_response(fetch(0, 1), desk.call(ApiKey.FETCH, version), ErrorCode.INVALID_REQUEST)
     told = [it.error_code for topic in response.responses for it in topic.partitions]
     assert (response.error_code, told) == (

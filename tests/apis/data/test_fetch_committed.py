@@ -42,20 +42,20 @@ def test_a_reader_of_committed_records_ends_at_the_last_stable_offset(desk):
     assert offsets(desk.fetch(2)) == [], "behind the last stable offset there is nothing, and no error"
 
 
-def test_everybody_is_told_the_last_stable_offset(desk):
+def test_all_readers_receive_the_last_stable_offset(desk):
     desk.write_outside()
     desk.write()
     assert desk.fetch(isolation_level=READ_UNCOMMITTED).last_stable_offset == 1
 
 
-def test_only_readers_of_committed_records_get_a_list_of_what_was_aborted(desk):
+def test_only_read_committed_clients_get_aborted_transactions(desk):
     desk.write()
     desk.end(committed=False)
     assert desk.fetch(isolation_level=READ_UNCOMMITTED).aborted_transactions is None
     assert aborted(desk.fetch(isolation_level=READ_COMMITTED)) == [(PRODUCER, 0)]
 
 
-def test_the_list_is_of_what_is_returned(desk):
+def test_only_aborted_transactions_of_returned_records_are_listed(desk):
     desk.write()
     desk.end(committed=False)
     desk.write(OTHER)
@@ -68,14 +68,14 @@ def test_the_list_is_of_what_is_returned(desk):
     assert (offsets(first_only), aborted(first_only)) == ([0], [(PRODUCER, 0)])
 
 
-def test_what_was_committed_is_in_no_list(desk):
+def test_committed_transactions_are_not_listed(desk):
     desk.write()
     desk.end()
     assert (offsets(desk.fetch()), aborted(desk.fetch())) == ([0, 1], [])
 
 
 @pytest.mark.parametrize("is_cold", [True, False])
-def test_the_archive_tells_the_same(desk, is_cold):
+def test_the_archive_returns_the_same(desk, is_cold):
     desk.write()
     desk.end(committed=False)
     desk.write(OTHER, 2)
@@ -106,9 +106,7 @@ def test_reading_the_archives_index_takes_a_thread(desk):
     assert not isinstance(desk.decide(plain, 12), Parked)
 
 
-def test_who_reads_all_waits_for_nothing_that_an_open_transaction_wrote_between_the_turns_of_its_fetch(
-    desk, monkeypatch
-):
+def test_read_uncommitted_counts_open_transactions_between_the_turns_of_a_fetch(desk, monkeypatch):
     desk.write()
     monkeypatch.setattr(fetching, "READ_COST", 10**6)
     request = desk.fetch_request(1, READ_UNCOMMITTED, max_wait_ms=1000)
@@ -132,7 +130,7 @@ def test_a_fetch_waits_for_the_end_of_a_transaction_not_for_its_records(desk):
     assert offsets(topic.partitions[0]) == [0, 1, 4, 5]
 
 
-def test_a_reader_that_waits_in_front_of_deleted_records_is_told_that_they_are_gone(desk):
+def test_a_reader_that_waits_before_deleted_records_gets_out_of_range(desk):
     desk.write()
     assert desk.decide(desk.fetch_request(max_wait_ms=1000), 12) is PARKED
     partition = DeleteRecordsRequest.DeleteRecordsPartition(0, 1)
@@ -163,7 +161,7 @@ def test_a_fetch_of_everything_is_woken_by_records_as_ever(desk):
     assert len(desk.connection.completed) == 1
 
 
-def test_a_session_is_told_when_the_end_of_a_transaction_is_all_that_is_new(desk):
+def test_a_session_is_answered_if_only_a_transaction_ended(desk):
     """As in Apache Kafka by the high watermark, which a marker raises too."""
     desk.write()
     first = desk.ask(desk.fetch_request(1, session_epoch=0), 12)
@@ -191,7 +189,7 @@ def test_the_latest_offset_is_the_last_stable_one(desk):
     assert listed(desk, EARLIEST, READ_COMMITTED) == (0, 0)
 
 
-def test_a_record_behind_the_last_stable_offset_is_not_found_by_its_time(desk):
+def test_a_record_after_the_last_stable_offset_is_not_found_by_its_time(desk):
     desk.write_outside(timestamp=1000)
     desk.write()
     assert listed(desk, 2000, READ_UNCOMMITTED) == (0, 1)

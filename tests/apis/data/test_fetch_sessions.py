@@ -65,7 +65,7 @@ def delete(desk, *names):
     assert [it.error_code for it in answer.responses] == [0] * len(names)
 
 
-def test_a_topic_of_which_a_session_has_forgotten_all_partitions_never_was(desk):
+def test_a_session_that_forgot_all_partitions_of_a_topic_does_not_know_it(desk):
     """One of which it has kept some is gone."""
     t, u = id_of(desk, "t"), id_of(desk, "u")
     session = desk.ask(fetch(0, 0, [(t, [0, 1]), (u, [0])]), BY_ID).session_id
@@ -74,13 +74,13 @@ def test_a_topic_of_which_a_session_has_forgotten_all_partitions_never_was(desk)
     assert told(desk.ask(fetch(session, 2, [(u, [0])]), BY_ID)) == {(t, 0): GONE, (u, 0): NEVER_WAS}
 
 
-def test_a_partition_that_a_topic_does_not_have_is_not_taken_for_a_topic_that_is_gone(desk):
+def test_a_missing_partition_is_not_taken_for_a_deleted_topic(desk):
     t = id_of(desk, "t")
     session = desk.ask(fetch(0, 0, [(t, [0, 2])]), BY_ID).session_id
     assert told(desk.ask(fetch(session, 1), BY_ID)) == {(t, 2): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-def test_a_fetch_that_waits_is_told_that_its_session_went_on_without_it(desk):
+def test_a_waiting_fetch_gets_an_error_if_its_session_has_moved_on(desk):
     """Its client has given it up, or another one has taken the session's id."""
     session = desk.ask(fetch(0, 0, [("t", [0])]), BY_NAME).session_id
     waiting = fetch(session, 1, max_wait_ms=500, min_bytes=1)
@@ -94,7 +94,7 @@ def test_a_fetch_that_waits_is_told_that_its_session_went_on_without_it(desk):
 
 
 @pytest.mark.parametrize("version", [BY_NAME, BY_ID])
-def test_a_session_holds_so_many_partitions_that_do_not_exist_at_most(desk, version, monkeypatch):
+def test_the_unknown_partitions_of_a_session_are_limited(desk, version, monkeypatch):
     """Names cost a client nothing to make up; errors of partitions that exist are another matter."""
     monkeypatch.setattr(fetch_sessions, "UNKNOWN_PARTITIONS_MAX", 1)
     exists, unknown = (id_of(desk, "t"), bytes([7]) * 16) if version == BY_ID else ("t", "v")

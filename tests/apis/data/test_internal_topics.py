@@ -42,7 +42,7 @@ def desk():
 @measured(refused=0.05, taken=0.05)
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_what_is_refused_is_what_a_start_would_set_aside_as_unreadable(topic, data):
+def test_records_that_startup_could_not_read_are_refused(topic, data):
     """Of a single record, which contradicts nothing that was there before."""
     deletions = [(foreign_key(kind, key), None) for kind, (key, _) in MESSAGES[topic].items()]
     record = data.draw(any_records(topic) if data.draw(st.booleans()) else st.sampled_from(deletions))
@@ -61,7 +61,7 @@ def test_what_is_refused_is_what_a_start_would_set_aside_as_unreadable(topic, da
 @measured(unknown=0.5)
 @settings(max_examples=30, deadline=None)
 @given(key=st.binary(min_size=2, max_size=8), value=st.none() | st.binary(max_size=8))
-def test_a_type_that_is_not_known_is_taken_and_stepped_over(key, value):
+def test_an_unknown_record_type_is_accepted_and_skipped(key, value):
     if not drawn("unknown", int.from_bytes(key[:2], signed=True) not in range(20)):
         return
     desk = empty().copy()
@@ -100,13 +100,13 @@ def test_records_are_read_in_turns_where_they_are_many(desk, count, kind):
     assert type(desk.decide(message, 9)) is kind
 
 
-def test_a_batch_that_an_older_release_took_is_replayed_however_many_records_it_has(desk):
+def test_a_large_batch_of_an_older_release_is_replayed(desk):
     desk.append(OFFSETS_TOPIC, 1, [(UNKNOWN_TYPE, None)] * (STATE_RECORDS_MAX + 1) + [(SOUND.key, SOUND.value)])
     groups = desk.restart().broker.groups.coordinator
     assert groups.fetch("new")
 
 
-def test_each_request_is_looked_at_also_when_its_like_was_seen_before(desk):
+def test_every_request_is_checked_even_if_a_similar_one_was_accepted(desk):
     """Requests of the same shape take a short way to other topics."""
     for _ in range(3):
         assert desk.produce(OFFSETS_TOPIC, 1, [(SOUND.key, SOUND.value)]).error_code == 0
@@ -114,7 +114,7 @@ def test_each_request_is_looked_at_also_when_its_like_was_seen_before(desk):
     assert desk.produce(OFFSETS_TOPIC, 1, [(SOUND.key, broken)]).error_code == INVALID
 
 
-def test_what_an_idempotent_producer_sent_behind_a_refused_batch_does_not_slip_in_front_of_it(desk):
+def test_batches_after_a_refused_one_of_an_idempotent_producer_are_refused(desk):
     producer = {"producer_id": 7, "producer_epoch": 0}
     assert desk.produce(OFFSETS_TOPIC, 1, [BROKEN], base_sequence=0, **producer).error_code == INVALID
     later = desk.produce(OFFSETS_TOPIC, 1, [(SOUND.key, SOUND.value)], base_sequence=1, **producer)
@@ -126,6 +126,6 @@ def test_any_other_client_may_not_write_there_at_all(desk):
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_what_is_no_batch_is_refused_for_that(desk):
+def test_a_malformed_batch_is_refused_as_such(desk):
     """The checksum is looked at before the records are."""
     assert desk.produce(OFFSETS_TOPIC, 1, [BROKEN], damage=True).error_code == ErrorCode.CORRUPT_MESSAGE

@@ -74,7 +74,7 @@ def test_offsets_by_time(desk, timestamp, expected):
 
 
 @pytest.mark.parametrize("version", versions_of(ListOffsetsRequest))
-def test_a_special_time_is_known_from_its_version_on(desk, version):
+def test_a_special_time_is_known_from_its_first_version(desk, version):
     epoch = 0 if version >= 4 else -1
     found = ask(desk, (0, LATEST), version=version), ask(desk, (0, EARLIEST), version=version)
     assert found == ([(0, -1, 5, epoch)], [(0, -1, 0, epoch)])
@@ -133,13 +133,13 @@ def fail(operation, path):
         raise OSError(errno.EIO, "broken")
 
 
-def test_what_is_only_on_disk_is_read_there(desk):
+def test_batches_only_on_disk_are_read_from_disk(desk):
     again = desk.restart()
     assert ask(again, (0, 2500), (1, LATEST)) == [(0, 3000, 1, 0), (0, -1, 0, 0)]
     assert ask(again, (0, MAX_TIMESTAMP)) == [(0, 3000, 1, 0)]
 
 
-def test_who_asks_for_what_is_committed_is_told_of_no_open_transaction_that_is_only_on_disk():
+def test_read_committed_sees_no_open_transaction_that_is_only_on_disk():
     desk = ready(Desk(*SETTINGS))
     desk.ask(Producer(desk).produce(0), 12)
     again = desk.restart()

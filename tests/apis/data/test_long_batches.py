@@ -103,7 +103,7 @@ def test_a_long_batch_is_answered_as_a_short_one(desk, codec, short_turns):
     assert len(desk.broker.long_batches) == 0
 
 
-def test_only_so_many_long_batches_are_checked_at_a_time(desk, short_turns):
+def test_long_batches_checked_at_a_time_are_limited(desk, short_turns):
     begun = [desk.decide(request(batch_of(10)), VERSION) for _ in range(LONG_BATCHES_MAX + 2)]
     assert [type(each.first) for each in begun] == [Parked] * LONG_BATCHES_MAX + [Waiting] * 2
     woken = []
@@ -155,7 +155,7 @@ def test_refused_batches_of_many_partitions_wait_for_no_commit(desk, short_turns
     assert codes(desk.finish(message, VERSION, result)) == [ErrorCode.INVALID_RECORD] * PARTITIONS
 
 
-def test_a_topic_that_is_deleted_meanwhile_gets_nothing_more(desk, short_turns):
+def test_a_topic_deleted_between_turns_gets_no_more_records(desk, short_turns):
     message = request(*[batch_of()] * PARTITIONS)
     result = committed_once(desk, message)
     assert desk.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 4).responses[0].error_code == 0
@@ -163,7 +163,7 @@ def test_a_topic_that_is_deleted_meanwhile_gets_nothing_more(desk, short_turns):
     assert codes(answer) == [0] + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * (PARTITIONS - 1)
 
 
-def test_a_topic_that_is_made_anew_meanwhile_gets_nothing_that_was_for_the_one_before(desk, short_turns):
+def test_a_topic_recreated_between_turns_gets_no_records_of_its_predecessor(desk, short_turns):
     """Nor does the log that is gone, where it would be acknowledged and lost."""
     message = request(*[batch_of()] * PARTITIONS)
     result = committed_once(desk, message)
@@ -176,7 +176,7 @@ def test_a_topic_that_is_made_anew_meanwhile_gets_nothing_that_was_for_the_one_b
     assert end_offsets(desk, PARTITIONS) == [0] * PARTITIONS
 
 
-def test_nothing_more_is_appended_once_nothing_can_be_written(desk, short_turns):
+def test_nothing_is_appended_once_the_journal_cannot_be_written(desk, short_turns):
     message = request(*[batch_of(sequence=0)] * PARTITIONS)
     result = committed_once(desk, message)
     desk.journal.room.obstacle = OSError("no space")
@@ -188,7 +188,7 @@ def test_nothing_more_is_appended_once_nothing_can_be_written(desk, short_turns)
     assert codes(desk.ask(next_one, VERSION)) == [0] + [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * (PARTITIONS - 1)
 
 
-def test_what_was_checked_before_nothing_could_be_written_is_refused(desk, short_turns):
+def test_batches_checked_before_the_journal_became_unwritable_are_refused(desk, short_turns):
     message = request(batch_of(10))
     result = desk.decide(message, VERSION)
     desk.journal.room.obstacle = OSError("no space")
@@ -196,7 +196,7 @@ def test_what_was_checked_before_nothing_could_be_written_is_refused(desk, short
     assert end_offsets(desk) == [0]
 
 
-def test_a_request_that_fails_after_some_of_it_was_committed_has_no_answer(desk, short_turns, monkeypatch, caplog):
+def test_a_request_that_fails_after_a_commit_has_no_answer(desk, short_turns, monkeypatch, caplog):
     """What was appended cannot be called refused, and what follows of its producers is not."""
     caplog.set_level(logging.CRITICAL)
     monkeypatch.setattr(produce, "_count", lambda *_: 1 / 0)
@@ -213,7 +213,7 @@ def test_a_request_that_fails_after_some_of_it_was_committed_has_no_answer(desk,
 
 @pytest.mark.parametrize("answered_in_a_turn", [0, 1_000])
 @pytest.mark.parametrize("is_transaction", [False, True])
-def test_what_is_appended_is_submitted_in_the_turn_that_appended_it(monkeypatch, is_transaction, answered_in_a_turn):
+def test_entries_are_submitted_in_the_turn_that_appended_them(monkeypatch, is_transaction, answered_in_a_turn):
     """Else others append behind it and are written first, or it is lost with its connection.
 
     Wherever turns end; what is decided of a transaction goes first, once.
@@ -244,7 +244,7 @@ def test_what_is_appended_is_submitted_in_the_turn_that_appended_it(monkeypatch,
             assert producer.ended() == 0
 
 
-def test_what_was_decided_about_a_transaction_is_committed_though_its_request_failed(monkeypatch, caplog):
+def test_transaction_entries_are_committed_although_their_request_failed(monkeypatch, caplog):
     """Else the coordinator would know of a partition that no record tells of."""
     caplog.set_level(logging.CRITICAL)
     desk = Desk(*SETTINGS)

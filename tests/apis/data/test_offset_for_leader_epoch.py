@@ -47,7 +47,7 @@ def test_an_epoch_that_has_not_begun_has_no_end(desk, epoch):
     assert ask(desk, (0, epoch)) == [UNKNOWN]
 
 
-def test_an_epoch_in_front_of_the_first_ends_where_the_log_starts(desk):
+def test_an_epoch_before_the_first_ends_at_the_log_start(desk):
     assert ask(desk, (0, -5)) == [(0, -5, 1)]
 
 
@@ -55,7 +55,7 @@ def test_an_epoch_in_front_of_the_first_ends_where_the_log_starts(desk):
     ("current", "code"),
     [(NONE, 0), (0, 0), (1, ErrorCode.UNKNOWN_LEADER_EPOCH), (-5, ErrorCode.FENCED_LEADER_EPOCH)],
 )
-def test_who_believes_in_another_leader_is_refused(desk, current, code):
+def test_a_client_with_another_current_epoch_is_refused(desk, current, code):
     assert ask(desk, (0, 0, current)) == [(code, -1, -1) if code else (0, 0, 3)]
 
 
@@ -66,15 +66,15 @@ def test_what_is_not_here_is_refused(desk):
 
 
 @pytest.mark.parametrize("replica_id", [-2, -1, 0, 1])
-def test_what_a_client_calls_itself_changes_nothing(desk, replica_id):
+def test_the_replica_id_changes_nothing(desk, replica_id):
     assert ask(desk, (0, 0), replica_id=replica_id) == [(0, 0, 3)]
 
 
-def test_what_is_named_twice_is_answered_twice(desk):
+def test_a_duplicate_partition_is_answered_twice(desk):
     assert ask(desk, (0, 0), (0, 0)) == [(0, 0, 3)] * 2
 
 
-def test_the_epoch_ends_in_front_of_records_that_are_on_their_way(desk):
+def test_the_epoch_ends_before_records_that_are_not_durable(desk):
     """Who was told more would find its log cut after a crash."""
     desk.decide(production(), 9)
     assert ask(desk, (0, 0)) == [(0, 0, 3)]

@@ -70,7 +70,7 @@ def broken(*_):
 
 
 @pytest.mark.parametrize("acks", [-1, 0])
-def test_an_answer_that_fails_leaves_what_was_appended_to_be_committed(desk, monkeypatch, caplog, acks):
+def test_appended_batches_are_committed_if_the_answer_fails(desk, monkeypatch, caplog, acks):
     caplog.set_level(logging.CRITICAL)
     monkeypatch.setattr(produce, "_count", broken)
     result = desk.decide(request(b"1", 0, 1, acks=acks), VERSION)
@@ -85,7 +85,7 @@ def test_an_answer_that_fails_leaves_what_was_appended_to_be_committed(desk, mon
     assert lengths(again) == [(2, 2), (2, 2)]
 
 
-def test_the_same_holds_on_the_short_way(desk, monkeypatch, caplog):
+def test_the_same_holds_on_the_fast_path(desk, monkeypatch, caplog):
     caplog.set_level(logging.CRITICAL)
     for value in (b"1", b"2"):
         desk.ask(request(value, 0), VERSION)
@@ -98,7 +98,7 @@ def test_the_same_holds_on_the_short_way(desk, monkeypatch, caplog):
     assert lengths(again)[0] == (3, 3)
 
 
-def test_what_was_not_appended_is_refused_as_ever(desk, monkeypatch, caplog):
+def test_batches_that_were_not_appended_are_refused_in_the_logs(desk, monkeypatch, caplog):
     """The second partition is never reached: only the first one's batch is committed."""
     caplog.set_level(logging.CRITICAL)
     appended = []
@@ -160,7 +160,7 @@ def test_a_duplicate_is_not_answered_before_its_original_is_durable(desk):
     assert isinstance(desk.decide(again, VERSION), Send)
 
 
-def test_of_several_batches_one_duplicate_on_its_way_makes_the_answer_wait(desk):
+def test_one_undurable_duplicate_among_batches_delays_the_answer(desk):
     desk.ask(idempotent(0, 1), VERSION)
     desk.decide(idempotent(0, 0), VERSION)
     duplicates = desk.decide(idempotent(0, 0, 1), VERSION)
@@ -174,7 +174,7 @@ def test_duplicates_whose_originals_are_durable_are_answered_at_once(desk):
     assert isinstance(desk.decide(idempotent(0, 0, 1), VERSION), Send)
 
 
-def test_what_a_failed_produce_left_out_makes_room_for_nothing_that_its_producer_sent_behind_it(desk, monkeypatch):
+def test_batches_after_those_that_a_failed_produce_omitted_are_refused(desk, monkeypatch):
     """Invariant 7: the first batch of a partition was refused, so the second, with which it could begin, is, too."""
     monkeypatch.setattr(logging.getLogger(produce.__name__), "disabled", True)
     original = produce._append
@@ -216,7 +216,7 @@ def answers(desk, message, version=VERSION):
 
 
 @pytest.mark.parametrize(("version", "expected"), [(6, "UNSUPPORTED_COMPRESSION_TYPE"), (7, "NONE")])
-def test_zstandard_is_taken_from_version_7_on(desk, version, expected):
+def test_zstandard_is_accepted_from_version_7(desk, version, expected):
     batch = build_batch([NewRecord(b"1", None, 0)], compression=4)
     for _ in range(2):  # the second one on the short way, where there is one
         data = [ProduceRequest.PartitionProduceData(0, batch)]
@@ -225,7 +225,7 @@ def test_zstandard_is_taken_from_version_7_on(desk, version, expected):
 
 
 @pytest.mark.parametrize("version", [12, 13])
-def test_a_topic_is_named_up_to_version_12_and_has_its_id_from_13_on(desk, version):
+def test_topics_have_names_up_to_version_12_and_ids_from_13(desk, version):
     message = request(b"1", 0)
     assert answers(desk, message, version) == ["NONE" if version == 12 else "UNKNOWN_TOPIC_ID"]
     message.topic_data[0].topic_id = desk.broker.topics.get("t").topic_id
@@ -346,7 +346,7 @@ def begun(desk):
 
 
 @each_row("message, expected, told", REFUSALS.values(), REFUSALS)
-def test_a_refusal_says_why_and_where_the_log_starts_and_counts_as_with_kafka(begun, message, expected, told):
+def test_a_refusal_has_message_and_log_start_and_is_counted_as_in_kafka(begun, message, expected, told):
     """Not every refusal is a failure there, and one for what Kafka finds early tells no log start."""
     begun.broker.topic_metrics = counted = Counted()
     (found,) = begun.ask(message, VERSION).responses[0].partition_responses

@@ -50,7 +50,7 @@ def shown(answer):
 
 
 @pytest.mark.parametrize("epoch", [1, 2, 2**31 - 1])
-def test_a_session_that_is_not_there_is_70(desk, epoch):
+def test_an_unknown_session_is_error_70(desk, epoch):
     assert desk.ask(fetch(77, epoch), VERSION).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
@@ -62,7 +62,7 @@ def test_a_session_with_another_epoch_is_71_and_stays(desk, epoch):
     assert desk.ask(fetch(session, 1), VERSION).error_code == 0
 
 
-def test_what_a_session_forgets_is_not_fetched_and_what_it_never_had_may_be_forgotten(desk):
+def test_forgotten_partitions_are_not_fetched_and_unknown_ones_may_be_forgotten(desk):
     session = desk.ask(fetch(0, FULL, 0, 1), VERSION).session_id
     produce(desk)
     assert shown(desk.ask(fetch(session, 1, forgotten=[0, 9]), VERSION)) == []
@@ -77,7 +77,7 @@ def test_ten_thousand_sessions_are_as_many_as_there_are_slots(desk):
     assert {shown(answer)[0] for answer in told} == {0}
 
 
-def test_a_wait_without_end_ends_when_there_is_something(desk):
+def test_an_endless_wait_ends_when_records_arrive(desk):
     assert desk.decide(fetch(0, CLOSE, 0, min_bytes=1, max_wait_ms=FOREVER_MS), VERSION) is PARKED
     desk.now_ms += 10_000_000
     desk.broker.advance(desk.now_ms)
@@ -87,7 +87,7 @@ def test_a_wait_without_end_ends_when_there_is_something(desk):
 
 
 @pytest.mark.parametrize("fields", [{"min_bytes": 2**31 - 1, "max_wait_ms": 0}, {"min_bytes": -1, "max_wait_ms": -1}])
-def test_limits_that_cannot_be_are_answered_at_once(desk, fields):
+def test_invalid_limits_are_answered_at_once(desk, fields):
     produce(desk)
     assert desk.ask(fetch(0, CLOSE, 0, **fields), VERSION).error_code == 0
 

@@ -164,7 +164,7 @@ def test_commits_and_fetches_name_the_epoch(desk):
     assert commit(desk, "", -1, offset=8) == 0, "an empty group takes commits of anybody"
 
 
-def test_a_member_that_is_behind_may_commit_what_it_keeps(desk):
+def test_a_member_with_an_older_epoch_may_commit_partitions_it_keeps(desk):
     """KIP-1251: its answer is on the way while it commits."""
     enter(desk)
     enter(desk, "other")
@@ -205,7 +205,7 @@ def test_groups_with_members_are_not_deleted(desk):
     assert describe(desk.restart(), "g")[0].error_code == 69
 
 
-def test_sessions_end_and_offsets_expire_while_nobody_asks():
+def test_sessions_and_offsets_expire_without_requests():
     desk = GroupDesk("offsets.retention.minutes=1", "offsets.retention.check.interval.ms=60000")
     enter(desk)
     commit(desk, "m", 2)
@@ -239,7 +239,7 @@ def test_a_topic_that_grows_reaches_its_members(desk):
     assert beat(desk, member_epoch=2).assignment.topic_partitions[0].partitions == [0, 1, 2, 3, 4]
 
 
-def test_what_was_set_for_a_group_acts(desk):
+def test_group_settings_act(desk):
     for write in (desk.broker.cluster.alter(("group", "g"), {"consumer.heartbeat.interval.ms": "6000"}),):
         desk.broker.cluster.durable(write)
     assert enter(desk).heartbeat_interval_ms == 6_000
@@ -252,7 +252,7 @@ def test_an_interval_that_is_changed_while_the_broker_runs_acts(desk):
     assert enter(desk, "other").member_epoch == 3, "the target was made at once"
 
 
-def test_of_two_who_ask_for_a_coordinator_at_once_the_first_makes_its_topic_and_the_second_comes_again():
+def test_of_two_concurrent_lookups_the_first_creates_the_topic_and_the_second_retries():
     desk, request = Desk("offsets.topic.num.partitions=1"), FindCoordinatorRequest(key="g")
     first = desk.decide(request, 2)
     assert desk.ask(request, 2).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -267,7 +267,7 @@ def test_without_its_topic_there_is_no_coordinator():
     assert delete_offsets(desk, 0)[0] == ErrorCode.NOT_COORDINATOR
 
 
-def test_while_nothing_can_be_written_members_are_sent_away(desk):
+def test_members_get_not_coordinator_while_the_journal_cannot_be_written(desk):
     enter(desk)
     desk.journal.room.obstacle = OSError(errno.ENOSPC, "full")
     for _ in range(3):
@@ -300,7 +300,7 @@ def test_rights(desk):
     assert group.members == []
 
 
-def test_what_is_on_its_way_when_the_topic_of_groups_goes_is_not_told_to_the_groups_that_come_after(desk):
+def test_undurable_changes_of_a_deleted_group_topic_do_not_reach_later_groups(desk):
     def change(write):
         return desk.broker.commit_metadata([(write, desk.broker.topic_durable)], desk.now_ms, None)
 

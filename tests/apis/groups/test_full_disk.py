@@ -13,7 +13,7 @@ JOIN_VERSION = 3
 SYNC_VERSION = 2
 
 
-def test_a_leader_that_brings_assignments_is_sent_away_until_they_can_be_written():
+def test_a_leader_with_assignments_gets_not_coordinator_until_they_can_be_written():
     desk = GroupDesk("group.initial.rebalance.delay.ms=0")
     desk.ask(FindCoordinatorRequest(key="g"), 2)
     protocols = [JoinGroupRequest.JoinGroupRequestProtocol("range", b"subscription")]

@@ -136,7 +136,7 @@ def test_find_coordinator(serve, mode) -> None:
     assert (refused.error_code, refused.node_id) == (ErrorCode.INVALID_REQUEST, -1)
 
 
-def test_without_a_place_for_records_nothing_is_coordinated(serve) -> None:
+def test_without_its_topic_there_is_no_group_coordinator(serve) -> None:
     """Before anybody asked for a coordinator there is none: clients look for it and come back."""
     _, client = serve()
     assert join(client).error_code == ErrorCode.NOT_COORDINATOR
@@ -284,7 +284,7 @@ def test_groups_survive_a_kill(serve, tmp_path, mode) -> None:
     assert client.ask(sync_request(5, joined), SyncGroupResponse, 5).assignment == b"mine"
 
 
-def test_member_that_is_gone_is_dropped(serve) -> None:
+def test_a_silent_member_is_removed(serve) -> None:
     """A session that expires empties the group, without any request."""
     broker, client = serve()
     ready(client)

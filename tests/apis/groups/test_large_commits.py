@@ -115,7 +115,7 @@ def test_records_are_made_in_turns_and_others_see_none_of_the_offsets_or_all(des
 
 
 @pytest.mark.parametrize("version", [SEVERAL_GROUPS_FROM - 1, SEVERAL_GROUPS_FROM])
-def test_all_offsets_of_a_group_are_told_in_turns_and_what_goes_meanwhile_as_gone(desk, version):
+def test_all_offsets_of_a_group_are_fetched_in_turns_and_those_deleted_between_are_missing(desk, version):
     desk.ask(commit(), VERSION)
     group = OffsetFetchRequest.OffsetFetchRequestGroup("g", topics=None)
     fetch_all = OffsetFetchRequest(groups=[group]) if version == SEVERAL_GROUPS_FROM else OffsetFetchRequest("g", None)
@@ -131,7 +131,7 @@ def test_all_offsets_of_a_group_are_told_in_turns_and_what_goes_meanwhile_as_gon
     assert found == [7] * (LARGE - FETCHED_AT_ONCE) + [-1] * FETCHED_AT_ONCE
 
 
-def test_a_group_that_a_request_names_again_is_answered_again_unless_the_very_same_is_asked_twice_running(desk):
+def test_a_duplicate_group_is_answered_again_unless_it_repeats_the_previous_one(desk):
     """A client may ask for the topics of a group one by one; a repetition costs nothing."""
     desk.ask(commit(offset=5, topics=("large", "t")), VERSION)
     group, topic = OffsetFetchRequest.OffsetFetchRequestGroup, OffsetFetchRequest.OffsetFetchRequestTopics
@@ -152,7 +152,7 @@ def test_all_offsets_of_a_commit_are_one_batch(desk):
     assert [entry.last_offset - entry.base_offset + 1 for entry in entries] == [LARGE]
 
 
-def test_a_commit_whose_generation_ends_meanwhile_is_refused_as_a_whole(desk):
+def test_a_commit_whose_generation_ends_between_turns_is_refused_as_a_whole(desk):
     generation, member = joined(desk)
     unfinished = prepared(desk, commit(generation=generation, member=member))
     desk.broker.groups.expire_member("g", member, desk.now_ms)
@@ -161,7 +161,7 @@ def test_a_commit_whose_generation_ends_meanwhile_is_refused_as_a_whole(desk):
     assert stored(desk) == {}
 
 
-def test_of_a_topic_that_is_deleted_meanwhile_nothing_is_stored_and_the_others_are(desk):
+def test_offsets_of_a_topic_deleted_between_turns_are_not_stored(desk):
     request = commit(topics=("t", "large"))
     unfinished = prepared(desk, request)
     delete(desk)
@@ -170,7 +170,7 @@ def test_of_a_topic_that_is_deleted_meanwhile_nothing_is_stored_and_the_others_a
     assert stored(desk) == {7: 4}
 
 
-def test_offsets_are_those_of_the_topic_that_there_is_when_it_is_decided(desk):
+def test_offsets_belong_to_the_topic_that_exists_at_the_decision(desk):
     """Of one that was deleted and made anew, the later one: it is the one that would lose them again."""
     unfinished = prepared(desk, commit())
     delete(desk)
@@ -189,7 +189,7 @@ def test_an_offset_whose_metadata_are_too_long_is_refused_alone(desk):
     assert stored(desk) == {7: LARGE - 1}
 
 
-def test_a_commit_that_cannot_be_written_any_more_when_it_is_decided_is_refused(desk):
+def test_a_commit_is_refused_if_the_journal_became_unwritable(desk):
     unfinished = prepared(desk, commit())
     desk.broker.logs.journal.room.obstacle = OSError(errno.ENOSPC, "full")
     assert codes(desk.finish(commit(), VERSION, unfinished)) == {ErrorCode.KAFKA_STORAGE_ERROR: LARGE}
@@ -206,7 +206,7 @@ def test_groups_whose_memory_is_full_take_a_commit_that_replaces_and_none_that_a
     assert stored(desk) == {8: LARGE}
 
 
-def test_a_client_that_goes_away_before_it_is_decided_has_committed_nothing(desk):
+def test_a_client_that_disconnects_before_the_decision_commits_nothing(desk):
     prepared(desk, commit()).steps.close()
     assert stored(desk) == {}
     assert codes(desk.ask(commit(), VERSION)) == {ErrorCode.NONE: LARGE}
@@ -229,7 +229,7 @@ def test_offsets_of_a_transaction_are_seen_when_it_commits_and_in_no_turn_before
     assert stored(desk) == stored(desk.restart()) == ({7: LARGE} if committed else {})
 
 
-def test_offsets_of_a_producer_that_is_fenced_meanwhile_are_refused_as_a_whole(desk):
+def test_offsets_of_a_producer_fenced_between_turns_are_refused_as_a_whole(desk):
     _, request = in_transaction(desk)
     unfinished = prepared(desk, request, TXN_VERSION)
     later = Producer(desk)
@@ -238,7 +238,7 @@ def test_offsets_of_a_producer_that_is_fenced_meanwhile_are_refused_as_a_whole(d
     assert stored(desk) == {}
 
 
-def test_offsets_of_a_producer_whose_right_ends_meanwhile_are_refused_as_a_whole(desk):
+def test_offsets_of_a_producer_whose_right_ends_between_turns_are_refused_as_a_whole(desk):
     _, request = in_transaction(desk)
     unfinished = prepared(desk, request, TXN_VERSION)
     desk.broker.authorizer = Authorizer(desk.broker.acls)
@@ -247,7 +247,7 @@ def test_offsets_of_a_producer_whose_right_ends_meanwhile_are_refused_as_a_whole
     assert not desk.broker.transactions.coordinator.has_open
 
 
-def test_a_large_answer_waits_for_what_was_decided_about_the_transaction_before(desk):
+def test_a_large_answer_waits_for_earlier_decisions_about_the_transaction(desk):
     producer = Producer(desk)
     small = desk.decide(producer.offsets(1), TXN_VERSION)
     assert isinstance(small, Pending)
@@ -263,9 +263,7 @@ def test_a_large_answer_waits_for_what_was_decided_about_the_transaction_before(
 
 @pytest.mark.parametrize("is_named", [True, False], ids=["named", "all"])
 @pytest.mark.parametrize("version", [SEVERAL_GROUPS_FROM - 1, SEVERAL_GROUPS_FROM, TOPIC_ID_FROM])
-def test_who_reads_the_next_topic_of_a_name_is_told_no_offsets_of_the_one_before_while_they_are_forgotten(
-    desk, version, is_named
-):
+def test_a_recreated_topic_shows_no_offsets_of_its_predecessor_while_they_are_deleted(desk, version, is_named):
     desk.ask(commit(), VERSION)
     delete(desk)
     create(desk)
@@ -284,7 +282,7 @@ def test_who_reads_the_next_topic_of_a_name_is_told_no_offsets_of_the_one_before
     assert {partition.committed_offset for partition in topic.partitions} == {-1}
 
 
-def test_offsets_of_a_deleted_topic_are_forgotten_in_turns_and_not_those_of_the_next_one_of_its_name(desk):
+def test_offsets_of_a_deleted_topic_are_deleted_in_turns_and_those_of_its_successor_kept(desk):
     desk.ask(commit(), VERSION)
     delete(desk)
     left = sum(stored(desk).values())

@@ -41,7 +41,7 @@ def members_of(desk):
     return desk.ask(DescribeGroupsRequest(["g"]), 3).groups[0].members
 
 
-def test_of_members_who_are_silent_so_many_go_in_one_turn_and_the_others_in_the_next_ones():
+def test_expired_members_are_removed_in_turns():
     desk, ids = formed(2 * DUE_AT_ONCE_MAX + 1)
     desk.now_ms += 60_001
     left = []
@@ -71,7 +71,7 @@ def test_very_many_members_leave_in_turns_each_of_them_once():
     ]
 
 
-def test_very_many_who_leave_a_group_that_must_not_be_named_are_refused_in_one_turn():
+def test_many_members_leaving_an_invalid_group_are_refused_in_one_turn():
     desk = GroupDesk()
     identities = [LeaveGroupRequest.MemberIdentity(f"m{number}") for number in range(2 * LEAVING_IN_A_TURN)]
     answer = desk.ask(LeaveGroupRequest("", members=identities), 3)
@@ -137,14 +137,14 @@ def test_the_join_that_begins_a_generation_of_many_members_has_a_turn_of_its_own
     assert {member.member_id for member in members_of(desk)} == set(ids)
 
 
-def test_who_joins_while_a_group_of_many_members_forms_shares_a_turn():
+def test_joins_to_a_forming_group_of_many_members_share_a_turn():
     """Each of them is the last one that there is, and none begins the generation."""
     desk = GroupDesk("group.initial.rebalance.delay.ms=3000")
     join = JoinGroupRequest("g", 60_000, 60_000, protocol_type="consumer", protocols=PROTOCOLS)
     assert {type(desk.decide(join, VERSION)) for _ in range(MEMBERS_AT_ONCE_MAX + 2)} == {Parked}
 
 
-def test_who_joins_a_consumer_group_of_many_members_has_a_turn_of_its_own_and_who_stays_has_not():
+def test_only_joins_to_a_large_consumer_group_have_their_own_turns():
     desk = GroupDesk("group.consumer.assignment.interval.ms=0")
     answers = []
     for number in range(MEMBERS_AT_ONCE_MAX + 2):
@@ -159,7 +159,7 @@ def test_who_joins_a_consumer_group_of_many_members_has_a_turn_of_its_own_and_wh
     assert not isinstance(desk.decide(stays, 1), Unfinished)
 
 
-def test_very_many_groups_are_listed_in_turns_but_for_those_that_are_deleted_meanwhile():
+def test_many_groups_are_listed_in_turns_without_those_deleted_between():
     desk = GroupDesk()
     names = [f"g-{number}" for number in range(2 * TURN_COST // GROUP_COST + 1)]
     for name in names:

@@ -153,7 +153,7 @@ def test_wrapped_tokens_can_be_several(talk):
 
 
 @pytest.mark.parametrize("user", ["alice", "nobody"])
-def test_wrong_scram_credentials_are_refused_with_a_text_that_tells_nothing(talk, user):
+def test_wrong_scram_credentials_are_refused_without_details(talk, user):
     talk.handshake("SCRAM-SHA-256")
     client = ScramClient("sha256", user, "wrong")
     _, first = talk.token(client.first())
@@ -170,7 +170,7 @@ def test_a_wrong_password_is_error_58(talk, data):
     assert talk.session.principal == ANONYMOUS
 
 
-def test_a_wrong_raw_token_ends_without_a_word(talk):
+def test_a_wrong_raw_token_closes_the_connection(talk):
     talk.handshake(version=0)
     assert talk.raw(b"\0alice\0no") == (FAILED, None)
 
@@ -180,7 +180,7 @@ def test_a_mechanism_that_is_not_offered_is_error_33_with_those_that_are(talk, m
     assert talk.handshake(mechanism) == (FAILED, SaslHandshakeResponse(33, MECHANISMS))
 
 
-def test_versions_can_be_asked_for_once(talk):
+def test_versions_can_be_requested_once(talk):
     talk.ask(VERSIONS, 3)
     assert talk.ask(VERSIONS, 3) == (FAILED, None)
 
@@ -209,14 +209,14 @@ def test_a_bad_name_of_a_software_is_answered_and_can_be_corrected(talk):
         [(VERSIONS, 3), (SaslAuthenticateRequest(GOOD), 2)],
     ],
 )
-def test_any_other_request_before_the_handshake_ends_without_a_word(talk, steps):
+def test_any_other_request_before_the_handshake_closes_the_connection(talk, steps):
     for step in steps[:-1]:
         assert talk.ask(*step)[0] is CONTINUES
     assert talk.ask(*steps[-1]) == (FAILED, None)
 
 
 @pytest.mark.parametrize(("message", "version"), [(SaslHandshakeRequest("PLAIN"), 1), (VERSIONS, 0), (VERSIONS, 3)])
-def test_what_belongs_elsewhere_in_the_conversation_is_error_34_in_place_of_a_token(talk, message, version):
+def test_a_handshake_or_versions_request_in_place_of_a_token_is_error_34(talk, message, version):
     talk.handshake()
     conversation, response = talk.ask(message, version)
     assert (conversation, response.error_code) == (FAILED, 34)
@@ -235,7 +235,7 @@ def test_no_other_api_is_decoded_or_answered_in_place_of_a_token(key, version):
 
 
 @pytest.mark.parametrize("step", ["handshake", "token", "other"])
-def test_a_version_that_is_not_served_ends_without_a_word(talk, step):
+def test_an_unserved_version_closes_the_connection(talk, step):
     frame = frame_of(SaslHandshakeRequest("PLAIN"), 1)
     if step != "handshake":
         talk.handshake()
@@ -248,7 +248,7 @@ def test_every_state_that_takes_a_frame_has_a_step():
 
 
 @given(frames=st.lists(st.binary(max_size=60), min_size=1, max_size=4), wrapped=st.sampled_from([None, 0, 1]))
-def test_no_bytes_of_a_stranger_raise_or_prove_anything(frames, wrapped):
+def test_random_bytes_neither_raise_nor_authenticate(frames, wrapped):
     talk = Talk()
     if wrapped is not None:
         talk.handshake(version=wrapped)
@@ -263,7 +263,7 @@ def test_no_bytes_of_a_stranger_raise_or_prove_anything(frames, wrapped):
 # Again, on a connection that is authenticated
 
 
-def test_without_an_end_of_the_session_a_handshake_is_a_request(talk):
+def test_without_a_session_lifetime_a_handshake_is_a_request(talk):
     talk.login()
     assert not talk.begins()
     talk.wait(10**6)
@@ -283,7 +283,7 @@ def test_a_session_ends_when_the_listener_says_so():
     assert talk.session.principal == ALICE
 
 
-def test_only_a_handshake_begins_again():
+def test_only_a_handshake_starts_reauthentication():
     talk = Talk(**{"connections.max.reauth.ms": "2500"})
     talk.login()
     assert not talk.begins(SaslAuthenticateRequest(GOOD))
@@ -293,7 +293,7 @@ def test_only_a_handshake_begins_again():
     assert talk.begins()
 
 
-def test_a_client_begins_again_at_most_once_a_second():
+def test_a_client_reauthenticates_at_most_once_a_second():
     talk = Talk(**{"connections.max.reauth.ms": "2500"})
     talk.login()
     assert talk.begins()
@@ -322,7 +322,7 @@ def test_another_mechanism_cannot_be_used_again():
     assert talk.token(GOOD) == (FAILED, None)
 
 
-def test_a_wrong_password_the_second_time_ends_it():
+def test_a_wrong_password_at_reauthentication_closes_the_connection():
     talk = Talk(**{"connections.max.reauth.ms": "2500"})
     talk.login("PLAIN")
     talk.handshake()
@@ -330,7 +330,7 @@ def test_a_wrong_password_the_second_time_ends_it():
 
 
 @pytest.mark.parametrize(("data", "expected"), [(GOOD, FAILED), (b"\0alice\0new", SUCCEEDED)])
-def test_the_second_time_counts_what_the_listener_offers_by_then(data, expected):
+def test_reauthentication_uses_the_current_offer_of_the_listener(data, expected):
     """A password that was changed, or a user who was taken away, must not last for as long as a connection."""
     talk = Talk(**{"connections.max.reauth.ms": "10000"})
     talk.login()
@@ -343,7 +343,7 @@ def test_the_second_time_counts_what_the_listener_offers_by_then(data, expected)
     assert talk.token(data)[0] is expected
 
 
-def test_the_second_time_begins_with_the_handshake():
+def test_reauthentication_begins_with_the_handshake():
     talk = Talk(**{"connections.max.reauth.ms": "2500"})
     talk.login()
     assert talk.ask(VERSIONS, 3) == (FAILED, None)

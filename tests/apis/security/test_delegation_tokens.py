@@ -72,7 +72,7 @@ REFUSED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     ("name", "protocol", "by_token"),
     [(None, "PLAINTEXT", False), (None, "SSL", False), ("ann", "SASL_SSL", True)],
 )
-def test_who_has_not_proved_who_it_is_or_only_by_a_token_may_not_ask(desk, name, protocol, by_token):
+def test_clients_without_authentication_or_with_a_token_are_refused(desk, name, protocol, by_token):
     become(desk, name, protocol, by_token=by_token)
     assert create(desk).error_code == REFUSED
     for request in (RenewDelegationTokenRequest(b"x"), ExpireDelegationTokenRequest(b"x")):
@@ -81,7 +81,7 @@ def test_who_has_not_proved_who_it_is_or_only_by_a_token_may_not_ask(desk, name,
     assert desk.ask(DescribeDelegationTokenRequest(None), 3).error_code == REFUSED
 
 
-def test_without_a_key_all_are_told_that_there_are_none():
+def test_without_a_secret_key_tokens_are_disabled():
     desk = Desk()
     become(desk, "ann")
     disabled = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
@@ -93,7 +93,7 @@ def test_without_a_key_all_are_told_that_there_are_none():
     assert desk.ask(DescribeDelegationTokenRequest(None), 3).error_code == disabled
 
 
-def test_a_token_that_there_is_not_has_no_time(desk):
+def test_an_unknown_token_has_no_time(desk):
     for request in (RenewDelegationTokenRequest(b"x"), ExpireDelegationTokenRequest(b"x")):
         answer = desk.ask(request, 2)
         assert (answer.error_code, answer.expiry_timestamp_ms) == (ErrorCode.DELEGATION_TOKEN_NOT_FOUND, 0)
@@ -109,7 +109,7 @@ def allow(desk, operation, kind, name):
     desk.broker.acls_durable(desk.broker.acls.add([rule]))
 
 
-def test_a_token_of_somebody_else_needs_the_right_to_create_tokens_for_that_user(desk):
+def test_a_token_for_another_user_requires_create_tokens_on_that_user(desk):
     desk.broker.authorizer = Authorizer(desk.broker.acls)
     wanted = {"owner_principal_type": "User", "owner_principal_name": "bob"}
     assert create(desk, **wanted).error_code == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
@@ -123,7 +123,7 @@ def test_a_token_of_somebody_else_needs_the_right_to_create_tokens_for_that_user
     ("operation", "kind"),
     [(AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN), (AclOperation.DESCRIBE_TOKENS, ResourceType.USER)],
 )
-def test_tokens_of_others_are_shown_to_who_may_describe_them(desk, operation, kind):
+def test_tokens_of_others_are_shown_to_clients_that_may_describe_them(desk, operation, kind):
     become(desk, "bob")
     token_id = create(desk).token_id
     desk.broker.authorizer = Authorizer(desk.broker.acls)
@@ -134,7 +134,7 @@ def test_tokens_of_others_are_shown_to_who_may_describe_them(desk, operation, ki
     assert described(desk, "ann") == []
 
 
-def test_tokens_are_there_after_a_restart(desk):
+def test_tokens_survive_a_restart(desk):
     made = create(desk)
     desk = desk.restart()
     become(desk, "ann")
@@ -154,7 +154,7 @@ def test_tokens_that_have_expired_are_removed_from_time_to_time(desk):
     assert described(desk) == [kept]
 
 
-def test_who_came_by_a_token_and_proves_itself_by_its_password_again_is_there_by_that():
+def test_reauthentication_by_password_replaces_authentication_by_token():
     """It may ask for tokens from then on, which nobody may who came by one."""
     tokens = DelegationTokens(BrokerConfig(delegation_token_secret_key="a secret"))
     talk = Talk(ScramUsers(tokens))

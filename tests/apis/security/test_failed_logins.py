@@ -24,7 +24,7 @@ def talk():
         ((MetadataRequest([]),), ("", "")),
     ],
 )
-def test_a_failure_is_told_once_with_the_user_and_the_mechanism_as_far_as_they_are_known(talk, frames, told):
+def test_a_failure_is_reported_once_with_user_and_mechanism_if_known(talk, frames, told):
     for frame in frames:
         conversation, _ = talk.ask(frame, 1)
     assert conversation is Conversation.FAILED
@@ -33,6 +33,6 @@ def test_a_failure_is_told_once_with_the_user_and_the_mechanism_as_far_as_they_a
     assert reason
 
 
-def test_a_login_that_succeeds_is_told_to_nobody(talk):
+def test_a_successful_login_is_not_reported(talk):
     talk.login()
     assert talk.failures == []

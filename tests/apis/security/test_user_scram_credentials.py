@@ -55,11 +55,11 @@ def test_each_user_is_answered_on_its_own(desk):
     assert describe(desk, of_all=True) == {"eve": (0, "", [(1, 4096), (2, 8192)])}
 
 
-def test_nothing_asked_is_nothing_done(desk):
+def test_an_empty_request_changes_nothing(desk):
     assert alter(desk) == {}
 
 
-def test_a_user_counts_when_the_answer_is_given_and_after_a_restart(desk):
+def test_a_user_is_valid_once_answered_and_after_a_restart(desk):
     request = AlterUserScramCredentialsRequest(upsertions=[upsertion("new")])
     pending = desk.decide(request, 0)
     assert "new" not in desk.broker.scram_users.users()
@@ -87,7 +87,7 @@ def test_all_users_are_described_unless_some_are_named(desk):
     assert describe(desk, "eve") == {"eve": (0, "", [(2, 8192)])}
 
 
-def test_who_is_not_there_or_named_twice_is_an_error_of_its_own(desk):
+def test_unknown_and_duplicate_users_have_their_own_errors(desk):
     assert describe(desk, "eve", "x", "bob", "eve", "y", "y") == {
         "eve": (92, "Cannot describe SCRAM credentials for the same user twice in a single request: eve", []),
         "x": (91, "Attempt to describe a user credential that does not exist: x", []),

@@ -42,7 +42,7 @@ def answered(desk, request):
 
 
 @pytest.mark.parametrize("version", SERVED[ApiKey.SHARE_FETCH].versions)
-def test_records_come_once_and_are_acknowledged(version):
+def test_records_are_delivered_once_and_acknowledged(version):
     """Acquired with their bytes; accepted, they are done with; the lag says so."""
     desk = ShareDesk()
     desk.begin()
@@ -90,7 +90,7 @@ def test_a_fetch_with_acknowledgements_waits_for_both(desk):
     assert answer.responses[0].partitions[0].acknowledge_error_code == ErrorCode.NONE
 
 
-def test_a_partition_that_is_begun_while_acknowledgements_are_on_their_way_is_begun_for_good(desk):
+def test_a_start_offset_is_durable_before_the_answer(desk):
     """Both are durable before the answer; else a restart would begin it where the log ends by then."""
     desk.produce(3)
     desk.fetch(1)
@@ -125,7 +125,7 @@ def test_a_fetch_that_waits_is_answered_empty_at_its_deadline(desk):
     assert acquired(answered(desk, request)) == []
 
 
-def test_a_fetch_that_its_member_has_given_up_takes_no_records(desk):
+def test_an_abandoned_fetch_acquires_no_records(desk):
     """The next request of the session says so: what the former one took nobody would get until the locks end."""
     parked(desk, 1)
     given_up = desk.desk.asked
@@ -139,7 +139,7 @@ def test_a_fetch_that_its_member_has_given_up_takes_no_records(desk):
     assert found == {given_up: [], given_up + 1: [(0, 2, 1)]}
 
 
-def test_what_another_member_gives_back_wakes_a_fetch(desk):
+def test_records_released_by_another_member_wake_a_fetch(desk):
     """By releasing, by closing its session, by keeping it for too long."""
     desk.produce(3)
     other = ShareDesk(desk=desk.desk)
@@ -162,7 +162,7 @@ def test_what_another_member_gives_back_wakes_a_fetch(desk):
     assert acquired(answered(desk, request)) == [(3, 3, 2)]
 
 
-def test_what_another_member_gives_back_wakes_a_fetch_when_that_is_durable(desk):
+def test_released_records_wake_a_fetch_once_the_release_is_durable(desk):
     """Not before: what the fetch appends when it is woken would be handed over in front of it."""
     desk.produce(1)
     desk.fetch(1)
@@ -205,7 +205,7 @@ def test_the_group_s_settings_act():
     [("earliest", 0), ("latest", 3), ("by_duration:PT1M", 2), ("by_duration:PT0S", 3), ("by_duration:P1DT2H", 0)],
 )
 @pytest.mark.parametrize("is_archived", [False, True])
-def test_where_a_group_begins(reset, first, is_archived):
+def test_start_offsets_of_a_group(reset, first, is_archived):
     """At the first record, behind the last, or at the first one that is not too old; that is durable."""
     desk = ShareDesk()
     for _ in range(3):
@@ -240,7 +240,7 @@ def test_records_are_read_from_the_archive():
     assert again.offsets() == [(0, 50)]
 
 
-def test_a_batch_in_many_parts_comes_whole(desk):
+def test_a_batch_in_many_parts_is_returned_whole(desk):
     """Large batches are kept as header and payload: what is handed on is what was written."""
     desk.produce(3, size=200_000)
     desk.produce(2)
@@ -261,7 +261,7 @@ def test_record_limit_and_batches(desk):
     assert [header.base_offset for header, _ in iterate_batches(data.records)] == [6, 9]
 
 
-def test_bytes_bound_an_answer_but_one_batch_always_comes(desk):
+def test_an_answer_is_limited_in_bytes_but_has_at_least_one_batch(desk):
     """As Fetch: a batch larger than the limit gets through alone."""
     for _ in range(3):
         desk.produce(1, size=1000)
@@ -270,7 +270,7 @@ def test_bytes_bound_an_answer_but_one_batch_always_comes(desk):
 
 
 @pytest.mark.parametrize("nothing", [{"max_bytes": 0}, {"max_records": 0}])
-def test_who_wants_nothing_gets_nothing(desk, nothing):
+def test_a_fetch_of_nothing_gets_nothing(desk, nothing):
     """Not even one batch, and not before the end of the time."""
     desk.produce(1)
     assert acquired(desk.fetch(1, **nothing)) == []
@@ -303,7 +303,7 @@ def test_sessions_are_checked():
         {"is_renew_ack": True, "max_records": 1},
     ],
 )
-def test_requests_that_make_no_sense(desk, wrong):
+def test_invalid_requests(desk, wrong):
     """INVALID_REQUEST, of the whole request."""
     request = desk.fetch_request(1)
     for name, value in wrong.items():
@@ -311,7 +311,7 @@ def test_requests_that_make_no_sense(desk, wrong):
     assert desk.ask(request, 2).error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_a_first_fetch_brings_no_acknowledgements(desk):
+def test_a_first_fetch_must_not_acknowledge(desk):
     """There is nothing that it could have acquired."""
     assert desk.fetch(0, acknowledgements={0: [(0, 0, ACCEPT)]}).error_code == ErrorCode.INVALID_REQUEST
 
@@ -327,7 +327,7 @@ def test_a_first_fetch_brings_no_acknowledgements(desk):
         [(3, 4, ACCEPT), (0, 1, ACCEPT)],
     ],
 )
-def test_acknowledgements_that_make_no_sense(desk, batches):
+def test_invalid_acknowledgements(desk, batches):
     """INVALID_REQUEST of the partition; nothing is changed."""
     desk.produce(10)
     desk.fetch(1)
@@ -335,7 +335,7 @@ def test_acknowledgements_that_make_no_sense(desk, batches):
     assert errors(desk.acknowledge(3, [(0, 9, ACCEPT)])) == [ErrorCode.NONE]
 
 
-def test_what_there_is_not(desk):
+def test_unknown_topics_and_partitions(desk):
     """Unknown topics and partitions, and partitions that the group does not read."""
     desk.produce(1)
     answer = desk.fetch(1, [0, 9])
@@ -347,7 +347,7 @@ def test_what_there_is_not(desk):
     assert errors(desk.ask(request, 2)) == [ErrorCode.UNKNOWN_TOPIC_ID]
 
 
-def test_a_closed_connection_gives_everything_back(desk):
+def test_a_closed_connection_releases_all_records(desk):
     """As a session that is closed, but nobody has to ask."""
     desk.produce(2)
     desk.fetch(1)
@@ -356,7 +356,7 @@ def test_a_closed_connection_gives_everything_back(desk):
     assert acquired(desk.fetch(0, [0])) == [(0, 1, 2)]
 
 
-def test_a_closed_connection_gives_back_what_each_of_its_sessions_has(desk):
+def test_a_closed_connection_releases_the_records_of_all_its_sessions(desk):
     other = ShareDesk(desk=desk.desk)
     other.member_id = "other"
     other.fetch(0, [0])
@@ -369,7 +369,7 @@ def test_a_closed_connection_gives_back_what_each_of_its_sessions_has(desk):
     assert acquired(desk.fetch(0, [0])) == [(0, 1, 2)]
 
 
-def test_nothing_is_kept_of_a_group_that_nobody_reads(desk):
+def test_share_partitions_without_sessions_are_unloaded(desk):
     """The last session closed, its share partitions are out of memory; their state is not."""
     desk.produce(2)
     desk.fetch(1)
@@ -380,7 +380,7 @@ def test_nothing_is_kept_of_a_group_that_nobody_reads(desk):
     assert acquired(desk.fetch(0, [0])) == [(1, 1, 2)]
 
 
-def test_records_that_are_deleted_are_done_with(desk):
+def test_deleted_records_are_skipped(desk):
     """The log begins later: so does the group."""
     desk.produce(10)
     desk.fetch(1, max_records=1)

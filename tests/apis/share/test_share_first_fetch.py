@@ -24,7 +24,7 @@ def brought(response):
     return {data.partition_index for topic in response.responses for data in topic.partitions if data.acquired_records}
 
 
-def test_the_others_come_next_from_where_they_were_at_first():
+def test_the_other_partitions_come_next_from_their_start_offsets():
     desk = ShareDesk(partitions=4)
     desk.heartbeat()
     desk.reset("earliest")
@@ -38,7 +38,7 @@ def test_the_others_come_next_from_where_they_were_at_first():
     assert brought(desk.fetch(2)) == set()
 
 
-def test_one_that_wants_more_brings_more_partitions():
+def test_a_fetch_with_larger_limits_returns_more_partitions():
     desk = ShareDesk(partitions=3)
     desk.reset("earliest")
     desk.heartbeat()
@@ -47,7 +47,7 @@ def test_one_that_wants_more_brings_more_partitions():
     assert len(brought(desk.fetch(0, range(3), min_bytes=250))) == 2
 
 
-def test_what_others_read_already_goes_first():
+def test_partitions_in_use_come_first():
     """A member that comes later gets at once what another's partitions have, and new ones behind them."""
     desk = ShareDesk(partitions=2)
     desk.reset("earliest")

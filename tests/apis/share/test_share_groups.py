@@ -90,12 +90,12 @@ def _joining(member_id):
         ({"epoch": 5}, ErrorCode.GROUP_ID_NOT_FOUND),
     ],
 )
-def test_heartbeats_that_make_no_sense(desk, wrong, code):
+def test_invalid_heartbeats(desk, wrong, code):
     """Kafka's errors."""
     assert desk.heartbeat(**wrong).error_code == code
 
 
-def test_without_a_place_for_groups_there_is_no_coordinator():
+def test_without_its_topic_there_is_no_coordinator_of_share_groups():
     """Clients look for one, which makes it."""
     desk = ShareDesk.__new__(ShareDesk)
     desk.desk, desk.topic, desk.member_id = Desk(), "t", "m"
@@ -148,7 +148,7 @@ def test_settings_that_change_before_the_first_group_act():
     assert share.manager.group_size_max == 7
 
 
-def test_the_assignor_may_go_by_its_class():
+def test_the_assignor_may_be_named_by_its_class():
     """It is shown as it was set, and described by its name."""
     desk = ShareDesk(f"group.share.assignors={CLASSES}SimpleAssignor")
     desk.heartbeat()
@@ -203,7 +203,7 @@ def test_offsets_may_be_set_before_there_is_a_group(desk):
     assert desk.ask(AlterShareGroupOffsetsRequest(""), 0).error_code == ErrorCode.INVALID_GROUP_ID
 
 
-def test_offsets_of_no_topic_that_there_is_make_no_group(desk):
+def test_offsets_of_unknown_topics_create_no_group(desk):
     """As in Kafka; a topic that there is makes one, even if its partitions are not there."""
     desk.heartbeat()
     topic = AlterShareGroupOffsetsRequest.Topic
@@ -231,7 +231,7 @@ def errors_of(answer):
     return [one.error_code for topic in answer.responses for one in topic.partitions]
 
 
-def test_forgotten_offsets_are_gone(desk):
+def test_deleted_offsets_are_initialized_again(desk):
     """The topic begins anew with the next member."""
     desk.heartbeat()
     desk.heartbeat(-1)
@@ -243,7 +243,7 @@ def test_forgotten_offsets_are_gone(desk):
     assert len(desk.offsets()) == 2
 
 
-def test_offsets_that_are_not_kept_are_not_forgotten(desk):
+def test_unknown_offsets_cannot_be_deleted(desk):
     """Of a topic that the group never read, and of one that it was made to forget; these come last in the answer."""
     other = CreateTopicsRequest.CreatableTopic("other", 1, 1)
     desk.ask(CreateTopicsRequest([other]), 7)
@@ -352,7 +352,7 @@ def state(desk):
     return State(desk)
 
 
-def test_whoever_waits_for_what_begins_anew_is_woken_when_that_is_durable(desk):
+def test_a_fetch_waiting_for_a_reinitialized_partition_wakes_once_it_is_durable(desk):
     desk.begin()
     assert isinstance(desk.desk.decide(desk.fetch_request(1, wait_ms=1000), 2), Parked)
     answered = desk.desk.connection.completed
@@ -408,7 +408,7 @@ def test_state_written_by_others_counts(desk, state):
     assert acquired(desk.fetch(2)) == [(6, 9, 1)]
 
 
-def test_what_was_in_use_before_its_group_is_taken_into_use_anew_when_the_group_begins_it(desk, state):
+def test_a_loaded_share_partition_is_reloaded_when_its_group_initializes_it(desk, state):
     """What was acquired of it until then is not any more."""
     desk.reset("earliest")
     desk.produce(10)
@@ -419,7 +419,7 @@ def test_what_was_in_use_before_its_group_is_taken_into_use_anew_when_the_group_
     assert acquired(desk.fetch(2)) == [(0, 9, 1)]
 
 
-def test_offsets_of_nobody(desk):
+def test_offsets_of_unknown_groups(desk):
     """Unknown groups and partitions have none; unknown topics are an error of theirs."""
     wanted = [DescribeShareGroupOffsetsRequest.Topic("t", [0, 9]), DescribeShareGroupOffsetsRequest.Topic("none", [0])]
     (group,) = desk.ask(
@@ -431,7 +431,7 @@ def test_offsets_of_nobody(desk):
     assert [one.error_code for one in unknown.partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_a_broker_without_share_groups_loads_none_of_it():
+def test_a_broker_without_share_groups_loads_no_share_modules():
     """Neither machines nor handlers: only names of settings, and the place where the rest is loaded when it is used."""
     script = (
         "import sys, pipeline_broker.node.process, pipeline_broker.apis.dispatch\n"

@@ -35,7 +35,7 @@ def transaction(desk, producer_id, count, *, is_commit):
 
 
 @pytest.mark.parametrize("is_archived", [False, True])
-def test_by_read_committed_only_committed_records_come(is_archived):
+def test_read_committed_returns_only_committed_records(is_archived):
     """Aborted records are stepped over, also in the archive; what is undecided waits for its end.
 
     Markers come, as from Kafka: consumers tell that they are gaps.
@@ -67,7 +67,7 @@ def test_by_read_committed_only_committed_records_come(is_archived):
     assert set(seen) <= {0, 1, 5, 6, 7, 8, 9}
 
 
-def test_by_read_uncommitted_everything_comes(desk):
+def test_read_uncommitted_returns_all_records(desk):
     """Markers too: consumers tell that they are gaps."""
     transaction(desk, 1, 2, is_commit=False)
     answer = desk.fetch(1)

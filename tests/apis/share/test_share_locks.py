@@ -27,7 +27,7 @@ def test_a_renewed_lock_lasts_longer(desk):
     assert acquired(desk.fetch(3)) == [(1, 1, 2)]
 
 
-def test_a_lock_that_is_renewed_with_a_shorter_setting_ends_when_the_member_is_told(desk):
+def test_a_lock_renewed_with_a_shorter_setting_ends_at_the_reported_time(desk):
     desk.produce(1)
     desk.fetch(1)
     desk.configure({"share.record.lock.duration.ms": "15000"})
@@ -51,7 +51,7 @@ def test_locks_of_different_ages_end_one_after_the_other(desk):
     assert sum(last - first + 1 for first, last, _ in acquired(desk.fetch(3))) == 2
 
 
-def test_what_comes_back_at_the_end_of_its_lock_is_judged_by_the_settings_of_then(desk):
+def test_records_of_an_expired_lock_follow_the_current_settings(desk):
     desk.produce(1)
     desk.fetch(1)
     desk.acknowledge(2, [(0, 0, RELEASE)])

@@ -40,7 +40,7 @@ def two_partitions(monkeypatch, read):
     return desk
 
 
-def test_partitions_behind_the_limit_of_records_are_not_read(monkeypatch):
+def test_partitions_after_the_record_limit_are_not_read(monkeypatch):
     asked = []
 
     def noting(active, *arguments, **more):
@@ -53,7 +53,7 @@ def test_partitions_behind_the_limit_of_records_are_not_read(monkeypatch):
     assert partitions_with_records(desk.fetch(2, max_records=3)) == [1 - first[0]]
 
 
-def test_what_is_in_memory_does_not_wait_for_what_is_on_the_disk(monkeypatch):
+def test_records_in_memory_do_not_wait_for_the_disk(monkeypatch):
     """Where the disk is needed for the first partition, those behind it come with it."""
 
     def second_is_cold(active, offset, *arguments, **more):

@@ -21,7 +21,7 @@ def test_old_records_of_state_are_deleted():
     assert again.offsets()[0][0] == 1199
 
 
-def test_snapshots_that_are_written_together_have_each_its_own_place():
+def test_snapshots_written_together_have_their_own_offsets():
     """What stands before the first of them can be deleted, and nothing behind that."""
     desk = ShareDesk("share.coordinator.state.topic.num.partitions=1", partitions=3)
     desk.heartbeat()
@@ -36,7 +36,7 @@ def places(desk):
     return {key: states.find(key).snapshot_offset for key in states.all()}
 
 
-def test_records_of_state_are_deleted_behind_the_snapshot_that_a_lock_s_end_has_made():
+def test_state_records_are_deleted_after_the_snapshot_of_an_expired_lock():
     """Both are due at once: what says that they are deleted is handed over when the snapshot was."""
     desk = ShareDesk("share.coordinator.snapshot.update.records.per.snapshot=2")
     desk.begin()

@@ -35,7 +35,7 @@ def count(desk, name="t"):
 
 
 @pytest.mark.parametrize("version", versions_of(CreatePartitionsRequest))
-def test_partitions_are_there_when_they_are_answered(desk, version):
+def test_partitions_exist_when_they_are_answered(desk, version):
     log = desk.broker.logs.find("t", 1)
     assert add(desk, ("t", 5), version=version) == [("t", 0, None)]
     assert count(desk) == desk.broker.topics.get("t").partitions == 5
@@ -66,7 +66,7 @@ def test_partitions_are_there_when_they_are_answered(desk, version):
         (("t", 4, [[1], [1, 1]]), 39, "The manual partition assignment includes the broker 1 more than once."),
     ],
 )
-def test_what_cannot_be_added_is_refused(desk, topic, code, message):
+def test_invalid_counts_and_assignments_are_refused(desk, topic, code, message):
     assert add(desk, topic, ("u", 3)) == [(topic[0], code, message), ("u", 0, None)]
     assert (count(desk), count(desk, "u")) == (2, 3)
 
@@ -86,7 +86,7 @@ def test_validate_only_adds_nothing(desk):
     assert count(desk) == 2
 
 
-def test_without_time_nothing_is_added(desk):
+def test_without_a_timeout_nothing_is_added(desk):
     assert add(desk, ("t", 4), timeout_ms=0) == [("t", 7, None)]
     assert count(desk) == 2
 

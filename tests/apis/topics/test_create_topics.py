@@ -67,7 +67,7 @@ def test_a_name_as_long_as_a_string_may_be_is_refused_alone(desk, version):
     assert names(desk) == {"t": 1}
 
 
-def test_a_topic_whose_creation_cannot_be_answered_is_made_nevertheless(desk, monkeypatch):
+def test_a_topic_is_created_although_its_answer_fails(desk, monkeypatch):
     monkeypatch.setattr(Call, "send", cannot_be_written)
     steps = desk.decide(CreateTopicsRequest(topics=[Topic("t", 1, 1)]), 7)
     with pytest.raises(EncodeError):
@@ -138,7 +138,7 @@ def test_the_brokers_own_partition_is_no_topic(desk):
         (1, 2, ErrorCode.INVALID_REPLICATION_FACTOR, "Unable to replicate the partition 2 time(s): The target"),
     ],
 )
-def test_counts_that_cannot_be_are_refused(desk, partitions, factor, code, start):
+def test_invalid_counts_are_refused(desk, partitions, factor, code, start):
     (result,) = create(desk, Topic("t", partitions, factor))
     assert result.error_code == code
     assert result.error_message.startswith(start)
@@ -204,7 +204,7 @@ def test_settings_are_answered_as_given_with_their_source_and_act_at_once(desk):
     assert desk.broker.logs.find("t", 0).rules.keys_required
 
 
-def test_a_setting_that_is_not_acted_on_is_told_once(desk, caplog):
+def test_a_setting_without_effect_is_logged_once(desk, caplog):
     for name in ("t", "u"):
         create(desk, Topic(name, 1, 1, [], [Config("preallocate", "true"), Config("max.message.bytes", "5")]))
     expected = "the topic setting preallocate is accepted, but this broker does not act on it"
@@ -218,7 +218,7 @@ def test_too_many_partitions_in_one_request_refuse_all_of_it(desk):
     }
 
 
-def test_without_time_nothing_is_created(desk):
+def test_without_a_timeout_nothing_is_created(desk):
     assert outcome(create(desk, Topic("t", 1, 1), timeout_ms=0)[0]) == ("t", ErrorCode.REQUEST_TIMED_OUT, None)
     assert names(desk) == {}
 
@@ -227,7 +227,7 @@ def test_an_empty_request_has_an_empty_answer(desk):
     assert create(desk) == []
 
 
-def test_all_topics_together_have_so_many_partitions():
+def test_the_partitions_of_all_topics_are_limited():
     desk = Desk("pipeline.partitions=5")
     (first, second, third) = create(desk, Topic("a", 3, 1), Topic("b", 3, 1), Topic("c", 2, 1))
     message = "This broker has 3 partitions; with 3 more it would have more than 5."

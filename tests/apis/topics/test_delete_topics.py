@@ -42,7 +42,7 @@ def left(desk):
 
 
 @pytest.mark.parametrize("version", versions_of(DeleteTopicsRequest))
-def test_a_topic_is_gone_when_its_deletion_is_answered(desk, version):
+def test_a_topic_is_deleted_when_its_deletion_is_answered(desk, version):
     topic_id = desk.ids["a"] if version >= 6 else NO_ID
     assert delete(desk, "a", version=version) == [("a", topic_id, 0, None)]
     assert desk.broker.logs.find("a", 0) is None
@@ -72,7 +72,7 @@ def test_a_topic_needs_either_a_name_or_an_id(desk):
     assert left(desk) == {"a", "b", "c"}
 
 
-def test_what_is_said_twice_is_not_deleted(desk):
+def test_a_duplicate_topic_is_not_deleted(desk):
     ids = desk.ids
     results = delete(desk, "a", "a", (None, ids["b"]), (None, ids["b"]), "c", (None, ids["c"]))
     assert results == [
@@ -83,7 +83,7 @@ def test_what_is_said_twice_is_not_deleted(desk):
     assert left(desk) == {"a", "b", "c"}
 
 
-def test_a_deletion_on_its_way_cannot_be_asked_for_again(desk):
+def test_an_undurable_deletion_cannot_be_requested_again(desk):
     request = DeleteTopicsRequest(topics=[State("a")], timeout_ms=1000)
     pending = desk.decide(request, 6)
     assert delete(desk, "a") == [("a", NO_ID, 3, NOT_HERE)]
@@ -100,12 +100,12 @@ def test_a_topic_of_the_same_name_is_another_one(desk):
 
 
 @pytest.mark.parametrize(("version", "code"), [(2, 42), (3, 73), (6, 73)])
-def test_a_broker_may_be_told_to_delete_nothing(version, code):
+def test_deletion_can_be_disabled(version, code):
     desk = new_desk("delete.topic.enable=false")
     assert [result[2:] for result in delete(desk, "a", "z", version=version)] == [(code, None), (code, None)]
     assert left(desk) == {"a", "b", "c"}
 
 
-def test_without_time_nothing_is_deleted(desk):
+def test_without_a_timeout_nothing_is_deleted(desk):
     assert delete(desk, "a", timeout_ms=0) == [("a", NO_ID, ErrorCode.REQUEST_TIMED_OUT, None)]
     assert left(desk) == {"a", "b", "c"}

@@ -53,7 +53,7 @@ def test_no_names_ask_for_all_topics(desk):
     assert [name for _, name, _ in topics] == ["__consumer_offsets", "a", "b", "c"]
 
 
-def test_unknown_and_impossible_names_are_told_apart(desk):
+def test_unknown_and_invalid_names_have_different_errors(desk):
     assert describe(desk, "z", "a b", "b") == ([(17, "a b", []), (0, "b", [0]), (3, "z", [])], None)
 
 
@@ -97,10 +97,10 @@ def test_a_cursor_begins_where_it_says(desk):
     assert describe(desk, "a", "z", cursor=("z", 2)) == ([(3, "z", [])], None)
 
 
-def test_a_cursor_of_a_topic_that_is_gone_goes_on_behind_it(desk):
+def test_a_cursor_of_a_deleted_topic_continues_after_it(desk):
     assert describe(desk, cursor=("bb", 2)) == ([(0, "c", [0, 1, 2, 3])], None)
 
 
 @pytest.mark.parametrize("cursor", [("a", -1), ("b", 0), ("aa", 0)])
-def test_a_cursor_that_cannot_be_refuses_the_request(desk, cursor):
+def test_an_invalid_cursor_refuses_the_request(desk, cursor):
     assert describe(desk, "c", "a", cursor=cursor) == ([(42, "c", []), (42, "a", [])], None)

@@ -69,7 +69,7 @@ def steps_of(desk, result, logs_made):
     assert isinstance(result, Send)
 
 
-def test_a_topic_is_made_in_turns_and_others_see_none_of_it_or_all(logs_made):
+def test_a_topic_is_created_in_turns_and_visible_as_a_whole(logs_made):
     desk = Desk()
     del logs_made[:]
     seen = list(steps_of(desk, desk.decide(creation(), CREATE), logs_made))
@@ -82,7 +82,7 @@ def test_a_topic_is_made_in_turns_and_others_see_none_of_it_or_all(logs_made):
     assert [log.partition for log in desk.broker.logs.partitions("large")] == list(range(LARGE))
 
 
-def test_partitions_are_added_in_turns_and_all_at_once_for_others(logs_made):
+def test_partitions_are_added_in_turns_and_visible_at_once(logs_made):
     desk = Desk()
     assert desk.ask(creation(3), CREATE).topics[0].error_code == 0
     first = desk.broker.logs.partitions("large")
@@ -94,7 +94,7 @@ def test_partitions_are_added_in_turns_and_all_at_once_for_others(logs_made):
     assert desk.broker.logs.partitions("large")[:3] == first
 
 
-def test_who_was_first_to_decide_has_the_name_and_the_other_one_is_refused():
+def test_the_first_decision_takes_the_name_and_the_other_request_is_refused():
     desk = Desk()
     slow = desk.decide(creation(), CREATE)
     assert isinstance(slow, Unfinished)
@@ -103,7 +103,7 @@ def test_who_was_first_to_decide_has_the_name_and_the_other_one_is_refused():
     assert partitions_seen(desk) == {"large": 1}
 
 
-def test_partitions_that_others_add_meanwhile_stay_and_the_rest_is_added():
+def test_partitions_added_between_turns_stay_and_the_rest_is_added():
     desk = Desk()
     desk.ask(creation(1), CREATE)
     slow = desk.decide(growth(LARGE), GROW)
@@ -115,7 +115,7 @@ def test_partitions_that_others_add_meanwhile_stay_and_the_rest_is_added():
     assert [log.partition for log in logs] == list(range(LARGE))
 
 
-def test_a_topic_that_is_deleted_and_made_anew_meanwhile_grows_by_logs_of_its_own():
+def test_a_topic_recreated_between_turns_grows_by_its_own_logs():
     desk = Desk()
     desk.ask(creation(1), CREATE)
     slow = desk.decide(growth(LARGE), GROW)
@@ -126,7 +126,7 @@ def test_a_topic_that_is_deleted_and_made_anew_meanwhile_grows_by_logs_of_its_ow
     assert topic_id == desk.broker.topics.get("large").topic_id
 
 
-def test_other_requests_may_not_use_up_the_room_for_partitions_meanwhile():
+def test_other_requests_do_not_exceed_the_partition_limit_between_turns():
     desk = Desk(f"pipeline.partitions={LARGE}")
     slow = desk.decide(creation(), CREATE)
     assert desk.ask(creation(1, "other"), CREATE).topics[0].error_code == 0
@@ -134,7 +134,7 @@ def test_other_requests_may_not_use_up_the_room_for_partitions_meanwhile():
     assert partitions_seen(desk) == {"other": 1}
 
 
-def test_other_requests_may_not_use_up_the_room_that_a_topic_grows_into_meanwhile():
+def test_a_growing_topic_does_not_exceed_the_partition_limit_between_turns():
     desk = Desk(f"pipeline.partitions={LARGE}")
     desk.ask(creation(1), CREATE)
     slow = desk.decide(growth(LARGE), GROW)
@@ -144,7 +144,7 @@ def test_other_requests_may_not_use_up_the_room_that_a_topic_grows_into_meanwhil
     assert partitions_seen(desk) == {"large": 1, "other": 1}
 
 
-def test_a_topic_that_is_deleted_and_made_anew_between_two_turns_is_not_the_one_that_is_to_go():
+def test_a_topic_recreated_between_turns_is_not_deleted():
     desk = Desk()
     for name in ("large", "other"):
         desk.ask(creation(1_000 if name == "large" else 1, name), CREATE)
@@ -158,7 +158,7 @@ def test_a_topic_that_is_deleted_and_made_anew_between_two_turns_is_not_the_one_
     assert partitions_seen(desk) == {"other": 2}
 
 
-def test_a_client_that_goes_away_between_two_turns_leaves_nothing_behind():
+def test_a_client_that_disconnects_between_turns_leaves_nothing():
     desk = Desk()
     slow = desk.decide(creation(), CREATE)
     slow.steps.close()
@@ -177,7 +177,7 @@ def test_a_crash_leaves_all_of_the_topic_or_nothing():
     assert partitions_seen(desk.restart()) == {"large": LARGE}
 
 
-def test_what_was_decided_before_is_submitted_before_others_have_their_turns():
+def test_decided_changes_are_submitted_before_other_requests_get_their_turns():
     """Else what they decide about it would stand in front of it in the journal."""
     desk = Desk()
     request = CreateTopicsRequest([*creation(1, "small").topics, *creation(LARGE - 1).topics], 1000)
@@ -211,7 +211,7 @@ def test_few_partitions_are_made_with_their_topic(logs_made):
     assert len(logs_made) == LOGS_AT_ONCE_MAX
 
 
-def test_a_deleted_topic_is_gone_at_once_and_its_logs_are_let_go_of_in_turns():
+def test_a_deleted_topic_disappears_at_once_and_its_logs_are_released_in_turns():
     desk = Desk()
     desk.ask(creation(), CREATE)
     last = FetchRequest.FetchPartition(partition=LARGE - 1, fetch_offset=0, partition_max_bytes=1 << 20)

@@ -49,26 +49,26 @@ def test_all_topics_are_asked_for_by_null_or_in_version_0_by_an_empty_list(desk,
 
 
 @pytest.mark.parametrize("version", versions_of(MetadataRequest))
-def test_a_topic_that_is_asked_for_is_there_the_next_time(desk, version):
+def test_a_requested_topic_exists_at_the_next_request(desk, version):
     assert find(desk, "new", version=version) == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "new", 0)]
     assert find(desk, "new", version=version) == [(0, "new", 2)]
 
 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
-def test_internal_topics_come_as_they_are_asked_for(desk, name):
+def test_internal_topics_are_created_when_requested(desk, name):
     for code in (3, 0):
         (topic,) = desk.ask(MetadataRequest(topics=[Wanted(name=name)]), 12).topics
         assert (topic.error_code, topic.is_internal) == (code, True)
 
 
-def test_no_topic_comes_where_neither_broker_nor_client_want_it(desk):
+def test_no_topic_is_created_unless_broker_and_client_allow_it(desk):
     assert find(desk, "new", allow_auto_topic_creation=False) == [(3, "new", 0)]
     assert find(desk, "new", allow_auto_topic_creation=False) == [(3, "new", 0)]
     other = Desk("auto.create.topics.enable=false")
     assert [find(other, "new"), find(other, "new")] == [[(3, "new", 0)]] * 2
 
 
-def test_names_that_cannot_be_are_no_topics(desk):
+def test_invalid_names_are_refused(desk):
     assert find(desk, "a b", "", "__cluster_metadata") == [(17, "a b", 0), (17, "", 0), (3, "__cluster_metadata", 0)]
     assert find(desk, "__cluster_metadata") == [(3, "__cluster_metadata", 0)]
 
@@ -80,7 +80,7 @@ def test_one_request_does_not_create_any_number_of_topics():
 
 
 @pytest.mark.parametrize("version", [12, 13])
-def test_a_topic_can_be_asked_for_by_its_id_and_then_names_do_not_count(desk, version):
+def test_topics_can_be_requested_by_id_and_then_names_are_ignored(desk, version):
     topic_id = desk.broker.topics.get("t").topic_id
     assert find(desk, (None, topic_id), version=version) == [(0, "t", 1)]
     assert find(desk, ("u", topic_id), "u", "new", version=version) == [(0, "t", 1)]
@@ -89,13 +89,13 @@ def test_a_topic_can_be_asked_for_by_its_id_and_then_names_do_not_count(desk, ve
 
 
 @pytest.mark.parametrize("version", [10, 11])
-def test_ids_count_only_from_version_12_on(desk, version):
+def test_ids_are_used_only_from_version_12(desk, version):
     topic_id = desk.broker.topics.get("t").topic_id
     assert find(desk, (None, topic_id), "u", version=version) == [(42, "", 0), (42, "u", 0)]
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])
-def test_operations_are_told_when_asked_for(desk, version):
+def test_authorized_operations_are_sent_on_request(desk, version):
     more = {"include_topic_authorized_operations": True, "include_cluster_authorized_operations": True}
     response = desk.ask(MetadataRequest(topics=[Wanted(name="t"), Wanted(name="new")], **more), version)
     assert response.cluster_authorized_operations == 8096
@@ -104,7 +104,7 @@ def test_operations_are_told_when_asked_for(desk, version):
     assert response.cluster_authorized_operations == response.topics[0].topic_authorized_operations == NOT_ASKED
 
 
-def test_a_topic_asked_for_twice_is_told_once(desk):
+def test_a_duplicate_topic_is_answered_once(desk):
     assert find(desk, "t", "t", "new", "new") == [(0, "t", 1), (3, "new", 0)]
 
 
@@ -123,7 +123,7 @@ def test_topics_are_created_by_use_up_to_a_number_of_partitions_in_all(caplog):
     assert find(desk, "c") == [(0, "c", 2)]
 
 
-def test_the_topics_of_committed_offsets_and_transactions_are_created_whatever_there_is():
+def test_internal_topics_are_created_beyond_the_limit():
     desk = Desk("pipeline.auto.create.partitions=0")
     find(desk, "__consumer_offsets")
     assert find(desk, "__consumer_offsets") == [(0, "__consumer_offsets", 50)]

@@ -81,14 +81,14 @@ def in_order(desk, *requests):
     return [desk.finish(*each) for each in decided]
 
 
-def test_what_was_appended_before_a_deletion_is_answered_and_gone(desk):
+def test_records_appended_before_a_deletion_are_answered_and_deleted(desk):
     produced, deleted = in_order(desk, (production(), 9), (deletion(), 6))
     assert (offset_of(produced), deleted.responses[0].error_code) == ((0, 0), 0)
     assert desk.broker.logs.partitions("t") == ()
     assert desk.restart().broker.topics.get("t") is None
 
 
-def test_what_is_appended_while_a_deletion_is_on_its_way_harms_nobody(desk):
+def test_records_appended_during_a_deletion_do_no_harm(desk):
     deleted, produced, created = in_order(desk, (deletion(), 6), (production(b"old"), 9), (creation(), 7))
     assert deleted.responses[0].error_code == created.topics[0].error_code == 0
     assert offset_of(produced) == (0, 0)
@@ -102,14 +102,14 @@ def test_what_is_appended_while_a_deletion_is_on_its_way_harms_nobody(desk):
 
 @pytest.mark.parametrize(("version", "by_id"), [(BY_NAME, False), (BY_ID, True)])
 @pytest.mark.parametrize("another_follows", [False, True])
-def test_a_fetch_that_waits_is_told_that_its_topic_is_gone(desk, version, by_id, another_follows):
+def test_a_waiting_fetch_gets_the_error_of_a_deleted_topic(desk, version, by_id, another_follows):
     request = fetching(desk.topic_id if by_id else NO_ID, waits=True)
     assert desk.decide(request, version) is PARKED
     in_order(desk, (deletion(), 6), *([(creation(), 7)] if another_follows else []))
     assert error_of(completed(desk, request, version)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_session_is_told_which_of_its_topics_are_gone_and_which_others_have_their_names(desk):
+def test_a_session_learns_which_topics_were_deleted_or_recreated(desk):
     """As Apache Kafka's are: clients that know a topic by its id ask for the new id then."""
     opened = desk.ask(fetching(desk.topic_id, waits=False), BY_ID)
     codes = []
@@ -127,7 +127,7 @@ def test_a_session_is_told_which_of_its_topics_are_gone_and_which_others_have_th
     assert error_of(desk.ask(fetching(desk.topic_id, waits=False), BY_ID)) == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_the_former_id_does_not_delete_the_topic_that_comes_next(desk):
+def test_the_former_id_does_not_delete_the_next_topic(desk):
     """Both the deletion and the creation behind it are on their way."""
     _, created, by_id, by_name = in_order(
         desk, (deletion(), 6), (creation(), 7), (deletion(desk.topic_id), 6), (deletion(), 6)
@@ -157,7 +157,7 @@ def test_a_producer_that_writes_the_same_way_again_writes_to_the_new_topic(desk)
         assert offset_of(desk.ask(production(), 9)) == (0, offset)
 
 
-def test_files_of_a_deleted_topic_do_not_come_back_under_its_name(desk):
+def test_files_of_a_deleted_topic_do_not_return_under_its_name(desk):
     desk.ask(production(b"old"), 9)
     desk.archive_all()
     in_order(desk, (deletion(), 6), (creation(), 7))

@@ -33,7 +33,7 @@ def test_an_id_and_an_epoch_come_together_and_do_not_count(producer_id, epoch, c
     assert ask(Desk(), producer_id=producer_id, producer_epoch=epoch) == expected
 
 
-def test_an_id_is_told_when_its_block_is_durable_and_never_given_twice():
+def test_an_id_is_returned_once_its_block_is_durable_and_never_twice():
     desk = Desk()
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
     first, second = desk.decide(request, 4), desk.decide(request, 4)

@@ -79,7 +79,7 @@ def produced(producer, partitions=WRITTEN):
     return producer.produce(*range(partitions), topic="large")
 
 
-def test_partitions_are_added_in_turns_and_others_see_none_of_them_or_all(desk):
+def test_partitions_are_added_to_a_transaction_in_turns_and_visible_at_once(desk):
     producer = Producer(desk)
     seen = [partitions_of(desk) for _ in steps_of(desk, desk.decide(producer.add(*range(LARGE), topic="large"), ADD))]
     assert set(seen) == {0, LARGE}
@@ -89,7 +89,7 @@ def test_partitions_are_added_in_turns_and_others_see_none_of_them_or_all(desk):
     assert partitions_of(desk.restart()) == LARGE
 
 
-def test_what_is_written_to_partitions_that_are_part_already_writes_nothing_about_the_transaction(desk):
+def test_writes_to_added_partitions_write_no_transaction_record(desk):
     producer = Producer(desk)
     logs = []
     for _ in range(2):
@@ -98,13 +98,13 @@ def test_what_is_written_to_partitions_that_are_part_already_writes_nothing_abou
     assert logs == [["__transaction_state"], []]
 
 
-def test_versions_that_add_no_partition_by_writing_to_it_add_none(desk):
+def test_older_versions_add_no_partition_by_writing_to_it(desk):
     answer = desk.ask(produced(Producer(desk)), 9)
     assert set(codes(answer).values()) == {ErrorCode.INVALID_TXN_STATE}
     assert partitions_of(desk) == 0
 
 
-def test_a_request_of_many_partitions_adds_none_once_the_journal_has_no_room(desk):
+def test_a_large_request_adds_no_partition_once_the_journal_is_full(desk):
     producer = Producer(desk)
     result = desk.decide(produced(producer, LARGE), 12)
     assert isinstance(result, Unfinished), "its batches are read in turns"
@@ -113,13 +113,13 @@ def test_a_request_of_many_partitions_adds_none_once_the_journal_has_no_room(des
     assert (written, partitions_of(desk)) == ([], 0)
 
 
-def test_a_request_of_many_partitions_of_which_none_is_there_adds_none(desk):
+def test_a_large_request_of_unknown_partitions_adds_none(desk):
     answer = desk.ask(Producer(desk).produce(*range(LARGE, LARGE + WRITTEN), topic="large"), 12)
     assert set(codes(answer).values()) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert partitions_of(desk) == 0
 
 
-def test_none_is_added_where_a_topic_is_deleted_meanwhile(desk):
+def test_no_partition_is_added_if_a_topic_is_deleted_between_turns(desk):
     producer = Producer(desk)
     request = producer.add(*range(LARGE), topic="large")
     request.v3_and_below_topics.append(AddPartitionsToTxnRequest.AddPartitionsToTxnTopic("t", [0]))
@@ -155,7 +155,7 @@ def test_of_several_transactions_each_is_added_or_refused_by_itself_and_answered
 
 
 @PRODUCE
-def test_batches_of_a_transaction_are_appended_and_committed_so_many_at_a_time(desk, version):
+def test_many_batches_of_a_transaction_are_appended_in_several_commits(desk, version):
     producer = Producer(desk)
     if version < 12:
         desk.ask(producer.add(*range(WRITTEN), topic="large"), ADD)
@@ -184,7 +184,7 @@ def test_all_partitions_of_a_large_request_are_answered(desk, version):
 
 
 @PRODUCE
-def test_batches_behind_the_end_of_their_transaction_are_refused_and_those_in_front_are_part_of_it(desk, version):
+def test_batches_after_the_end_of_their_transaction_are_refused_and_earlier_ones_are_part_of_it(desk, version):
     """As if they were several requests; nothing is left open that nobody would end."""
     producer = Producer(desk)
     if version < 12:
@@ -208,7 +208,7 @@ def test_batches_behind_the_end_of_their_transaction_are_refused_and_those_in_fr
     assert not any(log.producers.open for log in logs)
 
 
-def test_a_client_that_goes_away_between_two_turns_leaves_a_transaction_that_times_out(desk):
+def test_a_client_that_disconnects_between_turns_leaves_a_transaction_that_times_out(desk):
     producer = Producer(desk)
     unfinished = desk.decide(produced(producer), 12)
     while not desk.broker.logs.find("large", 0).log_end_offset:
@@ -231,7 +231,7 @@ def test_partitions_are_in_their_order_in_a_record_and_among_the_markers():
     ] == sorted(partitions)
 
 
-def test_very_many_ids_are_listed_in_turns_as_they_were_when_that_began(desk):
+def test_many_ids_are_listed_in_turns_as_of_the_first_turn(desk):
     Producer(desk)
     coordinator = desk.broker.transactions.coordinator
     known = coordinator.get("x")

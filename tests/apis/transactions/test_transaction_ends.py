@@ -48,7 +48,7 @@ def test_a_transaction_that_lasts_too_long_is_aborted(desk):
     assert codes(desk.ask(producer.produce(0), 12)) == {0: INVALID_EPOCH}
 
 
-def test_while_many_last_too_long_the_scan_comes_again_soon(desk, monkeypatch):
+def test_the_scan_repeats_soon_while_many_transactions_have_timed_out(desk, monkeypatch):
     monkeypatch.setattr(transactions, "MARKERS_AT_ONCE", 1)
     for name in ("x", "y"):
         desk.ask(Producer(desk, name, timeout_ms=1_000).produce(0), 12)
@@ -133,7 +133,7 @@ def test_a_wide_end_does_not_wait_for_all_the_markers_of_a_wider_one(desk, wide)
 
 
 @pytest.mark.usefixtures("_few_at_once")
-def test_a_wide_end_that_a_crash_interrupts_is_completed_at_the_next_start(desk, wide):
+def test_a_wide_end_interrupted_by_a_crash_is_completed_at_the_next_startup(desk, wide):
     desk.ask(wide.end(), 5)
     go_on(desk)
     again = desk.restart()
@@ -143,7 +143,7 @@ def test_a_wide_end_that_a_crash_interrupts_is_completed_at_the_next_start(desk,
 
 
 @pytest.mark.usefixtures("_few_at_once")
-def test_a_topic_made_again_amid_a_wide_end_gets_no_marker(desk, wide):
+def test_a_topic_recreated_amid_a_wide_end_gets_no_marker(desk, wide):
     desk.ask(wide.end(), 5)
     go_on(desk)
     desk.ask(DeleteTopicsRequest(topic_names=["u"], timeout_ms=1_000), 5)
@@ -154,7 +154,7 @@ def test_a_topic_made_again_amid_a_wide_end_gets_no_marker(desk, wide):
 
 
 @pytest.mark.usefixtures("_few_at_once")
-def test_a_topic_made_again_while_a_wide_end_is_on_its_way_gets_no_marker(desk, wide):
+def test_a_topic_recreated_before_a_wide_end_is_durable_gets_no_marker(desk, wide):
     """Commits that have no partition in common may become durable in any order."""
     result = desk.decide(wide.end(), 5)
     desk.ask(DeleteTopicsRequest(topic_names=["u"], timeout_ms=1_000), 5)
@@ -167,7 +167,7 @@ def test_a_topic_made_again_while_a_wide_end_is_on_its_way_gets_no_marker(desk, 
 
 
 @pytest.mark.usefixtures("_few_at_once")
-def test_a_wide_end_waits_while_nothing_can_be_written(desk, wide):
+def test_a_wide_end_waits_while_the_journal_cannot_be_written(desk, wide):
     desk.ask(wide.end(), 5)
     desk.journal.room.obstacle = FULL
     assert go_on(desk) == [0, 0]
@@ -177,7 +177,7 @@ def test_a_wide_end_waits_while_nothing_can_be_written(desk, wide):
 
 
 @pytest.mark.usefixtures("_few_at_once")
-def test_a_wide_end_goes_on_without_its_records(desk, wide):
+def test_a_wide_end_continues_without_its_records(desk, wide):
     desk.ask(wide.end(), 5)
     desk.ask(DeleteTopicsRequest(topic_names=["__transaction_state"], timeout_ms=1_000), 5)
     go_on(desk)
@@ -188,7 +188,7 @@ def test_a_wide_end_goes_on_without_its_records(desk, wide):
 
 
 @pytest.mark.usefixtures("_few_at_once")
-def test_a_wide_end_completes_nothing_of_whoever_has_its_id_when_the_records_were_made_anew(desk, wide):
+def test_a_wide_end_does_not_complete_a_later_transaction_of_its_id(desk, wide):
     desk.ask(wide.end(), 5)
     desk.ask(DeleteTopicsRequest(topic_names=["__transaction_state"], timeout_ms=1_000), 5)
     desk.ask(FindCoordinatorRequest(key="x", key_type=TRANSACTION), 2)
@@ -200,7 +200,7 @@ def test_a_wide_end_completes_nothing_of_whoever_has_its_id_when_the_records_wer
     assert desk.broker.logs.find("u", 0).last_stable_offset == 2
 
 
-def test_the_scan_comes_as_often_as_it_is_set():
+def test_the_scan_interval_is_a_setting():
     desk = ready(Desk(*SETTINGS, "transaction.abort.timed.out.transaction.cleanup.interval.ms=50"))
     producer = Producer(desk, timeout_ms=10)
     desk.ask(producer.produce(0), 12)
@@ -215,7 +215,7 @@ def test_the_longest_timeout_is_a_setting():
     assert desk.ask(InitProducerIdRequest("x", 500), 5).error_code == 0
 
 
-def test_an_id_at_rest_is_forgotten_for_good():
+def test_an_idle_id_is_removed_for_good():
     settings = ("transactional.id.expiration.ms=100", "transaction.remove.expired.transaction.cleanup.interval.ms=30")
     desk = ready(Desk(*SETTINGS, *settings))
     Producer(desk)
@@ -246,7 +246,7 @@ def test_an_open_transaction_is_open_after_a_restart(desk, archived):
 
 @pytest.mark.parametrize("committed", [True, False])
 @pytest.mark.parametrize("kept", range(1, 6))
-def test_what_was_decided_is_completed_at_the_next_start(desk, kept, committed):
+def test_a_decided_end_is_completed_at_the_next_startup(desk, kept, committed):
     """A crash that a frame of the journal does not allow: between the steps of an end."""
     producer = Producer(desk)
     desk.ask(producer.produce(0, 1), 12)
@@ -265,7 +265,7 @@ def test_what_was_decided_is_completed_at_the_next_start(desk, kept, committed):
     assert once_more.ask(producer.end(committed=committed), 5).error_code == 0
 
 
-def test_a_marker_that_is_there_is_not_written_again_at_a_start_beside_the_transaction_of_another_producer(desk):
+def test_an_existing_marker_is_not_written_again_at_startup(desk):
     producer, other = Producer(desk), Producer(desk, "y")
     for each in (producer, other):
         desk.ask(each.produce(0), 12)
@@ -277,7 +277,7 @@ def test_a_marker_that_is_there_is_not_written_again_at_a_start_beside_the_trans
     assert again.broker.logs.find("t", 0).last_stable_offset == 1
 
 
-def test_what_was_not_decided_is_as_it_was(desk):
+def test_an_undecided_transaction_is_unchanged_after_a_crash(desk):
     producer = Producer(desk)
     desk.ask(producer.produce(0), 12)
     desk.decide(producer.end(), 5)  # and the power goes
@@ -286,7 +286,7 @@ def test_what_was_not_decided_is_as_it_was(desk):
     assert producer.ended() == 0
 
 
-def test_a_producer_id_that_was_told_is_never_told_again(desk):
+def test_a_producer_id_is_never_returned_twice(desk):
     first = Producer(desk)
     again = desk.restart()
     assert Producer(again, "y").id != first.id
@@ -304,7 +304,7 @@ def test_a_topic_deleted_within_a_transaction_leaves_nothing_to_end_there(desk):
     assert desk.broker.logs.find("u", 0).log_end_offset == 0
 
 
-def test_with_the_coordinators_topic_go_all_open_transactions(desk):
+def test_deleting_the_coordinators_topic_deletes_all_open_transactions(desk):
     producer = Producer(desk)
     desk.ask(producer.produce(0), 12)
     desk.ask(DeleteTopicsRequest(topic_names=["__transaction_state"], timeout_ms=1_000), 5)
@@ -327,7 +327,7 @@ def test_the_offsets_topic_deleted_within_a_transaction_ends_nothing_else(desk):
     assert read(desk) == (2, [])
 
 
-def test_while_nothing_can_be_written_clients_come_again(desk):
+def test_clients_retry_while_the_journal_cannot_be_written(desk):
     producer = Producer(desk)
     desk.ask(producer.produce(0), 12)
     desk.journal.room.obstacle = FULL

@@ -50,7 +50,7 @@ def test_a_marker_goes_to_every_partition_that_is_named(desk):
     assert [log.high_watermark for log in desk.broker.logs.partitions("t")] == [1, 1]
 
 
-def test_a_partition_that_there_is_not_is_unknown(desk):
+def test_a_missing_partition_is_unknown(desk):
     assert desk.markers(Marker(PRODUCER, 0, True, [MarkerTopic("t", [2])], 0)) == {(PRODUCER, "t", 2): UNKNOWN_TOPIC}
 
 
@@ -79,7 +79,7 @@ def test_the_answer_waits_until_the_markers_are_durable(desk):
     assert [entry.log.partition for entry in result.entries] == [0, 1]
 
 
-def test_producers_that_cannot_be_are_refused_as_a_whole(desk):
+def test_invalid_producers_refuse_the_whole_request(desk):
     for producer_id, epoch in ((-1, 0), (PRODUCER, -1)):
         bad = Marker(producer_id, epoch, True, [MarkerTopic("t", [0])], 0)
         good = Marker(OTHER, 0, True, [MarkerTopic("t", [0])], 0)
@@ -118,7 +118,7 @@ def test_a_partition_that_a_marker_names_twice_gets_one(desk):
     assert desk.log.high_watermark == 1
 
 
-def test_a_coordinator_is_told_once_a_marker_in_its_topic_is_durable(desk, monkeypatch):
+def test_a_coordinator_is_notified_once_a_marker_in_its_topic_is_durable(desk, monkeypatch):
     desk.ask(FindCoordinatorRequest(key="group"), 0)
     told = []
     monkeypatch.setattr(
@@ -142,7 +142,7 @@ def test_a_marker_in_the_topic_of_offsets_is_no_record_of_groups(desk):
     assert desk.restart().broker.logs.find(OFFSETS, 0).high_watermark == 1
 
 
-def test_producers_are_described_with_what_is_open(desk):
+def test_producers_are_described_with_their_open_transactions(desk):
     desk.write(count=2)
     desk.end(OTHER, epoch=4)
     batch = build_batch([NewRecord(b"v", None, 5)], producer_id=9, producer_epoch=0, base_sequence=40)
@@ -156,14 +156,14 @@ def test_producers_are_described_with_what_is_open(desk):
     assert empty == []
 
 
-def test_what_is_not_there_is_not_described(desk):
+def test_missing_partitions_are_not_described(desk):
     assert described(desk, 7) == [UNKNOWN_TOPIC]
     assert described(desk, 0, topic="missing") == [UNKNOWN_TOPIC]
     assert described(desk, 0, topic="bad name") == [ErrorCode.INVALID_TOPIC_EXCEPTION]
 
 
 @pytest.mark.parametrize("partitions", [[0], [0, 1], [1, 0]])
-def test_a_description_waits_for_what_is_on_its_way_in_any_of_its_partitions(desk, partitions):
+def test_a_description_waits_for_undurable_entries_of_its_partitions(desk, partitions):
     desk.write(is_durable=False)
     asked = DescribeProducersRequest([DescribeProducersRequest.TopicRequest("t", partitions)])
     result = desk.decide(asked, 0)
@@ -171,7 +171,7 @@ def test_a_description_waits_for_what_is_on_its_way_in_any_of_its_partitions(des
     assert list(result.entries) == []
 
 
-def test_it_is_all_there_after_a_start_from_the_journal_or_the_archive(desk):
+def test_producers_survive_a_restart_from_the_journal_or_the_archive(desk):
     desk.write(count=2)
     desk.end(epoch=1, committed=False)
     desk.write(epoch=1)

@@ -61,7 +61,7 @@ def test_before_version_5_the_group_is_added_first(desk, version):
     assert fetched(desk) == [(5, 0), (-1, 0)]
 
 
-def test_a_commit_without_a_transaction_overtakes_the_offset_that_waits(desk):
+def test_a_commit_without_a_transaction_overtakes_a_pending_offset(desk):
     producer = Producer(desk)
     desk.ask(producer.offsets(500, 501), 5)
     partitions = [OffsetCommitRequest.OffsetCommitRequestPartition(0, 400)]
@@ -92,7 +92,7 @@ def test_offsets_of_a_fenced_producer_are_refused(desk):
     assert fetched(desk, stable=True) == [(-1, 0), (-1, 0)]
 
 
-def test_a_partition_that_there_is_not_is_refused_alone(desk):
+def test_a_missing_partition_is_refused_alone(desk):
     producer = Producer(desk)
     assert codes(desk.ask(producer.offsets(5, 6, 7), 5)) == {0: 0, 1: 0, 2: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 

@@ -44,7 +44,7 @@ def desk():
     return ready(Desk(*SETTINGS))
 
 
-def test_the_record_that_adds_a_partition_is_committed_in_front_of_its_data(desk):
+def test_the_record_that_adds_a_partition_is_committed_before_its_data(desk):
     producer = Producer(desk)
     request = producer.produce(0, 1)
     result = desk.decide(request, 12)
@@ -70,7 +70,7 @@ def state_of_undurable(desk):
     return type(desk.decide(DescribeTransactionsRequest(["x"]), 0))
 
 
-def test_what_is_not_durable_is_shown_to_nobody(desk):
+def test_undurable_transactions_are_not_visible(desk):
     producer = Producer(desk)
     results = [desk.decide(producer.produce(0), 12)]
     for request, version in (
@@ -94,7 +94,7 @@ def test_an_id_is_settled_when_the_last_of_its_records_is_durable(desk):
     assert isinstance(desk.decide(DescribeTransactionsRequest(["x"]), 0), Send)
 
 
-def test_a_record_that_is_on_its_way_is_written_again_with_data_that_needs_it(desk):
+def test_an_undurable_record_is_written_again_with_data_that_needs_it(desk):
     """In classic mode commits without a partition in common are written in any order."""
     producer = Producer(desk)
     assert logs_of(desk.decide(producer.add(0), 3)) == ["__transaction_state"]
@@ -133,7 +133,7 @@ def test_a_batch_outside_of_a_transaction_is_refused(desk, version, code):
 
 
 @pytest.mark.parametrize(("version", "code"), [(11, 0), (12, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)])
-def test_a_producer_that_nothing_is_known_of_begins_with_sequence_0_since_version_12(desk, version, code):
+def test_an_unknown_producer_begins_with_sequence_0_since_version_12(desk, version, code):
     producer = Producer(desk)
     desk.ask(producer.add(0), 3)
     producer.sequences[("t", 0), producer.epoch] = 5
@@ -207,7 +207,7 @@ def test_a_batch_that_claims_to_be_of_no_transaction_is_refused(desk, name):
     assert codes(desk.ask(producer.produce(0, name=name), 12)) == {0: refused}
 
 
-def test_the_short_way_of_produce_lets_no_transactional_batch_through(desk):
+def test_the_fast_path_of_produce_accepts_no_transactional_batch(desk):
     """Its requests look the same up to the records."""
     producer = Producer(desk)
     plain = producer.produce(0, transactional=False)
@@ -218,7 +218,7 @@ def test_the_short_way_of_produce_lets_no_transactional_batch_through(desk):
     assert codes(desk.ask(producer.produce(0, name=None), 9)) == {0: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
 
 
-def test_pipelined_batches_keep_their_order_behind_one_that_is_refused(desk):
+def test_pipelined_batches_keep_their_order_after_a_refused_one(desk):
     producer = Producer(desk)
     first, second = producer.produce(0), producer.produce(0)
     assert codes(desk.ask(first, 11)) == {0: ABORTABLE}
@@ -259,7 +259,7 @@ def test_brokers_add_and_verify_for_many_transactions_at_once(desk, version):
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_an_answer_about_several_transactions_waits_for_what_was_decided_about_any_of_them(desk, place):
+def test_an_answer_about_several_transactions_waits_for_the_decisions_about_all_of_them(desk, place):
     producers = [Producer(desk, name) for name in "xy"]
     decided = desk.decide(producers[place].add(0), 3)
     verifying = [
