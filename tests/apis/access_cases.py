@@ -1,4 +1,4 @@
-"""How the tables of requests and rights are written: rules, messages by the names of their files, one case each."""
+"""Helpers for the tables of requests and rights: ACLs, messages by module name, one case each."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The table of rights in docs/guides/access-control.md, from the requests that prove it."""
+"""Generates the table of rights in docs/access-control.md from the requests that prove it."""
 
 from pipeline_broker.apis.registry import SERVED
 from tests.apis.authorized_requests import CASES
@@ -8,7 +8,6 @@ HEAD = "| API | version tried | rights | refusal |\n|---|---|---|---|\n"
 
 
 def table():
-    """In the order of the APIs' numbers."""
     rows = []
     for parameters in TRANSACTION_CASES + CASES:
         version, code, rules, message = parameters.values

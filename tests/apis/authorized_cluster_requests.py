@@ -1,4 +1,4 @@
-"""The rights that APIs about the cluster and its settings ask for; see authorized_requests."""
+"""The rights that APIs of the cluster and its settings require; see authorized_requests."""
 
 from pipeline_broker.wire.registry import ApiKey
 from tests.apis.access_cases import (

@@ -1,6 +1,6 @@
-"""One request for each right that an API asks for: the refusal without it, and the rules that are just enough.
+"""A table with a request for each right that an API requires: its refusal, and the ACLs that are just sufficient.
 
-Rules of this file: a table; where several rules are needed, each of all but the first alone is not enough.
+If several ACLs are needed, each of them except the first is insufficient alone.
 """
 
 from pipeline_broker.wire.registry import ApiKey

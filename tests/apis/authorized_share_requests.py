@@ -1,4 +1,4 @@
-"""The rights that APIs about share groups ask for; see authorized_requests."""
+"""The rights that APIs of share groups require; see authorized_requests."""
 
 from pipeline_broker.wire.registry import ApiKey
 from tests.apis.access_cases import CLUSTER_REFUSED, GROUP_REFUSED, Op, case, cluster, group, inner, topic

@@ -1,8 +1,8 @@
-"""What handlers tell the metrics of topics."""
+"""A double for topic metrics."""
 
 
 class Counted:
-    """Takes the place of the metrics of topics, and keeps what it is told."""
+    """Records the calls of handlers in place of the topic metrics."""
 
     def __init__(self):
         self.told = []

@@ -1,7 +1,7 @@
-"""A broker without network: requests in, responses out, in memory.
+"""A broker without a network: requests in, responses out, in memory.
 
-What the server does around the dispatcher is done here in its simplest form: entries are written, synced and shown at
-once, work that would go to a thread runs in place. Frames are real: each request is encoded and each response decoded.
+The desk replaces the server in the simplest form. Entries are written, synced and shown at once, and work for threads
+runs in place. Frames are real: each request is encoded and each response decoded.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOOK_FIRST = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR}
 
 
 class Connection:
-    """What a request knows of where it came from."""
+    """A double for the connection of a request."""
 
     id = "c"
     index = 0
@@ -61,7 +61,7 @@ class Connection:
 
 
 class Desk:
-    """One broker; `restart` makes another one from the same files."""
+    """One broker; `restart` returns another one on the same files."""
 
     fault_files: FaultyFiles | None = None
 
@@ -94,7 +94,7 @@ class Desk:
         self.asked = 0
 
     def clock_ns(self) -> int:
-        """The clock of quotas: each look at it takes `request_ns`."""
+        """The clock of quotas; each read advances it by `request_ns`."""
         self._looked_ns += self.request_ns
         return self.now_ms * 1_000_000 + self._looked_ns
 
@@ -108,23 +108,23 @@ class Desk:
             self.broker.entries_durable(entries)
 
     def submit(self, entries: Sequence[Any], on_durable: Callable[[], None]) -> None:
-        """What coordinators commit unasked."""
+        """Commit entries that coordinators append on their own."""
         self.commit(list(entries))
         on_durable()
 
     def create_topic(self, name: str) -> None:
-        """Create a topic as if a client had asked for it."""
+        """Create a topic like a request of a client."""
         write = self.broker.topics.create(self.broker.new_topic(name))
         result = self.broker.commit_metadata([(write, self.broker.topic_durable)], self.now_ms, Send())
         assert isinstance(result, Pending)
         self.submit(result.entries, result.on_durable or (lambda: None))
 
     def archive_all(self) -> None:
-        """Let the archive take over all that is in the journal."""
+        """Archive the whole journal."""
         archive_all(self.journal, self.broker.logs, self.now_ms)
 
     def decide(self, message: Any, version: int) -> Any:
-        """What the handler returns, before anything is durable."""
+        """Return the handler's result, before anything is durable."""
         self.asked += 1
         header = RequestHeader(type(message).SCHEMA.key, version, self.asked, self.client_id)
         frame = encode_request_header(header) + b"".join(map(bytes, encode(message, version)))
@@ -136,14 +136,14 @@ class Desk:
             raise AssertionError(f"the handler raised and was answered {result}") from error
 
     def call(self, key: int, version: int) -> Call:
-        """What a handler has of a request without a body."""
+        """Return the call of a request without a body."""
         request = Request(self.connection, 1, b"", 0)
         request.api = key
         session = Session(host=self.connection.peer, listener=self.connection.listener)
         return Call(self.broker, request, session, key, version, 1, self.client_id, self.now_ms)
 
     def do_steps(self, result: Any) -> Any:
-        """Do the rest of work that goes in steps."""
+        """Run the remaining steps of a request."""
         while isinstance(result, Unfinished):
             first, value, problem = result.first, None, None
             if isinstance(first, Pending):
@@ -154,7 +154,7 @@ class Desk:
                 assert first.work is not None
                 try:
                     value = first.work()
-                except Exception as error:  # noqa: BLE001 - the steps know what it means
+                except Exception as error:  # noqa: BLE001 - re-raised in the steps
                     problem = error
             result = go_on(result.steps, value, problem)
         return result
@@ -163,7 +163,7 @@ class Desk:
         """Make a result durable and read its response."""
         result = self.do_steps(result)
         while isinstance(result, Parked):
-            if result.work is None:  # somebody has answered it meanwhile
+            if result.work is None:  # it was answered in the meantime
                 (result,) = [answer for request, answer in self.connection.completed if request.sequence == self.asked]
                 continue
             found = result.work()
@@ -185,5 +185,4 @@ class Desk:
         return answer
 
     def ask(self, message: Any, version: int) -> Any:
-        """The response to a request."""
         return self.finish(message, version, self.decide(message, version))

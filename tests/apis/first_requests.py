@@ -1,8 +1,7 @@
-"""A first request of each API, each in a fork of a process that has not loaded what it needs.
+"""A first request of each API, each in a fork of a process that has not loaded the API's modules.
 
-    python -m tests.apis.first_requests
-
-For each API whose first request loads modules of the broker beside what `loading.load` has loaded: its name, and they.
+python -m tests.apis.first_requests prints the APIs whose first request loads modules of the broker that `loading.load`
+has not loaded, with those modules.
 """
 
 import os
@@ -108,14 +107,14 @@ FIRST_REQUESTS = {
 
 
 def loaded_by(key):
-    """What the first request of an API loads of the broker, when all that is said to be needed is loaded."""
+    """Return the modules that the first request of an API loads beyond those in its registry entry."""
     desk = Desk()
     for name in TOPICS:
         desk.create_topic(name)
     version = SERVED[key].versions[-1]
     load(SERVED[key], version)
     message = FIRST_REQUESTS[key](message_classes(key)[0], desk.broker.topics.get("t"))
-    if key is ApiKey.TXN_OFFSET_COMMIT:  # who is not known is refused before a group is asked
+    if key is ApiKey.TXN_OFFSET_COMMIT:  # an unknown producer is refused before the group is loaded
         producer = desk.ask(InitProducerIdRequest("x", 60_000), 2)
         message.producer_id, message.producer_epoch = producer.producer_id, producer.producer_epoch
     before = set(sys.modules)

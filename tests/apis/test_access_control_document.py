@@ -1,4 +1,4 @@
-"""What the document says of each API is what is tested of it."""
+"""The table in docs/access-control.md equals the tested rights."""
 
 from tests.apis.access_table import table
 from tests.conftest import ROOT

@@ -1,4 +1,4 @@
-"""Unmodified admin clients against a broker of its own process, in both modes."""
+"""Unmodified admin clients with a broker in its own process, in both modes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MODES = ["classic", "pipelined"]
 
 @pytest.fixture(scope="module", params=MODES)
 def broker(request, tmp_path_factory):
-    """One broker for all clients; each has topics of its own."""
+    """One broker for all clients, each with its own topics."""
     broker = start_broker(tmp_path_factory.mktemp("broker"), mode=request.param)
     yield broker
     broker.stop()
@@ -37,7 +37,7 @@ def broker(request, tmp_path_factory):
 
 
 def result(futures):
-    """The result of the one future of a call."""
+    """Return the result of the only future of a call."""
     (future,) = futures.values()
     return future.result(SECONDS_MAX)
 
@@ -96,7 +96,7 @@ def test_librdkafka_reads_and_alters_settings_that_act_at_once(broker):
 
 
 def is_served(broker):
-    """Whether the broker answers one more connection rather than closing it."""
+    """Return whether the broker accepts one more connection."""
     with contextlib.suppress(AssertionError, ConnectionError), WireClient(broker.host, broker.port) as client:
         client.ask(DescribeClusterRequest(), DescribeClusterResponse, 0)
         return True
@@ -128,7 +128,7 @@ def test_settings_of_the_broker_act_on_its_connections_and_handlers(broker_proce
     again = broker_process(mode=mode, data=broker.data)
     with socket.create_connection((again.host, again.port)):
         deadline = time.monotonic() + SECONDS_MAX
-        while is_served(again):  # until the connection of before has been accepted
+        while is_served(again):  # until the previous connection has been accepted
             assert time.monotonic() < deadline
 
 

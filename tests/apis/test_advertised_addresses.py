@@ -1,6 +1,6 @@
-"""Clients are told the address of the listener they came by; by one that is not advertised there is no broker.
+"""Clients receive the address of their own listener. A listener that is not advertised has no broker.
 
-What is expected of the second kind was asked of Apache Kafka 4.3.1.
+Expected values of the latter are those of Apache Kafka 4.3.1.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""Every API asks for the right that Kafka's asks for: without it a client is refused, with it alone it is served."""
+"""Every API requires the right that Kafka requires: a client without it is refused, and one with only it is served."""
 
 from typing import Any
 
@@ -34,18 +34,18 @@ from tests.apis.desk import Desk
 
 ALL_CASES = CASES + TRANSACTION_CASES
 OPEN_TO_ALL = {
-    ApiKey.API_VERSIONS: "everybody may ask",
+    ApiKey.API_VERSIONS: "open to all clients",
     ApiKey.DESCRIBE_CLUSTER: "only the operations that it names depend on rights",
-    ApiKey.LIST_GROUPS: "shows what may be described: a test of its own",
-    ApiKey.LIST_TRANSACTIONS: "shows what may be described: a test of its own",
-    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "everybody may ask what to push",
-    ApiKey.PUSH_TELEMETRY: "everybody may push what it was asked for",
-    ApiKey.CREATE_DELEGATION_TOKEN: "refused without proof of who one is: tests of its own",
-    ApiKey.RENEW_DELEGATION_TOKEN: "as above; by who owns it or may renew it",
-    ApiKey.EXPIRE_DELEGATION_TOKEN: "as above; by who owns it or may renew it",
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: "as above; shows what may be described",
-    ApiKey.SASL_HANDSHAKE: "comes before anybody is anybody",
-    ApiKey.SASL_AUTHENTICATE: "comes before anybody is anybody",
+    ApiKey.LIST_GROUPS: "lists only resources that the client may describe; has its own test",
+    ApiKey.LIST_TRANSACTIONS: "lists only resources that the client may describe; has its own test",
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "open to all clients",
+    ApiKey.PUSH_TELEMETRY: "open to all clients",
+    ApiKey.CREATE_DELEGATION_TOKEN: "refused without authentication; has its own tests",
+    ApiKey.RENEW_DELEGATION_TOKEN: "as above; for owners and renewers",
+    ApiKey.EXPIRE_DELEGATION_TOKEN: "as above; for owners and renewers",
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: "as above; lists only tokens that the client may describe",
+    ApiKey.SASL_HANDSHAKE: "sent before authentication",
+    ApiKey.SASL_AUTHENTICATE: "sent before authentication",
 }
 
 
@@ -71,12 +71,12 @@ def allow(desk, *rules):
 
 
 def forbid(desk, *rules):
-    """Take back what was allowed."""
+    """Remove the ACLs again."""
     desk.broker.acls_durable(desk.broker.acls.remove(rules))
 
 
 def codes(message: Any) -> set[int]:
-    """All error codes of a response, however deep."""
+    """Return all error codes of a response, at any depth."""
     if isinstance(message, list):
         return set().union(*map(codes, message))
     if not attrs.has(type(message)):
@@ -93,7 +93,7 @@ def codes(message: Any) -> set[int]:
 
 @pytest.mark.parametrize(("version", "code", "rules", "message"), ALL_CASES)
 def test_a_client_without_the_right_is_refused_and_one_with_it_is_not(desk, version, code, rules, message):
-    """And to whom nothing is refused, no denial is counted: operators alert on these."""
+    """A client that is not refused causes no counted denial: operators alert on these."""
     assert code in codes(desk.ask(message, version))
     assert desk.denials.by_kind
     for some in rules[1:]:
@@ -115,7 +115,7 @@ def test_a_broker_without_an_authorizer_refuses_no_client_in_one_turn(desk, vers
 
 
 def test_every_api_is_in_the_table_or_open_to_all_for_a_reason():
-    """CVE-2023-50976: an API that nobody remembered."""
+    """CVE-2023-50976: an API without any check."""
     asked = {type(parameters.values[3]).SCHEMA.key for parameters in ALL_CASES}
     assert asked | set(OPEN_TO_ALL) >= set(SERVED)
     assert all(message_classes(key) for key in asked)
@@ -131,7 +131,7 @@ def test_lists_omit_resources_that_the_client_may_not_describe(desk):
 
 
 def test_only_brokers_get_errors_about_keys_of_share_partitions(desk):
-    """Rights come before the form of a key, as in Kafka."""
+    """Rights are checked before the form of a key, as in Kafka."""
     wanted = make("find_coordinator", key_type=2, coordinator_keys=["g:AAAAAAAAAAAAAAAAAAAAAA:0", "no key"])
     found = desk.ask(wanted, 6).coordinators
     assert [each.error_code for each in found] == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 2
@@ -163,7 +163,7 @@ def test_auto_creation_requires_the_right_to_create(desk):
 
 
 def test_a_refused_auto_creation_shows_no_authorized_operations(desk):
-    """As in Kafka: not even that it may be described."""
+    """As in Kafka: not even the right to describe it."""
     allow(desk, rule(ResourceType.TOPIC, "new", Op.DESCRIBE))
     topics = [inner("metadata", "MetadataRequestTopic", name="new")]
     for creates, told in ((True, -(2**31)), (False, 1 << Op.DESCRIBE)):
@@ -174,7 +174,7 @@ def test_a_refused_auto_creation_shows_no_authorized_operations(desk):
 
 
 def test_a_revoked_right_ends_the_fast_path_of_produce_too(desk):
-    """A producer's next request is answered from a template: it must not outlive the right."""
+    """A template must not outlive the right."""
     version, _, rules, message = CASES[0].values
     allow(desk, *rules)
     for _ in range(3):
@@ -186,7 +186,7 @@ def test_a_revoked_right_ends_the_fast_path_of_produce_too(desk):
 
 
 def test_a_right_revoked_while_a_fetch_waits_ends_its_records(desk):
-    """It was allowed when it came; what is appended after the right has ended is not for it."""
+    """The fetch was allowed when it arrived; records appended after the right ended are not returned."""
     allow(desk, topic(Op.READ), topic(Op.WRITE))
     wanted = inner("fetch", "FetchPartition", partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     topics = [inner("fetch", "FetchTopic", topic="t", partitions=[wanted])]
@@ -254,7 +254,7 @@ def test_to_refuse_many_partitions_takes_turns_too(desk, name, version, of_topic
 @pytest.mark.parametrize("replica_id", [0, 1])
 @pytest.mark.parametrize("version", [12, 17])
 def test_a_fetch_as_a_broker_requires_cluster_action(desk, version, replica_id):
-    """CVE-2018-1288: such a fetch would tell how far a follower is. There are no followers here."""
+    """CVE-2018-1288: such a fetch would report the progress of a follower. This broker has no followers."""
     t = desk.broker.topics.get("t")
     wanted = [inner("fetch", "FetchTopic", "t", t.topic_id, partitions=[inner("fetch", "FetchPartition", 0)])]
     fetch = make("fetch", topics=wanted, max_wait_ms=0)
@@ -290,7 +290,7 @@ def test_a_session_does_not_learn_the_fate_of_a_topic_after_its_right_ended(desk
 
 @pytest.mark.parametrize("key", [ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS])
 def test_without_an_authorizer_there_are_no_rules(desk, key):
-    """Error 54, and Kafka's two texts for it."""
+    """Error 54, and Kafka's two messages for it."""
     desk.broker.authorizer = None
     (version, message), *_ = [case.values[::3] for case in CASES if type(case.values[3]).SCHEMA.key == key]
     response = desk.ask(message, version)
@@ -306,7 +306,7 @@ def test_without_an_authorizer_there_are_no_rules(desk, key):
 
 
 def test_one_rule_that_is_a_filter_refuses_all_of_a_creation(desk):
-    """Apache Kafka stumbles over the whole request."""
+    """Apache Kafka fails the whole request."""
     allow(desk, cluster(Op.ALTER))
     creations = [inner("create_acls", "AclCreation", 2, "x", pattern, "User:x", "*", 3, 3) for pattern in (3, 2)]
     results = desk.ask(make("create_acls", creations=creations), 3).results

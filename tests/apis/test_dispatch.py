@@ -35,7 +35,7 @@ FULL = OSError(errno.ENOSPC, "no space")
 
 
 def requests_in(version):
-    """A request for each API of administration, with the errors that its response has room for."""
+    """A request for each administrative API, with the errors that its response can carry."""
     named = {"topic_names": ["t"]} if version < 6 else {"topics": [DeleteTopicsRequest.DeleteTopicState("t")]}
     partition = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=-1)
     deleted = DeleteRecordsRequest.DeleteRecordsPartition(0, 0)
@@ -98,7 +98,7 @@ def test_a_handler_that_fails_is_answered_with_an_error(message, version, errors
 
 
 def test_batches_after_one_whose_handler_failed_are_refused():
-    """Nothing is known of the producer, so any sequence would be taken, and the failed batch would be missing."""
+    """The producer is unknown, so any sequence would be accepted, and the failed batch would be missing."""
     desk = Desk()
     desk.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 4)
     first, second = produce_of(0), produce_of(1)
@@ -123,7 +123,7 @@ def test_writes_are_refused_and_reads_served_while_the_journal_cannot_be_written
 
 
 def test_batches_after_one_refused_for_lack_of_space_are_refused_until_it_is_resent():
-    """By the short way as well, which a producer's requests take once the first has been seen."""
+    """On the fast path as well, which a producer's requests take after the first one."""
     desk = Desk()
     desk.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 4)
 
@@ -195,13 +195,13 @@ MANY_TOPICS = [DescribeTopicPartitionsRequest.TopicRequest(f"absent-{number}") f
     "message, version, turns_min",
     [
         pytest.param(produce_of(5), 9, 1, id="a sequence number that is out of order"),
-        pytest.param(produce_of(0, LARGE), 9, 2, id="partitions that are not there, in several turns"),
-        pytest.param(DescribeClusterRequest(), 0, 1, id="what is read"),
-        pytest.param(DescribeTopicPartitionsRequest(topics=MANY_TOPICS), 0, 2, id="what is read in several turns"),
+        pytest.param(produce_of(0, LARGE), 9, 2, id="unknown partitions, in several turns"),
+        pytest.param(DescribeClusterRequest(), 0, 1, id="a read"),
+        pytest.param(DescribeTopicPartitionsRequest(topics=MANY_TOPICS), 0, 2, id="a read in several turns"),
     ],
 )
 def test_after_the_lease_ran_out_nothing_is_answered_from_memory(message, version, turns_min):
-    """Whether it ran out before the request came, or while it was worked on."""
+    """Both if it ran out before the request arrived, and if it ran out between two turns."""
     desk = Leased()
     desk.ask(produce_of(0), 9)
     desk.ask(message, version)
@@ -215,7 +215,7 @@ def test_after_the_lease_ran_out_nothing_is_answered_from_memory(message, versio
 
 @pytest.mark.parametrize("partitions", [(0,), LARGE])
 def test_after_the_lease_ran_out_writes_are_refused_while_the_store_fails(partitions):
-    """Producers try that again, and what is true of the partition is told when the store answers."""
+    """Producers retry, and learn the state of the partition once the store answers."""
     desk = Leased()
     desk.is_owner = False
     desk.journal.room.obstacle = FULL

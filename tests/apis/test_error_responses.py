@@ -1,4 +1,4 @@
-"""Whatever goes wrong with a request, its own response can say so in the version of the request."""
+"""Every error of a request can be expressed in its own response, in the version of the request."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The first request of an API: what it needs is loaded in a thread, and others are served meanwhile."""
+"""The first request of an API: its modules are loaded in a thread while other requests are served."""
 
 import subprocess
 import sys
@@ -40,14 +40,14 @@ def test_every_module_that_an_api_needs_exists():
 
 
 def test_a_first_request_loads_nothing_on_the_event_loop():
-    """Else what was moved to a thread comes back with the next import inside a function."""
+    """Otherwise an import inside a function would block the event loop again."""
     command = [sys.executable, "-m", "tests.apis.first_requests"]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert told == ""
 
 
 class ThreadedDesk(Desk):
-    """As a broker that serves."""
+    """A desk that loads in threads, like a broker that serves."""
 
     def __init__(self, *settings, **more):
         super().__init__(*settings, **more)
@@ -121,7 +121,7 @@ async def serving(mode):
 
 @pytest.mark.parametrize("mode", sorted(MODES))
 def test_other_requests_are_answered_while_one_waits_for_an_import(mode, monkeypatch):
-    """On a queue that all connections share as well; what its own connection sent behind it comes behind it."""
+    """Also on a queue that all connections share; later requests of its own connection are answered after it."""
     may_load, asked = threading.Event(), []
 
     def load(served, version):

@@ -1,4 +1,4 @@
-"""Quotas on changes of metadata (KIP-599): strict for versions that know the error, permissive for those before."""
+"""Quotas on metadata changes (KIP-599): strict for versions that know the error, permissive for earlier ones."""
 
 import pytest
 
@@ -17,7 +17,7 @@ BURST = 22
 
 @pytest.fixture
 def desk():
-    """Two changes a second: a full bucket holds 22."""
+    """A quota of two changes a second; a full bucket holds 22."""
     desk = Desk()
     alter(desk, [("user", None)], ("controller_mutation_rate", 2.0))
     return desk
@@ -97,7 +97,7 @@ def test_added_partitions_count(desk, version, strict):
 
 
 def test_a_topic_is_not_auto_created_during_a_debt(desk):
-    """The client is told that there is none, as always, and is not throttled: it has not asked for a change."""
+    """The client receives the usual error and is not throttled, because it has not requested a change."""
     create(desk, ("a", BURST + 10))
     request = MetadataRequest([MetadataRequest.MetadataRequestTopic(name="b")], allow_auto_topic_creation=True)
     for waited_ms, is_created in ((0, False), (5_000, True)):

@@ -1,4 +1,4 @@
-"""The short way of a produce request: it answers and stores what the general way does, and takes nothing else."""
+"""The fast path of Produce answers and stores like the general path, and accepts nothing else."""
 
 import pytest
 
@@ -23,7 +23,7 @@ from tests.apis.transactions.transaction_desk import TRANSACTION, Producer
 
 VERSIONS = range(3, 14)
 LONG_RECORDS = (1, *range(56, 63), 127, 16_300, *range(16_308, 16_314), 16_384, 40_000, 2_100_000, 5)
-"""Bytes of a value: below and above what makes the length of the records one byte longer, and back."""
+"""Bytes of a value: around the sizes at which the length of the records becomes a byte longer, and back."""
 CORRELATION = 77
 
 
@@ -50,7 +50,7 @@ def frame_of(message, version):
 
 
 def result_of(desk, frame):
-    """What is decided about a frame, and made durable."""
+    """Return the durable result of a frame."""
     request = Request(desk.connection, 1, frame, 0)
     result = desk.do_steps(desk.dispatcher.handle(request))
     if isinstance(result, Pending):
@@ -60,7 +60,7 @@ def result_of(desk, frame):
 
 
 def outcome_of(desk, frame):
-    """What kind of result a frame has, or of error, and how many batches of it are stored."""
+    """Return the type of a frame's result or error, and the number of its stored batches."""
     log = desk.broker.logs.partitions("t")[0]
     before = log.log_end_offset
     try:
@@ -72,7 +72,7 @@ def outcome_of(desk, frame):
 
 @pytest.fixture
 def ways(monkeypatch):
-    """How many requests went the short way, and how many were tried."""
+    """Return the number of requests on the fast path, and the number that tried it."""
     taken = {"short": 0, "tried": 0}
     handle = produce_template.ProduceTemplates.handle
 
@@ -88,7 +88,7 @@ def ways(monkeypatch):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_batches_of_any_length_are_stored_and_answered_as_on_the_general_path(desk, version, ways):
-    """All but the first of a connection go the short way, however long the length of the records is in it."""
+    """All but the first request of a connection take the fast path, whatever the size of the length field."""
     other = Desk("num.partitions=2", "message.max.bytes=4000000")
     other.create_topic("t")
     lasting = desk.connection
@@ -135,7 +135,7 @@ def test_a_request_of_one_batch_that_is_answered_is_remembered(desk, acks, parti
 
 
 def test_the_templates_of_a_connection_end_with_it(desk):
-    """The broker counts for all connections, and remembers so many at most."""
+    """The broker counts them for all connections, up to a limit."""
     result_of(desk, frame_of(request_of(desk, batch_of(1), 0, acks=-1), 9))
     assert remembered(desk) == 1
     desk.dispatcher.connection_closed(desk.connection.session)
@@ -144,7 +144,7 @@ def test_the_templates_of_a_connection_end_with_it(desk):
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_request_with_another_topic_without_partitions_is_not_remembered(desk, place):
-    """Its answer names that topic, too."""
+    """Its answer names that topic too."""
     message = request_of(desk, batch_of(1))
     message.topic_data.insert(place, ProduceRequest.TopicProduceData("u"))
     assert len(desk.ask(message, 9).responses) == 2
@@ -152,7 +152,7 @@ def test_a_request_with_another_topic_without_partitions_is_not_remembered(desk,
 
 
 def test_requests_with_another_prefix_length_replace_the_templates(desk):
-    """One place is looked at for all of a connection, so the others would only be kept."""
+    """A connection looks for one prefix length only, so the other templates would be useless."""
     for name in ("t", "longer", "t"):
         if desk.broker.topics.get(name) is None:
             desk.create_topic(name)
@@ -165,7 +165,7 @@ def test_requests_with_another_prefix_length_replace_the_templates(desk):
 
 
 def test_a_request_of_a_transaction_is_not_remembered(desk):
-    """Each is looked at: whether the transaction is going on, and has the partition."""
+    """Each request is checked: the transaction must be open and include the partition."""
     desk.ask(FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["x"]), 4)
     producer = Producer(desk)
     for _ in range(2):  # the first is committed together with a record about the transaction
@@ -186,7 +186,7 @@ def test_a_topic_that_changes_drops_all_templates(desk, ways):
 
 
 def test_no_partition_of_a_topic_that_changed_keeps_its_template(desk):
-    """Else it would be appended to the log of a topic that is gone."""
+    """Otherwise batches would be appended to the log of a deleted topic."""
     frames = [frame_of(request_of(desk, batch_of(1), partition), 9) for partition in (0, 1)]
     for frame in frames * 2:
         result_of(desk, frame)
@@ -199,7 +199,7 @@ def test_no_partition_of_a_topic_that_changed_keeps_its_template(desk):
 
 
 def test_a_right_revoked_during_a_check_refuses_the_next_batch(desk, monkeypatch):
-    """Else what it had been allowed would be remembered as allowed since."""
+    """Otherwise a template would keep the revoked right."""
     monkeypatch.setattr(record_walk, "RECORDS_A_TURN", 3)
     right = AclBinding(
         ResourceType.TOPIC, "t", PatternType.LITERAL, "User:ANONYMOUS", "*", AclOperation.WRITE, PermissionType.ALLOW
@@ -282,7 +282,7 @@ def test_a_frame_cut_within_the_length_of_its_records_fails_as_on_the_general_pa
 
 
 def test_templates_with_long_client_ids_are_bounded_in_bytes(desk):
-    """A client may name itself in 32 KB, another way each time."""
+    """A client id may have 32 KB, and differ each time."""
     edges = desk.broker.edges
     edges.bytes_max = 8 * 200_000
     message = request_of(desk, batch_of(1))

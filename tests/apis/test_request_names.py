@@ -1,4 +1,4 @@
-"""The names in a request are read on demand, unless that would block the event loop for long."""
+"""The names in a request are read on demand, unless that would block the event loop."""
 
 import pytest
 

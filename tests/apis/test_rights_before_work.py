@@ -1,8 +1,8 @@
-"""A client without rights has nothing done for it: its values are neither opened, derived, resolved nor compiled.
+"""A client without rights causes no work: its values are neither opened, derived, resolved nor compiled.
 
-The requests are made from the schemas of all served APIs, so a new one is among them by itself. Each is asked with
-texts that tempt: paths, keys that take long to open, addresses, expressions, numbers. The answers may differ in the
-texts that the client sent itself, and in nothing else.
+The requests are made from the schemas of all served APIs, so a new API is included automatically. Each is sent with
+texts that would cause work: paths, keys that take long to open, addresses, patterns, numbers. The answers may differ
+only in the texts that the client sent itself.
 """
 
 import contextlib
@@ -29,10 +29,10 @@ from tests.bad_input.raw_client import each_served_version
 from tests.wire.generated import filled, sample
 
 ANSWERED_BY_VALUE = {
-    ApiKey.API_VERSIONS: "what a client says of itself is looked at, and everybody may ask",
-    ApiKey.SASL_HANDSHAKE: "comes before anybody is anybody",
-    ApiKey.SASL_AUTHENTICATE: "comes before anybody is anybody",
-    ApiKey.PRODUCE: "the header of a batch says whether the right to a transactional id is asked for",
+    ApiKey.API_VERSIONS: "open to all clients; validates the names of their software",
+    ApiKey.SASL_HANDSHAKE: "sent before authentication",
+    ApiKey.SASL_AUTHENTICATE: "sent before authentication",
+    ApiKey.PRODUCE: "the batch header decides whether a transactional id is authorized",
 }
 KEY = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIF\n-----END ENCRYPTED PRIVATE KEY-----"
 TEMPTATIONS = (
@@ -65,7 +65,7 @@ RESOURCE_TYPES = (2, 4, 8, 16, 32)
 
 
 class Watch:
-    """What is done while it watches."""
+    """Records the work done while it watches."""
 
     def __init__(self):
         self.done, self._is_on = [], False
@@ -100,7 +100,7 @@ WATCH = Watch()
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):
-    """A broker whose listener has a key store, and that lets nobody do anything."""
+    """A broker whose listener has a key store, and whose authorizer allows nothing."""
     store = tmp_path_factory.mktemp("keys") / "store.pem"
     store.write_bytes(trustme.CA().issue_cert("127.0.0.1").private_key_and_cert_chain_pem.bytes())
     settings = (
@@ -128,7 +128,7 @@ def watch(monkeypatch):
 
 
 def tempted(message, structure, version, text, setting, resource_type):
-    """A message whose texts are one temptation, also as the value of one setting."""
+    """A message in which every text, including the value of one setting, is the given one."""
     changes = {}
     for field in fields_of(structure):
         if version not in field.versions:
@@ -177,7 +177,7 @@ def test_a_client_without_rights_causes_no_work_and_gets_the_same_answer(desk, w
         for setting in SETTINGS if has_settings else ("name",):
             for text in TEMPTATIONS:
                 message = tempted(kind, kind, version, text, setting, resource_type)
-                answer(desk, sample(kind, version), version, ())  # what the first request of an API loads
+                answer(desk, sample(kind, version), version, ())  # loads the modules of the API
                 with watch.watching() as done:
                     found = answer(desk, message, version, {text, setting})
                     assert done == [], f"{setting}={text}"

@@ -1,4 +1,4 @@
-"""What exceeds a quota is answered with a throttle time, and its connection is not read for as long (KIP-219)."""
+"""A request above its quota gets a throttle time, and its connection is not read for that time (KIP-219)."""
 
 import attrs
 import pytest
@@ -61,7 +61,7 @@ def listed(answer):
 class TestProduce:
     @pytest.mark.parametrize("version", [one for one in versions_of(ProduceRequest) if one < 13])
     def test_the_fast_and_the_general_path_throttle_alike(self, desk, version):
-        """The first request is decoded in full, those like it are recognised; both count their bytes."""
+        """The first request takes the general path, later ones the fast path; both count their bytes."""
         alter(desk, EVERYBODY, ("producer_byte_rate", 1_000.0))
         told = [produce(desk, 6_000, version) for _ in range(4)]
         assert desk.connection.session.produce_templates is not None
@@ -80,7 +80,7 @@ class TestProduce:
 
     @pytest.mark.parametrize("requests", [1, 2], ids=["general way", "short way"])
     def test_a_throttle_above_31_bits_is_reported_as_the_maximum(self, desk, requests):
-        """A limit far below what clients send comes to years; the answer has 31 bits of milliseconds."""
+        """A very small quota can require years; the field has 31 bits of milliseconds."""
         assert desk.ask(produce_request(desk, 6_000), 9).throttle_time_ms == 0
         alter(desk, EVERYBODY, ("producer_byte_rate", 1e-9))  # whole enough for Kafka's check
         for _ in range(requests):
@@ -172,7 +172,7 @@ class TestFetch:
         assert fetch(desk, epoch=0).session_id == 0
 
     def test_a_batch_above_all_windows_is_returned_if_nothing_else_was(self, desk):
-        """Or it would never come: it counts, and the client waits afterwards."""
+        """Otherwise it would never be returned. It counts, and the client waits afterwards."""
         produce(desk, 900)
         alter(desk, EVERYBODY, ("consumer_byte_rate", 10.0))
         answer = fetch(desk)
@@ -191,7 +191,7 @@ class TestFetch:
         assert listed(fetch(again)) == []
 
     def test_a_client_whose_answer_is_read_from_the_disk_is_throttled_before_that(self, desk):
-        """Connections belong to the event loop, and the answer is made in a thread."""
+        """Connections belong to the event loop, and the answer is built in a thread."""
         produce(desk, 900)
         again = desk.restart()
         alter(again, EVERYBODY, ("consumer_byte_rate", 10.0))
@@ -206,7 +206,7 @@ class TestFetch:
 
     @pytest.mark.parametrize("is_cold", [False, True], ids=["cached", "from the disk"])
     def test_the_size_of_the_answer_counts(self, desk, is_cold):
-        """Of records, errors and what the disk holds alike: partitions that have none of it are not told of."""
+        """Records in memory and on disk, and errors, count alike; the answer omits other partitions."""
         produce(desk, 900)
         desk = desk.restart()
         alter(desk, EVERYBODY, ("consumer_byte_rate", 1e6))
@@ -220,7 +220,7 @@ class TestFetch:
         parts = (result.work() if is_cold else result).parts
         (client,) = desk.broker.quotas.statistics().fetch
         total = desk.broker.quotas.fetch.total(client.user or "", client.client_id or "", desk.now_ms)
-        assert total == pytest.approx(sum(map(len, parts)), abs=8)  # a header, and the length of what was not read yet
+        assert total == pytest.approx(sum(map(len, parts)), abs=8)  # a header, and the length of records not read yet
 
     def test_time_of_the_handlers_empties_it_too(self, desk):
         produce(desk, 900)
@@ -263,7 +263,7 @@ class TestRequestTime:
         assert produce(desk, 10)[0] > 0
 
     def test_the_longest_of_the_throttles_counts(self, desk):
-        """Bytes ask for ten seconds, time for one at most."""
+        """Bytes require ten seconds, time at most one."""
         alter(desk, EVERYBODY, ("request_percentage", 0.001), ("producer_byte_rate", 100.0))
         desk.request_ns = MS
         throttle_ms, _ = produce(desk, 2_000)
@@ -288,7 +288,7 @@ class TestStatistics:
 
 
 def test_a_throttled_fetch_reports_the_error_of_its_session(desk):
-    """The epoch moved while the fetch was on its way: as Kafka, throttled or not."""
+    """The epoch advanced during the fetch; Kafka reports that whether the fetch is throttled or not."""
     first = fetch(desk, epoch=0)
     sessions = desk.broker.fetch_sessions
     begin = {"uses_topic_ids": False, "now_ms": desk.now_ms}

@@ -1,4 +1,4 @@
-"""Requests that take several turns: what they are charged, that they are answered as small ones, what bounds them."""
+"""Requests that take several turns: their costs, answers and limits."""
 
 import logging
 
@@ -42,7 +42,7 @@ def call_of(desk):
 
 
 def turns_of(result):
-    """The result of the last step, and in how many turns it came; only those that nothing interrupts."""
+    """Return the result of the last step, and the number of turns, for steps that are not interrupted."""
     turns = 1
     while isinstance(result, Unfinished):
         assert result.first is None
@@ -135,7 +135,7 @@ def many_topics(count):
 
 
 def test_large_requests_in_memory_at_a_time_are_limited():
-    """Decoded, each takes a hundred times its size; and as they take turns, all would be decoded at once."""
+    """Decoded, each takes a hundred times its size; taking turns, all of them would be decoded at once."""
     desk, message = Desk(), many_topics((TURNS_WITHOUT_PLACE + 2) * ELEMENTS_A_TURN)
     begun, woken = [], []
     for _ in range(LARGE_REQUESTS_MAX + 2):
@@ -158,7 +158,7 @@ def test_large_requests_in_memory_at_a_time_are_limited():
 
 
 def test_a_request_with_a_long_batch_needs_no_second_place():
-    """Else it could wait for one whose holder waits for long batches."""
+    """Otherwise it could wait for a request that itself waits for long batches."""
     desk = Desk()
     call = call_of(desk)
 

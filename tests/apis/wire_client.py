@@ -1,4 +1,4 @@
-"""A client that says exactly what it is told to: one connection, any version of any API."""
+"""A client on one connection that sends any version of any API as given."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipeline_broker.wire.header import RequestHeader, encode_request_header, re
 
 
 class WireClient:
-    """Sends requests and reads responses, in order; `expect` reads a response that was not waited for."""
+    """Sends requests and reads responses in order. `expect` reads a response to an earlier `send`."""
 
     def __init__(self, host: str, port: int, client_id: str | None = "wire-client") -> None:
         self.socket = socket.create_connection((host, port), timeout=20)
@@ -26,14 +26,13 @@ class WireClient:
         self.socket.close()
 
     def send(self, request: Any, version: int) -> None:
-        """Send a request without waiting for its response."""
         header = RequestHeader(type(request).SCHEMA.key, version, self.sent, self.client_id)
         self.sent += 1
         frame = b"".join([encode_request_header(header), *map(bytes, encode(request, version))])
         self.socket.sendall(struct.pack(">i", len(frame)) + frame)
 
     def expect(self, response: type, version: int) -> Any:
-        """Read the next response; it must be the next in order."""
+        """Read the next response, which must be the next in order."""
         (size,) = struct.unpack(">i", self._read(4))
         frame = self._read(size)
         correlation_id, position = read_response_header(response.SCHEMA.key, version, frame)
@@ -44,7 +43,6 @@ class WireClient:
         return message
 
     def ask(self, request: Any, response: type, version: int) -> Any:
-        """Send a request and read its response."""
         self.send(request, version)
         return self.expect(response, version)
 

@@ -1,4 +1,4 @@
-"""What is expected here was asked of Apache Kafka 4.3.1."""
+"""Expected values are those of Apache Kafka 4.3.1."""
 
 import errno
 import os
@@ -25,7 +25,7 @@ def desk():
 
 
 def describe(desk, *wanted, version=5):
-    """The one directory; without anything wanted everything is."""
+    """Describe the one directory, with all partitions by default."""
     topics = [DescribeLogDirsRequest.DescribableLogDirTopic(*topic) for topic in wanted] or None
     (directory,) = desk.ask(DescribeLogDirsRequest(topics), version).results
     return directory

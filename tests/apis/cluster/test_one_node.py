@@ -1,4 +1,4 @@
-"""What needs more than one broker is answered as Apache Kafka 4.3.1 answers it on one node."""
+"""APIs that need several brokers answer as Apache Kafka 4.3.1 does on one node."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Telemetry by request: off unless a file is set, bounded, and written down whole."""
+"""Client telemetry: off unless a file is set, bounded, and written completely."""
 
 import json
 import uuid

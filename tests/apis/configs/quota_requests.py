@@ -21,7 +21,7 @@ def alteration(parts: Parts, *operations: tuple[str, float | None]) -> AlterClie
 def alter(
     desk: Any, parts: Parts, *operations: tuple[str, float | None], version: int = 1, validate_only: bool = False
 ) -> int:
-    """Alter the quotas of one entity; the error code."""
+    """Alter the quotas of one entity; return the error code."""
     request = AlterClientQuotasRequest(entries=[alteration(parts, *operations)], validate_only=validate_only)
     (entry,) = desk.ask(request, version).entries
     assert [(part.entity_type, part.entity_name) for part in entry.entity] == sorted(parts)
@@ -29,7 +29,6 @@ def alter(
 
 
 def described(desk: Any, version: int = 1) -> list[tuple[Parts, dict[str, float]]]:
-    """All quotas."""
     answer = desk.ask(DescribeClientQuotasRequest(), version)
     assert answer.error_code == 0
     return [

@@ -1,4 +1,4 @@
-"""AlterConfigs, and the settings of groups and subscriptions: codes and texts were asked of Apache Kafka 4.3.1."""
+"""AlterConfigs, and settings of groups and subscriptions; codes and messages are those of Apache Kafka 4.3.1."""
 
 import pytest
 
@@ -51,7 +51,6 @@ def values(desk, kind, name, source):
 
 
 def test_a_setting_that_is_not_durable_yet_returns_to_its_default_too(desk):
-    """One right behind the other, before the first is durable."""
     made = AlterConfigsRequest
     requests = [
         made([made.AlterConfigsResource(TOPIC, "t", [made.AlterableConfig(name, "5000")])])

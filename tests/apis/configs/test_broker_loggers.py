@@ -1,4 +1,4 @@
-"""Levels of loggers are shown and changed as Apache Kafka does it; all texts were compared with a real broker."""
+"""Log levels are described and altered as in Apache Kafka; all messages were compared with a real broker."""
 
 import logging
 
@@ -17,7 +17,7 @@ VALID = "Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN"
 
 @pytest.fixture
 def desk():
-    """A broker with one logger of Python, of this test only."""
+    """A broker with one Python logger for this test."""
     desk = Desk()
     logging.getLogger(OWN).setLevel(logging.ERROR)
     desk.broker.loggers = BrokerLoggers([OWN])

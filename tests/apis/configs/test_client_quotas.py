@@ -1,4 +1,4 @@
-"""AlterClientQuotas and DescribeClientQuotas; tests/differential compares what is expected here with Apache Kafka."""
+"""AlterClientQuotas and DescribeClientQuotas; tests/differential compares the expected values with Apache Kafka."""
 
 import pytest
 
@@ -82,7 +82,7 @@ def test_an_invalid_filter_is_answered_without_entries():
 
 
 def test_connection_rates_are_passed_to_the_acceptor():
-    """When they change, and at once after a restart; they make no other request slower."""
+    """On a change, and at once after a restart; other requests do not become slower."""
     desk, told = Desk(), []
     quotas = desk.broker.quotas
     desk.ip_rates_changed = lambda: told.append((dict(quotas.ip_rates), quotas.ip_rate_default))
@@ -97,7 +97,7 @@ def test_connection_rates_are_passed_to_the_acceptor():
 
 
 def test_a_request_with_many_entities_is_applied_once():
-    """What is set is indexed anew with each change: as often as entities would hold up everybody else."""
+    """Each change rebuilds the index, so a rebuild per entity would block all other requests."""
     desk, told = Desk(), []
     desk.ip_rates_changed = lambda: told.append(len(desk.broker.quotas.ip_rates))
     entries = [alteration([("ip", f"192.0.2.{number}")], ("connection_creation_rate", 5.0)) for number in range(100)]

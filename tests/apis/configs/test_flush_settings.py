@@ -1,4 +1,4 @@
-"""The flush policy as clients set it: it acts at once, and a weaker one needs the right to alter the cluster."""
+"""Flush settings of clients act at once, and a weaker policy requires ALTER on the cluster."""
 
 import logging
 
@@ -78,7 +78,7 @@ def test_it_survives_a_restart(desk):
 
 
 def guest(desk, *rights):
-    """From here on a client has these rights only."""
+    """Restrict the client to these rights."""
     desk.broker.acls_durable(desk.broker.acls.add(rights))
     desk.broker.authorizer = Authorizer(desk.broker.acls)
 

@@ -1,4 +1,4 @@
-"""What is expected here was asked of Apache Kafka 4.3.1, codes and texts included."""
+"""Expected values, including codes and messages, are those of Apache Kafka 4.3.1."""
 
 import pytest
 
@@ -263,7 +263,7 @@ def test_threads_at_most_double_or_halve_at_once(desk, threads, refused):
 
 
 def test_super_users_are_read_at_startup_and_a_change_is_refused(desk):
-    """Kafka stores it, answers without an error, and goes on with those of its start, also after the next one."""
+    """Kafka stores the change without an error and keeps the super users of its startup, even after the next one."""
     said = "Cannot update these configs dynamically: [super.users]"
     assert alter(desk, (B, ("super.users", SET, "User:mallory"))) == [(42, said)]
     assert alter(desk, (ALL, ("super.users", SET, "User:mallory")), validate_only=True) == [(42, said)]

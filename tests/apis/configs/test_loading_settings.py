@@ -1,4 +1,6 @@
-"""Files that settings of a broker name are opened in a thread, for one change at a time; other requests are served."""
+"""Files named by settings of a broker are opened in a thread, for one change at a time, while other requests are
+served.
+"""
 
 import sys
 
@@ -68,7 +70,7 @@ def test_a_key_store_is_opened_by_the_work_of_a_thread_and_not_before(desk, stor
     before = desk.listeners._served["SSL"].loaded
     response = desk.finish(altering(KEY_STORE, store), 1, next_step(desk, result, adopt))
     assert response.responses[0].error_code == 0
-    assert desk.listeners._served["SSL"].loaded is not before, "what the thread has loaded counts"
+    assert desk.listeners._served["SSL"].loaded is not before, "the store loaded by the thread is used"
     assert str(store) not in OPENED, "and nothing is opened again"
 
 
@@ -81,7 +83,7 @@ def test_an_unusable_key_store_is_refused_after_the_thread_tried_it(desk, tmp_pa
 
 
 def test_changes_of_brokers_are_loaded_one_at_a_time_and_decided_in_their_order(desk, store):
-    """Else the second would be checked against settings that the first one changes."""
+    """Otherwise the second would be checked against settings that the first one changes."""
     first = desk.decide(altering(KEY_STORE, store), 1)
     second = desk.decide(altering("log.retention.ms", "7"), 1)
     assert isinstance(steps_of(second), Waiting)

@@ -1,4 +1,4 @@
-"""Whatever is set for a topic, a broker, a group or a subscription is taken, or refused with one of three codes."""
+"""Any setting of a topic, a broker, a group or a subscription is accepted, or refused with one of three codes."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""compression.type, of a topic or inherited, acts on the next batch, on the short way of producers too."""
+"""compression.type, of a topic or inherited, acts on the next batch, on the fast path of Produce too."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def codecs(desk):
 
 
 def test_a_change_acts_on_the_next_batch_that_is_like_one_before():
-    """The second request of the same bytes takes the short way, which is left when the topic changes."""
+    """The second identical request takes the fast path, until the topic changes."""
     desk = desk_with()
     produce(desk)
     produce(desk)

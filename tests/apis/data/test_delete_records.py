@@ -1,4 +1,4 @@
-"""What is expected here was asked of Apache Kafka 4.3.1."""
+"""Expected values are those of Apache Kafka 4.3.1."""
 
 import attrs
 import pytest
@@ -18,7 +18,7 @@ from tests.apis.desk import Desk
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 WHEN = ["never", "before", "after", "before and after"]
-"""When the archive takes over what is in the journal, seen from the deletion."""
+"""Times of archiving the journal, relative to the deletion."""
 RECORDS = 4
 OUT_OF_RANGE = (-1, ErrorCode.OFFSET_OUT_OF_RANGE)
 
@@ -96,7 +96,6 @@ def test_records_before_the_offset_are_deleted_when_it_is_answered(desk, version
 
 @pytest.mark.parametrize("archives", WHEN)
 def test_the_start_only_rises(desk, archives):
-    """Wherever the records, and the record of the start, lie by then."""
     if "before" in archives:
         desk.archive_all()
     assert delete(desk, (0, 3)) == [(3, 0)]
@@ -115,7 +114,7 @@ def test_the_start_only_rises(desk, archives):
 
 
 def test_a_later_start_of_the_archive_is_kept(desk):
-    """What retention takes away has no record among the starts."""
+    """Deletion by retention writes no record of the new start."""
     delete(desk, (0, 1))
     desk.archive_all()
     (log,) = (log for log in desk.broker.logs if log.topic == "t" and log.partition == 0)

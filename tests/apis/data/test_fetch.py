@@ -1,4 +1,4 @@
-"""How much a fetch returns, and when it answers at once: Kafka's limits (KIP-74) and waits."""
+"""Size limits of fetches (KIP-74), and their waits."""
 
 import errno
 
@@ -54,7 +54,7 @@ def sizes(answer):
 
 @pytest.mark.parametrize("is_cold", [False, True], ids=["cached", "from the disk"])
 def test_only_the_first_partition_with_records_gets_a_batch_above_a_limit(desk, is_cold):
-    """So that a reader always gets on, and never gets more than one batch too many."""
+    """So that a reader always makes progress, and never gets more than one batch too many."""
     if is_cold:
         desk.archive_all()
         desk = desk.restart()
@@ -104,7 +104,7 @@ def test_it_wants_no_more_than_it_may_get(desk):
 
 
 def test_one_partition_with_an_error_answers_at_once(desk):
-    """A consumer learns of it now, not when its wait is over."""
+    """A consumer receives the error now, not after its wait."""
     request = fetch((0, 3), (1, 99), min_bytes=1 << 20, max_wait_ms=500)
     answer = desk.finish(request, VERSION, desk.decide(request, VERSION))
     codes = [ErrorCode(it.error_code).name for it in answer.responses[0].partitions]
@@ -117,7 +117,7 @@ def test_a_fetch_of_nothing_answers_at_once(desk):
 
 
 class Counted:
-    """Takes the place of the metrics of topics, and keeps what it is told."""
+    """Records the calls of handlers in place of the topic metrics."""
 
     def __init__(self):
         self.told = []
@@ -138,7 +138,7 @@ def fail(operation, path):
 def test_an_unreadable_partition_is_an_error_and_others_are_returned(desk, at):
     desk.archive_all()
     desk = desk.restart()
-    desk.ask(fetch(0), VERSION)  # so that it is known what the segment holds
+    desk.ask(fetch(0), VERSION)  # so that the content of the segment is known
     produce(desk, 1)
     desk.files.is_cold = at == "reading"
     desk.broker.topic_metrics = counted = Counted()
@@ -189,7 +189,7 @@ def test_a_broker_that_follows_is_refused_because_there_is_one_broker(desk, repl
 
 @pytest.mark.parametrize("version", [16, 17])
 def test_a_client_with_a_stale_leader_receives_the_current_one(desk, version):
-    """KIP-951: from version 16 on, with where it is reached, unless its listener is not advertised."""
+    """KIP-951: from version 16, with its address, unless the listener is not advertised."""
     node = desk.broker.config.node_id
 
     def fenced():
@@ -252,7 +252,7 @@ def test_partitions_of_one_topic_share_an_entry_and_topics_keep_their_order(desk
 
 @pytest.mark.parametrize("arrives", [False, True])
 def test_records_that_arrive_between_the_turns_of_a_fetch_count_before_it_waits(desk, monkeypatch, arrives):
-    """Partitions that it has read already may have got records: it must not wait for those."""
+    """Partitions that it has already read may have new records; it must not wait for those."""
     monkeypatch.setattr(fetching, "READ_COST", 10**6)
     request = fetch((0, 3), (1, 3), max_wait_ms=500)
     result = desk.decide(request, VERSION)
@@ -267,7 +267,7 @@ def test_records_that_arrive_between_the_turns_of_a_fetch_count_before_it_waits(
 
 @pytest.mark.parametrize(("read_cost", "turns_min"), [(0, 1), (10**6, 3)])
 def test_records_that_arrive_between_turns_of_a_large_fetch_are_in_its_answer(desk, monkeypatch, read_cost, turns_min):
-    """Also between the reads and the wait, which is a turn of its own where partitions are many."""
+    """Also between the reads and the wait, which has its own turn for many partitions."""
     monkeypatch.setattr(fetching, "ANSWERED_IN_A_TURN", 1)
     monkeypatch.setattr(fetching, "READ_COST", read_cost)
     turns = 0
@@ -275,7 +275,7 @@ def test_records_that_arrive_between_turns_of_a_large_fetch_are_in_its_answer(de
     while isinstance(result, Unfinished):
         turns, result = turns + 1, go_on(result.steps)
     assert result is PARKED
-    assert turns >= turns_min, "one for each read that costs much, and one in front of the wait"
+    assert turns >= turns_min, "one for each expensive read, and one before the wait"
     desk.dispatcher.connection_closed(desk.connection.session)
     for arrives_in in range(turns):
         request = fetch((0, 3 + arrives_in), (1, 3), max_wait_ms=500)

@@ -1,4 +1,4 @@
-"""What readers of committed records are told; facts of Apache Kafka 4.3.1."""
+"""Fetches of read_committed clients, as in Apache Kafka 4.3.1."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_a_reader_of_committed_records_ends_at_the_last_stable_offset(desk):
     found = desk.fetch()
     assert (offsets(found), found.last_stable_offset, found.high_watermark) == ([0], 1, 3)
     assert offsets(desk.fetch(isolation_level=READ_UNCOMMITTED)) == [0, 1, 2]
-    assert offsets(desk.fetch(2)) == [], "behind the last stable offset there is nothing, and no error"
+    assert offsets(desk.fetch(2)) == [], "a fetch after the last stable offset is empty, without an error"
 
 
 def test_all_readers_receive_the_last_stable_offset(desk):
@@ -142,7 +142,7 @@ def test_a_reader_that_waits_before_deleted_records_gets_out_of_range(desk):
 
 
 def test_a_fetch_counts_only_bytes_that_are_decided(desk):
-    """One transaction ends, another holds back: too few bytes are left for who wants more."""
+    """One transaction ends, another stays open: fewer than the minimum bytes are readable."""
     desk.write()
     desk.write(OTHER, size=1000)
     wanted = 500
@@ -162,7 +162,7 @@ def test_a_fetch_of_everything_is_woken_by_records_as_ever(desk):
 
 
 def test_a_session_is_answered_if_only_a_transaction_ended(desk):
-    """As in Apache Kafka by the high watermark, which a marker raises too."""
+    """As in Apache Kafka, because a marker raises the high watermark too."""
     desk.write()
     first = desk.ask(desk.fetch_request(1, session_epoch=0), 12)
     nothing = {"session_id": first.session_id, "max_wait_ms": 0}

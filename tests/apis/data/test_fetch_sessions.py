@@ -1,4 +1,4 @@
-"""What a session is told of topics that it knows by their ids, and of fetches that are not its last."""
+"""Fetch sessions: topics known by id, and fetches that a later one of the session has overtaken."""
 
 import pytest
 
@@ -66,7 +66,7 @@ def delete(desk, *names):
 
 
 def test_a_session_that_forgot_all_partitions_of_a_topic_does_not_know_it(desk):
-    """One of which it has kept some is gone."""
+    """A topic with some partitions left is reported as deleted."""
     t, u = id_of(desk, "t"), id_of(desk, "u")
     session = desk.ask(fetch(0, 0, [(t, [0, 1]), (u, [0])]), BY_ID).session_id
     desk.ask(fetch(session, 1, forgotten=[(t, [1]), (u, [0])]), BY_ID)
@@ -81,7 +81,7 @@ def test_a_missing_partition_is_not_taken_for_a_deleted_topic(desk):
 
 
 def test_a_waiting_fetch_gets_an_error_if_its_session_has_moved_on(desk):
-    """Its client has given it up, or another one has taken the session's id."""
+    """The client has abandoned it, or another one has taken the session id."""
     session = desk.ask(fetch(0, 0, [("t", [0])]), BY_NAME).session_id
     waiting = fetch(session, 1, max_wait_ms=500, min_bytes=1)
     assert desk.decide(waiting, BY_NAME) is PARKED
@@ -95,7 +95,7 @@ def test_a_waiting_fetch_gets_an_error_if_its_session_has_moved_on(desk):
 
 @pytest.mark.parametrize("version", [BY_NAME, BY_ID])
 def test_the_unknown_partitions_of_a_session_are_limited(desk, version, monkeypatch):
-    """Names cost a client nothing to make up; errors of partitions that exist are another matter."""
+    """Names cost a client nothing to invent; partitions that exist have no such limit."""
     monkeypatch.setattr(fetch_sessions, "UNKNOWN_PARTITIONS_MAX", 1)
     exists, unknown = (id_of(desk, "t"), bytes([7]) * 16) if version == BY_ID else ("t", "v")
     behind_the_end = fetch(0, 0, [(exists, [0, 1]), (unknown, [0])])

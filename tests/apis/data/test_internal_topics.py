@@ -1,4 +1,4 @@
-"""A client may append to internal topics what the next start can read, and nothing else."""
+"""A client may append only records to internal topics that the next startup can read."""
 
 import functools
 
@@ -26,7 +26,7 @@ BROKEN = (SOUND.key, b"\0\x63")
 
 @functools.cache
 def empty():
-    """A broker whose coordinators know of nothing."""
+    """A broker without any coordinator state."""
     desk = ReplayDesk(*SETTINGS)
     for topic in INTERNAL:
         desk.create_topic(topic)
@@ -43,7 +43,7 @@ def desk():
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_records_that_startup_could_not_read_are_refused(topic, data):
-    """Of a single record, which contradicts nothing that was there before."""
+    """Each record alone, without contradicting earlier state."""
     deletions = [(foreign_key(kind, key), None) for kind, (key, _) in MESSAGES[topic].items()]
     record = data.draw(any_records(topic) if data.draw(st.booleans()) else st.sampled_from(deletions))
     desk = empty().copy()
@@ -107,7 +107,7 @@ def test_a_large_batch_of_an_older_release_is_replayed(desk):
 
 
 def test_every_request_is_checked_even_if_a_similar_one_was_accepted(desk):
-    """Requests of the same shape take a short way to other topics."""
+    """Similar requests take the fast path to other topics."""
     for _ in range(3):
         assert desk.produce(OFFSETS_TOPIC, 1, [(SOUND.key, SOUND.value)]).error_code == 0
     broken = BROKEN[1].ljust(len(SOUND.value), b"\0")
@@ -127,5 +127,5 @@ def test_any_other_client_may_not_write_there_at_all(desk):
 
 
 def test_a_malformed_batch_is_refused_as_such(desk):
-    """The checksum is looked at before the records are."""
+    """The checksum is checked before the records."""
     assert desk.produce(OFFSETS_TOPIC, 1, [BROKEN], damage=True).error_code == ErrorCode.CORRUPT_MESSAGE

@@ -1,4 +1,4 @@
-"""What is expected here was asked of Apache Kafka 4.3.1."""
+"""Expected values are those of Apache Kafka 4.3.1."""
 
 import errno
 
@@ -123,7 +123,7 @@ def test_a_topic_without_partitions_is_answered_without_any(desk):
 def test_a_time_that_the_disk_does_not_tell_is_a_storage_error(desk, is_cold):
     desk.archive_all()
     desk = desk.restart()
-    assert ask(desk, (0, 2500)) == [(0, 3000, 1, 0)]  # so that it is known what the segment holds
+    assert ask(desk, (0, 2500)) == [(0, 3000, 1, 0)]  # so that the content of the segment is known
     desk.files.is_cold, desk.files.before = is_cold, fail
     assert ask(desk, (0, 2500), (1, LATEST)) == [(ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1), (0, -1, 0, 0)]
 

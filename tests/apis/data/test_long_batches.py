@@ -38,7 +38,7 @@ def short_turns(monkeypatch):
 
 
 def request(*batches, acks=-1):
-    """Each batch for the partition of its place."""
+    """A request with the n-th batch for partition n."""
     data = [ProduceRequest.PartitionProduceData(index, batch) for index, batch in enumerate(batches)]
     return ProduceRequest(acks=acks, topic_data=[ProduceRequest.TopicProduceData("t", partition_data=data)])
 
@@ -57,12 +57,12 @@ def end_offsets(desk, count=1):
 
 
 def step(result):
-    """One step; work of threads is done at once."""
+    """Run one step, with the work of threads in place."""
     return go_on(result.steps, result.first.work() if type(result.first) is Parked else None)
 
 
 def committed_once(desk, message):
-    """What is left of a request whose first commit is durable."""
+    """The remaining steps of a request whose first commit is durable."""
     result = desk.decide(message, VERSION)
     while not isinstance(result.first, Pending):
         result = step(result)
@@ -71,7 +71,7 @@ def committed_once(desk, message):
 
 
 def until_waiting(result):
-    """Go on until it is checked or waits for its place."""
+    """Run steps until the request is checked or waits for its place."""
     while type(result) is Unfinished and type(result.first) is not Waiting:
         result = step(result)
     return result
@@ -121,7 +121,7 @@ def test_a_place_is_given_back_where_the_connection_is_closed_or_the_batch_is_re
         each.first.when_over(lambda number=number: woken.append(number))
     begun[LONG_BATCHES_MAX].steps.close()
     begun[0].steps.close()
-    assert woken == [1], "who is gone waits no longer"
+    assert woken == [1], "a closed request does not wait any more"
     for each in begun:
         each.steps.close()
     assert len(desk.broker.long_batches) == 0
@@ -164,7 +164,7 @@ def test_a_topic_deleted_between_turns_gets_no_more_records(desk, short_turns):
 
 
 def test_a_topic_recreated_between_turns_gets_no_records_of_its_predecessor(desk, short_turns):
-    """Nor does the log that is gone, where it would be acknowledged and lost."""
+    """Neither does the deleted log, whose records would be acknowledged and lost."""
     message = request(*[batch_of()] * PARTITIONS)
     result = committed_once(desk, message)
     assert desk.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 4).responses[0].error_code == 0
@@ -197,7 +197,7 @@ def test_batches_checked_before_the_journal_became_unwritable_are_refused(desk, 
 
 
 def test_a_request_that_fails_after_a_commit_has_no_answer(desk, short_turns, monkeypatch, caplog):
-    """What was appended cannot be called refused, and what follows of its producers is not."""
+    """Appended batches cannot be answered as refused, and later batches of their producers are accepted."""
     caplog.set_level(logging.CRITICAL)
     monkeypatch.setattr(produce, "_count", lambda *_: 1 / 0)
     result = desk.decide(request(*[batch_of(sequence=0)] * 3), VERSION)
@@ -214,9 +214,9 @@ def test_a_request_that_fails_after_a_commit_has_no_answer(desk, short_turns, mo
 @pytest.mark.parametrize("answered_in_a_turn", [0, 1_000])
 @pytest.mark.parametrize("is_transaction", [False, True])
 def test_entries_are_submitted_in_the_turn_that_appended_them(monkeypatch, is_transaction, answered_in_a_turn):
-    """Else others append behind it and are written first, or it is lost with its connection.
+    """Otherwise other entries would be written first, or a closed connection would lose them.
 
-    Wherever turns end; what is decided of a transaction goes first, once.
+    This holds wherever turns end. Entries of a transaction come first, once.
     """
     monkeypatch.setattr(produce, "ANSWERED_IN_A_TURN", answered_in_a_turn)
     desk = Desk(*SETTINGS)
@@ -245,7 +245,7 @@ def test_entries_are_submitted_in_the_turn_that_appended_them(monkeypatch, is_tr
 
 
 def test_transaction_entries_are_committed_although_their_request_failed(monkeypatch, caplog):
-    """Else the coordinator would know of a partition that no record tells of."""
+    """Otherwise the coordinator would know a partition that no record contains."""
     caplog.set_level(logging.CRITICAL)
     desk = Desk(*SETTINGS)
     desk.create_topic("t")

@@ -1,4 +1,4 @@
-"""What is expected here was asked of Apache Kafka 4.3.1."""
+"""Expected values are those of Apache Kafka 4.3.1."""
 
 import pytest
 
@@ -75,7 +75,7 @@ def test_a_duplicate_partition_is_answered_twice(desk):
 
 
 def test_the_epoch_ends_before_records_that_are_not_durable(desk):
-    """Who was told more would find its log cut after a crash."""
+    """Otherwise a client could see a truncated log after a crash."""
     desk.decide(production(), 9)
     assert ask(desk, (0, 0)) == [(0, 0, 3)]
     assert ask(desk.restart(), (0, 0)) == [(0, 0, 3)]

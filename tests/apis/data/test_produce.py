@@ -1,4 +1,4 @@
-"""What is appended is committed, whatever goes wrong with the answer."""
+"""Appended batches are committed, whatever happens to the answer."""
 
 import logging
 
@@ -58,7 +58,7 @@ OF_EARLIER_TIMES = bytes(8) + (20).to_bytes(4, "big") + bytes(4) + b"\1" + bytes
 IN_THE_FUTURE = build_batch([NewRecord(b"1", None, 10**12)] * 3)
 WITHOUT_KEYS = build_batch([NewRecord(b"1", None, 0)] * 3)
 LARGE = build_batch([NewRecord(bytes(2 << 20), None, 0)])
-BEHIND_A_GAP = build_batch([NewRecord(b"1", None, 0)], producer_id=7, producer_epoch=0, base_sequence=5)
+AFTER_A_GAP = build_batch([NewRecord(b"1", None, 0)], producer_id=7, producer_epoch=0, base_sequence=5)
 
 
 def lengths(desk):
@@ -99,7 +99,7 @@ def test_the_same_holds_on_the_fast_path(desk, monkeypatch, caplog):
 
 
 def test_batches_that_were_not_appended_are_refused_in_the_logs(desk, monkeypatch, caplog):
-    """The second partition is never reached: only the first one's batch is committed."""
+    """The second partition is never reached, so only the first one's batch is committed."""
     caplog.set_level(logging.CRITICAL)
     appended = []
     original = produce._append
@@ -125,7 +125,7 @@ def test_templates_are_bounded_on_a_connection_and_on_all_together_and_go_with_t
     session = desk.connection.session
 
     desk.connection = Connection()
-    desk.broker.edges.bytes_max = 8 * 2 * produce_template.TEMPLATE_BYTES  # a connection has room for one
+    desk.broker.edges.bytes_max = 8 * 2 * produce_template.TEMPLATE_BYTES  # enough for one template per connection
     for partition in (0, 1):
         desk.ask(request(b"2", partition), VERSION)
     assert remembered(desk) == 3
@@ -147,9 +147,9 @@ def idempotent(sequence, *partitions, acks=-1):
 
 
 def test_a_duplicate_is_not_answered_before_its_original_is_durable(desk):
-    """The answer promises what a power cut would take away: so it waits, with no entry of its own."""
+    """A power cut could lose the original, so the answer waits, without an entry of its own."""
     original = desk.decide(idempotent(0, 0), VERSION)
-    assert desk.connection.session.produce_templates is not None  # so what follows takes the short way
+    assert desk.connection.session.produce_templates is not None  # so later requests take the fast path
     again = idempotent(0, 0)
     duplicate = desk.decide(again, VERSION)
     assert isinstance(duplicate, Pending)
@@ -175,7 +175,7 @@ def test_duplicates_whose_originals_are_durable_are_answered_at_once(desk):
 
 
 def test_batches_after_those_that_a_failed_produce_omitted_are_refused(desk, monkeypatch):
-    """Invariant 7: the first batch of a partition was refused, so the second, with which it could begin, is, too."""
+    """Invariant 7: the first batch of a partition was refused, so the second one is refused too."""
     monkeypatch.setattr(logging.getLogger(produce.__name__), "disabled", True)
     original = produce._append
 
@@ -195,9 +195,9 @@ def test_batches_after_those_that_a_failed_produce_omitted_are_refused(desk, mon
 @pytest.mark.parametrize("partitions", [(0, 1), (1, 0)], ids=["in the first partition", "in the last"])
 @pytest.mark.parametrize("other", [PLAIN, OF_EARLIER_TIMES, b"", None], ids=["sound", "old", "empty", "null"])
 def test_one_batch_of_a_transaction_makes_the_whole_request_transactional(desk, partitions, other):
-    """CVE-2018-17196: who may write it is asked of the transaction, wherever in the request its batch stands.
+    """CVE-2018-17196: the right to the transactional id is required wherever the transactional batch stands.
 
-    Whatever the other one is, too, unless it is damaged.
+    The other batch may be anything except damaged.
     """
     in_transaction = build_batch(
         [NewRecord(b"1", None, 0)], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
@@ -236,7 +236,7 @@ def test_topics_have_names_up_to_version_12_and_ids_from_13(desk, version):
 
 @pytest.mark.parametrize("version", [12, 13])
 def test_a_refused_request_leaves_a_gap_in_the_partitions_that_it_names(desk, version):
-    """So that what its producers sent behind it is refused, too; others are not concerned."""
+    """So later batches of its producers are refused too; other producers are not affected."""
 
     def named(message):
         message.topic_data[0].topic_id = desk.broker.topics.get("t").topic_id
@@ -324,8 +324,8 @@ REFUSALS = {
         ("INVALID_RECORD", 0),
         [refused("compacted", is_failure=True), ("records_faulty", NO_KEY, 3)],
     ),
-    "a sequence behind a gap": (
-        one_of(BEHIND_A_GAP),
+    "a sequence after a gap": (
+        one_of(AFTER_A_GAP),
         ("OUT_OF_ORDER_SEQUENCE_NUMBER", START),
         [refused(is_failure=True)],
     ),
@@ -334,7 +334,7 @@ REFUSALS = {
 
 @pytest.fixture
 def begun(desk):
-    """A desk with a topic whose log does not start at 0, one of a coordinator and one that is compacted."""
+    """A desk with three topics: one whose log does not start at 0, one of a coordinator, and a compacted one."""
     desk.create_topic(OFFSETS_TOPIC)
     compacted = CreateTopicsRequest.CreatableTopicConfig("cleanup.policy", "compact")
     topic = CreateTopicsRequest.CreatableTopic("compacted", 1, 1, configs=[compacted])
@@ -347,7 +347,7 @@ def begun(desk):
 
 @each_row("message, expected, told", REFUSALS.values(), REFUSALS)
 def test_a_refusal_has_message_and_log_start_and_is_counted_as_in_kafka(begun, message, expected, told):
-    """Not every refusal is a failure there, and one for what Kafka finds early tells no log start."""
+    """Kafka does not count every refusal as a failure, and early ones have no log start offset."""
     begun.broker.topic_metrics = counted = Counted()
     (found,) = begun.ask(message, VERSION).responses[0].partition_responses
     assert (ErrorCode(found.error_code).name, found.log_start_offset) == expected
@@ -356,7 +356,7 @@ def test_a_refusal_has_message_and_log_start_and_is_counted_as_in_kafka(begun, m
 
 @pytest.mark.parametrize("refusal", [b"nonsense" * 10, damaged(PLAIN)], ids=["as a whole", "of a batch"])
 def test_without_an_answer_a_refusal_closes_the_connection_and_its_error_counts(desk, refusal):
-    """What observers see is what the answer would have been."""
+    """Observers see the answer that would have been sent."""
     message = one_of(refusal, None, acks=0)
     frame = encode_request_header(RequestHeader(ApiKey.PRODUCE, VERSION, 1, "desk"))
     handled = Request(desk.connection, 1, frame + b"".join(map(bytes, encode(message, VERSION))), 0)

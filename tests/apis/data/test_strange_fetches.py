@@ -1,4 +1,4 @@
-"""Fetches that no client sends: sessions that are not there, too many of them, waits without end."""
+"""Fetches that no real client sends: unknown sessions, too many of them, endless waits."""
 
 import pytest
 
@@ -70,7 +70,7 @@ def test_forgotten_partitions_are_not_fetched_and_unknown_ones_may_be_forgotten(
 
 
 def test_ten_thousand_sessions_are_as_many_as_there_are_slots(desk):
-    """Those that find no slot are served without a session."""
+    """Fetches without a free slot are served without a session."""
     told = [desk.ask(fetch(0, FULL, 0), VERSION) for _ in range(10_000)]
     assert {answer.error_code for answer in told} == {0}
     assert sum(answer.session_id != 0 for answer in told) == 50

@@ -1,4 +1,4 @@
-"""A desk with the place for groups and a topic `t` of four partitions; what is parked is read when it was answered."""
+"""A desk with the topic of groups and a topic `t` of four partitions. Parked requests are read once answered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.apis.desk import Desk
 
 
 class GroupDesk(Desk):
-    """See the file; `held` keeps commits back."""
+    """A desk for groups; `held` holds commits back."""
 
     def __init__(self, *settings: str, **more: Any) -> None:
         self.held: list[Any] | None = None
@@ -37,17 +37,17 @@ class GroupDesk(Desk):
         on_durable()
 
     def release(self) -> None:
-        """Let what was held back become durable."""
+        """Make held commits durable."""
         held, self.held = self.held, None
         for entries, on_durable in held:
             self.submit(entries, on_durable)
 
     def finish(self, message: Any, version: int, result: Any) -> Any:
-        """See Desk; a parked request must have been answered."""
+        """Like `Desk.finish`; a parked request must have been answered."""
         if isinstance(result, Parked) and result.work is None:
             ((_, result),) = [each for each in self.connection.completed if each[0].sequence == self.asked]
         return super().finish(message, version, result)
 
     def later(self, sequence: int) -> Any:
-        """The result of an earlier request; None while it is parked."""
+        """Return the result of an earlier request; None while it is parked."""
         return next((result for request, result in self.connection.completed if request.sequence == sequence), None)

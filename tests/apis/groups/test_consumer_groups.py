@@ -165,7 +165,7 @@ def test_commits_and_fetches_name_the_epoch(desk):
 
 
 def test_a_member_with_an_older_epoch_may_commit_partitions_it_keeps(desk):
-    """KIP-1251: its answer is on the way while it commits."""
+    """KIP-1251: it commits before the answer with its new epoch arrives."""
     enter(desk)
     enter(desk, "other")
     desk.now_ms += 1_000
@@ -280,7 +280,7 @@ def test_members_get_not_coordinator_while_the_journal_cannot_be_written(desk):
 
 
 def test_rights(desk):
-    """READ on the group and DESCRIBE on each topic that is named; a regular expression shows only what may be seen."""
+    """READ on the group and DESCRIBE on named topics; a pattern matches only topics that the client may describe."""
     desk.broker.authorizer = Authorizer(desk.broker.acls)
 
     def allow(*rules):

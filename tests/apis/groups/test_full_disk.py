@@ -1,4 +1,4 @@
-"""A group while the disk is full: who cannot be served is told so at once, and comes back."""
+"""A group while the disk is full: members get an error at once, and retry."""
 
 import errno
 import os

@@ -30,7 +30,7 @@ MODES = pytest.mark.parametrize("mode", ["classic", "pipelined"])
 
 @pytest.fixture
 def serve(broker_process):
-    """Starts a broker and connects to it."""
+    """Start a broker and connect to it."""
     clients = []
 
     def start(mode="pipelined", settings=SETTINGS, **more):
@@ -45,7 +45,7 @@ def serve(broker_process):
 
 
 def ready(client):
-    """Make the place for groups and a topic `t`; returns the topic's id."""
+    """Create the topic of groups and a topic `t`; return the id of `t`."""
     client.ask(FindCoordinatorRequest(key="g"), FindCoordinatorResponse, 2)
     for _ in range(2):
         wanted = MetadataRequest.MetadataRequestTopic(name="t")
@@ -66,7 +66,7 @@ def join_request(version, member_id="", group_id="g", **more):
 
 
 def join(client, version=9, group_id="g", **more):
-    """Become a member, whatever the version asks for."""
+    """Join a group, as each version requires."""
     answer = client.ask(join_request(version, group_id=group_id, **more), JoinGroupResponse, version)
     if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         request = join_request(version, answer.member_id, group_id, **more)
@@ -97,7 +97,7 @@ def commit_request(version, joined, offset, topic_id, metadata="m", group_id="g"
 
 
 def fetched(client, version, topic_id, group_id="g", *, every=False):
-    """What a group has committed for partition 0 of `t`, as (offset, metadata, error)."""
+    """Return the committed offset of partition 0 of `t`, as (offset, metadata, error)."""
     if version < 8:
         topics = None if every else [OffsetFetchRequest.OffsetFetchRequestTopic("t", [0])]
         answer = client.ask(OffsetFetchRequest(group_id=group_id, topics=topics), OffsetFetchResponse, version)
@@ -114,7 +114,7 @@ def fetched(client, version, topic_id, group_id="g", *, every=False):
 
 
 def versions(request):
-    """The versions of an API, checked to be what is served."""
+    """Return the versions of an API, and check that they are the served ones."""
     declared = versions_of(request)
     assert SERVED[request.SCHEMA.key].versions == declared
     return declared
@@ -122,7 +122,7 @@ def versions(request):
 
 @MODES
 def test_find_coordinator(serve, mode) -> None:
-    """This broker, in every version; what is neither group nor transaction has no coordinator here."""
+    """Every version returns this broker; an unknown key type has no coordinator."""
     broker, client = serve(mode)
     for version in versions(FindCoordinatorRequest):
         request = (
@@ -137,7 +137,7 @@ def test_find_coordinator(serve, mode) -> None:
 
 
 def test_without_its_topic_there_is_no_group_coordinator(serve) -> None:
-    """Before anybody asked for a coordinator there is none: clients look for it and come back."""
+    """Before the first lookup, clients get an error and retry."""
     _, client = serve()
     assert join(client).error_code == ErrorCode.NOT_COORDINATOR
     assert client.ask(ListGroupsRequest(), ListGroupsResponse, 5).groups == []
@@ -177,7 +177,7 @@ def test_life_of_a_group_in_every_version(serve, mode) -> None:
 
 @MODES
 def test_rebalance_of_two_members(serve, mode) -> None:
-    """Both get the same generation, the leader sees both, each gets its own assignment, whoever syncs first."""
+    """Both get the same generation, the leader sees both, and each gets its own assignment in any order of syncs."""
     broker, one = serve(mode)
     ready(one)
     first = join(one)
@@ -199,7 +199,7 @@ def test_rebalance_of_two_members(serve, mode) -> None:
 
 @MODES
 def test_commit_and_fetch_in_every_version(serve, mode) -> None:
-    """What is committed is fetched, one by one and all at once; a topic that does not exist is refused by itself."""
+    """Committed offsets are fetched singly and all at once; an unknown topic is refused alone."""
     _, client = serve(mode)
     topic_id = ready(client)
     joined = join(client)
@@ -234,7 +234,6 @@ def test_commit_and_fetch_in_every_version(serve, mode) -> None:
 
 @MODES
 def test_administration_in_every_version(serve, mode) -> None:
-    """List, describe and delete."""
     _, client = serve(mode)
     topic_id = ready(client)
     joined = join(client)
@@ -266,7 +265,7 @@ def test_administration_in_every_version(serve, mode) -> None:
 
 @MODES
 def test_groups_survive_a_kill(serve, tmp_path, mode) -> None:
-    """After kill -9 a stable group has its members and offsets, and a deleted one is gone."""
+    """After kill -9 a stable group has its members and offsets, and a deleted one does not exist."""
     broker, client = serve(mode, data=tmp_path / "kept")
     topic_id = ready(client)
     joined = join(client)

@@ -1,4 +1,4 @@
-"""Consumer groups as unmodified clients use them: two members share a topic, one leaves, offsets outlive the broker."""
+"""Consumer groups with unmodified clients: two members share a topic, one leaves, offsets survive a restart."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODES = pytest.mark.parametrize("mode", ["classic", "pipelined"])
 
 
 def wait_until(step, done):
-    """Take steps until all is done; what takes longer than this hangs."""
+    """Run steps until all is done, or fail at the timeout."""
     deadline = time.monotonic() + SECONDS_MAX
     while not done():
         assert time.monotonic() < deadline, "the group does not settle"
@@ -34,7 +34,7 @@ def fill(bootstrap, first=0):
 
 @MODES
 def test_confluent_kafka(broker_process, mode) -> None:
-    """librdkafka: sharing, handing over, committed offsets after a restart, describe and delete by the admin client."""
+    """librdkafka: sharing, handover, committed offsets after a restart, describe and delete by the admin client."""
     from confluent_kafka import Consumer, TopicPartition
     from confluent_kafka.admin import AdminClient
 
@@ -65,7 +65,7 @@ def test_confluent_kafka(broker_process, mode) -> None:
                 seen.append(int(message.value()))
 
     def consumed():
-        """How far the members are by themselves: what one read before it handed a partition over does not count."""
+        """The positions of the members, without records read before a handover."""
         return sum(max(place.offset, 0) for member in members for place in member.position(member.assignment()))
 
     wait_until(poll, lambda: all(len(member.assignment()) == 2 for member in members) and consumed() == RECORDS)
@@ -98,7 +98,7 @@ def test_confluent_kafka(broker_process, mode) -> None:
 @MODES
 @pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")  # by kafka-python, at import
 def test_kafka_python(broker_process, mode) -> None:
-    """kafka-python: a member reads everything and commits; the next one goes on from there."""
+    """kafka-python: a member reads everything and commits; the next member continues from there."""
     from kafka import KafkaConsumer, TopicPartition
 
     broker = broker_process(mode=mode, settings=SETTINGS)
@@ -139,7 +139,7 @@ def test_kafka_python(broker_process, mode) -> None:
 
 @MODES
 def test_aiokafka(broker_process, mode) -> None:
-    """aiokafka: two members in one loop share the partitions, and the one that stays takes over."""
+    """aiokafka: two members in one event loop share the partitions, and the remaining one gets all of them."""
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
     broker = broker_process(mode=mode, settings=SETTINGS)

@@ -1,6 +1,6 @@
-"""Commits of so many offsets that their records are made in turns: a group has all of them or none, as of small ones.
+"""Commits of many offsets, whose records are made in turns: a group has all of them or none, as with small commits.
 
-Turns are counted, not timed: a turn makes as many records as cost one, whatever the machine does.
+Turns are counted, not timed: one turn makes as many records as its cost allows, on any machine.
 """
 
 import errno
@@ -49,26 +49,26 @@ def commit(offset=7, generation=-1, member="", topics=("large",), metadata=""):
 
 
 def delete(desk, name="large"):
-    """Delete it as a request would, which may have to wait for the place of the one that is at work."""
+    """Delete a topic like a request, which may have to wait for its place."""
     write = desk.broker.topics.delete(name)
     pending = desk.broker.commit_metadata([(write, desk.broker.topic_durable)], desk.now_ms, Send())
     desk.submit(pending.entries, pending.on_durable)
 
 
 def codes(answer):
-    """How many partitions have which error."""
+    """Return the number of partitions per error."""
     found = [partition.error_code for topic in answer.topics for partition in topic.partitions]
     return {ErrorCode(code): found.count(code) for code in set(found)}
 
 
 def stored(desk):
-    """How many offsets of the group others are shown, by offset."""
+    """Return the number of the group's visible offsets, by offset."""
     found = [each.committed.offset for each in desk.broker.groups.coordinator.fetch("g")]
     return {offset: found.count(offset) for offset in set(found)}
 
 
 def steps_of(desk, result):
-    """Do the steps of a request one by one, as the server does."""
+    """Run the steps of a request one by one, like the server."""
     while isinstance(result, Unfinished):
         yield result.first
         if isinstance(result.first, Pending):
@@ -78,7 +78,7 @@ def steps_of(desk, result):
 
 
 def prepared(desk, request, version=VERSION):
-    """The request, with all its records made but nothing decided: the next step decides."""
+    """Return a request with all of its records made; its next step decides."""
     result = desk.decide(request, version)
     for _ in range(LARGE * OFFSET_COST // TURN_COST - 1):
         assert result.first is None
@@ -88,7 +88,7 @@ def prepared(desk, request, version=VERSION):
 
 
 def joined(desk):
-    """The generation and the only member of the group, which is then stable."""
+    """Return the generation and the only member of a stable group."""
     protocols = [JoinGroupRequest.JoinGroupRequestProtocol("range", b"subscription")]
     join = JoinGroupRequest("g", 60_000, 60_000, protocol_type="consumer", protocols=protocols)
     parked = desk.decide(join, 3)
@@ -120,7 +120,7 @@ def test_all_offsets_of_a_group_are_fetched_in_turns_and_those_deleted_between_a
     group = OffsetFetchRequest.OffsetFetchRequestGroup("g", topics=None)
     fetch_all = OffsetFetchRequest(groups=[group]) if version == SEVERAL_GROUPS_FROM else OffsetFetchRequest("g", None)
     result = desk.decide(fetch_all, version)
-    for _ in range(LARGE // FETCHED_AT_ONCE - 2):  # the first ones are told already, and the last ones are not yet
+    for _ in range(LARGE // FETCHED_AT_ONCE - 2):  # the first offsets are fetched already, the last ones are not
         assert isinstance(result, Unfinished)
         result = go_on(result.steps)
     desk.ask(DeleteGroupsRequest(["g"]), 2)
@@ -132,7 +132,7 @@ def test_all_offsets_of_a_group_are_fetched_in_turns_and_those_deleted_between_a
 
 
 def test_a_duplicate_group_is_answered_again_unless_it_repeats_the_previous_one(desk):
-    """A client may ask for the topics of a group one by one; a repetition costs nothing."""
+    """A client may request the topics of a group one by one; a repetition costs nothing."""
     desk.ask(commit(offset=5, topics=("large", "t")), VERSION)
     group, topic = OffsetFetchRequest.OffsetFetchRequestGroup, OffsetFetchRequest.OffsetFetchRequestTopics
     asked = ["large", "t", "t", "large"]
@@ -171,7 +171,7 @@ def test_offsets_of_a_topic_deleted_between_turns_are_not_stored(desk):
 
 
 def test_offsets_belong_to_the_topic_that_exists_at_the_decision(desk):
-    """Of one that was deleted and made anew, the later one: it is the one that would lose them again."""
+    """Offsets of a topic recreated before it belong to the new topic, and are deleted with it."""
     unfinished = prepared(desk, commit())
     delete(desk)
     create(desk)

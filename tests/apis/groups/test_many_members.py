@@ -1,4 +1,4 @@
-"""A group of many members: what concerns all of them is told in turns, because all clients wait meanwhile."""
+"""A group of many members: work for all of them is done in turns, because all clients wait in the meantime."""
 
 import itertools
 
@@ -27,7 +27,7 @@ CHANGED = [JoinGroupRequest.JoinGroupRequestProtocol("range", b"another subscrip
 
 
 def formed(members):
-    """A group of so many members, who wait for their assignments; and their ids."""
+    """Return a group of `members` members that wait for their assignments, and their ids."""
     desk = GroupDesk("group.initial.rebalance.delay.ms=0")
     join = JoinGroupRequest("g", 60_000, 60_000, protocol_type="consumer", protocols=PROTOCOLS)
     for _ in range(members):
@@ -121,7 +121,7 @@ def test_the_members_of_a_generation_are_answered_in_turns():
 
 
 def test_the_join_that_begins_a_generation_of_many_members_has_a_turn_of_its_own():
-    """Others joined in the turn that they shared; what is decided about all comes on top of nothing."""
+    """The decision about all members must not add to a turn that other joins share."""
     members = MEMBERS_AT_ONCE_MAX + 1
     desk, ids = formed(members)
     again = [
@@ -138,7 +138,7 @@ def test_the_join_that_begins_a_generation_of_many_members_has_a_turn_of_its_own
 
 
 def test_joins_to_a_forming_group_of_many_members_share_a_turn():
-    """Each of them is the last one that there is, and none begins the generation."""
+    """None of them begins the generation."""
     desk = GroupDesk("group.initial.rebalance.delay.ms=3000")
     join = JoinGroupRequest("g", 60_000, 60_000, protocol_type="consumer", protocols=PROTOCOLS)
     assert {type(desk.decide(join, VERSION)) for _ in range(MEMBERS_AT_ONCE_MAX + 2)} == {Parked}

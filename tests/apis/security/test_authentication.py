@@ -1,4 +1,4 @@
-"""The conversation in Kafka's frames: every answer here was asked of Apache Kafka 4.3.1, ends without a word too."""
+"""SASL authentication in Kafka's frames; every answer, and every close without one, is that of Apache Kafka 4.3.1."""
 
 import struct
 
@@ -53,7 +53,7 @@ def frame_of(message, version):
 
 
 class Talk:
-    """One connection's conversation, with clocks of its own."""
+    """The authentication of one connection, with its own clocks."""
 
     def __init__(self, users=None, **settings):
         self.session = Session(host="127.0.0.1", listener="SASL")
@@ -224,7 +224,7 @@ def test_a_handshake_or_versions_request_in_place_of_a_token_is_error_34(talk, m
 
 @each_served_version()
 def test_no_other_api_is_decoded_or_answered_in_place_of_a_token(key, version):
-    """Kafka answers with error 34; a handler's error response may look at what belongs to others."""
+    """Kafka answers with error 34; here a handler's error response could read data of other clients."""
     talk = Talk()
     talk.handshake()
     conversation, data = talk.raw(frame_of(sample(request_class(key), version), version))
@@ -331,7 +331,7 @@ def test_a_wrong_password_at_reauthentication_closes_the_connection():
 
 @pytest.mark.parametrize(("data", "expected"), [(GOOD, FAILED), (b"\0alice\0new", SUCCEEDED)])
 def test_reauthentication_uses_the_current_offer_of_the_listener(data, expected):
-    """A password that was changed, or a user who was taken away, must not last for as long as a connection."""
+    """A changed password or a deleted user must not stay valid for the whole life of a connection."""
     talk = Talk(**{"connections.max.reauth.ms": "10000"})
     talk.login()
     talk.offer = read_offer(

@@ -1,4 +1,4 @@
-"""Delegation tokens by request: who may ask, what is answered, what is there after a restart."""
+"""Delegation tokens by request: rights, answers, and their state after a restart."""
 
 import base64
 
@@ -155,7 +155,7 @@ def test_tokens_that_have_expired_are_removed_from_time_to_time(desk):
 
 
 def test_reauthentication_by_password_replaces_authentication_by_token():
-    """It may ask for tokens from then on, which nobody may who came by one."""
+    """After that the client may request tokens, unlike a client authenticated by a token."""
     tokens = DelegationTokens(BrokerConfig(delegation_token_secret_key="a secret"))
     talk = Talk(ScramUsers(tokens))
     _, write = tokens.create("t", ALICE, ALICE, (), -1, talk.now_ms())

@@ -1,4 +1,4 @@
-"""Each failed login is told once, for whoever counts them, and nothing else is."""
+"""Each failed login is reported once to the counter of failures; nothing else is."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""SCRAM users by request: the answers were asked of Apache Kafka 4.3.1; which change counts: test_scram_users."""
+"""SCRAM users by request, with the answers of Apache Kafka 4.3.1; test_scram_users tests the changes themselves."""
 
 import base64
 

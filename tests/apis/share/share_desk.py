@@ -1,4 +1,4 @@
-"""Share groups at the desk: requests of one member, in few words."""
+"""A desk for share groups, with requests of one member."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ShareDesk:
         self.configure({"share.auto.offset.reset": where})
 
     def configure(self, settings: dict[str, str]) -> None:
-        """Set what a client sets for a group by IncrementalAlterConfigs."""
+        """Set a config of the group, by IncrementalAlterConfigs."""
         broker = self.desk.broker
         write = broker.cluster.alter(("group", GROUP), settings)
         self.desk.commit([broker.append_metadata(write, self.desk.now_ms)])
@@ -106,14 +106,14 @@ class ShareDesk:
         return self.ask(self.acknowledge_request(epoch, batches, partition, **more), version)
 
     def offsets(self) -> list[tuple[int, int]]:
-        """Where the group begins in each partition, and how much is left."""
+        """Return the group's start offset and lag in each partition."""
         wanted = DescribeShareGroupOffsetsRequest.Group(GROUP, None)
         (group,) = self.ask(DescribeShareGroupOffsetsRequest([wanted]), 1).groups
         return [(found.start_offset, found.lag) for topic in group.topics for found in topic.partitions]
 
 
 def acquired(response: Any) -> list[tuple[int, int, int]]:
-    """What a fetch has given."""
+    """Return the records that a fetch acquired."""
     return [
         (one.first_offset, one.last_offset, one.delivery_count)
         for topic in response.responses
@@ -123,5 +123,5 @@ def acquired(response: Any) -> list[tuple[int, int, int]]:
 
 
 def errors(response: Any) -> list[int]:
-    """The errors of all partitions."""
+    """Return the errors of all partitions."""
     return [data.error_code for topic in response.responses for data in topic.partitions]

@@ -1,4 +1,4 @@
-"""ShareFetch and ShareAcknowledge: acquire, wait, acknowledge, come back after a restart."""
+"""ShareFetch and ShareAcknowledge: acquire, wait, acknowledge, and recover after a restart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def desk():
 
 
 def parked(desk, epoch, **more):
-    """Ask and expect to wait."""
+    """Send a fetch that must be parked."""
     desk.desk.connection.completed.clear()
     request = desk.fetch_request(epoch, wait_ms=5000, **more)
     assert isinstance(desk.desk.decide(request, 2), Parked)
@@ -33,7 +33,7 @@ def parked(desk, epoch, **more):
 
 
 def answered(desk, request):
-    """The answer to the one request that waited."""
+    """Return the answer to the one parked request."""
     waited = [one for one in desk.desk.connection.completed if not isinstance(one[1], Parked)]
     ((slot, result),) = waited
     desk.desk.connection.completed.clear()
@@ -43,7 +43,7 @@ def answered(desk, request):
 
 @pytest.mark.parametrize("version", SERVED[ApiKey.SHARE_FETCH].versions)
 def test_records_are_delivered_once_and_acknowledged(version):
-    """Acquired with their bytes; accepted, they are done with; the lag says so."""
+    """Records are acquired with their bytes; once accepted, they do not count for the lag."""
     desk = ShareDesk()
     desk.begin()
     desk.produce(10)
@@ -58,18 +58,18 @@ def test_records_are_delivered_once_and_acknowledged(version):
 
 
 def test_an_acknowledgement_is_answered_when_it_is_durable(desk):
-    """The answer is behind the record of it, alone or with a fetch."""
+    """Alone, or together with a fetch."""
     desk.produce(10)
     desk.fetch(1)
     request = desk.acknowledge_request(2, [(0, 4, ACCEPT)])
     result = desk.desk.decide(request, 2)
     assert isinstance(result, Pending)
     assert len(result.entries) == 1
-    assert desk.offsets()[0][0] == 0, "what is not durable is shown to nobody"
+    assert desk.offsets()[0][0] == 0, "an undurable acknowledgement is not visible"
 
 
 def test_durable_acknowledgements_survive_a_restart(desk):
-    """And nothing else: what was acquired is available again."""
+    """Acquired records are available again."""
     desk.produce(10)
     desk.fetch(1)
     desk.acknowledge(2, [(0, 4, ACCEPT), (6, 6, REJECT), (7, 7, RELEASE)])
@@ -79,7 +79,7 @@ def test_durable_acknowledgements_survive_a_restart(desk):
 
 
 def test_a_fetch_with_acknowledgements_waits_for_both(desk):
-    """They are committed at once; the answer comes with the records, or at the end of the time."""
+    """Acknowledgements are committed at once; the answer is sent with records, or at the deadline."""
     desk.produce(3)
     desk.fetch(1)
     request = parked(desk, 2, acknowledgements={0: [(0, 2, ACCEPT)]})
@@ -91,7 +91,7 @@ def test_a_fetch_with_acknowledgements_waits_for_both(desk):
 
 
 def test_a_start_offset_is_durable_before_the_answer(desk):
-    """Both are durable before the answer; else a restart would begin it where the log ends by then."""
+    """Like the acknowledgements. Otherwise a restart would begin at the end of the log at that time."""
     desk.produce(3)
     desk.fetch(1)
     grown = CreatePartitionsRequest.CreatePartitionsTopic("t", 2, None)
@@ -115,7 +115,7 @@ def test_a_start_offset_is_durable_before_the_answer(desk):
 
 
 def test_a_fetch_that_waits_is_answered_empty_at_its_deadline(desk):
-    """Not before, and not later."""
+    """Neither earlier nor later."""
     request = parked(desk, 1)
     desk.desk.now_ms += 4_999
     desk.desk.broker.advance(desk.desk.now_ms)
@@ -126,7 +126,7 @@ def test_a_fetch_that_waits_is_answered_empty_at_its_deadline(desk):
 
 
 def test_an_abandoned_fetch_acquires_no_records(desk):
-    """The next request of the session says so: what the former one took nobody would get until the locks end."""
+    """A later request of the session shows it; its records would stay locked until the locks expire."""
     parked(desk, 1)
     given_up = desk.desk.asked
     request = parked(desk, 2)
@@ -140,7 +140,7 @@ def test_an_abandoned_fetch_acquires_no_records(desk):
 
 
 def test_records_released_by_another_member_wake_a_fetch(desk):
-    """By releasing, by closing its session, by keeping it for too long."""
+    """By a release, by closing the session, or when the locks expire."""
     desk.produce(3)
     other = ShareDesk(desk=desk.desk)
     other.member_id = "other"
@@ -163,7 +163,7 @@ def test_records_released_by_another_member_wake_a_fetch(desk):
 
 
 def test_released_records_wake_a_fetch_once_the_release_is_durable(desk):
-    """Not before: what the fetch appends when it is woken would be handed over in front of it."""
+    """Otherwise the entries of the woken fetch would be submitted before those of the release."""
     desk.produce(1)
     desk.fetch(1)
     waiting = ShareDesk(desk=desk.desk)
@@ -177,7 +177,7 @@ def test_released_records_wake_a_fetch_once_the_release_is_durable(desk):
 
 
 def test_the_group_s_settings_act():
-    """Lock, deliveries, window and first offset."""
+    """Lock duration, delivery count, window and start offset."""
     desk = ShareDesk()
     desk.produce(100)
     desk.produce(50)
@@ -206,7 +206,7 @@ def test_the_group_s_settings_act():
 )
 @pytest.mark.parametrize("is_archived", [False, True])
 def test_start_offsets_of_a_group(reset, first, is_archived):
-    """At the first record, behind the last, or at the first one that is not too old; that is durable."""
+    """At the first record, after the last, or at the first one that is recent enough; the start offset is durable."""
     desk = ShareDesk()
     for _ in range(3):
         desk.produce(1)
@@ -225,7 +225,7 @@ def test_start_offsets_of_a_group(reset, first, is_archived):
 
 
 def test_records_are_read_from_the_archive():
-    """In a thread; what was acquired meanwhile by others is not acquired again."""
+    """In a thread; records that other members acquired during the read are not acquired again."""
     desk = ShareDesk()
     for _ in range(5):
         desk.produce(10)
@@ -241,7 +241,7 @@ def test_records_are_read_from_the_archive():
 
 
 def test_a_batch_in_many_parts_is_returned_whole(desk):
-    """Large batches are kept as header and payload: what is handed on is what was written."""
+    """Large batches are stored as header and payload; the answer has the original bytes."""
     desk.produce(3, size=200_000)
     desk.produce(2)
     answer = desk.fetch(1)
@@ -251,7 +251,7 @@ def test_a_batch_in_many_parts_is_returned_whole(desk):
 
 
 def test_record_limit_and_batches(desk):
-    """Exactly so many, or to the end of the batch; what is wanted as one piece is told as one."""
+    """Exactly the limit, or up to the end of the batch; consecutive records are one range."""
     for _ in range(4):
         desk.produce(3)
     assert acquired(desk.fetch(1, max_records=4, batch_size=2)) == [(0, 2, 1), (3, 5, 1)]
@@ -262,7 +262,7 @@ def test_record_limit_and_batches(desk):
 
 
 def test_an_answer_is_limited_in_bytes_but_has_at_least_one_batch(desk):
-    """As Fetch: a batch larger than the limit gets through alone."""
+    """As in Fetch, a batch larger than the limit is returned alone."""
     for _ in range(3):
         desk.produce(1, size=1000)
     assert acquired(desk.fetch(1, max_bytes=10)) == [(0, 0, 1)]
@@ -271,14 +271,14 @@ def test_an_answer_is_limited_in_bytes_but_has_at_least_one_batch(desk):
 
 @pytest.mark.parametrize("nothing", [{"max_bytes": 0}, {"max_records": 0}])
 def test_a_fetch_of_nothing_gets_nothing(desk, nothing):
-    """Not even one batch, and not before the end of the time."""
+    """Not even one batch, and only at its deadline."""
     desk.produce(1)
     assert acquired(desk.fetch(1, **nothing)) == []
     parked(desk, 2, **nothing)
 
 
 def test_sessions_are_checked():
-    """No session, the wrong epoch, too many; acknowledging opens none."""
+    """Unknown session, wrong epoch, too many sessions; an acknowledgement opens no session."""
     desk = ShareDesk("group.share.max.share.sessions=1", "group.share.max.size=1")
     desk.begin()
     assert desk.fetch(7).error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
@@ -304,7 +304,7 @@ def test_sessions_are_checked():
     ],
 )
 def test_invalid_requests(desk, wrong):
-    """INVALID_REQUEST, of the whole request."""
+    """INVALID_REQUEST for the whole request."""
     request = desk.fetch_request(1)
     for name, value in wrong.items():
         setattr(request, name, value)
@@ -312,7 +312,7 @@ def test_invalid_requests(desk, wrong):
 
 
 def test_a_first_fetch_must_not_acknowledge(desk):
-    """There is nothing that it could have acquired."""
+    """It cannot have acquired anything."""
     assert desk.fetch(0, acknowledgements={0: [(0, 0, ACCEPT)]}).error_code == ErrorCode.INVALID_REQUEST
 
 
@@ -328,7 +328,7 @@ def test_a_first_fetch_must_not_acknowledge(desk):
     ],
 )
 def test_invalid_acknowledgements(desk, batches):
-    """INVALID_REQUEST of the partition; nothing is changed."""
+    """INVALID_REQUEST for the partition; its state does not change."""
     desk.produce(10)
     desk.fetch(1)
     assert errors(desk.acknowledge(2, batches)) == [ErrorCode.INVALID_REQUEST]
@@ -336,7 +336,7 @@ def test_invalid_acknowledgements(desk, batches):
 
 
 def test_unknown_topics_and_partitions(desk):
-    """Unknown topics and partitions, and partitions that the group does not read."""
+    """And partitions that the group does not read."""
     desk.produce(1)
     answer = desk.fetch(1, [0, 9])
     found = {data.partition_index: data.error_code for topic in answer.responses for data in topic.partitions}
@@ -348,7 +348,7 @@ def test_unknown_topics_and_partitions(desk):
 
 
 def test_a_closed_connection_releases_all_records(desk):
-    """As a session that is closed, but nobody has to ask."""
+    """Like a closed session, without a request."""
     desk.produce(2)
     desk.fetch(1)
     desk.desk.dispatcher.connection_closed(desk.desk.connection.session)
@@ -370,7 +370,7 @@ def test_a_closed_connection_releases_the_records_of_all_its_sessions(desk):
 
 
 def test_share_partitions_without_sessions_are_unloaded(desk):
-    """The last session closed, its share partitions are out of memory; their state is not."""
+    """After the last session is closed, only the stored state remains."""
     desk.produce(2)
     desk.fetch(1)
     coordinator = desk.desk.broker.share.manager
@@ -381,7 +381,7 @@ def test_share_partitions_without_sessions_are_unloaded(desk):
 
 
 def test_deleted_records_are_skipped(desk):
-    """The log begins later: so does the group."""
+    """The group's start offset follows the log start offset."""
     desk.produce(10)
     desk.fetch(1, max_records=1)
     log = desk.desk.broker.logs.find("t", 0)

@@ -1,7 +1,7 @@
-"""A first ShareFetch of several partitions brings as many as it takes, one by one, and begins all of them.
+"""A first ShareFetch of several partitions returns as many as it needs, one by one, and initializes all of them.
 
-So it is in Apache Kafka, where the states of share partitions are read one by one (SharePartitionManager), and a fetch
-is tried again with each (DelayedShareFetch); librdkafka's test 0179 counts on it.
+So does Apache Kafka: SharePartitionManager reads the states of share partitions one by one, and retries the fetch after
+each (DelayedShareFetch). librdkafka's test 0179 depends on it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NEVER_MS = 60_000
 
 
 def brought(response):
-    """The partitions of which a fetch has brought records."""
+    """Return the partitions whose records a fetch returned."""
     return {data.partition_index for topic in response.responses for data in topic.partitions if data.acquired_records}
 
 
@@ -48,7 +48,7 @@ def test_a_fetch_with_larger_limits_returns_more_partitions():
 
 
 def test_partitions_in_use_come_first():
-    """A member that comes later gets at once what another's partitions have, and new ones behind them."""
+    """A later member gets records of loaded partitions first, then those of new ones."""
     desk = ShareDesk(partitions=2)
     desk.reset("earliest")
     desk.heartbeat()
@@ -63,7 +63,7 @@ def test_partitions_in_use_come_first():
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
 def test_over_the_wire(mode):
-    """The same from outside, in both modes: no fetch that could be answered waits, and every record comes once."""
+    """In both modes: no fetch with available records waits, and every record is delivered once."""
     with EmbeddedBroker(mode=mode) as broker, RawClient(int(broker.bootstrap_servers.rpartition(":")[2])) as client:
         desk = ShareDesk.__new__(ShareDesk)
         desk.topic, desk.member_id, desk.ask = "t", "m", client.ask

@@ -1,6 +1,6 @@
-"""Share groups over the wire: members, what administrators ask and change, the share coordinator's own requests.
+"""Share groups through the dispatcher: members, administration, and requests to the share coordinator.
 
-Longer than most files: what members, administrators and brokers ask is about one group, and one desk.
+Longer than most files: requests of members, administrators and brokers concern one group, and one desk.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def listed(desk):
 
 
 def test_a_member_joins_stays_and_leaves(desk):
-    """Told at once what to read; later only what changes; when it has left the group is empty."""
+    """The first answer has the assignment, later ones only changes; after leaving, the group is empty."""
     answer = desk.heartbeat()
     assert (answer.error_code, answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == (0, "m", 1, 5000)
     (given,) = answer.assignment.topic_partitions
@@ -63,7 +63,7 @@ def test_a_member_joins_stays_and_leaves(desk):
 
 
 def test_a_heartbeat_is_answered_when_it_is_durable(desk):
-    """State of the partitions first, then the group, in one commit."""
+    """The states of partitions come first, then the group, in one commit."""
     desk.heartbeat()
     desk.member_id = "other"
     result = desk.desk.decide(_joining("other"), 1)
@@ -91,19 +91,19 @@ def _joining(member_id):
     ],
 )
 def test_invalid_heartbeats(desk, wrong, code):
-    """Kafka's errors."""
+    """Errors are Kafka's."""
     assert desk.heartbeat(**wrong).error_code == code
 
 
 def test_without_its_topic_there_is_no_coordinator_of_share_groups():
-    """Clients look for one, which makes it."""
+    """A client's lookup creates the topic."""
     desk = ShareDesk.__new__(ShareDesk)
     desk.desk, desk.topic, desk.member_id = Desk(), "t", "m"
     assert desk.heartbeat().error_code == ErrorCode.NOT_COORDINATOR
 
 
 def test_describe(desk):
-    """Members with what they read; a group that is not there is an error with a text."""
+    """Members with their assignments; an unknown group is an error with a message."""
     desk.heartbeat()
     group, missing = desk.ask(ShareGroupDescribeRequest(["g", "none"], include_authorized_operations=True), 1).groups
     assert (group.group_state, group.assignor_name, group.group_epoch, group.assignment_epoch) == (
@@ -119,7 +119,7 @@ def test_describe(desk):
 
 
 def test_members_fall_silent():
-    """After their session the group is empty; a restart begins the sessions anew."""
+    """After their sessions the group is empty; a restart starts the sessions again."""
     names = ("min.session.timeout.ms=1000", "session.timeout.ms=1000")
     names += ("min.heartbeat.interval.ms=500", "heartbeat.interval.ms=500")
     desk = ShareDesk(*(f"group.share.{name}" for name in names))
@@ -130,7 +130,7 @@ def test_members_fall_silent():
 
 
 def test_a_group_s_own_heartbeats_and_sessions_act(desk):
-    """Within the broker's bounds: what a member is told, and after how long it is gone."""
+    """Within the broker's limits: the interval sent to members, and the session timeout."""
     desk.configure({"share.heartbeat.interval.ms": "6000", "share.session.timeout.ms": "50000"})
     assert desk.heartbeat().heartbeat_interval_ms == 6_000
     for silent_ms, state in ((49_999, "Stable"), (1, "Empty")):
@@ -140,7 +140,7 @@ def test_a_group_s_own_heartbeats_and_sessions_act(desk):
 
 
 def test_settings_that_change_before_the_first_group_act():
-    """There is no coordinator yet that could be told."""
+    """No coordinator exists yet to receive them."""
     share = Desk().broker.share
     config, _ = parse_settings([("group.share.max.size", "7")])
     share.settings_changed(config)
@@ -149,7 +149,7 @@ def test_settings_that_change_before_the_first_group_act():
 
 
 def test_the_assignor_may_be_named_by_its_class():
-    """It is shown as it was set, and described by its name."""
+    """Its setting keeps the class, and descriptions show its name."""
     desk = ShareDesk(f"group.share.assignors={CLASSES}SimpleAssignor")
     desk.heartbeat()
     (group,) = desk.ask(ShareGroupDescribeRequest(["g"]), 1).groups
@@ -161,7 +161,7 @@ def test_the_assignor_may_be_named_by_its_class():
 
 
 def test_offsets_are_described_changed_and_deleted(desk):
-    """Only of a group without members; what was known of the records is forgotten."""
+    """Only for a group without members; the states of records are discarded."""
     desk.reset("earliest")
     desk.produce(10)
     desk.heartbeat()
@@ -178,7 +178,7 @@ def test_offsets_are_described_changed_and_deleted(desk):
 
 
 def test_altered_offsets_count_for_the_next_member(desk):
-    """And what it had acquired before does not."""
+    """Records acquired before do not count."""
     desk.reset("earliest")
     desk.produce(5)
     desk.heartbeat()
@@ -189,7 +189,6 @@ def test_altered_offsets_count_for_the_next_member(desk):
 
 
 def test_offsets_may_be_set_before_there_is_a_group(desk):
-    """Which makes it."""
     desk.heartbeat()  # makes the topic of the share coordinator
     request = AlterShareGroupOffsetsRequest(
         "new", [AlterShareGroupOffsetsRequest.Topic("t", [AlterShareGroupOffsetsRequest.Partition(0, 3)])]
@@ -204,7 +203,7 @@ def test_offsets_may_be_set_before_there_is_a_group(desk):
 
 
 def test_offsets_of_unknown_topics_create_no_group(desk):
-    """As in Kafka; a topic that there is makes one, even if its partitions are not there."""
+    """As in Kafka; an existing topic creates one, even with unknown partitions."""
     desk.heartbeat()
     topic = AlterShareGroupOffsetsRequest.Topic
     nowhere = [AlterShareGroupOffsetsRequest.Partition(9, 3)]
@@ -232,7 +231,6 @@ def errors_of(answer):
 
 
 def test_deleted_offsets_are_initialized_again(desk):
-    """The topic begins anew with the next member."""
     desk.heartbeat()
     desk.heartbeat(-1)
     answer = forget(desk, "t", "none")
@@ -244,7 +242,7 @@ def test_deleted_offsets_are_initialized_again(desk):
 
 
 def test_unknown_offsets_cannot_be_deleted(desk):
-    """Of a topic that the group never read, and of one that it was made to forget; these come last in the answer."""
+    """Of a topic that the group never read, or whose offsets were deleted; these come last in the answer."""
     other = CreateTopicsRequest.CreatableTopic("other", 1, 1)
     desk.ask(CreateTopicsRequest([other]), 7)
     desk.heartbeat()
@@ -260,7 +258,7 @@ def test_unknown_offsets_cannot_be_deleted(desk):
 
 
 def test_a_deleted_group_leaves_nothing_behind(desk):
-    """Group and state are gone in one commit; the name is free."""
+    """Group and state are deleted in one commit, and the name can be used again."""
     desk.reset("earliest")
     desk.produce(5)
     desk.heartbeat()
@@ -278,7 +276,7 @@ def test_a_deleted_group_leaves_nothing_behind(desk):
 
 
 def test_a_deleted_topic_leaves_nothing_behind(desk):
-    """Its state goes; one of the same name begins anew."""
+    """Its state is deleted; a new topic of the same name starts without state."""
     desk.heartbeat()
     assert len(desk.desk.broker.share.manager.states) == 2
     desk.ask(DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState("t")], timeout_ms=1000), 6)
@@ -289,7 +287,7 @@ def test_a_deleted_topic_leaves_nothing_behind(desk):
 
 
 def test_without_the_topic_of_its_state_nothing_is_known(desk):
-    """Somebody deletes `__share_group_state`: share partitions begin anew, no request fails for ever."""
+    """After `__share_group_state` is deleted, share partitions are initialized again, and no request fails for ever."""
     desk.reset("earliest")
     desk.produce(2)
     desk.heartbeat()
@@ -304,7 +302,7 @@ def test_without_the_topic_of_its_state_nothing_is_known(desk):
 
 
 def test_the_share_coordinator_is_found(desk):
-    """By brokers, for a share partition; asking makes its topic."""
+    """By brokers, for a share partition; the lookup creates its topic."""
     key = "g:AAAAAAAAAAAAAAAAAAAAAA:0"
     found = desk.ask(FindCoordinatorRequest(key_type=SHARE, coordinator_keys=[key, "x"]), 6).coordinators
     assert [(one.error_code, one.node_id) for one in found] == [(0, 1), (ErrorCode.INVALID_REQUEST, -1)]
@@ -314,7 +312,7 @@ def test_the_share_coordinator_is_found(desk):
 
 
 class State:
-    """The requests of brokers to the share coordinator, about one partition."""
+    """Requests of brokers to the share coordinator, for one partition."""
 
     def __init__(self, desk):
         self.desk = desk
@@ -347,7 +345,7 @@ class State:
 
 @pytest.fixture
 def state(desk):
-    """The share coordinator, for a group that nobody else uses."""
+    """The share coordinator, for a group without members."""
     desk.ask(FindCoordinatorRequest(key_type=SHARE, coordinator_keys=["g:AAAAAAAAAAAAAAAAAAAAAA:0"]), 6)
     return State(desk)
 
@@ -366,7 +364,7 @@ def test_a_fetch_waiting_for_a_reinitialized_partition_wakes_once_it_is_durable(
 
 
 def test_state_is_begun_written_read_and_deleted(state):
-    """What was written is read, also after a restart, and what was deleted is not."""
+    """Written state can be read, also after a restart; deleted state cannot."""
     assert state.begin(1, 0).error_code == ErrorCode.NONE
     assert state.write(5, [(7, 9, 2, 1)], 3, epoch=1).error_code == ErrorCode.NONE
     for one in (state, State(state.desk.restart())):
@@ -381,7 +379,7 @@ def test_state_is_begun_written_read_and_deleted(state):
 
 
 def test_state_requests_are_refused_as_kafka_does(state):
-    """Uninitialized, unknown, negative, of former epochs, with states that there are not."""
+    """Uninitialized, unknown, negative, of former epochs, and with invalid record states."""
     unknown = {"topic_id": b"x" * 16}
     assert state.write(0).error_code == ErrorCode.INVALID_REQUEST
     assert state.begin(0, 0, **unknown).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -397,7 +395,7 @@ def test_state_requests_are_refused_as_kafka_does(state):
 
 
 def test_state_written_by_others_counts(desk, state):
-    """A share partition that is in use is loaded again."""
+    """A loaded share partition is loaded again."""
     desk.reset("earliest")
     desk.produce(10)
     desk.heartbeat()
@@ -409,7 +407,7 @@ def test_state_written_by_others_counts(desk, state):
 
 
 def test_a_loaded_share_partition_is_reloaded_when_its_group_initializes_it(desk, state):
-    """What was acquired of it until then is not any more."""
+    """Records acquired before are released."""
     desk.reset("earliest")
     desk.produce(10)
     state.begin(0, 4)
@@ -420,7 +418,7 @@ def test_a_loaded_share_partition_is_reloaded_when_its_group_initializes_it(desk
 
 
 def test_offsets_of_unknown_groups(desk):
-    """Unknown groups and partitions have none; unknown topics are an error of theirs."""
+    """Unknown groups and partitions have no offsets; unknown topics have an error."""
     wanted = [DescribeShareGroupOffsetsRequest.Topic("t", [0, 9]), DescribeShareGroupOffsetsRequest.Topic("none", [0])]
     (group,) = desk.ask(
         DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequest.Group("none", wanted)]), 1
@@ -432,7 +430,7 @@ def test_offsets_of_unknown_groups(desk):
 
 
 def test_a_broker_without_share_groups_loads_no_share_modules():
-    """Neither machines nor handlers: only names of settings, and the place where the rest is loaded when it is used."""
+    """Neither state machines nor handlers, only the names of settings and the loader."""
     script = (
         "import sys, pipeline_broker.node.process, pipeline_broker.apis.dispatch\n"
         "found = [name for name in sys.modules if 'share' in name and name.startswith('pipeline_broker')]\n"

@@ -1,4 +1,4 @@
-"""What a share group sees of transactions, by its `share.isolation.level`."""
+"""Transactions in share groups, by `share.isolation.level`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def desk():
 
 
 def transaction(desk, producer_id, count, *, is_commit):
-    """Records of a transaction, and its marker."""
+    """Append records of a transaction, and its marker."""
     log = desk.desk.broker.logs.find("t", 0)
     records = [NewRecord(b"v", None, desk.desk.now_ms) for _ in range(count)]
     batch = build_batch(records, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
@@ -36,9 +36,9 @@ def transaction(desk, producer_id, count, *, is_commit):
 
 @pytest.mark.parametrize("is_archived", [False, True])
 def test_read_committed_returns_only_committed_records(is_archived):
-    """Aborted records are stepped over, also in the archive; what is undecided waits for its end.
+    """Aborted records are skipped, also in the archive; open transactions delay records until they end.
 
-    Markers come, as from Kafka: consumers tell that they are gaps.
+    Markers are returned, as by Kafka; consumers recognize them as gaps.
     """
     desk = ShareDesk()
     desk.configure({"share.auto.offset.reset": "earliest", "share.isolation.level": "read_committed"})
@@ -68,7 +68,7 @@ def test_read_committed_returns_only_committed_records(is_archived):
 
 
 def test_read_uncommitted_returns_all_records(desk):
-    """Markers too: consumers tell that they are gaps."""
+    """Including markers, which consumers recognize as gaps."""
     transaction(desk, 1, 2, is_commit=False)
     answer = desk.fetch(1)
     assert acquired(answer) == [(0, 2, 1)]

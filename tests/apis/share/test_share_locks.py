@@ -1,4 +1,4 @@
-"""Locks of acquired records: how they end, one after the other, and how a member renews them."""
+"""Locks of acquired records: their expiry, one after the other, and their renewal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def desk():
 
 
 def test_a_renewed_lock_lasts_longer(desk):
-    """From the time of the renewal on; that is not written."""
+    """From the time of the renewal, which is not stored."""
     desk.produce(2)
     desk.fetch(1)
     desk.desk.now_ms += 20_000

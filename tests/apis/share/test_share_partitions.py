@@ -1,4 +1,4 @@
-"""ShareFetch of several partitions: which are read, and in which order."""
+"""The choice and order of partitions in a ShareFetch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def partitions_with_records(answer):
 
 
 def test_many_partitions_take_turns():
-    """With a limit of records the first partition is another one each time."""
+    """With a limit of records, each fetch begins with another partition."""
     desk = ShareDesk(partitions=3)
     desk.reset("earliest")
     desk.heartbeat()
@@ -29,7 +29,7 @@ def test_many_partitions_take_turns():
 
 
 def two_partitions(monkeypatch, read):
-    """A member with a session of two partitions of two records each, which `read` reads instead."""
+    """A member with a session of two partitions with two records each; `read` replaces the reading of logs."""
     desk = ShareDesk(partitions=2)
     desk.reset("earliest")
     desk.heartbeat()
@@ -54,7 +54,7 @@ def test_partitions_after_the_record_limit_are_not_read(monkeypatch):
 
 
 def test_records_in_memory_do_not_wait_for_the_disk(monkeypatch):
-    """Where the disk is needed for the first partition, those behind it come with it."""
+    """A first partition that needs the disk delays those after it."""
 
     def second_is_cold(active, offset, *arguments, **more):
         found = read_partition(active, offset, *arguments, **more)

@@ -1,4 +1,4 @@
-"""Records of share state: what no snapshot needs is deleted, and what one needs is not, whenever the power fails."""
+"""Records of share state: those that no snapshot needs are deleted, and no others, whenever the power fails."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.apis.share.share_desk import ACCEPT, ShareDesk
 
 
 def test_old_records_of_state_are_deleted():
-    """What no snapshot needs goes after a while; a restart needs it not."""
+    """Records before all snapshots are deleted after a while; a restart does not need them."""
     desk = ShareDesk("share.coordinator.snapshot.update.records.per.snapshot=2")
     desk.begin()
     for epoch in range(1, 1201):
@@ -22,7 +22,7 @@ def test_old_records_of_state_are_deleted():
 
 
 def test_snapshots_written_together_have_their_own_offsets():
-    """What stands before the first of them can be deleted, and nothing behind that."""
+    """Records before the first of them can be deleted, and none after it."""
     desk = ShareDesk("share.coordinator.state.topic.num.partitions=1", partitions=3)
     desk.heartbeat()
     found = places(desk)
@@ -31,13 +31,13 @@ def test_snapshots_written_together_have_their_own_offsets():
 
 
 def places(desk):
-    """Where the latest snapshot of each share partition is."""
+    """Return the offset of the latest snapshot of each share partition."""
     states = desk.desk.broker.share.manager.states
     return {key: states.find(key).snapshot_offset for key in states.all()}
 
 
 def test_state_records_are_deleted_after_the_snapshot_of_an_expired_lock():
-    """Both are due at once: what says that they are deleted is handed over when the snapshot was."""
+    """Both happen at the same time; the deletion is submitted after the snapshot."""
     desk = ShareDesk("share.coordinator.snapshot.update.records.per.snapshot=2")
     desk.begin()
     inner = desk.desk

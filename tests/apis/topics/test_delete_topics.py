@@ -1,4 +1,4 @@
-"""What is expected here was asked of Apache Kafka 4.3.1, codes and texts included."""
+"""Expected values, including codes and messages, are those of Apache Kafka 4.3.1."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is expected here was asked of Apache Kafka 4.3.1."""
+"""Expected values are those of Apache Kafka 4.3.1."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def desk():
 
 
 def describe(desk, *names, limit=2000, cursor=None):
-    """Topics as (error, name, partitions), and the next cursor."""
+    """Return topics as (error, name, partitions), and the next cursor."""
     request = DescribeTopicPartitionsRequest(
         topics=[Wanted(name) for name in names],
         response_partition_limit=limit,

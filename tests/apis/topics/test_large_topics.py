@@ -1,6 +1,6 @@
-"""Topics of so many partitions that they are made, and let go of, in turns: what others see between two of them.
+"""Topics of many partitions are created and deleted in turns: the view of other requests between two turns.
 
-Turns are counted, not timed: a step makes as many logs as cost a turn, whatever the machine does.
+Turns are counted, not timed: one step creates as many logs as its cost allows, on any machine.
 """
 
 import pytest
@@ -33,7 +33,7 @@ def deletion():
 
 
 def partitions_seen(desk):
-    """What another request meets, name by name."""
+    """Return the partitions that another request sees, by name."""
     seen = {topic.name: topic.partitions for topic in desk.broker.topics.all()}
     assert {name: len(desk.broker.logs.partitions(name)) for name in seen} == seen
     return seen
@@ -41,7 +41,7 @@ def partitions_seen(desk):
 
 @pytest.fixture
 def logs_made(monkeypatch):
-    """How many logs were made, as they are."""
+    """The logs created so far."""
     made = []
     original = PartitionLog.__init__
 
@@ -54,7 +54,7 @@ def logs_made(monkeypatch):
 
 
 def steps_of(desk, result, logs_made):
-    """Do the steps of a request one by one; what each of them made, and what others were told then."""
+    """Run the steps of a request one by one; return the logs that each created, and what other requests saw then."""
     while isinstance(result, Unfinished):
         before = len(logs_made)
         pending = result.first
@@ -77,7 +77,7 @@ def test_a_topic_is_created_in_turns_and_visible_as_a_whole(logs_made):
     assert max(made for made, _ in seen) <= TURN_COST // LOG_COST
     told = [told for _, told in seen]
     durable = told.index({"large": LARGE})
-    assert told[:durable] == [{}] * durable, "until its record is durable there is no such topic"
+    assert told[:durable] == [{}] * durable, "the topic is invisible until its record is durable"
     assert len(logs_made) == LARGE, "each log is made once"
     assert [log.partition for log in desk.broker.logs.partitions("large")] == list(range(LARGE))
 
@@ -178,7 +178,7 @@ def test_a_crash_leaves_all_of_the_topic_or_nothing():
 
 
 def test_decided_changes_are_submitted_before_other_requests_get_their_turns():
-    """Else what they decide about it would stand in front of it in the journal."""
+    """Otherwise changes that others base on them would come before them in the journal."""
     desk = Desk()
     request = CreateTopicsRequest([*creation(1, "small").topics, *creation(LARGE - 1).topics], 1000)
     unfinished = desk.decide(request, CREATE)

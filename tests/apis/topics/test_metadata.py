@@ -1,4 +1,4 @@
-"""What is expected here was asked of Apache Kafka 4.3.1."""
+"""Expected values are those of Apache Kafka 4.3.1."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def desk():
 
 
 def find(desk, *wanted, version=12, **more):
-    """Topics as (error, name, number of partitions)."""
+    """Return topics as (error, name, number of partitions)."""
     topics = [Wanted(name=each) if isinstance(each, str) else Wanted(name=each[0], topic_id=each[1]) for each in wanted]
     found = desk.ask(MetadataRequest(topics=topics, **more), version).topics
     return [(topic.error_code, topic.name, len(topic.partitions)) for topic in found]
@@ -109,7 +109,7 @@ def test_a_duplicate_topic_is_answered_once(desk):
 
 
 def test_topics_are_created_by_use_up_to_a_number_of_partitions_in_all(caplog):
-    """Beyond it the answer is that of a broker that creates none, and the log says so once."""
+    """Beyond it the broker answers as without auto-creation, and logs that once."""
     desk = Desk("num.partitions=2", "pipeline.auto.create.partitions=5")
     names = ["a", "b", "c", "d"]
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

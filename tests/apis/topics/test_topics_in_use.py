@@ -1,4 +1,4 @@
-"""Topics that are deleted, created again or made larger while something else is on its way to them."""
+"""Topics that are deleted, recreated or enlarged while other requests to them are not durable."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def completed(desk, request, version) -> FetchResponse:
 
 
 def in_order(desk, *requests):
-    """All are decided before the first is durable; their answers."""
+    """Decide all requests before the first is durable; return their answers."""
     decided = [(message, version, desk.decide(message, version)) for message, version in requests]
     return [desk.finish(*each) for each in decided]
 
@@ -110,7 +110,7 @@ def test_a_waiting_fetch_gets_the_error_of_a_deleted_topic(desk, version, by_id,
 
 
 def test_a_session_learns_which_topics_were_deleted_or_recreated(desk):
-    """As Apache Kafka's are: clients that know a topic by its id ask for the new id then."""
+    """As in Apache Kafka; clients that know a topic by its id then request the new id."""
     opened = desk.ask(fetching(desk.topic_id, waits=False), BY_ID)
     codes = []
     for epoch, change in enumerate((deletion(), creation(), None), 1):
@@ -128,7 +128,7 @@ def test_a_session_learns_which_topics_were_deleted_or_recreated(desk):
 
 
 def test_the_former_id_does_not_delete_the_next_topic(desk):
-    """Both the deletion and the creation behind it are on their way."""
+    """Neither the deletion nor the creation after it is durable yet."""
     _, created, by_id, by_name = in_order(
         desk, (deletion(), 6), (creation(), 7), (deletion(desk.topic_id), 6), (deletion(), 6)
     )
@@ -149,7 +149,7 @@ def test_a_topic_may_grow_while_it_is_written_and_be_deleted_while_it_grows(desk
 
 
 def test_a_producer_that_writes_the_same_way_again_writes_to_the_new_topic(desk):
-    """Its requests are answered from a template, which must not outlive the topic."""
+    """A template must not outlive the topic."""
     for offset in range(3):
         assert offset_of(desk.ask(production(), 9)) == (0, offset)
     in_order(desk, (deletion(), 6), (creation(), 7))

@@ -1,4 +1,4 @@
-"""What is expected here was asked of Apache Kafka 4.3.1."""
+"""Expected values are those of Apache Kafka 4.3.1."""
 
 import pytest
 
@@ -48,5 +48,5 @@ def test_an_id_is_returned_once_its_block_is_durable_and_never_twice():
     ("transactional_id", "code"), [("", ErrorCode.INVALID_REQUEST), ("x", ErrorCode.NOT_COORDINATOR)]
 )
 def test_a_transactional_id_needs_a_coordinator(transactional_id, code):
-    """Its topic is made when a client asks for the coordinator: see test_transactions."""
+    """A client's lookup of the coordinator creates its topic: see test_transactions."""
     assert ask(Desk(), transactional_id=transactional_id) == (code, -1, -1)

@@ -1,6 +1,6 @@
-"""Transactions of so many partitions that they are added, and written to, in turns: what others meet meanwhile.
+"""Transactions of many partitions, which are added and written in turns: the view of other requests between them.
 
-Turns are counted, not timed: a turn does as much as costs one, whatever the machine does.
+Turns are counted, not timed: a turn does as much work as its cost allows, on any machine.
 """
 
 import attrs
@@ -37,7 +37,7 @@ def create(desk):
 
 
 def delete(desk):
-    """Delete it as a request would, which may have to wait for the place of the one that is at work."""
+    """Delete a topic like a request, which may have to wait for its place."""
     commit(desk, desk.broker.topics.delete("large"))
 
 
@@ -47,7 +47,7 @@ def commit(desk, write):
 
 
 def steps_of(desk, result):
-    """Do the steps of a request one by one, as the server does; what is committed by each of them."""
+    """Run the steps of a request one by one, like the server; return the commits of each."""
     while True:
         pending = result.first if isinstance(result, Unfinished) else result
         if isinstance(pending, Pending):
@@ -61,12 +61,12 @@ def steps_of(desk, result):
 
 
 def partitions_of(desk, name="x"):
-    """How many partitions the transaction of an id has, as others are told."""
+    """Return the number of visible partitions in the transaction of an id."""
     return len(desk.broker.transactions.coordinator.get(name).partitions)
 
 
 def mark(desk):
-    """Let the markers of a wide transaction be written, some at a time, until it is completed."""
+    """Let the markers of a wide transaction be written in parts, until it is completed."""
     for _ in range(LARGE):
         if not desk.broker.transactions.coordinator.has_open:
             return
@@ -185,7 +185,7 @@ def test_all_partitions_of_a_large_request_are_answered(desk, version):
 
 @PRODUCE
 def test_batches_after_the_end_of_their_transaction_are_refused_and_earlier_ones_are_part_of_it(desk, version):
-    """As if they were several requests; nothing is left open that nobody would end."""
+    """Like several requests; no transaction stays open that no request would end."""
     producer = Producer(desk)
     if version < 12:
         desk.ask(producer.add(*range(WRITTEN), topic="large"), ADD)

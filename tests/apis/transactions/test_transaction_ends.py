@@ -1,4 +1,4 @@
-"""How transactions end otherwise: by time, by a start after a crash, with what they are about."""
+"""Other ends of transactions: by timeout, at startup after a crash, and with the deletion of their topics."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def _few_at_once(monkeypatch):
         monkeypatch.setattr(module, "MARKERS_AT_ONCE", 2)
 
 
-def go_on(desk):
-    """The next turn that a wide end needs; returns what consumers get of the topic's first two partitions."""
+def run_turn(desk):
+    """Run the next turn of a wide end; return what consumers of the topic's first two partitions receive."""
     desk.now_ms += MARKING_PAUSE_MS
     desk.broker.advance(desk.now_ms)
     return [read(desk, partition)[0] for partition in (0, 1)]
@@ -89,7 +89,7 @@ def go_on(desk):
 def test_a_wide_transaction_is_marked_in_turns(desk, wide, committed):
     result = desk.decide(wide.end(committed=committed), 5)
     assert logs_of(result) == ["__transaction_state"]
-    assert go_on(desk) == [0, 0]  # no marker before the decision is durable
+    assert run_turn(desk) == [0, 0]  # no marker before the decision is durable
     answer = desk.finish(wide.end(committed=committed), 5, result)
     assert answer.error_code == 0
     assert state_of(desk).transaction_state == ("PrepareCommit" if committed else "PrepareAbort")
@@ -99,9 +99,9 @@ def test_a_wide_transaction_is_marked_in_turns(desk, wide, committed):
     assert codes(desk.ask(wide.produce(0), 12)) == {0: again}
     assert desk.ask(wide.init(), 5).error_code == again
     assert desk.broker.next_deadline_ms() <= desk.now_ms + MARKING_PAUSE_MS
-    assert go_on(desk) == [2, 2]
+    assert run_turn(desk) == [2, 2]
     assert state_of(desk).transaction_state.startswith("Prepare")
-    go_on(desk)
+    run_turn(desk)
     assert state_of(desk).transaction_state == ("CompleteCommit" if committed else "CompleteAbort")
     assert added(desk.ask(wide.add(0), 3)) == [ErrorCode.NONE]
     assert wide.ended() == 0
@@ -112,8 +112,8 @@ def test_wide_transactions_that_time_out_are_marked_in_turns(desk, wide):
     desk.now_ms += 10_000
     desk.broker.advance(desk.now_ms)
     assert state_of(desk).transaction_state == "PrepareAbort"
-    assert go_on(desk) == [2, 2]
-    go_on(desk)
+    assert run_turn(desk) == [2, 2]
+    run_turn(desk)
     assert state_of(desk).transaction_state == "CompleteAbort"
     assert codes(desk.ask(wide.produce(0), 12)) == {0: INVALID_EPOCH}
 
@@ -125,17 +125,17 @@ def test_a_wide_end_does_not_wait_for_all_the_markers_of_a_wider_one(desk, wide)
     desk.ask(wider.add(*range(8), topic="v"), 3)
     assert [wider.ended(), wide.ended()] == [0, 0]
     for _ in range(4):
-        go_on(desk)
+        run_turn(desk)
     assert [state_of(desk, name).transaction_state for name in ("x", "y")] == ["CompleteCommit", "PrepareCommit"]
     for _ in range(3):
-        go_on(desk)
+        run_turn(desk)
     assert state_of(desk, "y").transaction_state == "CompleteCommit"
 
 
 @pytest.mark.usefixtures("_few_at_once")
 def test_a_wide_end_interrupted_by_a_crash_is_completed_at_the_next_startup(desk, wide):
     desk.ask(wide.end(), 5)
-    go_on(desk)
+    run_turn(desk)
     again = desk.restart()
     assert state_of(again).transaction_state == "CompleteCommit"
     assert again.broker.logs.find("u", 0).last_stable_offset == 2
@@ -145,23 +145,23 @@ def test_a_wide_end_interrupted_by_a_crash_is_completed_at_the_next_startup(desk
 @pytest.mark.usefixtures("_few_at_once")
 def test_a_topic_recreated_amid_a_wide_end_gets_no_marker(desk, wide):
     desk.ask(wide.end(), 5)
-    go_on(desk)
+    run_turn(desk)
     desk.ask(DeleteTopicsRequest(topic_names=["u"], timeout_ms=1_000), 5)
     desk.create_topic("u")
-    go_on(desk)
+    run_turn(desk)
     assert desk.broker.logs.find("u", 0).log_end_offset == 0
     assert state_of(desk).transaction_state == "CompleteCommit"
 
 
 @pytest.mark.usefixtures("_few_at_once")
 def test_a_topic_recreated_before_a_wide_end_is_durable_gets_no_marker(desk, wide):
-    """Commits that have no partition in common may become durable in any order."""
+    """Commits without a common partition may become durable in any order."""
     result = desk.decide(wide.end(), 5)
     desk.ask(DeleteTopicsRequest(topic_names=["u"], timeout_ms=1_000), 5)
     desk.create_topic("u")
     desk.submit(result.entries, result.on_durable)
     for _ in range(3):
-        go_on(desk)
+        run_turn(desk)
     assert desk.broker.logs.find("u", 0).log_end_offset == 0
     assert state_of(desk).transaction_state == "CompleteCommit"
 
@@ -170,18 +170,18 @@ def test_a_topic_recreated_before_a_wide_end_is_durable_gets_no_marker(desk, wid
 def test_a_wide_end_waits_while_the_journal_cannot_be_written(desk, wide):
     desk.ask(wide.end(), 5)
     desk.journal.room.obstacle = FULL
-    assert go_on(desk) == [0, 0]
+    assert run_turn(desk) == [0, 0]
     desk.journal.room.obstacle = None
     desk.now_ms += PAUSE_MS
-    assert go_on(desk) == [2, 2]
+    assert run_turn(desk) == [2, 2]
 
 
 @pytest.mark.usefixtures("_few_at_once")
 def test_a_wide_end_continues_without_its_records(desk, wide):
     desk.ask(wide.end(), 5)
     desk.ask(DeleteTopicsRequest(topic_names=["__transaction_state"], timeout_ms=1_000), 5)
-    go_on(desk)
-    go_on(desk)
+    run_turn(desk)
+    run_turn(desk)
     assert desk.broker.logs.find("u", 0).last_stable_offset == 2
     desk.ask(FindCoordinatorRequest(key="x", key_type=TRANSACTION), 2)
     assert Producer(desk).epoch == 0
@@ -195,7 +195,7 @@ def test_a_wide_end_does_not_complete_a_later_transaction_of_its_id(desk, wide):
     again = Producer(desk)
     desk.ask(again.add(0), 3)
     for _ in range(3):
-        go_on(desk)
+        run_turn(desk)
     assert state_of(desk).transaction_state == "Ongoing"
     assert desk.broker.logs.find("u", 0).last_stable_offset == 2
 
@@ -247,7 +247,7 @@ def test_an_open_transaction_is_open_after_a_restart(desk, archived):
 @pytest.mark.parametrize("committed", [True, False])
 @pytest.mark.parametrize("kept", range(1, 6))
 def test_a_decided_end_is_completed_at_the_next_startup(desk, kept, committed):
-    """A crash that a frame of the journal does not allow: between the steps of an end."""
+    """A crash that a frame of the journal prevents: between the steps of an end."""
     producer = Producer(desk)
     desk.ask(producer.produce(0, 1), 12)
     desk.ask(producer.offsets(5, 6), 5)
@@ -270,7 +270,7 @@ def test_an_existing_marker_is_not_written_again_at_startup(desk):
     for each in (producer, other):
         desk.ask(each.produce(0), 12)
     result = desk.decide(producer.end(), 5)
-    desk.commit(list(result.entries[:2]))  # what was decided, and the marker
+    desk.commit(list(result.entries[:2]))  # the decision and the marker
     again = desk.restart()
     assert state_of(again).transaction_state == "CompleteCommit"
     assert again.broker.logs.find("t", 0).log_end_offset == 3

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers and DescribeProducers; what is expected here was asked of Apache Kafka 4.3.1."""
+"""WriteTxnMarkers and DescribeProducers; expected values are those of Apache Kafka 4.3.1."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def desk():
 
 
 def described(desk, *partitions, topic="t"):
-    """By partition the error, or the producers as tuples."""
+    """Return for each partition its error, or its producers as tuples."""
     asked = DescribeProducersRequest([DescribeProducersRequest.TopicRequest(topic, list(partitions))])
     (found,) = desk.ask(asked, 0).topics
     return [
@@ -65,7 +65,7 @@ def test_every_marker_has_its_own_error(desk):
 
 
 def test_the_version_of_transactions_decides_about_the_epoch(desk):
-    """Version 1 of the request has none: then it is that of older coordinators."""
+    """Version 1 of the request has no transaction version; it is then that of older coordinators."""
     desk.write()
     strict = Marker(PRODUCER, 0, True, [MarkerTopic("t", [0])], 0, 2)
     assert desk.markers(strict) == {(PRODUCER, "t", 0): ErrorCode.INVALID_PRODUCER_EPOCH}
@@ -92,7 +92,7 @@ def test_no_markers_need_nothing(desk):
 
 
 def test_a_marker_for_no_partition_is_not_answered(desk):
-    """Whether it names a topic or none, beside others or alone."""
+    """With or without a topic, alone or among others."""
     nowhere = [Marker(OTHER, 0, False, topics, 0) for topics in ([], [MarkerTopic("t", [])])]
     assert desk.ask(WriteTxnMarkersRequest(nowhere), 2).markers == []
     answered = desk.ask(WriteTxnMarkersRequest([*nowhere, Marker(PRODUCER, 0, True, [MarkerTopic("t", [0])], 0)]), 2)
@@ -100,7 +100,7 @@ def test_a_marker_for_no_partition_is_not_answered(desk):
 
 
 def test_a_producer_that_is_named_twice_is_answered_once(desk):
-    """By the last marker of each partition."""
+    """With the result of the last marker of each partition."""
     first = Marker(PRODUCER, 5, True, [MarkerTopic("t", [0, 1])], 0)
     late = Marker(PRODUCER, 4, True, [MarkerTopic("t", [0])], 0)
     response = desk.ask(WriteTxnMarkersRequest([first, late]), 2)
@@ -112,7 +112,7 @@ def test_a_producer_that_is_named_twice_is_answered_once(desk):
 
 
 def test_a_partition_that_a_marker_names_twice_gets_one(desk):
-    """Apache Kafka gives it one too, and never answers."""
+    """Apache Kafka writes one too, but never answers."""
     twice = Marker(PRODUCER, 0, True, [MarkerTopic("t", [0, 0]), MarkerTopic("t", [0])], 0)
     assert desk.markers(twice) == {(PRODUCER, "t", 0): 0}
     assert desk.log.high_watermark == 1

@@ -1,4 +1,4 @@
-"""Offsets that a transaction stores: visible when it commits."""
+"""Offsets that are committed in a transaction are visible when it commits."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_missing_partition_is_refused_alone(desk):
 
 
 def test_a_member_of_the_consumer_protocol_commits_in_its_epoch(desk):
-    """KIP-848: its epoch stands where a generation did; producers know of no stale epochs."""
+    """KIP-848: its epoch replaces the generation; producers do not know the error for a stale epoch."""
     producer = Producer(desk)
     heartbeat = ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="m", rebalance_timeout_ms=1_000, subscribed_topic_names=["t"], topic_partitions=[]
@@ -116,7 +116,7 @@ def test_a_member_of_the_consumer_protocol_commits_in_its_epoch(desk):
 
 
 def test_offsets_that_the_log_refuses_leave_nothing_unstable():
-    """Else nobody could ever read them that asks for stable ones."""
+    """Otherwise clients that require stable offsets could never read them."""
     desk = ready(Desk(*SETTINGS, "transaction.partition.verification.enable=false"))
     old = Producer(desk)
     desk.ask(AddOffsetsToTxnRequest("x", old.id, old.epoch, "g"), 3)
@@ -127,7 +127,7 @@ def test_offsets_that_the_log_refuses_leave_nothing_unstable():
 
 
 def test_an_id_is_settled_when_the_offsets_that_began_its_transaction_are_durable(desk):
-    """Else whoever verifies a partition of it would be told to come again for ever."""
+    """Otherwise a client that verifies a partition of it would retry for ever."""
     producer = Producer(desk)
     request = producer.offsets(5)
     result = desk.decide(request, 5)

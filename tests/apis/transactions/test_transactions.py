@@ -1,6 +1,6 @@
-"""Transactions from request to response: what is committed together, what waits, who may write.
+"""Transactions from request to response: joint commits, waits and rights.
 
-The codes were asked of Apache Kafka 4.3.1.
+Codes are those of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def test_an_id_is_settled_when_the_last_of_its_records_is_durable(desk):
 
 
 def test_an_undurable_record_is_written_again_with_data_that_needs_it(desk):
-    """In classic mode commits without a partition in common are written in any order."""
+    """In classic mode commits without a common partition are written in any order."""
     producer = Producer(desk)
     assert logs_of(desk.decide(producer.add(0), 3)) == ["__transaction_state"]
     assert logs_of(desk.decide(producer.produce(0), 12)) == ["__transaction_state", "t"]
@@ -141,7 +141,7 @@ def test_an_unknown_producer_begins_with_sequence_0_since_version_12(desk, versi
 
 
 def test_without_verification_it_is_appended_as_before_kafka_3_6(desk):
-    """Wherever its sequence begins; it is part of a transaction all the same, which the short way knows nothing of."""
+    """With any first sequence. It is still part of a transaction, so it must not take the fast path."""
     desk = ready(Desk(*SETTINGS, "transaction.partition.verification.enable=false"))
     producer = Producer(desk)
     producer.sequences[("t", 0), producer.epoch] = 5
@@ -165,7 +165,7 @@ BESIDE = {
 
 @each_row("batch, code", BESIDE.values(), BESIDE)
 def test_of_the_batches_of_a_request_those_of_the_transaction_add_their_partitions(batch, code):
-    """CVE-2018-17196: no batch is part of it because of another one, and none is left out."""
+    """CVE-2018-17196: each batch counts by itself."""
     for place in (0, 1):
         desk = ready(Desk(*SETTINGS))
         producer = Producer(desk)
@@ -201,14 +201,14 @@ def test_one_request_is_of_one_producer(desk):
 
 @pytest.mark.parametrize("name", [None])
 def test_a_batch_that_claims_to_be_of_no_transaction_is_refused(desk, name):
-    """CVE-2018-17196: the batches say what they are."""
+    """CVE-2018-17196: the batches decide, not the request."""
     producer = Producer(desk)
     refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     assert codes(desk.ask(producer.produce(0, name=name), 12)) == {0: refused}
 
 
 def test_the_fast_path_of_produce_accepts_no_transactional_batch(desk):
-    """Its requests look the same up to the records."""
+    """Its requests equal other ones up to the records."""
     producer = Producer(desk)
     plain = producer.produce(0, transactional=False)
     for _ in range(2):
@@ -311,7 +311,7 @@ def test_a_transaction_is_described(desk):
 
 
 def test_a_broker_without_transactions_starts_and_produces_without_the_coordinator():
-    """What nobody uses is not loaded: a start is to take 0.3 seconds."""
+    """Unused modules are not loaded, so that startup takes at most 0.3 seconds."""
     code = (
         "import sys; import tests.apis.transactions.transaction_desk as it\n"
         "loaded = [name for name in sys.modules if name.startswith('pipeline_broker.state.transactions')]\n"
@@ -329,7 +329,9 @@ def test_a_broker_without_transactions_starts_and_produces_without_the_coordinat
 
 
 def test_a_producer_that_a_newer_one_overtook_is_left_alone_by_the_coordinator(desk, caplog):
-    """An administrator ended the transaction in one partition and the producer id went on: the others end."""
+    """An administrator ended the transaction in one partition, and a newer producer uses the id; the other partitions
+    end.
+    """
     producer = Producer(desk)
     desk.ask(producer.produce(0, 1), 12)
     log = desk.broker.logs.find("t", 0)

@@ -1,4 +1,4 @@
-"""A desk with transactional producers, for the tests of transactions."""
+"""A desk with transactional producers."""
 
 from __future__ import annotations
 
@@ -87,7 +87,6 @@ def ready(desk):
 
 
 def codes(answer):
-    """Error codes by partition."""
     found = {}
     for topic in answer.responses if hasattr(answer, "responses") else answer.topics:
         partitions = topic.partition_responses if hasattr(topic, "partition_responses") else topic.partitions
@@ -111,7 +110,7 @@ def state_of(desk, name="x"):
 
 
 def read(desk, partition=0, *, committed=True):
-    """How many batches a consumer gets, and who aborted."""
+    """Return the number of batches that a consumer gets, and the aborted producers."""
     wanted = FetchRequest.FetchPartition(partition=partition, partition_max_bytes=1 << 20)
     answer = desk.ask(
         FetchRequest(

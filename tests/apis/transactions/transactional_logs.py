@@ -1,4 +1,4 @@
-"""Transactions in the logs of a desk's broker, without a coordinator: for the tests of what readers are told."""
+"""Transactions in the logs of a desk's broker, without a coordinator, for tests of readers."""
 
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
@@ -14,7 +14,7 @@ MarkerTopic = WriteTxnMarkersRequest.WritableTxnMarkerTopic
 
 
 class TransactionDesk(Desk):
-    """One with a topic of two partitions."""
+    """A desk with a topic of two partitions."""
 
     def with_topic(self, **settings):
         configs = [CreateTopicsRequest.CreatableTopicConfig(name, value) for name, value in settings.items()]
@@ -27,7 +27,7 @@ class TransactionDesk(Desk):
         return self.broker.logs.find("t", 0)
 
     def write(self, producer=PRODUCER, count=1, *, epoch=0, is_durable=True, size=1):
-        """Part of the producer's transaction; returns the entry."""
+        """Append a batch to the producer's transaction; return the entry."""
         sequence = self.sequences.get((producer, epoch), 0)
         self.sequences[producer, epoch] = sequence + count
         batch = build_batch(
@@ -47,7 +47,7 @@ class TransactionDesk(Desk):
         self.commit([self.log.produce(batch, self.now_ms).entry])
 
     def markers(self, *markers, version=2):
-        """The response's error codes by producer, topic and partition; markers are those of the request."""
+        """Return the error codes by producer, topic and partition."""
         response = self.ask(WriteTxnMarkersRequest(list(markers)), version)
         return {
             (marker.producer_id, topic.name, partition.partition_index): partition.error_code
