@@ -1,4 +1,4 @@
-"""Generates the table of rights in docs/access-control.md from the requests that prove it."""
+"""Generates the table of rights in docs/guides/access-control.md from the requests that prove it."""
 
 from pipeline_broker.apis.registry import SERVED
 from tests.apis.authorized_requests import CASES

@@ -1,4 +1,4 @@
-"""The table in docs/access-control.md equals the tested rights."""
+"""The table in docs/guides/access-control.md equals the tested rights."""
 
 from tests.apis.access_table import table
 from tests.conftest import ROOT
