@@ -244,7 +244,7 @@ class SharePartitionManager:
     def close_session(self, session: ShareSession, appended: Appended, now_ms: int) -> None:
         """End a session: what its member has acquired is available again."""
         self.sessions.remove(session.group_id, session.member_id)
-        for topic_id, partition in session.places:
+        for topic_id, partition in session.partitions:
             self.release(ShareKey(session.group_id, topic_id, partition), session.member_id, appended, now_ms)
         if not self.sessions.has_members(session.group_id):
             self.drop([key for key in self._active if key.group_id == session.group_id], appended)

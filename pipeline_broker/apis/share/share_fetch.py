@@ -24,12 +24,12 @@ from pipeline_broker.log.read_result import ColdRead
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.parked_fetches import Readable
 from pipeline_broker.state.share_coordinator.records import ShareKey
-from pipeline_broker.state.share_partitions.messages import AcquireMode, Wanted
+from pipeline_broker.state.share_partitions.messages import AcquireLimits, AcquireMode
 from pipeline_broker.state.share_partitions.share_sessions import (
     EPOCH_FINAL,
-    Place,
     ShareSession,
     ShareSessionError,
+    TopicIdPartition,
 )
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share.share_fetch import ShareFetchRequest, ShareFetchResponse
@@ -60,8 +60,8 @@ class _ShareFetch:
         self._group_id, self._member_id = session.group_id, session.member_id
         self._is_final = request.share_session_epoch == EPOCH_FINAL
         self._epoch = session.epoch
-        self._found: dict[Place, PartitionData] = {}
-        self._acknowledged: dict[Place, tuple[ErrorCode, str | None]] = {}
+        self._found: dict[TopicIdPartition, PartitionData] = {}
+        self._acknowledged: dict[TopicIdPartition, tuple[ErrorCode, str | None]] = {}
         self._appended = Appended()
         self._unsettled = 0  # submitted commits that are not durable yet
         self._held: Send | None = None  # the response that waits for them
@@ -128,7 +128,7 @@ class _ShareFetch:
         """Find the start offsets of partitions new to the group; return the work if it needs the disk."""
         settings = self._coordinator.settings(self._group_id)
         searches: dict[ShareKey, ColdRead[int]] = {}
-        for place in self._session.places:
+        for place in self._session.partitions:
             key = ShareKey(self._group_id, *place)
             log = self._log(place)
             if isinstance(log, ErrorCode) or self._coordinator.find(key) is not None or key in self._started:
@@ -153,7 +153,7 @@ class _ShareFetch:
 
         return Parked(work, then=then)
 
-    def _log(self, place: Place) -> PartitionLog | ErrorCode:
+    def _log(self, place: TopicIdPartition) -> PartitionLog | ErrorCode:
         topic_id, partition = place
         is_allowed = topics_allowed(self._call, AclOperation.READ)
         return self._call.broker.find_allowed_log("", topic_id, partition, is_allowed, by_id=True)
@@ -161,7 +161,7 @@ class _ShareFetch:
     def _actives(self) -> list[ActivePartition]:
         """Return the readable share partitions of the session, and record the errors of the others."""
         actives = []
-        for place in self._session.places:
+        for place in self._session.partitions:
             active = self._active(place)
             if isinstance(active, ErrorCode):
                 self._found[place] = PartitionData(place[1], active, records=b"")
@@ -172,7 +172,7 @@ class _ShareFetch:
         turn = self._epoch % len(actives) if actives else 0
         return actives[turn:] + actives[:turn]
 
-    def _active(self, place: Place) -> ActivePartition | ErrorCode:
+    def _active(self, place: TopicIdPartition) -> ActivePartition | ErrorCode:
         log = self._log(place)
         if isinstance(log, ErrorCode):
             return log
@@ -306,7 +306,7 @@ class _ShareFetch:
         if not reading.parts or records_max <= 0 or not self._is_current(active):
             return 0
         found = ReadBatches(reading.parts, reading.aborted)
-        wanted = Wanted(
+        wanted = AcquireLimits(
             records_max=records_max,
             batch_size=max(1, self._request.batch_size),
             mode=AcquireMode(self._request.share_acquire_mode),
@@ -354,7 +354,7 @@ class _ShareFetch:
         return PARKED
 
     def _response(self) -> ShareFetchResponse:
-        listed: dict[Place, PartitionData] = {}
+        listed: dict[TopicIdPartition, PartitionData] = {}
         for place, data in self._found.items():
             has_records = bool(data.acquired_records)
             if self._session.must_list(place, has_records=has_records, has_error=bool(data.error_code)):
@@ -368,7 +368,7 @@ class _ShareFetch:
         return response
 
 
-def _by_topic(listed: Mapping[Place, PartitionData]) -> list[Topic]:
+def _by_topic(listed: Mapping[TopicIdPartition, PartitionData]) -> list[Topic]:
     topics: dict[bytes, Topic] = {}
     for (topic_id, _), data in listed.items():
         topics.setdefault(topic_id, Topic(topic_id, [])).partitions.append(data)

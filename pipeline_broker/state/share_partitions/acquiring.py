@@ -6,7 +6,7 @@ is what the member gets anyhow. With an exact limit all becomes one span up to t
 available. What has come back is handed out span by span: the limit is rounded up to the end of a span, and spans are
 told apart. What was delivered often is handed out in ever smaller parts of its span, and alone before its last
 delivery, so that one bad record does not take its neighbours with it. Aborted records that lie in what was acquired
-are archived at once and not told.
+are archived at once and not piece.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ from operator import attrgetter
 
 import attrs
 
-from pipeline_broker.state.share_partitions.messages import Acquired, AcquireMode, DeliveryRules, FetchedBatch, Wanted
+from pipeline_broker.state.share_partitions.messages import (
+    Acquired,
+    AcquireLimits,
+    AcquireMode,
+    DeliveryRules,
+    FetchedBatch,
+)
 from pipeline_broker.state.share_partitions.record_state import RecordState
 from pipeline_broker.state.share_partitions.runs import Run, Runs, Span
 
@@ -37,12 +43,12 @@ def acquire_runs(
     member_id: str,
     read_from: int,
     batches: Sequence[FetchedBatch],
-    wanted: Wanted,
+    limits: AcquireLimits,
     now_ms: int,
 ) -> list[Acquired]:
     """Acquire; see SharePartition.acquire."""
     end = runs.last if runs else start_offset - 1
-    records_max, last = wanted.records_max, batches[-1].last
+    records_max, last = limits.records_max, batches[-1].last
     room = rules.record_locks_max - (end - start_offset + 1)
     if room > 0:
         records_max = min(records_max, room)
@@ -55,12 +61,12 @@ def acquire_runs(
         return []
     if last > end:
         runs.append(Run(end + 1, last, RecordState.AVAILABLE, 0))
-    acquiring = _Acquiring(runs, rules, member_id, batches, wanted, now_ms + rules.lock_duration_ms, records_max)
+    acquiring = _Acquiring(runs, rules, member_id, batches, limits, now_ms + rules.lock_duration_ms, records_max)
     acquiring.take(first, last)
     runs.drop_unspanned(end)
-    acquiring.hide()
+    acquiring.archive_invisible()
     runs.join(first, last)
-    return acquiring.told
+    return acquiring.acquired
 
 
 @attrs.define
@@ -68,17 +74,17 @@ class _Acquiring:
     """One acquisition on its way through the runs.
 
     Attributes:
-        told: what was acquired so far; neighbours of one span, delivered as often, are one run.
+        piece: what was acquired so far; neighbours of one span, delivered as often, are one run.
     """
 
     _runs: Runs
     _rules: DeliveryRules
     _member_id: str
     _batches: Sequence[FetchedBatch]
-    _wanted: Wanted
+    _limits: AcquireLimits
     _lock_until_ms: int
     _left: int
-    told: list[Acquired] = attrs.Factory(list)
+    acquired: list[Acquired] = attrs.Factory(list)
     _is_throttled: bool = False
 
     def take(self, first: int, last: int) -> None:
@@ -90,7 +96,7 @@ class _Acquiring:
             if span is None:
                 self._take_new(next(runs))  # the only one: between two that nobody has had lies what somebody has
             else:
-                self._take_again(span, list(runs))
+                self._take_returned(span, list(runs))
 
     # What nobody has had
 
@@ -100,7 +106,7 @@ class _Acquiring:
         last = run.last
         if wanted_last < last:
             last = min(last, self._batches[bisect_left(self._batches, wanted_last, key=_LAST)].last)
-        is_exact = self._wanted.mode is AcquireMode.RECORD_LIMIT
+        is_exact = self._limits.mode is AcquireMode.RECORD_LIMIT
         spans = [Span(run.first, last)] if is_exact else self._spans(run.first, last)
         for span in spans:
             (part,) = self._runs.cut(*span)
@@ -110,35 +116,35 @@ class _Acquiring:
     def _spans(self, first: int, last: int) -> Iterator[Span]:
         """Parts that end where batches of the log end and, but for the last, hold as many as are told as one."""
         for batch in self._batches:
-            if first <= batch.last < last and batch.last - first + 1 >= self._wanted.batch_size:
+            if first <= batch.last < last and batch.last - first + 1 >= self._limits.batch_size:
                 yield Span(first, batch.last)
                 first = batch.last + 1
         yield Span(first, last)
 
     # What has come back
 
-    def _take_again(self, span: Span, runs: Sequence[Run]) -> None:
+    def _take_returned(self, span: Span, runs: Sequence[Run]) -> None:
         """What is available of a span, or only its beginning if there is reason."""
         self._is_throttled = max(run.delivery_count for run in runs) >= self._rules.throttled_from
-        if self._is_throttled and self.told:
+        if self._is_throttled and self.acquired:
             return
-        most = self._left if self._wanted.mode is AcquireMode.RECORD_LIMIT else span.size
+        most = self._left if self._limits.mode is AcquireMode.RECORD_LIMIT else span.size
         taken = 0
         for run in runs:
-            is_alone = self._is_alone(run)
-            if is_alone and taken:
+            is_last_delivery = self._is_last_delivery(run)
+            if is_last_delivery and taken:
                 return
             if run.delivery_count >= self._rules.throttled_from:
                 most = min(most, max(1, span.size >> (run.delivery_count - self._rules.throttled_from + 1)))
-            size = min(run.size, 1 if is_alone else most - taken)
+            size = min(run.size, 1 if is_last_delivery else most - taken)
             if size <= 0:
                 return
             self._acquire(run, size)
             taken += size
-            if is_alone:
+            if is_last_delivery:
                 return
 
-    def _is_alone(self, run: Run) -> bool:
+    def _is_last_delivery(self, run: Run) -> bool:
         """Whether this is the last delivery of its records."""
         most = self._rules.delivery_count_max
         return most >= ISOLATED_FROM and run.delivery_count == most - 1
@@ -154,22 +160,24 @@ class _Acquiring:
         run.member_id = self._member_id
         run.lock_until_ms = self._lock_until_ms
         self._left -= size
-        self.told.append(Acquired(run.first, run.last, run.delivery_count))
+        self.acquired.append(Acquired(run.first, run.last, run.delivery_count))
 
-    def hide(self) -> None:
+    def archive_invisible(self) -> None:
         """Archive what was acquired of aborted transactions."""
         for batch in self._batches:
             if batch.is_visible:
                 continue
-            for first, last in ((max(told.first, batch.first), min(told.last, batch.last)) for told in self.told):
+            for first, last in (
+                (max(piece.first, batch.first), min(piece.last, batch.last)) for piece in self.acquired
+            ):
                 for run in self._runs.cut(first, last) if first <= last else ():
                     self._runs.move(run, RecordState.ARCHIVED)
-            self.told = [piece for told in self.told for piece in _without(told, batch)]
+            self.acquired = [part for piece in self.acquired for part in _without(piece, batch)]
 
 
-def _without(told: Acquired, batch: FetchedBatch) -> Iterator[Acquired]:
-    """What is told in front of a batch and behind it."""
-    if told.first < batch.first:
-        yield told._replace(last=min(told.last, batch.first - 1))
-    if told.last > batch.last:
-        yield told._replace(first=max(told.first, batch.last + 1))
+def _without(piece: Acquired, batch: FetchedBatch) -> Iterator[Acquired]:
+    """What is piece in front of a batch and behind it."""
+    if piece.first < batch.first:
+        yield piece._replace(last=min(piece.last, batch.first - 1))
+    if piece.last > batch.last:
+        yield piece._replace(first=max(piece.first, batch.last + 1))

@@ -17,13 +17,13 @@ from pipeline_broker.wire.error import KafkaError
 __all__ = [
     "AcknowledgeError",
     "AcknowledgementBatch",
+    "AcquireLimits",
     "AcquireMode",
     "Acquired",
     "DeliveryRules",
     "FetchedBatch",
     "StateBatch",
     "StateChange",
-    "Wanted",
 ]
 
 
@@ -67,7 +67,7 @@ class FetchedBatch(NamedTuple):
 
 
 @attrs.frozen(kw_only=True)
-class Wanted:
+class AcquireLimits:
     """What a fetch wants of a partition.
 
     Attributes:

@@ -16,9 +16,9 @@ import attrs
 
 from pipeline_broker.state.share_partitions.record_state import TERMINAL, RecordState
 
-__all__ = ["NOBODY", "Run", "Runs", "Span"]
+__all__ = ["NO_MEMBER", "Run", "Runs", "Span"]
 
-NOBODY = ""
+NO_MEMBER = ""
 _FIRST = attrgetter("first")
 
 
@@ -52,7 +52,7 @@ class Run:
     last: int
     state: RecordState
     delivery_count: int
-    member_id: str = NOBODY
+    member_id: str = NO_MEMBER
     lock_until_ms: int = 0
     span: Span | None = None
 
@@ -119,7 +119,7 @@ class Runs:
         assert run.state not in TERMINAL
         run.state = state
         if state is not RecordState.ACQUIRED:
-            run.member_id, run.lock_until_ms = NOBODY, 0
+            run.member_id, run.lock_until_ms = NO_MEMBER, 0
         if state in TERMINAL:
             self.done += run.size
 

@@ -16,11 +16,11 @@ from pipeline_broker.state.share_partitions.messages import (
     AcknowledgeError,
     AcknowledgementBatch,
     Acquired,
+    AcquireLimits,
     DeliveryRules,
     FetchedBatch,
     StateBatch,
     StateChange,
-    Wanted,
 )
 from pipeline_broker.state.share_partitions.record_state import AFTER, TERMINAL, AcknowledgeType, RecordState
 from pipeline_broker.state.share_partitions.runs import Run, Runs, Span
@@ -111,7 +111,7 @@ class SharePartition:
     # Acquiring
 
     def acquire(
-        self, member_id: str, read_from: int, batches: Sequence[FetchedBatch], wanted: Wanted, now_ms: int
+        self, member_id: str, read_from: int, batches: Sequence[FetchedBatch], limits: AcquireLimits, now_ms: int
     ) -> list[Acquired]:
         """Give a member records that were read.
 
@@ -121,10 +121,10 @@ class SharePartition:
             wanted: how many, and how they are counted.
             now_ms: the locks begin now.
         """
-        if not batches or wanted.records_max <= 0 or batches[-1].last < self.start_offset:
+        if not batches or limits.records_max <= 0 or batches[-1].last < self.start_offset:
             return []
         self._archive_missing(read_from, batches[0].first)
-        acquired = acquire_runs(self.runs, self.start_offset, self.rules, member_id, read_from, batches, wanted, now_ms)
+        acquired = acquire_runs(self.runs, self.start_offset, self.rules, member_id, read_from, batches, limits, now_ms)
         if acquired:
             self.next_lock_ms = min(self.next_lock_ms, now_ms + self.rules.lock_duration_ms)
         self._advance_start()

@@ -18,11 +18,11 @@ import attrs
 from pipeline_broker.state.fetch_sessions import PARTITIONS_MAX, next_epoch
 from pipeline_broker.wire.error import ErrorCode, KafkaError
 
-__all__ = ["EPOCH_FINAL", "EPOCH_INITIAL", "Place", "ShareSession", "ShareSessionError", "ShareSessions"]
+__all__ = ["EPOCH_FINAL", "EPOCH_INITIAL", "ShareSession", "ShareSessionError", "ShareSessions", "TopicIdPartition"]
 
 EPOCH_INITIAL = 0
 EPOCH_FINAL = -1
-Place: TypeAlias = tuple[bytes, int]
+TopicIdPartition: TypeAlias = tuple[bytes, int]
 """Topic id and partition."""
 
 
@@ -37,22 +37,22 @@ class ShareSession:
     Attributes:
         connection: by which it was opened.
         epoch: of the next request.
-        places: the partitions that it fetches; whether the next answer lists one even if it has nothing to say of it.
+        partitions: the partitions that it fetches; whether the next answer lists one even if it has nothing to say of it.
     """
 
     group_id: str
     member_id: str
     connection: object
     epoch: int = 1
-    places: dict[Place, bool] = attrs.Factory(dict)
+    partitions: dict[TopicIdPartition, bool] = attrs.Factory(dict)
 
-    def must_list(self, place: Place, *, has_records: bool, has_error: bool) -> bool:
+    def must_list(self, partition: TopicIdPartition, *, has_records: bool, has_error: bool) -> bool:
         """Whether an answer lists a partition; one that had an error is listed once more when that is over."""
-        if place not in self.places:
+        if partition not in self.partitions:
             return True
-        was_due = self.places[place]
-        self.places[place] = has_error
-        return was_due or has_records or has_error
+        was_marked = self.partitions[partition]
+        self.partitions[partition] = has_error
+        return was_marked or has_records or has_error
 
 
 class ShareSessions:
@@ -79,18 +79,20 @@ class ShareSessions:
     def has_members(self, group_id: str) -> bool:
         return group_id in self._members
 
-    def open(self, group_id: str, member_id: str, connection: object, places: Iterable[Place]) -> ShareSession:
+    def open(
+        self, group_id: str, member_id: str, connection: object, partitions: Iterable[TopicIdPartition]
+    ) -> ShareSession:
         """Open a session, instead of the member's former one.
 
         Raises:
             ShareSessionError: there are too many.
         """
         self.remove(group_id, member_id)
-        listed = dict.fromkeys(places, True)
+        listed = dict.fromkeys(partitions, True)
         if len(self._sessions) >= self._sessions_max:
             raise ShareSessionError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         self._add_partitions(len(listed))
-        session = ShareSession(group_id, member_id, connection, places=listed)
+        session = ShareSession(group_id, member_id, connection, partitions=listed)
         self._sessions[group_id, member_id] = session
         self._members[group_id] = self._members.get(group_id, 0) + 1
         return session
@@ -111,8 +113,8 @@ class ShareSessions:
         group_id: str,
         member_id: str,
         epoch: int,
-        added: Iterable[Place] = (),
-        forgotten: Iterable[Place] = (),
+        added: Iterable[TopicIdPartition] = (),
+        forgotten: Iterable[TopicIdPartition] = (),
     ) -> ShareSession:
         """The next request of a session.
 
@@ -122,11 +124,11 @@ class ShareSessions:
         session = self.find(group_id, member_id)
         if epoch != session.epoch:
             raise ShareSessionError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
-        new = dict.fromkeys((place for place in added if place not in session.places), True)
+        new = dict.fromkeys((partition for partition in added if partition not in session.partitions), True)
         self._add_partitions(len(new))
-        session.places.update(new)
-        for place in forgotten:
-            if session.places.pop(place, None) is not None:
+        session.partitions.update(new)
+        for partition in forgotten:
+            if session.partitions.pop(partition, None) is not None:
                 self.partitions -= 1
         session.epoch = next_epoch(epoch)
         return session
@@ -135,7 +137,7 @@ class ShareSessions:
         """Forget a session; None where there was none."""
         session = self._sessions.pop((group_id, member_id), None)
         if session is not None:
-            self.partitions -= len(session.places)
+            self.partitions -= len(session.partitions)
             self._members[group_id] -= 1
             if not self._members[group_id]:
                 del self._members[group_id]

@@ -11,11 +11,11 @@ from pipeline_broker.state.share_partitions.messages import (
     AcknowledgeError,
     AcknowledgementBatch,
     Acquired,
+    AcquireLimits,
     AcquireMode,
     DeliveryRules,
     FetchedBatch,
     StateBatch,
-    Wanted,
 )
 from pipeline_broker.state.share_partitions.record_state import AFTER, TERMINAL, AcknowledgeType, RecordState
 from pipeline_broker.state.share_partitions.runs import Run, Runs, Span
@@ -26,7 +26,7 @@ NOW_MS = 1_000_000
 LOCK_MS = 30_000
 GAP, ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = RecordState
-MANY = Wanted(records_max=500, batch_size=500)
+MANY = AcquireLimits(records_max=500, batch_size=500)
 
 
 def batches(*ranges):
@@ -221,7 +221,7 @@ def test_in_front_of_the_start_everything_is_done_with():
 def test_batch_optimized_goes_to_the_end_of_a_batch():
     """Three records wanted, batches of two: four are acquired; told in pieces of the size that is wanted."""
     partition = SharePartition(0)
-    wanted = Wanted(records_max=3, batch_size=2)
+    wanted = AcquireLimits(records_max=3, batch_size=2)
     assert taken(partition, (0, 1), (2, 3), (4, 5), wanted=wanted) == [Acquired(0, 1, 1), Acquired(2, 3, 1)]
     assert taken(partition, (4, 5), (6, 7), wanted=MANY) == [Acquired(4, 7, 1)]
 
@@ -229,7 +229,7 @@ def test_batch_optimized_goes_to_the_end_of_a_batch():
 def test_record_limit_is_exact():
     """KIP-1206: three wanted, three acquired; the rest of the batch is there for the next, and told by itself."""
     partition = SharePartition(0)
-    exact = Wanted(records_max=3, batch_size=1, mode=AcquireMode.RECORD_LIMIT)
+    exact = AcquireLimits(records_max=3, batch_size=1, mode=AcquireMode.RECORD_LIMIT)
     assert taken(partition, (0, 4), (5, 9), (10, 14), wanted=exact) == [Acquired(0, 2, 1)]
     assert states(partition) == [(0, 2, ACQUIRED), (3, 4, AVAILABLE)]
     assert partition.next_offset() == 3
@@ -240,7 +240,7 @@ def test_record_limit_is_exact():
 def test_what_was_not_acquired_at_all_is_behind_everything():
     """The rest of a batch is in flight, though nobody has it: Kafka's errors tell the two apart."""
     partition = SharePartition(0)
-    exact = Wanted(records_max=3, batch_size=1, mode=AcquireMode.RECORD_LIMIT)
+    exact = AcquireLimits(records_max=3, batch_size=1, mode=AcquireMode.RECORD_LIMIT)
     taken(partition, (0, 4), (5, 9), wanted=exact)
     with pytest.raises(AcknowledgeError) as refused:
         said(partition, 3, 3, ACCEPT)
@@ -254,9 +254,9 @@ def test_what_comes_back_is_told_in_the_spans_in_which_it_was_acquired():
     """One record wanted: all that is available of the first span; many: every span by itself, however it came back."""
     partition = SharePartition(0)
     pairs = [(first, first + 1) for first in range(0, 12, 2)]
-    taken(partition, *pairs, wanted=Wanted(records_max=12, batch_size=3))
+    taken(partition, *pairs, wanted=AcquireLimits(records_max=12, batch_size=3))
     said(partition, 0, 11, RELEASE)
-    one, many = Wanted(records_max=1, batch_size=1), Wanted(records_max=500, batch_size=500)
+    one, many = AcquireLimits(records_max=1, batch_size=1), AcquireLimits(records_max=500, batch_size=500)
     assert taken(partition, *pairs, wanted=one) == [Acquired(0, 3, 2)]
     said(partition, 1, 1, ACCEPT)
     said(partition, 2, 2, RELEASE)
@@ -268,7 +268,7 @@ def test_what_comes_back_is_told_in_the_spans_in_which_it_was_acquired():
 def test_a_change_tells_neighbours_of_many_spans_as_one():
     """What the share coordinator keeps does not grow with the number of fetches."""
     partition = SharePartition(0)
-    taken(partition, *((first, first) for first in range(10)), wanted=Wanted(records_max=10, batch_size=1))
+    taken(partition, *((first, first) for first in range(10)), wanted=AcquireLimits(records_max=10, batch_size=1))
     assert partition.release("m").batches == (StateBatch(0, 9, AVAILABLE, 1),)
 
 
@@ -276,7 +276,7 @@ def test_a_fetch_reads_as_far_as_its_limit_reaches():
     """Over what others have, to the end of the span or, where nobody has been, as many records as are left."""
     partition = SharePartition(0)
     assert partition.last_wanted(5) == 4
-    taken(partition, (0, 9), (10, 19), wanted=Wanted(records_max=20, batch_size=10))
+    taken(partition, (0, 9), (10, 19), wanted=AcquireLimits(records_max=20, batch_size=10))
     assert partition.last_wanted(5) == 24
     said(partition, 2, 3, RELEASE)
     said(partition, 12, 12, RELEASE)
@@ -328,7 +328,7 @@ def test_a_gap_at_the_start_of_the_log_is_done_with():
     ("found", "wanted", "read_from"),
     [
         ([], MANY, 4),
-        ([(4, 9)], Wanted(records_max=0, batch_size=1), 4),
+        ([(4, 9)], AcquireLimits(records_max=0, batch_size=1), 4),
         ([(0, 3)], MANY, 0),
         ([(0, 3)], MANY, 4),
     ],
@@ -355,7 +355,7 @@ def test_batches_that_may_not_be_seen_are_archived():
     assert taken(partition, (0, 4), (5, 5, False), (6, 9)) == [Acquired(0, 4, 1), Acquired(6, 9, 1)]
     said(partition, 0, 4, ACCEPT)
     assert partition.start_offset == 6
-    few = Wanted(records_max=3, batch_size=1)
+    few = AcquireLimits(records_max=3, batch_size=1)
     for found, wanted in (([(0, 4, False)], MANY), ([(0, 4, False), (5, 9)], few)):
         partition = SharePartition(0)
         assert taken(partition, *found, wanted=wanted) == []
@@ -416,11 +416,11 @@ def test_how_small_the_parts_are_is_counted_by_the_span():
     """Four records, of which one is done with: half of four are handed out, and nothing beside them."""
     partition = SharePartition(0)
     spans = (0, 3), (4, 7)
-    taken(partition, *spans, wanted=Wanted(records_max=8, batch_size=4))
+    taken(partition, *spans, wanted=AcquireLimits(records_max=8, batch_size=4))
     said(partition, 0, 0, ACCEPT)
     for _ in range(2):
         said(partition, 1, 3, RELEASE)
-        assert taken(partition, *spans, wanted=Wanted(records_max=1, batch_size=4))[0][:2] == (1, 3)
+        assert taken(partition, *spans, wanted=AcquireLimits(records_max=1, batch_size=4))[0][:2] == (1, 3)
     said(partition, 1, 7, RELEASE)
     assert taken(partition, *spans) == [Acquired(1, 2, 4)]
     assert taken(partition, *spans) == [Acquired(3, 3, 4)]
@@ -527,13 +527,13 @@ def test_of_a_full_window_nothing_is_acquired_where_what_came_back_is_gone_from_
 
 def test_who_wants_nothing_changes_nothing():
     partition = SharePartition(0)
-    assert taken(partition, (5, 9), wanted=Wanted(records_max=0, batch_size=1)) == []
+    assert taken(partition, (5, 9), wanted=AcquireLimits(records_max=0, batch_size=1)) == []
     assert (states(partition), partition.start_offset) == ([], 0)
 
 
 def test_no_more_is_acquired_than_the_window_has_room_for():
     partition = SharePartition(0, rules=DeliveryRules(record_locks_max=10))
-    exact = Wanted(records_max=500, batch_size=500, mode=AcquireMode.RECORD_LIMIT)
+    exact = AcquireLimits(records_max=500, batch_size=500, mode=AcquireMode.RECORD_LIMIT)
     assert taken(partition, (0, 3), wanted=exact) == [Acquired(0, 3, 1)]
     assert taken(partition, (4, 20), wanted=exact) == [Acquired(4, 9, 1)]
 

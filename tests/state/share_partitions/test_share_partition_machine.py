@@ -19,10 +19,10 @@ from pipeline_broker.state.share_coordinator.share_states import ShareStates, St
 from pipeline_broker.state.share_partitions.messages import (
     AcknowledgeError,
     AcknowledgementBatch,
+    AcquireLimits,
     AcquireMode,
     DeliveryRules,
     FetchedBatch,
-    Wanted,
 )
 from pipeline_broker.state.share_partitions.record_state import TERMINAL, AcknowledgeType, RecordState
 from pipeline_broker.state.share_partitions.share_partition import SharePartition
@@ -83,7 +83,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
         if offset is None or offset > self.batches[-1].last:
             return
         found = [batch for batch in self.batches if batch.last >= offset][:read]
-        wanted = Wanted(records_max=records_max, batch_size=batch_size, mode=mode)
+        wanted = AcquireLimits(records_max=records_max, batch_size=batch_size, mode=mode)
         acquired = self.partition.acquire(member, offset, found, wanted, self.now_ms)
         assert acquired, "what is said to be available can be acquired"
         total = 0

@@ -18,7 +18,7 @@ def test_epochs_follow_each_other():
         sessions.proceed("g", "m", 2, [OTHER])
     assert refused.value.code is ErrorCode.INVALID_SHARE_SESSION_EPOCH
     assert sessions.proceed("g", "m", 1, [OTHER], [PLACE]) is session
-    assert list(session.places) == [OTHER]
+    assert list(session.partitions) == [OTHER]
     assert session.epoch == 2
     session.epoch = 2**31 - 1
     assert sessions.proceed("g", "m", 2**31 - 1).epoch == 1
@@ -92,7 +92,7 @@ def test_sessions_together_have_so_many_partitions():
     assert refused.value.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED
     sessions.proceed("g", "m", 1, added=[(b"t", 1)], forgotten=[(b"t", 0), (b"t", 7), (b"t", 8)])
     assert sessions.partitions == 2
-    listed = {key: list(session.places) for key, session in sessions.listed().items()}
+    listed = {key: list(session.partitions) for key, session in sessions.listed().items()}
     assert listed == {("g", "m"): [(b"t", 1)], ("g", "n"): [(b"t", 0)]}
     assert len(sessions) == 2
     for member in "mn":
