@@ -22,7 +22,7 @@ def _one(
     state = coordinator.states.read(key, wanted.leader_epoch)
     check_known(call, key)
     if wanted.leader_epoch > state.leader_epoch_min:
-        fence = coordinator.states.lead(key, wanted.leader_epoch, call.now_ms)
+        fence = coordinator.states.set_leader_epoch(key, wanted.leader_epoch, call.now_ms)
         coordinator.append([fence], appended, call.now_ms)
     return PartitionResult(
         partition=wanted.partition,

@@ -15,44 +15,44 @@ from pipeline_broker.state.share_partitions.state_batches import joined_from
 __all__ = ["combine"]
 
 
-def combine(known: Iterable[StateBatch], told: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
-    """What is known of records, after being told more.
+def combine(known: Iterable[StateBatch], added: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
+    """What is known of records, after being added more.
 
     Args:
         known: in offset order, without overlaps.
-        told: in any order, with overlaps.
+        added: in any order, with overlaps.
         start_offset: the first offset that matters; all do where it is -1.
     """
     batches = list(known)
-    for batch in told:
-        batches = _laid_over(batches, batch)
+    for batch in added:
+        batches = _overlay(batches, batch)
     return joined_from(start_offset, batches)
 
 
-def _laid_over(batches: list[StateBatch], told: StateBatch) -> list[StateBatch]:
+def _overlay(batches: list[StateBatch], added: StateBatch) -> list[StateBatch]:
     """The batches with one more among them, in offset order and without overlaps."""
     result: list[StateBatch] = []
-    position = told.first  # up to here `told` is in the result
+    position = added.first  # up to here `added` is in the result
     for batch in batches:
-        if batch.last < told.first:
+        if batch.last < added.first:
             result.append(batch)
             continue
-        if position <= told.last and position < batch.first:
-            result.append(told._replace(first=position, last=min(told.last, batch.first - 1)))
+        if position <= added.last and position < batch.first:
+            result.append(added._replace(first=position, last=min(added.last, batch.first - 1)))
             position = batch.first
-        if batch.first > told.last:
+        if batch.first > added.last:
             result.append(batch)
             continue
-        if batch.first < told.first:
-            result.append(batch._replace(last=told.first - 1))
-        first, last = max(batch.first, told.first), min(batch.last, told.last)
-        winner = max(batch, told, key=_weight)
+        if batch.first < added.first:
+            result.append(batch._replace(last=added.first - 1))
+        first, last = max(batch.first, added.first), min(batch.last, added.last)
+        winner = max(batch, added, key=_weight)
         result.append(winner._replace(first=first, last=last))
         position = last + 1
-        if batch.last > told.last:
-            result.append(batch._replace(first=told.last + 1))
-    if position <= told.last:
-        result.append(told._replace(first=position))
+        if batch.last > added.last:
+            result.append(batch._replace(first=added.last + 1))
+    if position <= added.last:
+        result.append(added._replace(first=position))
     return result
 
 

@@ -94,7 +94,7 @@ class ShareState:
     created_ms: int
     updates: int = 0
     snapshot_offset: int = -1
-    shown: Summary | None = None
+    durable_summary: Summary | None = None
 
     def summary(self) -> Summary:
         """What would be shown of it."""
@@ -102,7 +102,7 @@ class ShareState:
 
 
 @attrs.frozen(eq=False)
-class _Shown:
+class _Change:
     """The change of a Write: what may be shown when it is durable."""
 
     key: ShareKey
@@ -141,7 +141,7 @@ class ShareStates:
     def summary(self, key: ShareKey) -> Summary | None:
         """What is durable of it; None where nothing is."""
         state = self._states.get(key)
-        return None if state is None else state.shown
+        return None if state is None else state.durable_summary
 
     def keys_of_group(self, group_id: str) -> list[ShareKey]:
         """The share partitions of a group."""
@@ -226,7 +226,7 @@ class ShareStates:
         )
         return self._write(key, state, update_record(key, value))
 
-    def lead(self, key: ShareKey, leader_epoch: int, now_ms: int) -> Write:
+    def set_leader_epoch(self, key: ShareKey, leader_epoch: int, now_ms: int) -> Write:
         """A newer leader has read the state: those of before may not write any more.
 
         What a leader writes changes its epoch not, as in Kafka (ShareCoordinatorShard): it has read before.
@@ -244,7 +244,7 @@ class ShareStates:
     def delete(self, keys: Iterable[ShareKey]) -> list[Write]:
         """Forget share partitions; those that are not there are left out."""
         gone = [key for key in keys if self._remove(key)]
-        return [Write(self.subject(key), (tombstone_record(key),), _Shown(key, None, None)) for key in gone]
+        return [Write(self.subject(key), (tombstone_record(key),), _Change(key, None, None)) for key in gone]
 
     def _put(self, key: ShareKey, state: ShareState) -> None:
         self._states[key] = state
@@ -274,7 +274,7 @@ class ShareStates:
         return self._write(key, state, snapshot_record(key, value))
 
     def _write(self, key: ShareKey, state: ShareState, record: StateRecord) -> Write:
-        return Write(self.subject(key), (record,), _Shown(key, state, state.summary()))
+        return Write(self.subject(key), (record,), _Change(key, state, state.summary()))
 
     @staticmethod
     def _check_epochs(state: ShareState, leader_epoch: int, state_epoch: int) -> None:
@@ -292,14 +292,14 @@ class ShareStates:
         """The records of some writes are durable."""
         for write in writes:
             change = write.change
-            assert isinstance(change, _Shown)
+            assert isinstance(change, _Change)
             if change.state is not None:
-                change.state.shown = change.summary
+                change.state.durable_summary = change.summary
 
     def appended(self, write: Write, offset: int) -> None:
         """The record of a write has its place in the log; of a snapshot that is remembered."""
         change = write.change
-        assert isinstance(change, _Shown)
+        assert isinstance(change, _Change)
         if change.state is not None and change.state.updates == 0:
             change.state.snapshot_offset = offset
 
@@ -343,7 +343,7 @@ class ShareStates:
             created_ms=value.create_timestamp,
             snapshot_offset=offset,
         )
-        state.shown = state.summary()
+        state.durable_summary = state.summary()
         self._put(key, state)
 
     def _replay_update(self, key: ShareKey, value: ShareUpdateValue, batches: Sequence[StateBatch]) -> None:
@@ -355,7 +355,7 @@ class ShareStates:
         state.delivery_complete_count = value.delivery_complete_count
         state.batches = combine(state.batches, batches, state.start_offset)
         state.updates += 1
-        state.shown = state.summary()
+        state.durable_summary = state.summary()
 
 
 def _discard(index: dict[Name, set[ShareKey]], name: Name, key: ShareKey) -> None:

@@ -83,7 +83,7 @@ def test_former_epochs_are_fenced(write, code):
     """Whoever has read the state with a higher leader epoch, or begun it anew, is not overwritten."""
     states = ShareStates()
     states.initialize(KEY, 1, 0, 0)
-    states.lead(KEY, 2, 0)
+    states.set_leader_epoch(KEY, 2, 0)
     with pytest.raises(ShareStateError) as refused:
         states.write(KEY, write, 0)
     assert refused.value.code is code
@@ -104,7 +104,7 @@ def test_what_is_begun_again_has_nothing_that_was_done_with(start_offset, count)
     """Nobody knows how much where the start is not known."""
     states = ShareStates()
     states.initialize(KEY, 1, 0, 0)
-    states.lead(KEY, 3, 0)
+    states.set_leader_epoch(KEY, 3, 0)
     states.write(KEY, StateWrite(1, 3, 4, 2, [StateBatch(6, 7, ACKNOWLEDGED, 1)]), 0)
     states.initialize(KEY, 2, start_offset, 0)
     assert seen(states) == (start_offset, 2, 0, ())
@@ -162,7 +162,7 @@ def test_a_state_is_read_by_its_leader_and_not_by_one_of_before():
         states.read(KEY, 0)
     assert (refused.value.code, len(states)) == (ErrorCode.INVALID_REQUEST, 0)
     states.initialize(KEY, 0, 7, 0)
-    states.lead(KEY, 5, 0)
+    states.set_leader_epoch(KEY, 5, 0)
     states.write(KEY, StateWrite(0, 5, 9), 0)
     assert (states.read(KEY, 5).start_offset, states.read(KEY, -1).start_offset, len(states)) == (9, 9, 1)
     with pytest.raises(ShareStateError) as refused:
@@ -224,7 +224,7 @@ def test_a_broken_value_is_told():
 def test_a_leader_is_known_by_what_it_reads_and_not_by_what_it_writes():
     """Nor by a snapshot that a write comes to."""
     states = ShareStates(updates_max=2)
-    writes = [states.initialize(KEY, 1, 0, 0), states.lead(KEY, 3, 0)]
+    writes = [states.initialize(KEY, 1, 0, 0), states.set_leader_epoch(KEY, 3, 0)]
     writes += [states.write(KEY, StateWrite(1, leader_epoch, 0), 0) for leader_epoch in (4, -1, 5, 5, 5)]
     assert states.find(KEY).leader_epoch == 3
     assert [replayed(writes[: length + 1]).find(KEY).leader_epoch for length in range(len(writes))] == [0, *[3] * 6]
@@ -232,7 +232,7 @@ def test_a_leader_is_known_by_what_it_reads_and_not_by_what_it_writes():
 
 def test_what_is_begun_again_shows_no_leader_and_refuses_those_of_before():
     states = ShareStates()
-    writes = [states.initialize(KEY, 1, 0, 0), states.lead(KEY, 3, 0), states.initialize(KEY, 2, 0, 0)]
+    writes = [states.initialize(KEY, 1, 0, 0), states.set_leader_epoch(KEY, 3, 0), states.initialize(KEY, 2, 0, 0)]
     states.durable(writes)
     for found in (states, replayed(writes)):
         assert found.summary(KEY).leader_epoch == 0
