@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 __all__ = ["THINGS_PER_STEP", "Steps", "finished", "first_few"]
 
 Result = TypeVar("Result")
-Thing = TypeVar("Thing")
+Item = TypeVar("Item")
 
 Steps: TypeAlias = Generator[None, None, Result]
 """Work that yields between two steps and returns a result. One step takes at most 1 ms. At a yield the state that the
@@ -32,21 +32,21 @@ def finished(steps: Steps[Result]) -> Result:
             return result
 
 
-def first_few(things: Iterable[Thing], count_max: int, key: Callable[[Thing], Any]) -> Steps[list[Thing]]:
-    """The `count_max` things with the smallest keys, in order; to sort all of very many would be one long step.
+def first_few(items: Iterable[Item], count_max: int, key: Callable[[Item], Any]) -> Steps[list[Item]]:
+    """The `count_max` items with the smallest keys, in order; to sort all of very many would be one long step.
 
     Args:
-        things: a container that does not change meanwhile, such as a copy, or what makes them one by one.
+        items: a container that does not change meanwhile, such as a copy, or what makes them one by one.
         count_max: of those that are returned.
         key: returns the sort key.
     """
-    found: list[Thing] = []
-    for place, thing in enumerate(things):
-        if place % THINGS_PER_STEP == THINGS_PER_STEP - 1:
+    found: list[Item] = []
+    for index, item in enumerate(items):
+        if index % THINGS_PER_STEP == THINGS_PER_STEP - 1:
             yield
         if len(found) < count_max:
-            insort(found, thing, key=key)
-        elif key(thing) < key(found[-1]):
+            insort(found, item, key=key)
+        elif key(item) < key(found[-1]):
             found.pop()
-            insort(found, thing, key=key)
+            insort(found, item, key=key)
     return found

@@ -16,7 +16,7 @@ __all__ = ["NESTING_MAX", "InvalidJsonError", "RawJson", "dump", "dump_object", 
 
 NESTING_MAX = 200
 REASON_CHARACTERS_MAX = 200
-_OTHERS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 class InvalidJsonError(ValueError):
@@ -60,7 +60,7 @@ def dump_object(fields: Mapping[str, Any]) -> str:
 def nesting_estimate(data: bytes | str) -> int:
     """Return how deep brackets are nested at most; brackets in texts count too, so it may be less deep."""
     depth = deepest = 0
-    for byte in (data.encode(errors="replace") if isinstance(data, str) else data).translate(None, _OTHERS):
+    for byte in (data.encode(errors="replace") if isinstance(data, str) else data).translate(None, _NOT_BRACKETS):
         if byte in b"[{":
             depth += 1
             deepest = max(deepest, depth)

@@ -35,7 +35,7 @@ class ClientQuotas:
 
     def __init__(self) -> None:
         self._quotas: dict[Entity, dict[str, float]] = {}
-        self._coming: Decisions[Entity, Mapping[str, float]] = Decisions()
+        self._pending: Decisions[Entity, Mapping[str, float]] = Decisions()
 
     def all(self) -> Mapping[Entity, Mapping[str, float]]:
         """What is set."""
@@ -43,7 +43,7 @@ class ClientQuotas:
 
     def latest(self, entity: Entity) -> Mapping[str, float]:
         """What is set for an entity when all that is on its way is durable."""
-        return self._coming.latest(entity, self._quotas.get(entity, {}))
+        return self._pending.latest(entity, self._quotas.get(entity, {}))
 
     def alter(self, changes: Mapping[Entity, Mapping[str, float]]) -> Write:
         """Decide the quotas of entities, all of them of each."""
@@ -52,7 +52,7 @@ class ClientQuotas:
             key = record_key(RecordType.CLIENT_QUOTA, json.dumps(entity))
             value = record_value(json.dumps(dict(quotas), sort_keys=True)) if quotas else None
             records.append(StateRecord(key, value))
-            self._coming.add(entity, dict(quotas))
+            self._pending.add(entity, dict(quotas))
         return Write("", tuple(records))
 
     def durable(self, write: Write) -> None:
@@ -73,7 +73,7 @@ class ClientQuotas:
             self._quotas[entity] = quotas
         else:
             self._quotas.pop(entity, None)
-        self._coming.settle(entity)
+        self._pending.settle(entity)
         return True
 
 

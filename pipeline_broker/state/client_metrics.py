@@ -61,10 +61,10 @@ class _Client:
 
     subscription: Subscription
     generation: int
-    asked_ms: int | None = None
+    requested_ms: int | None = None
     pushed_ms: int | None = None
     has_ended: bool = False
-    may_ask: bool = False  # what it did is best mended by asking again
+    may_request: bool = False  # what it did is best mended by asking again
 
     @property
     def size_bytes(self) -> int:
@@ -100,13 +100,13 @@ class ClientMetrics:
             TelemetryError: it asks too often.
         """
         known = self._known(instance_id, client)
-        times = [each for each in (known.asked_ms, known.pushed_ms) if each is not None]
+        times = [each for each in (known.requested_ms, known.pushed_ms) if each is not None]
         if times and now_ms - max(times) < known.subscription.push_interval_ms:
-            if not known.may_ask:
+            if not known.may_request:
                 raise TelemetryError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         else:
-            known.asked_ms = now_ms
-        known.may_ask = False
+            known.requested_ms = now_ms
+        known.may_request = False
         return known.subscription
 
     def check_push(
@@ -141,10 +141,10 @@ class ClientMetrics:
         elif not is_last:
             raise TelemetryError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         if subscription_id != known.subscription.subscription_id:
-            known.may_ask = True
+            known.may_request = True
             raise TelemetryError(ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
         if not is_codec_known:
-            known.may_ask = True
+            known.may_request = True
             raise TelemetryError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
     @staticmethod
@@ -152,7 +152,7 @@ class ClientMetrics:
         """The first push after a question is at the client's own time, later ones an interval apart."""
         if known.pushed_ms is None:
             return True
-        if known.asked_ms is not None and known.asked_ms > known.pushed_ms:
+        if known.requested_ms is not None and known.requested_ms > known.pushed_ms:
             return True
         return now_ms - known.pushed_ms >= known.subscription.push_interval_ms
 
@@ -161,7 +161,7 @@ class ClientMetrics:
         known, generation = self._clients.get(instance_id), self._cluster.generations[_KIND.key]
         if known is None or known.generation != generation:
             self._forget(self._clients.pop(instance_id, None))
-            known = self._clients[instance_id] = _Client(self._wanted(instance_id, client), generation)
+            known = self._clients[instance_id] = _Client(self._subscription_for(instance_id, client), generation)
             self._clients_bytes += known.size_bytes
             while len(self._clients) > CLIENTS_MAX or (
                 self._clients_bytes > CLIENTS_BYTES_MAX and len(self._clients) > 1
@@ -195,7 +195,7 @@ class ClientMetrics:
             self._matches_generation = generation
         return self._matches
 
-    def _wanted(self, instance_id: bytes, client: Mapping[str, str]) -> Subscription:
+    def _subscription_for(self, instance_id: bytes, client: Mapping[str, str]) -> Subscription:
         metrics: dict[str, None] = {}
         interval_ms = _KIND.value_of("interval.ms", {}, _NO_SETTINGS)
         assert isinstance(interval_ms, int)

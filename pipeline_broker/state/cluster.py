@@ -67,7 +67,7 @@ class ClusterState(ReplayedWrites):
         self.generations: Counter[str] = Counter()
         self.cluster_id: str | None = None
         self._settings: dict[Resource, dict[str, str]] = {}
-        self._coming: Decisions[Resource, Mapping[str, str]] = Decisions()
+        self._pending: Decisions[Resource, Mapping[str, str]] = Decisions()
 
     def settings(self, resource: Resource) -> Mapping[str, str]:
         """What is altered for a resource, such as ("broker", "1") or, for all brokers, ("broker", "")."""
@@ -79,7 +79,7 @@ class ClusterState(ReplayedWrites):
 
     def latest_settings(self, resource: Resource) -> Mapping[str, str]:
         """The same when all that is on its way is durable."""
-        return self._coming.latest(resource, self.settings(resource))
+        return self._pending.latest(resource, self.settings(resource))
 
     def create(self, cluster_id: str) -> Write:
         """Decide the id of a new cluster."""
@@ -87,7 +87,7 @@ class ClusterState(ReplayedWrites):
 
     def alter(self, resource: Resource, settings: Mapping[str, str]) -> Write:
         """Decide the settings of a resource, all of them."""
-        self._coming.add(resource, dict(settings))
+        self._pending.add(resource, dict(settings))
         key = record_key(RecordType.SETTINGS, json.dumps(list(resource)))
         value = record_value(json.dumps(dict(settings), sort_keys=True)) if settings else None
         return Write("", (StateRecord(key, value),))
@@ -110,4 +110,4 @@ class ClusterState(ReplayedWrites):
             self._settings[resource] = settings
         else:
             self._settings.pop(resource, None)
-        self._coming.settle(resource)
+        self._pending.settle(resource)

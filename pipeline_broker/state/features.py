@@ -123,8 +123,8 @@ class Features(ReplayedWrites):
     def __init__(self) -> None:
         self.epoch = 0
         self._levels: dict[str, int] = {}
-        self._coming: Decisions[str, int] = Decisions()
-        self._coming_epoch = 0
+        self._pending: Decisions[str, int] = Decisions()
+        self._pending_epoch = 0
 
     def level(self, name: str) -> int:
         """The finalized level of a feature that is known."""
@@ -161,13 +161,13 @@ class Features(ReplayedWrites):
         changed = {update.name: update.level for update in wanted if update.level != self._latest(update.name)}
         if validate_only or not changed:
             return None
-        self._coming_epoch = max(self._coming_epoch, self.epoch) + 1
+        self._pending_epoch = max(self._pending_epoch, self.epoch) + 1
         for name, level in changed.items():
-            self._coming.add(name, level)
-        return Write("", tuple(_record(name, level, self._coming_epoch) for name, level in changed.items()))
+            self._pending.add(name, level)
+        return Write("", tuple(_record(name, level, self._pending_epoch) for name, level in changed.items()))
 
     def _latest(self, name: str) -> int:
-        return self._coming.latest(name, self.level(name))
+        return self._pending.latest(name, self.level(name))
 
     def _check(self, update: FeatureUpdate, known: Mapping[str, Feature]) -> None:
         if update.upgrade_type not in KNOWN_TYPES:
@@ -197,7 +197,7 @@ class Features(ReplayedWrites):
         name, level, epoch = read_feature(key, value)
         self._levels[name] = level
         self.epoch = max(self.epoch, epoch)
-        self._coming.settle(name)
+        self._pending.settle(name)
 
 
 def _check_downgrade(update: FeatureUpdate, now: int) -> None:

@@ -59,7 +59,7 @@ def next_epoch(epoch: int) -> int:
 
 
 class PartitionAnswer(NamedTuple, Generic[Key]):
-    """What a fetch found in a partition, as far as it decides whether to tell; `must_tell` for anything special.
+    """What a fetch found in a partition, as far as it decides whether to tell; `must_list` for anything special.
 
     `is_unknown` says that there is no such partition.
     """
@@ -69,7 +69,7 @@ class PartitionAnswer(NamedTuple, Generic[Key]):
     log_start_offset: int
     has_records: bool = False
     has_error: bool = False
-    must_tell: bool = False
+    must_list: bool = False
     is_unknown: bool = False
 
 
@@ -91,12 +91,12 @@ class _Cached(Generic[Request]):
 
     def note(self, answer: PartitionAnswer[Key]) -> bool:
         """Remember an answer; whether it has to be told."""
-        _, high_watermark, log_start_offset, has_records, has_error, must_tell, _ = answer
+        _, high_watermark, log_start_offset, has_records, has_error, must_list, _ = answer
         changed = self.high_watermark != high_watermark or self.log_start_offset != log_start_offset
         # after an error the partition is told again even if nothing moved
         self.high_watermark = UNKNOWN_OFFSET if has_error else high_watermark
         self.log_start_offset = log_start_offset
-        return changed or has_records or has_error or must_tell
+        return changed or has_records or has_error or must_list
 
 
 @attrs.define(eq=False)

@@ -68,7 +68,7 @@ class CommittedOffsets:
         if change.holder is not None:
             self._pending.hold(change.holder, ((key, it) for key, it in change.changes if it is not None))
         else:
-            self._take_over(change.changes)
+            self._apply_durable(change.changes)
         self._settle(change)
 
     def drop(self, change: OffsetChange) -> None:
@@ -98,7 +98,7 @@ class CommittedOffsets:
         """The marker of a transaction is durable."""
         stored = self._pending.end(holder)
         if committed:
-            self._take_over(stored)
+            self._apply_durable(stored)
 
     def is_unstable(self, key: OffsetKey) -> bool:
         """Whether a transaction that is open may change the offset."""
@@ -106,9 +106,9 @@ class CommittedOffsets:
 
     def replay(self, key: OffsetKey, committed: CommittedOffset | None) -> None:
         """Take over one durable record."""
-        self._take_over(((key, committed),))
+        self._apply_durable(((key, committed),))
 
-    def _take_over(self, changes: Iterable[tuple[OffsetKey, CommittedOffset | None]]) -> None:
+    def _apply_durable(self, changes: Iterable[tuple[OffsetKey, CommittedOffset | None]]) -> None:
         """Durable records, in their order: thousands may come at once, most of them of one topic."""
         overtakes, growth, new_bytes = bool(self._pending), 0, 0
         latest_group = latest_topic = None

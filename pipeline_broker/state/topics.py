@@ -80,8 +80,8 @@ class TopicCatalogue:
         self._counted: dict[str, int] = {}  # what each topic adds to `partitions`
         self._visible: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
-        self._coming: Decisions[str, Topic | None] = Decisions()
-        self._alike: dict[str, tuple[str, ...]] = {}
+        self._pending: Decisions[str, Topic | None] = Decisions()
+        self._by_collision_key: dict[str, tuple[str, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._visible)
@@ -104,7 +104,7 @@ class TopicCatalogue:
 
     def latest(self, name: str) -> Topic | None:
         """A topic as it will be when everything on its way is durable."""
-        return self._coming.latest(name, self._visible.get(name))
+        return self._pending.latest(name, self._visible.get(name))
 
     def check_new_name(self, name: str) -> None:
         """Refuse a name that a new topic cannot have."""
@@ -112,7 +112,7 @@ class TopicCatalogue:
         check_name(name)
         if self.latest(name) is not None:
             raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        others = [other for other in self._alike.get(collision_key(name), ()) if other != name]
+        others = [other for other in self._by_collision_key.get(collision_key(name), ()) if other != name]
         if others:
             raise TopicError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -182,15 +182,15 @@ class TopicCatalogue:
         """The record of a change is durable: it is visible. Returns what changed."""
         change = self._changed(write)
         before = self._visible.get(change.name)
-        self._coming.settle(change.name)
+        self._pending.settle(change.name)
         self._show(change.name, change.after)
         return attrs.evolve(change, before=before)
 
     def failed(self, write: Write) -> None:
         """The record of a change will never be durable: the topic stays as it is."""
         name = self._changed(write).name
-        self._coming.settle(name)
-        if name not in self._coming:
+        self._pending.settle(name)
+        if name not in self._pending:
             self._refresh(name)
 
     def replay(self, key: bytes, value: bytes | None) -> TopicChange:
@@ -218,7 +218,7 @@ class TopicCatalogue:
 
     def _change(self, name: str, after: Topic | None) -> Write:
         change = TopicChange(name, self.latest(name), after)
-        self._coming.add(name, after)
+        self._pending.add(name, after)
         self._refresh(name)
         record = topic_tombstone(name) if after is None else topic_record(after)
         return Write(name, (record,), change)
@@ -239,17 +239,17 @@ class TopicCatalogue:
         self._refresh(name)
 
     def _refresh(self, name: str) -> None:
-        """Keep the names alike of topics that exist or are on their way, and how many partitions there are."""
+        """Keep the names colliding of topics that exist or are on their way, and how many partitions there are."""
         key, latest = collision_key(name), self.latest(name)
         self.partitions -= self._counted.pop(name, 0)
         if latest is not None:
             self._counted[name] = latest.partitions
             self.partitions += latest.partitions
-        alike = tuple(other for other in self._alike.pop(key, ()) if other != name)
+        colliding = tuple(other for other in self._by_collision_key.pop(key, ()) if other != name)
         if latest is not None or name in self._visible:
-            alike += (name,)
-        if alike:
-            self._alike[key] = alike
+            colliding += (name,)
+        if colliding:
+            self._by_collision_key[key] = colliding
 
 
 def duplicates(names: Iterable[str]) -> set[str]:

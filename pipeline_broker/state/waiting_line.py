@@ -40,9 +40,9 @@ class WaitingLine:
         self._places.add(token)
         return True
 
-    def wait(self, token: Hashable, go_on: Callable[[], None]) -> None:
-        """Stand in line; `go_on` is called once, when the token has a place."""
-        self._waiting[token] = go_on
+    def wait(self, token: Hashable, resume: Callable[[], None]) -> None:
+        """Stand in line; `resume` is called once, when the token has a place."""
+        self._waiting[token] = resume
 
     def leave(self, token: Hashable) -> None:
         """Give the place back, or wait no longer; for a token that did neither this has no effect."""

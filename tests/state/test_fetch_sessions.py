@@ -218,7 +218,7 @@ def test_a_session_fits_that_takes_all_the_room_and_nobody_gives_way_for_it() ->
 def test_what_must_be_told_is_told_though_nothing_moved() -> None:
     made = sessions()
     session_id = opened(made, "ab")
-    found = [PartitionAnswer("a", 0, 0, must_tell=True), PartitionAnswer("b", 0, 0)]
+    found = [PartitionAnswer("a", 0, 0, must_list=True), PartitionAnswer("b", 0, 0)]
     assert made.answer(begin(made, session_id, 1), found, 0).listed == {"a"}
 
 

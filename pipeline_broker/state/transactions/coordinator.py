@@ -175,7 +175,7 @@ class TransactionCoordinator:
             known = Transaction(
                 transactional_id=transactional_id, producer_id=self._new_producer_id(), timeout_ms=timeout_ms
             )
-        elif expected is not None and not _may_go_on(known, expected):
+        elif expected is not None and not _may_continue(known, expected):
             return Decision(ErrorCode.PRODUCER_FENCED, transactional_id)
         if known.state is TransactionState.ONGOING:
             return self._abort(known, ErrorCode.CONCURRENT_TRANSACTIONS, now_ms)
@@ -225,9 +225,9 @@ class TransactionCoordinator:
         if known is None:
             return Decision(ErrorCode.INVALID_PRODUCER_ID_MAPPING, transactional_id)
         checked = ending.check_of_version(version)(known, producer.producer_id, producer.epoch, committed=committed)
-        if checked is ending.Verdict.AGAIN:
-            told = NO_PRODUCER if version < VERSION_2 else Producer(known.producer_id, known.producer_epoch)
-            return Decision(ErrorCode.NONE, transactional_id, producer=told)
+        if checked is ending.Verdict.ALREADY_ENDED:
+            answered = NO_PRODUCER if version < VERSION_2 else Producer(known.producer_id, known.producer_epoch)
+            return Decision(ErrorCode.NONE, transactional_id, producer=answered)
         if isinstance(checked, ErrorCode):
             return Decision(checked, transactional_id)
         next_producer_id = NO_PRODUCER_ID
@@ -348,7 +348,7 @@ class TransactionCoordinator:
             self._partitions[transactional_id] = len(transaction.partitions)
 
 
-def _may_go_on(known: Transaction, expected: Producer) -> bool:
+def _may_continue(known: Transaction, expected: Producer) -> bool:
     """Whether a client that names a producer may still be the one of this id; its epoch is looked at later."""
     return (
         known.producer_epoch == NO_EPOCH

@@ -40,38 +40,38 @@ class Verdict(Enum):
     """What becomes of a request that is in order."""
 
     ENDS = "ends"
-    AGAIN = "is done"
+    ALREADY_ENDED = "already ended"
 
 
 _S = TransactionState
 _INVALID, _FENCED = ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED
-_ENDS, _AGAIN, _COME_AGAIN = Verdict.ENDS, Verdict.AGAIN, ErrorCode.CONCURRENT_TRANSACTIONS
+_ENDS, _ENDED, _RETRY = Verdict.ENDS, Verdict.ALREADY_ENDED, ErrorCode.CONCURRENT_TRANSACTIONS
 
 _Row = tuple[Verdict | ErrorCode, Verdict | ErrorCode]  # abort, commit
 _OF_PREPARED: Mapping[TransactionState, _Row] = {
-    _S.PREPARE_ABORT: (_COME_AGAIN, _INVALID),
-    _S.PREPARE_COMMIT: (_INVALID, _COME_AGAIN),
+    _S.PREPARE_ABORT: (_RETRY, _INVALID),
+    _S.PREPARE_COMMIT: (_INVALID, _RETRY),
 }
-NOW_OF_VERSION_2: Mapping[TransactionState, _Row] = {
+CURRENT_EPOCH_OF_VERSION_2: Mapping[TransactionState, _Row] = {
     **_OF_PREPARED,
     _S.EMPTY: (_ENDS, _INVALID),
     _S.ONGOING: (_ENDS, _ENDS),
     _S.COMPLETE_ABORT: (_ENDS, _INVALID),
     _S.COMPLETE_COMMIT: (_ENDS, _INVALID),
 }
-AGAIN_OF_VERSION_2: Mapping[TransactionState, _Row] = {
+PREVIOUS_EPOCH_OF_VERSION_2: Mapping[TransactionState, _Row] = {
     **_OF_PREPARED,
     _S.EMPTY: (_FENCED, _FENCED),
     _S.ONGOING: (_FENCED, _FENCED),
-    _S.COMPLETE_ABORT: (_AGAIN, _INVALID),
-    _S.COMPLETE_COMMIT: (_INVALID, _AGAIN),
+    _S.COMPLETE_ABORT: (_ENDED, _INVALID),
+    _S.COMPLETE_COMMIT: (_INVALID, _ENDED),
 }
 OF_VERSION_0: Mapping[TransactionState, _Row] = {
     **_OF_PREPARED,
     _S.EMPTY: (_INVALID, _INVALID),
     _S.ONGOING: (_ENDS, _ENDS),
-    _S.COMPLETE_ABORT: (_AGAIN, _INVALID),
-    _S.COMPLETE_COMMIT: (_INVALID, _AGAIN),
+    _S.COMPLETE_ABORT: (_ENDED, _INVALID),
+    _S.COMPLETE_COMMIT: (_INVALID, _ENDED),
 }
 
 
@@ -108,7 +108,7 @@ def _check_version_2(known: Transaction, producer_id: int, epoch: int, *, commit
     if producer_id != known.producer_id and not changed:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if changed or epoch + 1 == known.producer_epoch:
-        return AGAIN_OF_VERSION_2[known.state][committed]
+        return PREVIOUS_EPOCH_OF_VERSION_2[known.state][committed]
     if epoch != known.producer_epoch:
         return ErrorCode.PRODUCER_FENCED
-    return NOW_OF_VERSION_2[known.state][committed]
+    return CURRENT_EPOCH_OF_VERSION_2[known.state][committed]

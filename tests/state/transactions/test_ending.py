@@ -10,8 +10,8 @@ from pipeline_broker.state.transactions.states import TransactionState
 from pipeline_broker.state.transactions.transaction import EPOCH_MAX, Transaction
 from pipeline_broker.wire.error import ErrorCode
 
-ENDS, AGAIN = Verdict.ENDS, Verdict.AGAIN
-FENCED, INVALID, COME_AGAIN, MAPPING = (
+ENDS, ALREADY_ENDED = Verdict.ENDS, Verdict.ALREADY_ENDED
+FENCED, INVALID, RETRY, MAPPING = (
     ErrorCode.PRODUCER_FENCED,
     ErrorCode.INVALID_TXN_STATE,
     ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -20,19 +20,19 @@ FENCED, INVALID, COME_AGAIN, MAPPING = (
 S = TransactionState
 VERSION_2 = [  # state, abort again, abort now, commit again, commit now
     (S.EMPTY, FENCED, ENDS, FENCED, INVALID),
-    (S.COMPLETE_ABORT, AGAIN, ENDS, INVALID, INVALID),
-    (S.COMPLETE_COMMIT, INVALID, ENDS, AGAIN, INVALID),
+    (S.COMPLETE_ABORT, ALREADY_ENDED, ENDS, INVALID, INVALID),
+    (S.COMPLETE_COMMIT, INVALID, ENDS, ALREADY_ENDED, INVALID),
     (S.ONGOING, FENCED, ENDS, FENCED, ENDS),
-    (S.PREPARE_ABORT, COME_AGAIN, COME_AGAIN, INVALID, INVALID),
-    (S.PREPARE_COMMIT, INVALID, INVALID, COME_AGAIN, COME_AGAIN),
+    (S.PREPARE_ABORT, RETRY, RETRY, INVALID, INVALID),
+    (S.PREPARE_COMMIT, INVALID, INVALID, RETRY, RETRY),
 ]
 VERSION_0 = [  # state, abort, commit
     (S.EMPTY, INVALID, INVALID),
-    (S.COMPLETE_ABORT, AGAIN, INVALID),
-    (S.COMPLETE_COMMIT, INVALID, AGAIN),
+    (S.COMPLETE_ABORT, ALREADY_ENDED, INVALID),
+    (S.COMPLETE_COMMIT, INVALID, ALREADY_ENDED),
     (S.ONGOING, ENDS, ENDS),
-    (S.PREPARE_ABORT, COME_AGAIN, INVALID),
-    (S.PREPARE_COMMIT, INVALID, COME_AGAIN),
+    (S.PREPARE_ABORT, RETRY, INVALID),
+    (S.PREPARE_COMMIT, INVALID, RETRY),
 ]
 
 
@@ -67,7 +67,7 @@ def test_with_version_0(state, abort, commit):
 def test_an_end_that_used_up_the_epochs_may_be_asked_for_again_by_the_former_producer(state):
     ended = known(state, epoch=0, previous_producer_id=6)
     check = check_of_version(2)
-    assert check(ended, 6, EPOCH_MAX - 1, committed=state is S.COMPLETE_COMMIT) is AGAIN
+    assert check(ended, 6, EPOCH_MAX - 1, committed=state is S.COMPLETE_COMMIT) is ALREADY_ENDED
     assert check(ended, 6, EPOCH_MAX - 1, committed=state is S.COMPLETE_ABORT) is INVALID
     assert check(ended, 6, EPOCH_MAX - 2, committed=True) is MAPPING
     assert check(known(S.ONGOING, epoch=0, previous_producer_id=6), 6, EPOCH_MAX - 1, committed=True) is MAPPING
@@ -77,7 +77,7 @@ def test_an_end_that_used_up_the_epochs_may_be_asked_for_again_by_the_former_pro
 @pytest.mark.parametrize("committed", [True, False])
 def test_the_next_producer_of_an_end_that_used_up_the_epochs_comes_again(state, committed):
     prepared = known(state, epoch=EPOCH_MAX, next_producer_id=8)
-    assert check_of_version(2)(prepared, 8, 0, committed=committed) is COME_AGAIN
+    assert check_of_version(2)(prepared, 8, 0, committed=committed) is RETRY
     assert check_of_version(2)(prepared, 9, 0, committed=committed) is MAPPING
 
 
@@ -93,7 +93,7 @@ def test_a_producer_is_followed_by_another_id_only_where_each_transaction_has_an
 @pytest.mark.parametrize(
     ("change", "producer_id", "epoch", "verdict"),
     [
-        ({}, 6, EPOCH_MAX - 1, AGAIN),
+        ({}, 6, EPOCH_MAX - 1, ALREADY_ENDED),
         ({}, 8, EPOCH_MAX - 1, MAPPING),
         ({}, 6, EPOCH_MAX - 2, MAPPING),
         ({"epoch": 1}, 6, EPOCH_MAX - 1, MAPPING),

@@ -319,7 +319,7 @@ def test_who_names_a_producer_goes_on_as_it_or_as_the_one_whose_epochs_are_used_
     known = coordinator_module.Transaction(
         transactional_id="x", producer_id=7, previous_producer_id=6, producer_epoch=epoch, timeout_ms=1
     )
-    assert coordinator_module._may_go_on(known, expected) is may
+    assert coordinator_module._may_continue(known, expected) is may
 
 
 def test_to_add_no_partition_begins_a_transaction_as_in_kafka(coordinator):
