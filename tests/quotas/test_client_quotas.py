@@ -41,7 +41,7 @@ def test_what_is_on_its_way_counts_for_the_next_change_only():
         catalogue.durable(write)
         assert catalogue.all() == {entity: {"producer_byte_rate": durable}}
     assert catalogue.latest(entity) == {"producer_byte_rate": 1.0}
-    assert entity not in catalogue._coming, "nothing is kept of what is durable"
+    assert entity not in catalogue._pending, "nothing is kept of what is durable"
 
 
 def test_records_of_other_subjects_are_read_past():

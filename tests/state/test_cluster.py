@@ -48,7 +48,7 @@ def test_a_change_builds_on_the_last_one_on_its_way_also_where_an_earlier_one_sa
         keep(cluster, write)
         assert cluster.latest_settings(ONE) == {"log.retention.ms": "1"}
     assert cluster.settings(ONE) == {"log.retention.ms": "1"}
-    assert ONE not in cluster._coming, "nothing is kept of what is durable"
+    assert ONE not in cluster._pending, "nothing is kept of what is durable"
 
 
 def test_settings_that_are_all_taken_back_leave_no_name_and_a_restart_knows_none():

@@ -31,7 +31,7 @@ def test_a_feature_that_goes_up_and_back_at_once_has_its_last_level():
     for write in (writes[2], last):
         features.durable(write)
     assert features.level(name) == 2
-    assert name not in features._coming, "nothing is kept of what is durable"
+    assert name not in features._pending, "nothing is kept of what is durable"
 
 
 def test_a_new_cluster_has_kafkas_levels():
@@ -112,7 +112,7 @@ def test_updates_that_kafka_refuses_are_refused_with_its_words(wanted, reason):
         update(features, (LEADERS, 0, 2), wanted)
     assert raised.value.code is ErrorCode.INVALID_UPDATE_VERSION
     assert raised.value.message.endswith(reason)
-    assert features._coming.all_latest({}) == {}, "all or none"
+    assert features._pending.all_latest({}) == {}, "all or none"
 
 
 def test_a_downgrade_does_not_go_up():
