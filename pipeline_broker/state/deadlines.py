@@ -1,7 +1,4 @@
-"""Many deadlines, of which most are moved before they are due.
-
-A heartbeat moves a deadline; the heap is told only when the old place comes up. So moving costs a dictionary write.
-"""
+"""A priority queue of deadlines that are usually moved before they expire."""
 
 from __future__ import annotations
 
@@ -16,11 +13,15 @@ Key = TypeVar("Key")
 
 
 class Deadlines(Generic[Key]):
-    """At most one deadline per key."""
+    """At most one deadline per key, in milliseconds.
+
+    Moving a deadline to a later time, as each heartbeat does, costs one dictionary write: the heap keeps the old entry
+    and corrects it when that entry reaches the top.
+    """
 
     def __init__(self) -> None:
-        self._due_ms: dict[Key, int] = {}
-        self._queued_ms: dict[Key, int] = {}
+        self._due_ms: dict[Key, int] = {}  # the deadlines
+        self._queued_ms: dict[Key, int] = {}  # the time of the key's valid heap entry, at most its deadline
         self._heap: list[tuple[int, int, Key]] = []
         self._order = itertools.count()
 
@@ -31,27 +32,26 @@ class Deadlines(Generic[Key]):
         return key in self._due_ms
 
     def set(self, key: Key, due_ms: int) -> None:
-        """Give `key` the deadline `due_ms` instead of any it had."""
+        """Set or replace the deadline of `key`."""
         self._due_ms[key] = due_ms
         queued_ms = self._queued_ms.get(key)
         if queued_ms is None or due_ms < queued_ms:
             self._push(key, due_ms)
 
     def cancel(self, key: Key) -> None:
-        """Forget the deadline of `key`, if it has one."""
         self._due_ms.pop(key, None)
 
     def next_ms(self) -> int | None:
-        """The earliest deadline; None when there is none."""
+        """Return the earliest deadline, or None."""
         self._settle()
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int, count_max: int | None = None) -> Iterator[Key]:
-        """Remove and yield the keys that are due, earliest first; deadlines set meanwhile count too.
+        """Remove and yield the expired keys, earliest first, including deadlines that are set during the iteration.
 
         Args:
-            now_ms: the time.
-            count_max: how many, at most; the others stay due.
+            now_ms: current time.
+            count_max: yield at most this many keys; the others stay queued.
         """
         for _ in itertools.count() if count_max is None else range(count_max):
             next_ms = self.next_ms()
@@ -67,14 +67,14 @@ class Deadlines(Generic[Key]):
         heapq.heappush(self._heap, (due_ms, next(self._order), key))
 
     def _settle(self) -> None:
-        """Bring the top of the heap up to date: drop what was cancelled or overtaken, requeue what was moved back."""
+        # Make the top of the heap the earliest deadline: drop cancelled and superseded entries, requeue postponed ones.
         while self._heap:
             queued_ms, _, key = self._heap[0]
             due_ms = self._due_ms.get(key)
             if due_ms == queued_ms:
                 return
             heapq.heappop(self._heap)
-            if self._queued_ms.get(key) == queued_ms:  # it was not overtaken
+            if self._queued_ms.get(key) == queued_ms:  # no earlier entry of the key superseded this one
                 del self._queued_ms[key]
                 if due_ms is not None:
                     self._push(key, due_ms)

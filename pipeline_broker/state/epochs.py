@@ -1,8 +1,4 @@
-"""Epochs and generations that count up in 32 bits.
-
-Rules of this file: a record may hold any number, so the highest has a successor too. Clients compare epochs for
-equality, and 0 and below mean something else to them: the count goes on with 1.
-"""
+"""Arithmetic of 32-bit epochs and generations."""
 
 __all__ = ["EPOCH_MAX", "next_epoch"]
 
@@ -10,5 +6,7 @@ EPOCH_MAX = 2**31 - 1
 
 
 def next_epoch(epoch: int, steps: int = 1) -> int:
-    """The epoch after `epoch`, or after so many steps."""
+    """Return the epoch `steps` after `epoch`, or 1 if that exceeds EPOCH_MAX."""
+    # A replayed record may hold any number, so EPOCH_MAX needs a successor too. Clients compare epochs for equality
+    # only, and 0 and negative epochs have special meanings, so the count restarts at 1.
     return epoch + steps if epoch <= EPOCH_MAX - steps else 1

@@ -1,20 +1,23 @@
-"""What a record of state can be wrong with.
+"""Errors of records that a startup sets aside.
 
-Rules of this file: it imports nothing, so that a module that only catches these need not load the machines that raise
-them. A machine raises before it changes anything: a start sets the record aside, and all other state is as if the
-record did not exist.
+This module imports nothing, so that code that only catches these errors does not load the machines that raise them.
 """
 
 __all__ = ["CorruptStateRecordError", "MisplacedRecordError", "StateRecordError"]
 
 
 class StateRecordError(Exception):
-    """A record of an internal topic that a start sets aside."""
+    """A record of an internal topic that a startup sets aside.
+
+    Machines raise it before they change anything, so all other state is as if the record did not exist.
+    """
 
 
 class CorruptStateRecordError(StateRecordError):
-    """The record cannot be read, or contradicts itself; a client may not produce it."""
+    """The record cannot be decoded or contradicts itself. Produce requests of clients with such records are
+    rejected.
+    """
 
 
 class MisplacedRecordError(StateRecordError):
-    """The record can be read, but not applied to the state that the records before it made."""
+    """The record is valid but cannot be applied to the state that earlier records built."""

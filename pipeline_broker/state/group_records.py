@@ -1,10 +1,10 @@
-"""Records of `__consumer_offsets`, with Kafka's own layouts: what all have in common, and those of committed offsets.
+"""Records of `__consumer_offsets` in Kafka's layouts: the common parts, and the records of committed offsets.
 
     key   = int16 type, fields        0 or 1: group, topic, partition of a committed offset
-    value = int16 version, fields     or null: what the key is about is gone
+    value = int16 version, fields     null: a tombstone
 
-Rules of this file: the records of a kind of groups are read and written beside it (`classic_groups/records.py`,
-`consumer_groups/records.py`); types that nobody knows belong to brokers of another age and are read past.
+The records of each group protocol are next to it (`groups/classic/records.py`). Unknown
+types are skipped: another version of the broker wrote them.
 """
 
 from __future__ import annotations
@@ -38,31 +38,31 @@ __all__ = [
 NO_TOPIC_ID = bytes(16)
 _TYPE = struct.Struct(">h")
 OFFSET_TYPES = frozenset({0, 1})
-"""Committed offsets; type 0 has the same key."""
+"""Key types of committed offsets; both have the same fields."""
 _OFFSET_VALUE_VERSION = 3
-_OFFSET_VALUE_VERSION_EXPIRING = 1  # the only one that says when the offset expires
+_OFFSET_VALUE_VERSION_EXPIRING = 1  # the only version with an expiration time
 _OFFSET_VALUE_VERSION_TOPIC_ID = 4
 
 
 _PARTITION = struct.Struct(">i")
 _LENGTH = struct.Struct(">h")
 _TIME = struct.Struct(">q")
+# Values since version 3: version, offset, leader epoch.
 _VALUE_HEAD = struct.Struct(">hqi")
-"""Of values since version 3: version, offset, leader epoch."""
+# After the metadata: commit timestamp, number of tags, tag number, tag size, topic id.
 _TOPIC_ID_TAIL = struct.Struct(">qBBB16s")
-"""Behind the metadata: the time of the commit, and one tag, which is number 0 and has 16 bytes."""
+# A commit names many partitions of few topics.
 TOPICS_REMEMBERED = 256
-"""The beginnings of the keys of so many topics of groups: a commit is about many partitions of few topics."""
 
 Message = TypeVar("Message")
 
 
 class CommittedOffset(NamedTuple):
-    """Where a group is in one partition.
+    """The committed offset of a group in one partition.
 
     Attributes:
-        expire_timestamp_ms: set by clients of old that bring their own retention; -1 otherwise.
-        topic_id: of the topic that was meant; zeros when the client did not know.
+        expire_timestamp_ms: set by old clients that send their own retention time; -1 otherwise.
+        topic_id: id of the topic that the client named; zeros if the client did not know it.
     """
 
     offset: int
@@ -74,27 +74,24 @@ class CommittedOffset(NamedTuple):
 
 
 class OffsetKey(NamedTuple):
-    """What an offset record is about."""
-
     group_id: str
     topic: str
     partition: int
 
 
 def record_type(key: bytes) -> int:
-    """What a record is about; raises CorruptStateRecordError."""
+    """Return the type of a record; raise CorruptStateRecordError if the key is too short."""
     if len(key) < _TYPE.size:
         raise CorruptStateRecordError("the key is too short for its type")
     return int(_TYPE.unpack_from(key)[0])
 
 
 def record_key(kind: int, message: Any) -> bytes:
-    """The key of a record."""
     return b"".join([_TYPE.pack(kind), *encode(message, 0)])
 
 
 def read_record_key(message: type[Message], key: bytes) -> Message:
-    """Read the fields of a key; raises CorruptStateRecordError."""
+    """Decode the fields of a key; raise CorruptStateRecordError if that fails."""
     try:
         return decode(message, 0, key, _TYPE.size)[0]
     except DecodeError as error:
@@ -102,12 +99,11 @@ def read_record_key(message: type[Message], key: bytes) -> Message:
 
 
 def record_value(version: int, message: Any) -> bytes:
-    """The value of a record."""
     return b"".join([_TYPE.pack(version), *encode(message, version)])
 
 
 def read_record_value(message: type[Message], value: bytes) -> Message:
-    """Read a value in the version that it names; raises CorruptStateRecordError."""
+    """Decode a value in the version that its first two bytes name; raise CorruptStateRecordError if that fails."""
     if len(value) < _TYPE.size:
         raise CorruptStateRecordError("the value is too short for its version")
     (version,) = _TYPE.unpack_from(value)
@@ -120,16 +116,12 @@ def read_record_value(message: type[Message], value: bytes) -> Message:
 
 
 def offset_key(key: bytes) -> OffsetKey:
-    """Read the key of an offset record; raises CorruptStateRecordError."""
+    """Decode the key of an offset record; raise CorruptStateRecordError if that fails."""
     read = read_record_key(OffsetCommitKey, key)
     return OffsetKey(read.group, read.topic, read.partition)
 
 
 def offset_record(key: OffsetKey, committed: CommittedOffset) -> StateRecord:
-    """The record of a committed offset.
-
-    A commit may be about thousands of them, so the layouts in use are packed here, in a third of the codec's time.
-    """
     metadata = committed.metadata.encode()
     if committed.expire_timestamp_ms >= 0:
         value = OffsetCommitValue(
@@ -139,6 +131,7 @@ def offset_record(key: OffsetKey, committed: CommittedOffset) -> StateRecord:
             expire_timestamp=committed.expire_timestamp_ms,
         )
         return StateRecord(_offset_key(key), record_value(_OFFSET_VALUE_VERSION_EXPIRING, value))
+    # One request may commit thousands of offsets. Packing the common layouts here takes a third of the codec's time.
     if committed.topic_id == NO_TOPIC_ID:
         parts = (
             _VALUE_HEAD.pack(_OFFSET_VALUE_VERSION, committed.offset, committed.leader_epoch),
@@ -157,12 +150,11 @@ def offset_record(key: OffsetKey, committed: CommittedOffset) -> StateRecord:
 
 
 def offset_tombstone(key: OffsetKey) -> StateRecord:
-    """The record that says that an offset is gone."""
     return StateRecord(_offset_key(key), None)
 
 
 def offset_from_value(value: bytes) -> CommittedOffset:
-    """Read the value of an offset record."""
+    """Decode the value of an offset record; raise CorruptStateRecordError if that fails."""
     read = read_record_value(OffsetCommitValue, value)
     return CommittedOffset(
         read.offset,
@@ -180,5 +172,5 @@ def _offset_key(key: OffsetKey) -> bytes:
 
 @functools.lru_cache(TOPICS_REMEMBERED)
 def _key_head(group_id: str, topic: str) -> bytes:
-    """The key of any partition of a topic, without the partition's number."""
+    """Return the key without the partition number, which is its last field."""
     return record_key(1, OffsetCommitKey(group=group_id, topic=topic, partition=0))[: -_PARTITION.size]

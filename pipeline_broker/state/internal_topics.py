@@ -1,4 +1,4 @@
-"""Names of the topics that hold the broker's state, which are Kafka's own."""
+"""Names of the internal topics that hold the broker's state, as in Kafka."""
 
 __all__ = ["METADATA_TOPIC", "OFFSETS_TOPIC", "SHARE_TOPIC", "TRANSACTIONS_TOPIC"]
 

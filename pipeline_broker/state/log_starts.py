@@ -1,12 +1,9 @@
-"""Where logs start because clients deleted what stood before, as records of the metadata partition.
+"""Log start offsets that DeleteRecords raised, as records of the metadata partition.
 
     key   = int16 type, then                                value = int16 version 0, then
-    8 log start     16 bytes topic id, int32 partition      JSON {"offset": the first offset that is left}
+    8 log start     16 bytes topic id, int32 partition      JSON {"offset": the first remaining offset}
 
-Rules of this file: see `state/outcome.py` and `state/metadata_records.py`, whose key types these continue. A start only
-rises, in whatever order records are replayed: retention raises it too and keeps no record here, so the caller takes the
-later of both. A start is known by the topic's id, so that a topic of the same name begins at 0; it is forgotten with
-its topic, and a null value says so to those who read the records again.
+A null value deletes the entry. The key types continue those of `metadata_records.py`.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ _TYPE_KEY = record_key(RecordType.LOG_START)
 
 
 class LogStart(NamedTuple):
-    """A partition of a topic, and the first offset of it that is left."""
+    """The first remaining offset of a partition."""
 
     topic_id: bytes
     partition: int
@@ -44,28 +41,35 @@ class LogStart(NamedTuple):
 
 
 def read_log_start(key: bytes, value: bytes | None) -> tuple[bytes, int, int | None]:
-    """Read the topic id and partition of a record, and where the log starts; raises CorruptStateRecordError."""
+    """Decode a record to topic id, partition and log start offset; the offset is None for a tombstone.
+
+    Raises:
+        CorruptStateRecordError: the record cannot be decoded.
+    """
     with reading("log start"):
         topic_id, partition = _PARTITION.unpack(subject_of(key))
         return topic_id, partition, None if value is None else integer_of(object_of(value)["offset"], 0, INT64_MAX)
 
 
 class LogStarts:
-    """See the rules of the file."""
+    """Log start offsets by topic id and partition.
+
+    An offset only rises, in whatever order records are replayed. Retention raises log starts too and writes no record
+    here, so callers use the larger of both.
+    """
 
     def __init__(self) -> None:
+        # By topic id rather than name: a new topic of the same name must begin at offset 0.
         self._visible: dict[bytes, dict[int, int]] = {}
-        self._latest: dict[bytes, dict[int, int]] = {}  # when all that is on its way is durable
+        self._latest: dict[bytes, dict[int, int]] = {}  # includes changes that are not durable yet
 
     def get(self, topic_id: bytes, partition: int) -> int:
-        """The first offset that clients left; 0 when they deleted nothing."""
+        """Return the durable log start offset; 0 if clients deleted nothing."""
         return self._visible.get(topic_id, {}).get(partition, 0)
 
     def raise_to(self, topic_id: bytes, partition: int, offset: int) -> Write | None:
-        """Decide that a log starts at the offset at least; None when it does already, as everybody can see.
-
-        What was decided before and is still on its way is decided again: each caller waits for a record of its own.
-        """
+        """Raise the log start offset to at least `offset`; return None if it is already durable."""
+        # Compared with the durable offset: a caller whose offset is pending gets a record of its own to wait for.
         if offset <= self.get(topic_id, partition):
             return None
         partitions = self._latest.setdefault(topic_id, {})
@@ -74,9 +78,10 @@ class LogStarts:
         return Write("", (record,), LogStart(topic_id, partition, start))
 
     def forget(self, topic_id: bytes) -> Write | None:
-        """Decide that nothing is known of a topic any more, because it is deleted; None when nothing is.
+        """Delete all entries of a topic; return None if it has none.
 
-        Its record must stand behind the one that deletes the topic, and nothing of the topic is decided after it.
+        The caller appends the tombstones after the record that deletes the topic, and raises no offset of the topic
+        afterwards.
         """
         partitions = self._latest.get(topic_id)
         if not partitions:
@@ -84,17 +89,17 @@ class LogStarts:
         return Write("", tuple(StateRecord(_key(topic_id, partition), None) for partition in sorted(partitions)))
 
     def durable(self, write: Write) -> LogStart | None:
-        """The records of a change are durable; returns the start that rose, if one did."""
+        """Make a change visible; return the log start that rose, or None after `forget`."""
         for record in write.records:
             self.replay(record.key, record.value)
         assert write.change is None or isinstance(write.change, LogStart)
         return write.change
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take over one durable record; those of other subjects are read past.
+        """Apply one durable record; ignore records of other types.
 
         Raises:
-            CorruptStateRecordError: it cannot be read.
+            CorruptStateRecordError: the record cannot be decoded.
         """
         if record_type(key) != RecordType.LOG_START:
             return
@@ -109,7 +114,12 @@ class LogStarts:
                 partitions[partition] = max(offset, partitions.get(partition, 0))
 
     def replayed(self, topic_ids: Collection[bytes]) -> None:
-        """All records were replayed: forget topics that there are not, whose deletion was cut short."""
+        """Drop entries of topics that do not exist, once all records are replayed.
+
+        Args:
+            topic_ids: ids of the existing topics.
+        """
+        # A crash between the records of a deletion and these tombstones leaves them.
         for topic_id in self._visible.keys() - set(topic_ids):
             del self._visible[topic_id], self._latest[topic_id]
 

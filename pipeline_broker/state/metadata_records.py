@@ -1,14 +1,13 @@
-"""Records of the internal metadata partition: what the broker knows, other than data, groups and offsets.
+"""Records of the metadata partition: their common layout, topics and producer ids.
 
     key   = int16 type, then                                value = int16 version 0, then
     1 topic         name in UTF-8                           JSON {"id": hex, "partitions": n, "configs": {name: text}}
-    2 producer ids  nothing                                 JSON {"next": the first id of no block given out so far}
+    2 producer ids  nothing                                 JSON {"next": the first id after all allocated blocks}
 
-A value of null means that the topic is gone. A record holds the whole of its subject, so the last one of a key is all
-that counts. A type that is not known here was written by a later version and is left alone.
+A null value deletes the subject. Each record holds the whole state of its subject, so only the last record of a key
+counts. Unknown types are skipped: a later version of the broker wrote them.
 
-The records of all other types are written and read where their subjects are; their numbers and what every record has in
-common are here.
+Records of the other types are encoded and decoded next to their subjects. Their numbers are listed here.
 """
 
 from __future__ import annotations
@@ -53,17 +52,17 @@ __all__ = [
 ]
 
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
-"""The internal partition that holds these records; it is in no catalogue, so no client sees it."""
+"""Topic id of the partition that holds these records. The topic is in no catalogue, so clients cannot see it."""
 _TYPE = struct.Struct(">h")
 _VERSION = _TYPE.pack(0)
 TOPIC_ID_SIZE = 16
 INT64_MAX = 2**63 - 1
+# Decoding arbitrary bytes may raise any of these: JSON that nests too deep, infinite numbers, fields of a wrong type.
 _FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error)
-"""What reading bytes of any content may raise: JSON nests too deep, a number is infinite, a field has another type."""
 
 
 class RecordType(enum.IntEnum):
-    """What records are about; the number at the start of their keys."""
+    """Types of metadata records, the first two bytes of their keys."""
 
     TOPIC = 1
     PRODUCER_IDS = 2
@@ -79,7 +78,11 @@ class RecordType(enum.IntEnum):
 
 @attrs.frozen
 class Topic:
-    """A topic; `configs` holds only what was set for it."""
+    """A topic.
+
+    Attributes:
+        configs: values set for this topic; without defaults.
+    """
 
     name: str
     topic_id: bytes
@@ -88,23 +91,21 @@ class Topic:
 
 
 def topic_record(topic: Topic) -> StateRecord:
-    """The record of a topic as it is."""
     body = {"id": topic.topic_id.hex(), "partitions": topic.partitions, "configs": topic.configs}
     return StateRecord(_topic_key(topic.name), _write(body))
 
 
 def topic_tombstone(name: str) -> StateRecord:
-    """The record that says that a topic is gone."""
     return StateRecord(_topic_key(name), None)
 
 
 def topic_name(key: bytes) -> str | None:
-    """Which topic a record is about; None when it is about something else."""
+    """Return the topic that a record is about; None for records of other types."""
     return text_subject_of(key) if record_type(key) == RecordType.TOPIC else None
 
 
 def read_topic(name: str, value: bytes) -> Topic:
-    """Read the value of a topic record; raises CorruptStateRecordError."""
+    """Decode the value of a topic record; raise CorruptStateRecordError if that fails."""
     with reading(f"topic {name!r}"):
         body = object_of(value)
         topic = Topic(
@@ -114,13 +115,17 @@ def read_topic(name: str, value: bytes) -> Topic:
             texts_of(body["configs"]),
         )
         if len(topic.topic_id) != TOPIC_ID_SIZE:
-            raise ValueError("an id that has not 16 bytes")
+            raise ValueError("the topic id does not have 16 bytes")
         check_stored("topic", topic.configs)
     return topic
 
 
 def read_topic_record(key: bytes, value: bytes | None) -> tuple[str, Topic | None]:
-    """Read which topic a record is about, and what it says; raises CorruptStateRecordError."""
+    """Decode a topic record to name and topic, which is None for a tombstone.
+
+    Raises:
+        CorruptStateRecordError: the record cannot be decoded, or no topic may have that name.
+    """
     name = text_subject_of(key)
     try:
         check_name(name)
@@ -130,31 +135,34 @@ def read_topic_record(key: bytes, value: bytes | None) -> tuple[str, Topic | Non
 
 
 def producer_ids_record(next_id: int) -> StateRecord:
-    """The record that says that all ids below `next_id` belong to blocks given out."""
+    """Return the record that all ids below `next_id` belong to allocated blocks."""
     return StateRecord(_PRODUCER_IDS_KEY, _write({"next": next_id}))
 
 
 def read_producer_ids(key: bytes, value: bytes | None) -> int | None:
-    """Read the first free id; None when the record is about something else. Raises CorruptStateRecordError."""
+    """Return the first id after all allocated blocks; None for records of other types.
+
+    Raises:
+        CorruptStateRecordError: the record cannot be decoded.
+    """
     if key != _PRODUCER_IDS_KEY:
         return None
     with reading("producer ids"):
         return integer_of(object_of(value)["next"], 0, INT64_MAX)
 
 
-# What every record has in common
+# The common layout
 
 
 def record_key(kind: RecordType, subject: str = "") -> bytes:
-    """The key of a record."""
     return _TYPE.pack(kind) + subject.encode()
 
 
 def record_type(key: bytes) -> int:
-    """What a record is about: a RecordType, or what only a later version knows.
+    """Return the type of a record: a RecordType, or a number that only a later version knows.
 
     Raises:
-        CorruptStateRecordError: the key is too short to say.
+        CorruptStateRecordError: the key is too short.
     """
     if len(key) < _TYPE.size:
         raise CorruptStateRecordError("the key is too short for its type")
@@ -162,62 +170,62 @@ def record_type(key: bytes) -> int:
 
 
 def subject_of(key: bytes) -> bytes:
-    """The rest of the key."""
+    """Return the key without its type."""
     return key[_TYPE.size :]
 
 
 def text_subject_of(key: bytes) -> str:
-    """The rest of the key as text; raises CorruptStateRecordError."""
+    """Return the key without its type as text; raise CorruptStateRecordError if it is not UTF-8."""
     try:
         return str(subject_of(key), "utf-8")
     except UnicodeDecodeError as error:
-        raise CorruptStateRecordError(f"a key that is not UTF-8: {error}") from None
+        raise CorruptStateRecordError(f"the key is not UTF-8: {error}") from None
 
 
 def record_value(body: str = "") -> bytes:
-    """The value of a record."""
     return _VERSION + body.encode()
 
 
 def body_of(value: bytes | None) -> bytes:
-    """What stands behind the version of a value.
+    """Return a value without its version.
 
     Raises:
-        ValueError: there is none, or one of a version that is not known; the caller says of what.
+        ValueError: the value is null or has an unknown version.
     """
     if value is None or value[: len(_VERSION)] != _VERSION:
-        raise ValueError("a value of a version that is not known")
+        raise ValueError("the value is null or has an unknown version")
     return value[len(_VERSION) :]
 
 
 def object_of(value: bytes | None) -> dict[str, Any]:
-    """The same, read as one JSON object.
+    """Decode a value that is a JSON object.
 
     Raises:
-        TypeError, ValueError: it is none; the caller says of what.
+        TypeError, ValueError: it is not. `reading` adds the subject.
     """
     body = json_of(body_of(value))
     if not isinstance(body, dict):
-        raise TypeError("a value that is not an object")
+        raise TypeError("the value is not a JSON object")
     return body
 
 
 def json_of(data: bytes) -> Any:
-    """Read JSON; raises ValueError, without the data in its text, or RecursionError."""
+    """Decode JSON; raise ValueError or RecursionError, without the data in the message."""
     return json.loads(str(data, "utf-8"))
 
 
 def integer_of(value: Any, least: int, most: int) -> int:
-    """A number of JSON that lies in a range; raises TypeError or ValueError."""
+    """Return a JSON value as an integer from `least` to `most`; raise TypeError or ValueError if it is not one."""
+    # `type`, because True is an instance of int.
     if type(value) is not int:
-        raise TypeError("a number that is none")
+        raise TypeError("not an integer")
     if not least <= value <= most:
-        raise ValueError("a number out of range")
+        raise ValueError("the number is out of range")
     return value
 
 
 def check_stored(resource_type: str, settings: Mapping[str, str]) -> None:
-    """Refuse settings that this release cannot read; raises ValueError. See `check_stored_settings`."""
+    """Reject settings that this release cannot read; raise ValueError. See `check_stored_settings`."""
     if not settings:
         return
     from pipeline_broker.config.properties import ConfigError  # noqa: PLC0415 - most brokers have no such settings
@@ -230,18 +238,18 @@ def check_stored(resource_type: str, settings: Mapping[str, str]) -> None:
 
 
 def texts_of(value: Any) -> dict[str, str]:
-    """An object of JSON that holds texts only; raises TypeError."""
+    """Return a JSON value as a mapping of strings; raise TypeError if it is not one."""
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise TypeError("not an object of texts")
+        raise TypeError("not a JSON object of strings")
     return value
 
 
 @contextlib.contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Turn whatever reading bytes raises into CorruptStateRecordError.
+    """Convert errors of decoding to CorruptStateRecordError.
 
     Args:
-        what: the record is about. The text of the error has nothing else of it: values may be secret.
+        what: subject of the record, for the message. Nothing else of the record may be in it: values may be secret.
     """
     try:
         yield

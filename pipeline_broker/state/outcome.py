@@ -1,9 +1,6 @@
-"""What a state machine asks of its caller.
+"""Results of state machines: answers to give and records to append.
 
-Rules of this room: a machine is synchronous. It never reads a clock (`now_ms`, milliseconds since 1970, is passed in
-and never runs backwards), never calls out, never does I/O. It returns what must be done: answers to give, and records
-to append. A record counts only once it is durable: the caller appends `Write.records` and then hands the same `Write`
-back, to `durable` or to `failed`. A commit that failed takes all later ones with it, so writes are settled in order.
+See the package for how a caller settles a `Write`.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ __all__ = ["Completion", "Outcome", "ReplayedWrites", "StateRecord", "Write"]
 
 
 class StateRecord(NamedTuple):
-    """One key and value to append to an internal partition; a value of None is a tombstone."""
+    """A record to append to an internal partition; the value None is a tombstone."""
 
     key: bytes
     value: bytes | None
@@ -26,13 +23,13 @@ class StateRecord(NamedTuple):
 
 @attrs.frozen(eq=False)
 class Write:
-    """Records that belong together: one batch, in one partition.
+    """Records that are appended together, as one batch of one partition.
 
     Attributes:
-        subject: the group or topic they are about; a group decides the partition of `__consumer_offsets`.
-        records: in the order to append them.
-        change: what becomes true when they are durable. The machine's own; opaque to the caller.
-        body: the same records as they stand in a batch, where that was made before.
+        subject: group, transactional id or topic of the records; it selects the partition of `__consumer_offsets`.
+        records: in the order in which to append them.
+        change: the change that takes effect once the records are durable; private to the machine.
+        body: the records as an encoded batch, if the machine has already made one.
     """
 
     subject: str
@@ -42,20 +39,19 @@ class Write:
 
 
 class ReplayedWrites:
-    """A machine whose changes become true as they do at a start: each record is replayed, once it is durable."""
+    """Base of machines that apply a durable change like a startup does: by replaying its records."""
 
     def durable(self, write: Write) -> None:
-        """The records of a change are durable."""
         for record in write.records:
             self.replay(record.key, record.value)
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take over one durable record; those of other subjects are read past."""
+        """Apply one durable record; ignore records of other types."""
         raise NotImplementedError
 
 
 class Completion(NamedTuple):
-    """The answer to a request that was parked under `token`."""
+    """The answer to the request that was parked under `token`."""
 
     token: object
     result: object
@@ -63,12 +59,12 @@ class Completion(NamedTuple):
 
 @attrs.define
 class Outcome:
-    """What one call leaves to do, in order; each token is completed exactly once."""
+    """The answers and writes that one call produced, in order. Each token is completed exactly once."""
 
     completions: list[Completion] = attrs.Factory(list)
     writes: list[Write] = attrs.Factory(list)
 
     def extend(self, more: Outcome) -> None:
-        """Do what another call left to do, too."""
+        """Append the answers and writes of another call."""
         self.completions += more.completions
         self.writes += more.writes

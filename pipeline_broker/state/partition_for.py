@@ -1,4 +1,4 @@
-"""In which partition of an internal topic a coordinator keeps a subject."""
+"""Placement of groups and transactional ids in the partitions of an internal topic."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ __all__ = ["partition_for"]
 
 
 def partition_for(subject: str, partitions: int) -> int:
-    """The partition that holds a group or a transactional id: Java's string hash, as Kafka places it."""
+    """Return the partition that holds a group or a transactional id: Kafka's `Utils.abs(subject.hashCode()) %
+    partitions`.
+    """
+    # Java hashes UTF-16 code units, so characters outside the BMP count as two.
     units = subject.encode("utf-16-be", "surrogatepass")
     value = 0
     for (unit,) in struct.iter_unpack(">H", units):
         value = (31 * value + unit) & 0xFFFFFFFF
-    # Java's abs(int) of the smallest int is itself; Kafka's own takes 0 for it
+    # Java's Math.abs(Integer.MIN_VALUE) is negative; Kafka's Utils.abs returns 0 for it.
     return min(value, (1 << 32) - value) % (1 << 31) % partitions

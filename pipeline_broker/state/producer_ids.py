@@ -1,8 +1,4 @@
-"""Ids of idempotent producers, never given out twice, not even across a restart.
-
-Ids come in blocks: a record says that a block is taken, and an id of it may be told to a client once that record is
-durable. Until then every allocation carries the record again, so that each caller waits for a record of its own.
-"""
+"""Ids of idempotent producers, which are never allocated twice, not even after a restart."""
 
 from __future__ import annotations
 
@@ -17,37 +13,42 @@ BLOCK_SIZE = 1_000
 
 
 class Allocation(NamedTuple):
-    """A fresh id; with a write, it may be told only when that is durable."""
+    """A new producer id. If it has a write, the client may receive the id only once that is durable."""
 
     producer_id: int
     write: Write | None
 
 
 class ProducerIds:
-    """The next free id, and how far the durable blocks reach."""
+    """An allocator of producer ids in blocks.
+
+    A record reserves a block, and its ids may be given to clients once the record is durable.
+    """
 
     def __init__(self) -> None:
+        # Ids below `_taken` are in reserved blocks; the records of those below `_durable` are durable.
         self._next = 0
         self._taken = 0
         self._durable = 0
 
     def allocate(self) -> Allocation:
-        """Give out an id; ids of an allocation that failed are lost, which is harmless."""
+        """Allocate an id. If the write of an allocation fails, its id is lost, which is harmless."""
         producer_id = self._next
         self._next += 1
         if producer_id >= self._taken:
             self._taken = producer_id + BLOCK_SIZE
         if producer_id < self._durable:
             return Allocation(producer_id, None)
+        # Every allocation repeats the record until the block is durable, so that each caller waits for a record of its
+        # own.
         return Allocation(producer_id, Write("", (producer_ids_record(self._taken),), self._taken))
 
     def durable(self, write: Write) -> None:
-        """The record of a block is durable."""
         assert isinstance(write.change, int)
         self._durable = max(self._durable, write.change)
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take over one durable record: everything it covers counts as given out."""
+        """Apply one durable record: all ids of its blocks count as allocated. Ignore records of other types."""
         taken = read_producer_ids(key, value)
         if taken is not None:
             self._next = self._taken = self._durable = max(self._durable, taken)

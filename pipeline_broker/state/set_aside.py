@@ -1,8 +1,4 @@
-"""Records that a start could not take over, and left out.
-
-Rules of this file: each is named once in the log, up to LINES_MAX; the rest is counted. What a record holds comes from
-anybody and may be secret: of it the log has the reason only, in one line of bounded length.
-"""
+"""Records that a startup could not apply: they stay in the log and are reported."""
 
 from __future__ import annotations
 
@@ -16,18 +12,11 @@ __all__ = ["LINES_MAX", "SetAside", "SetAsideRecord", "reason_line"]
 logger = logging.getLogger(__name__)
 
 LINES_MAX = 100
-"""Records that a start names, in the log and in `SetAside.records`; a client may once have written millions."""
+"""Records that a startup names, in the log and in `SetAside.records`; a client may have written millions."""
 REASON_CHARACTERS_MAX = 200
 
 
 class SetAsideRecord(NamedTuple):
-    """One record.
-
-    Attributes:
-        topic, partition, offset: where it is.
-        reason: why it was left out.
-    """
-
     topic: str
     partition: int
     offset: int
@@ -36,36 +25,39 @@ class SetAsideRecord(NamedTuple):
 
 @attrs.define
 class SetAside:
-    """What a start has left out.
+    """The records that a startup set aside.
 
     Attributes:
-        count: of all records.
-        records: the first ones.
+        count: number of these records.
+        records: the first LINES_MAX of them.
     """
 
     count: int = 0
     records: list[SetAsideRecord] = attrs.Factory(list)
 
     def has_any_of(self, topic: str) -> bool:
-        """Whether any record of a topic may be among those that were left out."""
+        """Return True if records of a topic were set aside, or if that is unknown because too many were."""
         return self.count > LINES_MAX or any(record.topic == topic for record in self.records)
 
     def add(self, topic: str, partition: int, offset: int, error: Exception) -> None:
-        """Leave out one record."""
+        """Set one record aside, and log it unless LINES_MAX records are logged already."""
         self.count += 1
         if self.count > LINES_MAX:
             return
+        # The content of the record may come from any client and may be secret: only the reason is kept and logged.
         record = SetAsideRecord(topic, partition, offset, reason_line(error))
         self.records.append(record)
         logger.warning("%s-%d offset %d is set aside: %s", topic, partition, offset, record.reason)
 
     def end(self) -> None:
-        """The start has replayed everything: tell how many were not named."""
+        """Log the number of records that were not named, once everything is replayed."""
         if self.count > LINES_MAX:
             logger.warning("%d more records are set aside; inspect lists them", self.count - LINES_MAX)
 
 
 def reason_line(error: Exception) -> str:
-    """The text of an error as one line of plain characters."""
+    """Return the message of an error as one line of at most REASON_CHARACTERS_MAX printable characters, unless escapes
+    make it longer.
+    """
     text = str(error)[:REASON_CHARACTERS_MAX]
     return text if text.isprintable() else ascii(text)

@@ -1,8 +1,4 @@
-"""A line for work of which only so much may be going on at a time.
-
-Rules of this file: first come, first served; who leaves gives the place to the first that waits; who gives up waiting
-leaves, too.
-"""
+"""A counting semaphore with callbacks, which limits the work in progress."""
 
 from __future__ import annotations
 
@@ -12,10 +8,12 @@ __all__ = ["WaitingLine"]
 
 
 class WaitingLine:
-    """See the rules of the file.
+    """A first-in, first-out queue for a limited number of places.
+
+    A token that leaves gives its place to the token that has waited longest. A token may also stop waiting by leaving.
 
     Args:
-        places_max: how many have a place at a time.
+        places_max: tokens that may have a place at the same time.
     """
 
     def __init__(self, places_max: int) -> None:
@@ -24,15 +22,14 @@ class WaitingLine:
         self._waiting: dict[Hashable, Callable[[], None]] = {}
 
     def __len__(self) -> int:
-        """How many have a place or wait for one."""
+        """Return the number of tokens that have a place or wait for one."""
         return len(self._places) + len(self._waiting)
 
     def __contains__(self, token: Hashable) -> bool:
-        """Whether it has a place, or waits for one."""
         return token in self._places or token in self._waiting
 
     def enter(self, token: Hashable) -> bool:
-        """Take a place, if the token has none; False when there is none, so that it must `wait`."""
+        """Take a place unless the token has one. Return False if none is free; the token must then `wait`."""
         if token in self._places:
             return True
         if len(self._places) >= self._places_max:
@@ -41,14 +38,15 @@ class WaitingLine:
         return True
 
     def wait(self, token: Hashable, resume: Callable[[], None]) -> None:
-        """Stand in line; `resume` is called once, when the token has a place."""
+        """Queue the token; `resume` is called once, when the token gets a place."""
         self._waiting[token] = resume
 
     def leave(self, token: Hashable) -> None:
-        """Give the place back, or wait no longer; for a token that did neither this has no effect."""
+        """Give the place back, or stop waiting; do nothing for an unknown token."""
         self._waiting.pop(token, None)
         self._places.discard(token)
         if self._waiting and len(self._places) < self._places_max:
             first = next(iter(self._waiting))
+            # The place is taken before `resume` runs, so that no other token can enter first.
             self._places.add(first)
             self._waiting.pop(first)()

@@ -81,7 +81,7 @@ def test_a_topic_has_an_id_of_16_bytes_and_settings_that_are_texts(change):
 
 @pytest.mark.parametrize("value", [None, "text", [], ["text"], {"a": 1}, {"a": None}])
 def test_what_is_no_object_of_texts_is_told_as_that(value):
-    with pytest.raises(TypeError, match="not an object of texts"):
+    with pytest.raises(TypeError, match="not a JSON object of strings"):
         texts_of(value)
 
 
