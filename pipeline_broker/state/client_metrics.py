@@ -1,10 +1,4 @@
-"""Which client shall push which metrics, and when it may (KIP-714).
-
-Rules of this file: see `state/outcome.py`; nothing here is durable, for a client that is unknown is simply told again.
-A subscription is a resource with settings (`config/resources.py`); a client is told what all that match it ask for
-together, under an id that changes with the answer. Of the clients that have asked the last ones are remembered. Codes
-are Kafka's.
-"""
+"""Telemetry subscriptions of clients: the metrics to push, and when (KIP-714)."""
 
 from __future__ import annotations
 
@@ -24,30 +18,31 @@ from pipeline_broker.wire.error import ErrorCode, KafkaError
 __all__ = ["CLIENTS_MAX", "ClientMetrics", "Subscription", "TelemetryError"]
 
 CLIENTS_MAX = 16_384
-"""As many as Kafka remembers."""
+"""Clients to remember; Kafka's number."""
+# Memory of the subscriptions of all clients: each may have 32 KB of metric names.
 CLIENTS_BYTES_MAX = 32 << 20
-"""Of the answers to all clients: a subscription may have 32 KB of names of metrics."""
+# Approximate memory of a client, and of each metric name in addition to its characters.
 CLIENT_BYTES, NAME_BYTES = 500, 60
-"""Of a client, and of each name beside its characters."""
+# Patterns of all subscriptions. Compiled ones stay in memory, MEMORY_BYTES_MAX each, and every new client is matched
+# against all of them.
 PATTERNS_MAX = 100
-"""Of all subscriptions together. They are kept read, with MEMORY_BYTES_MAX each, and all of them meet each client."""
 EVERYTHING = "*"
 _KIND = RESOURCE_KINDS[CLIENT_METRICS]
 _NO_SETTINGS = BrokerSettings()
 
 
 class TelemetryError(KafkaError):
-    """Why a client is refused."""
+    """The reason to reject a telemetry request."""
 
 
 @attrs.frozen
 class Subscription:
-    """What one client is told.
+    """The metrics that one client should push.
 
     Attributes:
-        subscription_id: names the answer.
-        metrics: beginnings of names; none where nothing is wanted.
-        push_interval_ms: how often it pushes.
+        subscription_id: changes with the metrics and the interval.
+        metrics: prefixes of metric names; "*" for all, empty for none.
+        push_interval_ms: time between pushes.
     """
 
     subscription_id: int
@@ -57,14 +52,16 @@ class Subscription:
 
 @attrs.define
 class _Client:
-    """What is remembered of a client; times in milliseconds, None for never."""
+    """A known client; times in milliseconds, None for never."""
 
     subscription: Subscription
     generation: int
     requested_ms: int | None = None
     pushed_ms: int | None = None
     has_ended: bool = False
-    may_request: bool = False  # what it did is best mended by asking again
+    may_request: bool = (
+        False  # a rejected push is repaired by a new subscription, so it may ask before its interval ends
+    )
 
     @property
     def size_bytes(self) -> int:
@@ -72,10 +69,13 @@ class _Client:
 
 
 class ClientMetrics:
-    """The clients that have asked.
+    """The clients that requested a subscription.
+
+    A subscription is a resource with settings (`config/resources.py`). A client gets the union of all subscriptions
+    that match it. Nothing here is durable: an unknown client gets its subscription again.
 
     Args:
-        cluster: keeps the subscriptions.
+        cluster: holds the settings of the subscriptions.
     """
 
     def __init__(self, cluster: ClusterState) -> None:
@@ -89,15 +89,15 @@ class ClientMetrics:
         return len(self._clients)
 
     def subscription(self, instance_id: bytes, client: Mapping[str, str], now_ms: int) -> Subscription:
-        """What a client shall push.
+        """Return the subscription of a client.
 
         Args:
-            instance_id: by which it is known.
-            client: what a subscription may look at, by `config.resources.MATCHED_BY`.
+            instance_id: id of the client instance.
+            client: the client's attributes, keyed by `config.resources.MATCHED_BY`.
             now_ms: wall clock.
 
         Raises:
-            TelemetryError: it asks too often.
+            TelemetryError: the client asks before its push interval has passed.
         """
         known = self._known(instance_id, client)
         times = [each for each in (known.requested_ms, known.pushed_ms) if each is not None]
@@ -119,21 +119,23 @@ class ClientMetrics:
         is_last: bool,
         is_codec_known: bool = True,
     ) -> None:
-        """Whether a client may push now.
+        """Check that a client may push now, and record the push.
 
         Args:
-            instance_id: see `subscription`.
+            instance_id: id of the client instance.
             client: see `subscription`.
-            subscription_id: what it believes to be told.
+            subscription_id: the subscription that the client pushes for.
             now_ms: wall clock.
-            is_last: it says that it ends: this one may come early.
-            is_codec_known: whether its data can be decompressed.
+            is_last: the client terminates; its last push may arrive early.
+            is_codec_known: whether the broker can decompress the data.
 
         Raises:
-            TelemetryError: it has said that it ends, pushes too often, or what it shall push, or how, is not this.
+            TelemetryError: the client has terminated, pushes too often, or names an outdated subscription or an unknown
+                codec.
         """
         known = self._known(instance_id, client)
-        has_ended, known.has_ended = known.has_ended, is_last  # as Kafka: a refused push takes the end back
+        # As in Kafka, a later push that is not the last resets the flag, even though that push is rejected.
+        has_ended, known.has_ended = known.has_ended, is_last
         if has_ended:
             raise TelemetryError(ErrorCode.INVALID_REQUEST)
         if self._may_push(known, now_ms):
@@ -149,7 +151,8 @@ class ClientMetrics:
 
     @staticmethod
     def _may_push(known: _Client, now_ms: int) -> bool:
-        """The first push after a question is at the client's own time, later ones an interval apart."""
+        # The client chooses when to send the first push after it got a subscription; later pushes are an interval
+        # apart.
         if known.pushed_ms is None:
             return True
         if known.requested_ms is not None and known.requested_ms > known.pushed_ms:
@@ -157,7 +160,7 @@ class ClientMetrics:
         return now_ms - known.pushed_ms >= known.subscription.push_interval_ms
 
     def _known(self, instance_id: bytes, client: Mapping[str, str]) -> _Client:
-        """A client; as in Apache Kafka a new one where it is unknown or any subscription has changed."""
+        """Return the entry of a client; a new one if it is unknown or any subscription has changed, as in Kafka."""
         known, generation = self._clients.get(instance_id), self._cluster.generations[_KIND.key]
         if known is None or known.generation != generation:
             self._forget(self._clients.pop(instance_id, None))
@@ -175,19 +178,23 @@ class ClientMetrics:
             self._clients_bytes -= client.size_bytes
 
     def check_room(self, name: str, settings: Settings) -> None:
-        """Refuse settings of a subscription with which all subscriptions would have too many patterns.
+        """Reject settings with which all subscriptions together would have more than PATTERNS_MAX patterns.
+
+        Args:
+            name: name of the subscription.
+            settings: its new settings.
 
         Raises:
-            ConfigError: they would.
+            ConfigError: there would be too many patterns.
         """
         others = sum(len(each) for other, each in self._patterns().items() if other != name)
         if others + len(matches_of(settings.get("match", ""))) > PATTERNS_MAX:
             raise ConfigError(
-                f"match: all subscriptions together may have {PATTERNS_MAX} patterns; delete others first"
+                f"match: all subscriptions together may have {PATTERNS_MAX} patterns. Delete others first."
             )
 
     def _patterns(self) -> Mapping[str, Mapping[str, Pattern]]:
-        """Return the patterns of each subscription; they are read once for all clients."""
+        """Return the compiled patterns of each subscription, cached until a subscription changes."""
         generation = self._cluster.generations[_KIND.key]
         if generation != self._matches_generation:
             texts = {name: self._cluster.settings((_KIND.key, name)) for name in self._cluster.names(_KIND.key)}
@@ -199,6 +206,7 @@ class ClientMetrics:
         metrics: dict[str, None] = {}
         interval_ms = _KIND.value_of("interval.ms", {}, _NO_SETTINGS)
         assert isinstance(interval_ms, int)
+        # Matching runs on the event loop. Subscriptions beyond this budget do not match the client.
         work_left = MATCH_WORK_MAX
         for name, patterns in self._patterns().items():
             settings = self._cluster.settings((_KIND.key, name))

@@ -1,11 +1,10 @@
-"""The cluster's id and the settings that were altered while it ran, as records of the metadata partition.
+"""The cluster id and dynamic settings, as records of the metadata partition.
 
     key   = int16 type, then                                value = int16 version 0, then
     3 cluster       nothing                                 JSON {"id": text}
     4 settings      JSON [resource type, resource name]     JSON {name: text}
 
-Rules of this file: see `state/metadata_records.py`, whose key types these continue; a value of null means that nothing
-is altered any more.
+A null value resets all settings of the resource. The key types continue those of `metadata_records.py`.
 """
 
 from __future__ import annotations
@@ -37,30 +36,34 @@ Resource = tuple[str, str]
 
 
 def read_cluster_id(key: bytes, value: bytes | None) -> str:
-    """Read the record of the cluster's id; raises CorruptStateRecordError."""
+    """Decode the record of the cluster id; raise CorruptStateRecordError if that fails."""
     with reading("cluster id"):
         if key != _CLUSTER_KEY:
-            raise ValueError("a key that goes on")
+            raise ValueError("the key has more than a type")
         return texts_of(object_of(value))["id"]
 
 
 def read_settings(key: bytes, value: bytes | None) -> tuple[Resource, dict[str, str]]:
-    """Read which resource a record of settings is about, and what is set; raises CorruptStateRecordError."""
+    """Decode a record of settings to resource and settings, which are empty for a tombstone.
+
+    Raises:
+        CorruptStateRecordError: the record cannot be decoded.
+    """
     with reading("settings"):
         resource_type, name = json_of(subject_of(key))
         if not isinstance(resource_type, str) or not isinstance(name, str):
-            raise TypeError("a resource that is no text")
+            raise TypeError("the resource type or name is not a string")
         settings = {} if value is None else texts_of(object_of(value))
         check_stored(resource_type, settings)
     return (resource_type, name), settings
 
 
 class ClusterState(ReplayedWrites):
-    """What concerns the cluster and its brokers rather than one topic.
+    """The cluster id and the dynamic settings of brokers and other resources that are not topics.
 
     Attributes:
-        cluster_id: see `create`; None before.
-        generations: by the kind of resource, what changes with every change of settings, for those who remember them.
+        cluster_id: None until its record is durable; see `create`.
+        generations: change counter of each resource type; consumers that cache settings compare it.
     """
 
     def __init__(self) -> None:
@@ -70,33 +73,33 @@ class ClusterState(ReplayedWrites):
         self._pending: Decisions[Resource, Mapping[str, str]] = Decisions()
 
     def settings(self, resource: Resource) -> Mapping[str, str]:
-        """What is altered for a resource, such as ("broker", "1") or, for all brokers, ("broker", "")."""
+        """Return the settings of a resource, such as ("broker", "1"), or ("broker", "") for all brokers."""
         return self._settings.get(resource, {})
 
     def names(self, kind: str) -> list[str]:
-        """The resources of a kind of which anything is altered."""
+        """Return the sorted names of the resources of a type that have settings."""
         return sorted(name for each, name in self._settings if each == kind)
 
     def latest_settings(self, resource: Resource) -> Mapping[str, str]:
-        """The same when all that is on its way is durable."""
+        """Like `settings`, but includes pending changes."""
         return self._pending.latest(resource, self.settings(resource))
 
     def create(self, cluster_id: str) -> Write:
-        """Decide the id of a new cluster."""
+        """Set the id of a new cluster."""
         return Write("", (StateRecord(_CLUSTER_KEY, record_value(json.dumps({"id": cluster_id}))),))
 
     def alter(self, resource: Resource, settings: Mapping[str, str]) -> Write:
-        """Decide the settings of a resource, all of them."""
+        """Replace all settings of a resource."""
         self._pending.add(resource, dict(settings))
         key = record_key(RecordType.SETTINGS, json.dumps(list(resource)))
         value = record_value(json.dumps(dict(settings), sort_keys=True)) if settings else None
         return Write("", (StateRecord(key, value),))
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take over one durable record; those of other subjects are read past.
+        """Apply one durable record; ignore records of other types.
 
         Raises:
-            CorruptStateRecordError: it cannot be read.
+            CorruptStateRecordError: the record cannot be decoded.
         """
         kind = record_type(key)
         if kind == RecordType.CLUSTER:

@@ -1,12 +1,9 @@
-"""The features of the cluster: which levels there are, and which of them is finalized (KIP-584, KIP-1022).
+"""Features of the cluster: supported and finalized levels (KIP-584, KIP-1022).
 
     key   = int16 type, then                            value = int16 version 0, then
     9 feature       name in UTF-8                       JSON {"level": n, "epoch": n}
 
-Rules of this file: see `state/metadata_records.py`, whose key types these continue. What a broker supports is data, one
-row a feature; a row counts only where the APIs that make it true are served, so that nothing is promised that is not
-there. A level that nobody has set is the one that Apache Kafka 4.3 gives a new cluster. The epoch grows with every
-change. Codes and texts of refusals are Kafka's.
+The key types continue those of `metadata_records.py`. Error codes and texts are Kafka's.
 """
 
 from __future__ import annotations
@@ -50,13 +47,13 @@ INT16_MAX = 2**15 - 1
 
 @attrs.frozen
 class Feature:
-    """One feature.
+    """A feature with its levels.
 
     Attributes:
-        name: Kafka's.
-        min_level, max_level: what this broker supports.
-        level: what a new cluster begins with; 0 is not finalized.
-        needs: the API without which the feature is not there; None for what needs none.
+        name: Kafka's name.
+        min_level, max_level: levels that this broker supports.
+        level: finalized level of a new cluster; 0 means not finalized.
+        needs: the API that the feature requires; None if it requires none.
     """
 
     name: str
@@ -78,11 +75,11 @@ FEATURES: Mapping[str, Feature] = {
         Feature("transaction.version", 0, 2, 2, ApiKey.END_TXN),
     )
 }
-"""The features and levels of Apache Kafka 4.3.1."""
+"""The features of Apache Kafka 4.3.1, with the levels of a new cluster."""
 
 
 class UpgradeType:
-    """What UpdateFeatures asks for, numbered as on the wire."""
+    """Upgrade types of UpdateFeatures, numbered as on the wire."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -94,7 +91,7 @@ KNOWN_TYPES = frozenset({UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, Upgrad
 
 @attrs.frozen
 class FeatureUpdate:
-    """A level that somebody wants."""
+    """A requested level of a feature."""
 
     name: str
     level: int
@@ -102,11 +99,11 @@ class FeatureUpdate:
 
 
 class FeatureError(KafkaError):
-    """Why an update is refused."""
+    """The reason to reject an update of features."""
 
 
 def read_feature(key: bytes, value: bytes | None) -> tuple[str, int, int]:
-    """Read the name of a feature, its level, and the epoch of that change; raises CorruptStateRecordError."""
+    """Decode a record to name, level and epoch of the change; raise CorruptStateRecordError if that fails."""
     name = text_subject_of(key)
     with reading(f"feature {name!r}"):
         body = object_of(value)
@@ -114,10 +111,10 @@ def read_feature(key: bytes, value: bytes | None) -> tuple[str, int, int]:
 
 
 class Features(ReplayedWrites):
-    """The levels that are finalized.
+    """The finalized levels of all features.
 
     Attributes:
-        epoch: of the last change; 0 before the first.
+        epoch: grows with every change; 0 before the first one.
     """
 
     def __init__(self) -> None:
@@ -127,32 +124,33 @@ class Features(ReplayedWrites):
         self._pending_epoch = 0
 
     def level(self, name: str) -> int:
-        """The finalized level of a feature that is known."""
+        """Return the finalized level of a feature in FEATURES."""
         return self._levels.get(name, FEATURES[name].level)
 
     @staticmethod
     def supported(served: Container[int]) -> list[Feature]:
-        """The features that a broker with these APIs has."""
+        """Return the features that a broker supports which serves these APIs."""
+        # A feature without its API would promise something that the broker does not do.
         return [feature for feature in FEATURES.values() if feature.needs is None or feature.needs in served]
 
     def finalized(self, served: Container[int]) -> list[tuple[str, int]]:
-        """Their levels; what is at level 0 is not finalized."""
+        """Return names and levels of the supported features, without those at level 0."""
         levels = ((feature.name, self.level(feature.name)) for feature in self.supported(served))
         return [(name, level) for name, level in levels if level]
 
     def update(self, updates: Iterable[FeatureUpdate], served: Container[int], *, validate_only: bool) -> Write | None:
-        """Decide new levels, all or none of them.
+        """Change levels, either all or none.
 
         Args:
-            updates: what somebody wants.
-            served: see `supported`.
+            updates: the requested levels.
+            served: keys of the APIs that the broker serves.
             validate_only: change nothing.
 
         Returns:
-            what makes them true; None where nothing changes.
+            the write that makes the levels final; None if nothing changes.
 
         Raises:
-            FeatureError: one of them cannot be had.
+            FeatureError: an update is invalid.
         """
         known = {feature.name: feature for feature in self.supported(served)}
         wanted = list(updates)
@@ -187,10 +185,10 @@ class Features(ReplayedWrites):
             raise _invalid(update, "Can't downgrade to a newer version.")
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take over one durable record; those of other subjects are read past.
+        """Apply one durable record; ignore records of other types.
 
         Raises:
-            CorruptStateRecordError: it cannot be read.
+            CorruptStateRecordError: the record cannot be decoded.
         """
         if record_type(key) != RecordType.FEATURE:
             return

@@ -1,16 +1,9 @@
-"""Fetch sessions: a consumer names its partitions once, and from then on only what changes; so does the broker.
+"""Incremental fetch sessions (KIP-227): a consumer names its partitions once, and afterwards both sides send only
+changes.
 
-    epoch  0   all partitions are named; a session is opened if there is room, the one named is closed
-    epoch -1   all partitions are named; no session, the one named is closed
-    epoch  n   the n-th incremental fetch of a session: partitions added, changed or forgotten; the rest as before
-
-Sessions are bounded in number and in partitions. A session that finds no room gets the id 0, and its client goes on
-with full fetches (KIP-227); one that grows beyond the room is closed, as if it had been evicted. A session of more than
-UNKNOWN_PARTITIONS_MAX partitions that do not exist is not kept at all: such names cost a client nothing to make up.
-
-Rules of this file: what a partition is asked for (`Request`) is the caller's; here only names, order and what was
-told last are kept. An incremental answer lists partitions with records, with an error, or whose high watermark or log
-start moved.
+    epoch  0   full fetch of all named partitions; closes the named session, then opens one if capacity allows
+    epoch -1   full fetch of all named partitions; closes the named session
+    epoch  n   n-th incremental fetch of a session: names added, changed and forgotten partitions
 """
 
 from __future__ import annotations
@@ -44,24 +37,28 @@ EPOCH_FINAL = -1
 EPOCH_MAX = 2**31 - 1
 SLOTS = 1_000
 PARTITIONS_MAX = 100_000
-"""Partitions in all sessions; each takes about 350 bytes."""
+"""Default limit of partitions in all sessions; each takes about 350 bytes."""
+# Unknown partitions in a new session. A client may wait for topics, but inventing names costs it nothing.
 UNKNOWN_PARTITIONS_MAX = 1_000
-"""Partitions that do not exist in a session when it is opened: a client may wait for topics, but not for any number."""
 STALE_MS = 120_000
 UNKNOWN_OFFSET = -1
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch after one; 0 is only ever the first."""
+    """Return the epoch after `epoch`: 1 after the highest, because 0 is only ever the first; -1 after a negative
+    one.
+    """
     if epoch < EPOCH_INITIAL:
         return EPOCH_FINAL
     return 1 if epoch == EPOCH_MAX else epoch + 1
 
 
 class PartitionAnswer(NamedTuple, Generic[Key]):
-    """What a fetch found in a partition, as far as it decides whether to tell; `must_list` for anything special.
+    """The result of a fetch in one partition, as far as it decides whether the response lists the partition.
 
-    `is_unknown` says that there is no such partition.
+    Attributes:
+        must_list: list the partition in any case.
+        is_unknown: the partition does not exist.
     """
 
     key: Key
@@ -74,7 +71,7 @@ class PartitionAnswer(NamedTuple, Generic[Key]):
 
 
 class FetchAnswer(NamedTuple, Generic[Key]):
-    """What to tell: an error of the whole answer, the session's id, and which partitions to list."""
+    """The error of the whole response, the session id, and the partitions to list."""
 
     error: ErrorCode
     session_id: int
@@ -83,17 +80,17 @@ class FetchAnswer(NamedTuple, Generic[Key]):
 
 @attrs.define(eq=False)
 class _Cached(Generic[Request]):
-    """A partition in a session: what is asked for, and what was told last."""
+    """A partition in a session: its latest request, and the offsets that the client knows."""
 
     request: Request
     high_watermark: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
 
     def note(self, answer: PartitionAnswer[Key]) -> bool:
-        """Remember an answer; whether it has to be told."""
+        """Remember an answer; return whether the response must list the partition."""
         _, high_watermark, log_start_offset, has_records, has_error, must_list, _ = answer
         changed = self.high_watermark != high_watermark or self.log_start_offset != log_start_offset
-        # after an error the partition is told again even if nothing moved
+        # After an error the next response lists the partition, even if its offsets stay the same.
         self.high_watermark = UNKNOWN_OFFSET if has_error else high_watermark
         self.log_start_offset = log_start_offset
         return changed or has_records or has_error or must_list
@@ -113,11 +110,11 @@ class _Session(Generic[Key, Request]):
 
 @attrs.define(eq=False)
 class FetchContext(Generic[Key, Request]):
-    """One fetch: which partitions to read, in order, or why none; then `FetchSessions.answer`, once.
+    """One fetch: the partitions to read in order, or an error. The caller passes it to `FetchSessions.answer` once.
 
     Attributes:
-        names: those of topics that the session's fetches have found by their ids; the caller adds to them, and may
-            so tell a topic that is gone from one that never was.
+        names: names by topic id that earlier fetches of the session found. The caller adds to them; they distinguish a
+            deleted topic from an unknown one.
     """
 
     error: ErrorCode
@@ -131,17 +128,22 @@ class FetchContext(Generic[Key, Request]):
 
 
 class FetchSessions(Generic[Key, Request]):
-    """The sessions of all connections.
+    """The fetch sessions of all connections, bounded in number and in partitions.
+
+    The caller chooses the type `Request` of a partition's request. A session stores it with the order of partitions and
+    the offsets that the client knows. A client whose session does not fit gets the session id 0 and continues with full
+    fetches. A session that grows beyond the capacity is closed, as if it had been evicted. A session with more than
+    UNKNOWN_PARTITIONS_MAX unknown partitions is never opened.
 
     Args:
-        random: makes ids that are unlikely to be met again after a restart.
-        slots: sessions at a time.
-        partitions_max: partitions of all sessions together.
-        stale_ms: how long a session must be unused, or how old it must be, to give way to another.
-        size_of: as how many partitions a key counts: more than 1 for one that takes more memory than others.
+        random: makes session ids that are unlikely to occur again after a restart.
+        slots: maximum number of sessions.
+        partitions_max: maximum number of partitions of all sessions together.
+        stale_ms: time after which an unused session may be evicted, and an old one by a larger one.
+        size_of: the number of partitions that a key counts as; more than 1 for keys that take more memory.
 
     Attributes:
-        evicted: sessions that were closed to make room.
+        evicted: number of sessions that were closed to make capacity for others.
         partitions: partitions in all sessions, as `size_of` counts them.
     """
 
@@ -159,14 +161,14 @@ class FetchSessions(Generic[Key, Request]):
         self._stale_ms = stale_ms
         self._size_of = size_of
         self._random = random
-        self._sessions: dict[int, _Session[Key, Request]] = {}  # the one not used for longest first
+        self._sessions: dict[int, _Session[Key, Request]] = {}  # least recently used first
         self.evicted = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def keys_of(self, session_id: int) -> tuple[Key, ...]:
-        """The partitions that a session reads; none where there is no such session."""
+        """Return the partitions of a session; empty for an unknown one."""
         session = self._sessions.get(session_id)
         return () if session is None else tuple(session.partitions)
 
@@ -180,7 +182,15 @@ class FetchSessions(Generic[Key, Request]):
         uses_topic_ids: bool,
         now_ms: int,
     ) -> FetchContext[Key, Request]:
-        """Take a fetch request into its session."""
+        """Apply a fetch request to its session and return the partitions to read.
+
+        Args:
+            session_id, epoch: as in the request.
+            partitions: named partitions with their requests.
+            forgotten: partitions to remove from the session.
+            uses_topic_ids: whether the request names topics by id. It must stay the same in a session.
+            now_ms: current time.
+        """
         if epoch in {EPOCH_INITIAL, EPOCH_FINAL}:
             self._forget(session_id)
             return FetchContext(
@@ -205,7 +215,11 @@ class FetchSessions(Generic[Key, Request]):
         answers: Iterable[PartitionAnswer[Key]],
         now_ms: int,
     ) -> FetchAnswer[Key]:
-        """Decide what to tell of what was found."""
+        """Choose the partitions that the response lists.
+
+        An incremental response lists partitions with records or an error, and those whose high watermark or log start
+        offset changed.
+        """
         found = {answer.key: answer for answer in answers}
         if context.error is not ErrorCode.NONE:
             return FetchAnswer(context.error, NO_SESSION)
@@ -221,12 +235,14 @@ class FetchSessions(Generic[Key, Request]):
             cached = session.partitions[key]
             if cached.note(answer):
                 listed.add(key)
-                if answer.has_records:  # the others come first next time
+                if answer.has_records:  # the next fetch reads the other partitions first
                     session.partitions[key] = session.partitions.pop(key)
         return FetchAnswer(ErrorCode.NONE, session.session_id, listed)
 
     def skip(self, context: FetchContext[Key, Request]) -> ErrorCode:
-        """A fetch is answered without partitions: what was found is told next time. The error of the whole answer."""
+        """Answer a fetch without partitions, so that the next response reports the results; return the error of the
+        whole response.
+        """
         session = context.session
         if session is not None and session.epoch != context.epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
@@ -273,7 +289,7 @@ class FetchSessions(Generic[Key, Request]):
         found: Mapping[Key, PartitionAnswer[Key]],
         now_ms: int,
     ) -> int:
-        """Open a session on what a full fetch was told; 0 when there is no room for it."""
+        """Open a session for a full fetch and return its id; 0 if the capacity does not suffice."""
         if sum(answer.is_unknown for answer in found.values()) > UNKNOWN_PARTITIONS_MAX:
             return NO_SESSION
         size = self._sum(context.partitions)
@@ -307,16 +323,16 @@ class FetchSessions(Generic[Key, Request]):
             self.partitions -= session.size
 
     def _evict(self, size: int, added: int, now_ms: int, spared: _Session[Key, Request] | None = None) -> bool:
-        """Close sessions that may give way, no more than must, or none where that would not make room.
+        """Close sessions to make capacity for another; return False, without closing any, if that cannot suffice.
 
-        As in Kafka (FetchSessionCache.tryEvict) those give way that are stale, the one unused for longest first, then
-        old ones that are not larger, the smallest first.
+        As in Kafka (FetchSessionCache.tryEvict), stale sessions are closed first, the least recently used one before
+        others. Old sessions that are not larger follow, the smallest first. No more are closed than necessary.
 
         Args:
-            size: of the session that needs room.
-            added: partitions that it needs room for.
-            now_ms: the time.
-            spared: that session, where it exists; otherwise a slot is needed, too.
+            size: size of the session that needs capacity.
+            added: number of partitions that it adds.
+            now_ms: current time.
+            spared: that session, if it exists already; otherwise it needs a slot, too.
         """
         if added > self.partitions_max:
             return False
@@ -350,13 +366,11 @@ class FetchSessions(Generic[Key, Request]):
 
 
 def fetch_sessions_of(config: BrokerConfig, random: Random) -> FetchSessions[tuple[str, bytes, int], Any]:
-    """The sessions of a broker; a key is a topic's name and id, one of which may be empty, and a partition.
-
-    A name that is too long for any topic counts as often as it has the length of one.
-    """
+    """Create the sessions of a broker; their keys are topic name, topic id and partition, with name or id empty."""
     return FetchSessions(
         random,
         config.max_incremental_fetch_session_cache_slots,
         config.pipeline_fetch_session_partitions,
+        # Names of unknown topics may be longer than NAME_LENGTH_MAX, so they count by their memory.
         size_of=lambda key: 1 + len(key[0]) // (NAME_LENGTH_MAX + 1),
     )

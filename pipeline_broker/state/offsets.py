@@ -1,10 +1,4 @@
-"""Committed offsets of all groups.
-
-Rules of this file: an offset is visible once its record is durable. A change is prepared (`change` gives it a
-handle), appended by the caller, and then applied or dropped. Changes become durable in the order in which they were
-prepared, so applying them in that order gives what a replay of the records gives. What a transaction stores is held
-back until the transaction ends (`PendingOffsets`).
-"""
+"""Committed offsets of all groups."""
 
 from __future__ import annotations
 
@@ -23,10 +17,10 @@ __all__ = ["CommittedOffsets", "OffsetChange"]
 
 @attrs.frozen(eq=False)
 class OffsetChange:
-    """What becomes visible when its records are durable; None is a deletion.
+    """A change of one group's offsets that is not durable yet; None deletes an offset.
 
     Attributes:
-        holder: whose transaction they are part of: they are visible once that has committed.
+        holder: the transaction that the offsets belong to; they become visible once it commits.
     """
 
     changes: tuple[tuple[OffsetKey, CommittedOffset | None], ...]
@@ -34,15 +28,18 @@ class OffsetChange:
 
     @property
     def group_id(self) -> str:
-        """Whose offsets they are."""
         return self.changes[0][0].group_id
 
 
 class CommittedOffsets:
-    """group -> topic -> partition -> committed offset, the durable ones.
+    """The durable offsets: group -> topic -> partition -> committed offset.
+
+    `change` prepares a change, the caller appends its records and then calls `apply` or `drop`. Changes become durable
+    in the order in which they were prepared, so applying them in that order equals a replay of the records. Offsets of
+    a transaction stay hidden until it ends (`PendingOffsets`).
 
     Args:
-        memory: what they hold is counted there.
+        memory: accounts for the memory of the offsets.
     """
 
     def __init__(self, memory: GroupMemory) -> None:
@@ -54,7 +51,12 @@ class CommittedOffsets:
     def change(
         self, changes: Iterable[tuple[OffsetKey, CommittedOffset | None]], holder: Holder | None = None
     ) -> OffsetChange:
-        """Prepare a change of one group's offsets; the caller settles it by `apply` or `drop`, once."""
+        """Prepare a change of one group's offsets. The caller passes it once to `apply` or to `drop`.
+
+        Args:
+            changes: offsets of a single group; None deletes one.
+            holder: the transaction that they belong to.
+        """
         change = OffsetChange(tuple(changes), holder)
         if not change.changes:
             return change
@@ -64,7 +66,7 @@ class CommittedOffsets:
         return change
 
     def apply(self, change: OffsetChange) -> None:
-        """The records of the change are durable."""
+        """Make a durable change visible, or hold it until its transaction ends."""
         if change.holder is not None:
             self._pending.hold(change.holder, ((key, it) for key, it in change.changes if it is not None))
         else:
@@ -72,7 +74,7 @@ class CommittedOffsets:
         self._settle(change)
 
     def drop(self, change: OffsetChange) -> None:
-        """The records of the change never became durable: it stays invisible."""
+        """Discard a change after its append failed."""
         if change.holder is not None and change.changes:
             self._pending.drop(change.group_id, [key for key, _ in change.changes])
         self._settle(change)
@@ -86,31 +88,33 @@ class CommittedOffsets:
             del self._unsettled[change.group_id]
 
     def _unsettled_keys(self, group_id: str) -> dict[OffsetKey, None]:
-        """The offsets of a group that are being changed."""
         return {key: None for change in self._unsettled.get(group_id, ()) for key, _ in change.changes}
 
     def replay_held(self, holder: Holder, key: OffsetKey, committed: CommittedOffset) -> None:
-        """Take over one durable record of a transaction."""
+        """Apply one durable record of a transaction whose marker has not been replayed yet."""
         self._pending.append([key])
         self._pending.hold(holder, [(key, committed)])
 
     def end_transaction(self, holder: Holder, *, committed: bool) -> None:
-        """The marker of a transaction is durable."""
+        """Apply or discard the offsets of a transaction whose marker is durable."""
         stored = self._pending.end(holder)
         if committed:
             self._apply_durable(stored)
 
     def is_unstable(self, key: OffsetKey) -> bool:
-        """Whether a transaction that is open may change the offset."""
+        """Return whether an open transaction may change the offset."""
         return self._pending.is_unstable(key)
 
     def replay(self, key: OffsetKey, committed: CommittedOffset | None) -> None:
-        """Take over one durable record."""
+        """Apply one durable record that belongs to no transaction."""
         self._apply_durable(((key, committed),))
 
     def _apply_durable(self, changes: Iterable[tuple[OffsetKey, CommittedOffset | None]]) -> None:
-        """Durable records, in their order: thousands may come at once, most of them of one topic."""
+        """Apply durable changes in order."""
+        # One commit may have thousands of offsets, usually of one topic: lookups are reused while the topic stays the
+        # same, and the memory is accounted once.
         overtakes, growth, new_bytes = bool(self._pending), 0, 0
+        # The removal may delete the dictionaries that the cached `partitions` belongs to.
         latest_group = latest_topic = None
         partitions: dict[int, CommittedOffset] = {}
         for key, committed in changes:
@@ -143,7 +147,12 @@ class CommittedOffsets:
             self._groups.pop(key.group_id, None)
 
     def admits(self, changes: Iterable[tuple[OffsetKey, CommittedOffset]], holder: Holder | None) -> bool:
-        """Whether there is memory for what a commit adds: one of a transaction replaces nothing until that ends."""
+        """Return whether the memory suffices for a commit.
+
+        Args:
+            changes: the offsets to commit.
+            holder: the transaction; its offsets add to the committed ones until it ends, instead of replacing them.
+        """
         added = 0
         for key, committed in changes:
             before = self.get(key) if holder is None else self._pending.get(holder, key)
@@ -154,36 +163,45 @@ class CommittedOffsets:
         return self._groups.get(key.group_id, {}).get(key.topic, {}).get(key.partition)
 
     def count(self, group_id: str) -> int:
-        """In how many partitions a group has committed."""
+        """Return the number of partitions in which a group has a committed offset."""
         return sum(map(len, self._groups.get(group_id, {}).values()))
 
     def partitions_of_group(self, group_id: str, topic: str | None = None) -> dict[str, list[int]]:
-        """In which partitions a group has committed, by topic; of one topic, or of all."""
+        """Return the partitions in which a group has a committed offset, by topic.
+
+        Args:
+            group_id: id of the group.
+            topic: the only topic to return; None for all.
+        """
         found = self._groups.get(group_id, {})
         topics = found if topic is None else [topic] * (topic in found)
         return {each: list(found[each]) for each in topics}
 
     def of_group(self, group_id: str) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
-        """All that a group has committed, by topic."""
+        """Yield the committed offsets of a group, topic by topic."""
         for topic, partitions in self._groups.get(group_id, {}).items():
             for partition, committed in partitions.items():
                 yield OffsetKey(group_id, topic, partition), committed
 
     def all(self) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
-        """All that groups have committed, and what transactions that are open have stored."""
+        """Yield the committed offsets of all groups and the offsets of open transactions."""
         for group_id in self._groups:
             yield from self.of_group(group_id)
         yield from self._pending.all()
 
     def deletable(self, group_id: str) -> list[OffsetKey]:
-        """Everything that must be deleted for nothing to be left: also what is on its way or in a transaction."""
+        """Return every offset of a group that a deletion must cover, including those of pending changes and open
+        transactions.
+        """
         keys = dict.fromkeys(key for key, _ in self.of_group(group_id))
         keys.update(self._unsettled_keys(group_id))
         keys.update(dict.fromkeys(self._pending.of_group(group_id)))
         return list(keys)
 
     def some_deletable(self, group_id: str, wanted: Iterable[OffsetKey]) -> list[OffsetKey]:
-        """Those of some offsets of a group that are among the deletable; the group may have very many others."""
+        """Return the offsets in `wanted` that `deletable` would return, without a pass over the group's other
+        offsets.
+        """
         unsettled = self._unsettled_keys(group_id)
         return [
             key
@@ -192,7 +210,9 @@ class CommittedOffsets:
         ]
 
     def expired(self, group_id: str, is_expired: Callable[[OffsetKey, CommittedOffset], bool]) -> list[OffsetKey]:
-        """What may be deleted for its age; an offset that is being changed is not old."""
+        """Return the offsets of a group that `is_expired` accepts, except those that a pending change or an open
+        transaction may replace.
+        """
         unsettled = self._unsettled_keys(group_id)
         return [
             key
@@ -201,7 +221,9 @@ class CommittedOffsets:
         ]
 
     def of_topic(self, topic: str) -> dict[str, dict[int, None]]:
-        """The partitions of a topic that each group has committed for, those on their way included."""
+        """Return the partitions of a topic with offsets, by group; includes those of pending changes and open
+        transactions.
+        """
         found = {group_id: dict.fromkeys(topics[topic]) for group_id, topics in self._groups.items() if topic in topics}
         unsettled = (key for group_id in self._unsettled for key in self._unsettled_keys(group_id))
         pending = (key for group_id in self._pending.groups() for key in self._pending.of_group(group_id))

@@ -1,10 +1,4 @@
-"""Fetches that wait for enough bytes, or for their deadline.
-
-Rules of this file: it counts bytes and reads none. A fetch is parked with what it could read when it came; `notify`
-adds what became visible since, each partition up to what the fetch would take from it. What a reader of committed
-records may read does not grow with the log but when transactions end, so it is asked for anew. Whoever is returned is
-no longer parked.
-"""
+"""Purgatory of fetches that wait for `min_bytes` or for their deadline."""
 
 from __future__ import annotations
 
@@ -23,10 +17,13 @@ Partition = TypeVar("Partition", bound=Hashable)
 
 @attrs.define
 class Readable:
-    """What a fetch could read of one partition, and the most it would take.
+    """The bytes that a parked fetch could read of one partition.
 
     Attributes:
-        measure: tells what it could read now; None where that grows by what is added to the partition.
+        size_bytes: readable bytes.
+        size_bytes_max: the most that the fetch would take.
+        measure: returns the readable bytes at present. A reader of committed records needs it, because these grow when
+            transactions end, not with each append. None if `size_bytes` grows by the appended bytes.
     """
 
     size_bytes: int
@@ -42,10 +39,12 @@ class _Parked(Generic[Token, Partition]):
 
 
 class ParkedFetches(Generic[Token, Partition]):
-    """All fetches that wait; tokens are the caller's and must be distinct.
+    """All parked fetches. It counts bytes and reads none.
+
+    Tokens are the caller's and must be distinct. A fetch that a method returns is not parked any more.
 
     Attributes:
-        expired: fetches that waited until their deadline.
+        expired: number of fetches that waited until their deadline.
     """
 
     def __init__(self) -> None:
@@ -59,22 +58,22 @@ class ParkedFetches(Generic[Token, Partition]):
 
     @property
     def watched(self) -> int:
-        """In how many partitions fetches wait, each fetch with all of its partitions."""
+        """Sum of the partitions of all parked fetches; shared ones count once per fetch."""
         return sum(map(len, self._by_partition.values()))
 
     def is_watched(self, partition: Partition) -> bool:
-        """Whether a fetch waits for what comes to a partition."""
+        """Return whether a parked fetch waits for this partition."""
         return partition in self._by_partition
 
     def partitions_of(self, token: Token) -> Collection[Partition]:
-        """What a parked fetch waits for."""
+        """Return the partitions of a parked fetch."""
         return self._parked[token].partitions.keys()
 
     def park(self, token: Token, partitions: Mapping[Partition, Readable], bytes_min: int, deadline_ms: int) -> bool:
-        """Park a fetch; False (and not parked) when it has enough already."""
+        """Park a fetch; return False, without parking it, if it has enough bytes already."""
         assert token not in self._parked
         missing_bytes = bytes_min
-        for part in partitions.values():  # maybe 10,000, of which most have nothing
+        for part in partitions.values():  # up to 10,000, most of them without bytes
             if part.size_bytes:
                 missing_bytes -= min(part.size_bytes, part.size_bytes_max)
         if missing_bytes <= 0:
@@ -91,34 +90,35 @@ class ParkedFetches(Generic[Token, Partition]):
         return True
 
     def notify(self, partition: Partition, added_bytes: int) -> list[Token]:
-        """Count bytes that became visible; returns the fetches that have enough now, oldest first."""
+        """Count bytes that became visible in a partition; return the fetches that now have enough, oldest first."""
         ready = []
         for parked in self._by_partition.get(partition, {}).values():
             readable = parked.partitions[partition]
             before = min(readable.size_bytes, readable.size_bytes_max)
             measure = readable.measure
             readable.size_bytes = readable.size_bytes + added_bytes if measure is None else measure()
+            # Only bytes that the fetch would take count: those beyond its limit for the partition do not complete it.
             parked.missing_bytes -= min(readable.size_bytes, readable.size_bytes_max) - before
             if parked.missing_bytes <= 0:
                 ready.append(parked.token)
         return self._release(ready)
 
     def wake(self, partition: Partition) -> list[Token]:
-        """Something else happened to a partition (it was deleted, its log was cut): all who wait for it look again."""
+        """Release all fetches of a partition that was deleted or truncated, so that they check it again."""
         return self._release(list(self._by_partition.get(partition, ())))
 
     def advance(self, now_ms: int) -> list[Token]:
-        """Return the fetches whose deadline has come, in the order of their deadlines."""
+        """Release the fetches whose deadline has passed, in the order of their deadlines."""
         due = self._release(list(self._deadlines.pop_due(now_ms)))
         self.expired += len(due)
         return due
 
     def next_deadline_ms(self) -> int | None:
-        """When `advance` must be called at the latest."""
+        """Return the latest time for the next `advance`; None if no fetch is parked."""
         return self._deadlines.next_ms()
 
     def cancel(self, token: Token) -> bool:
-        """Forget a fetch nobody waits for any more; False when it was not parked."""
+        """Release a fetch whose client has disconnected; return False if it was not parked."""
         return bool(self._release([token])) if token in self._parked else False
 
     def _release(self, tokens: list[Token]) -> list[Token]:

@@ -1,12 +1,4 @@
-"""Offsets that transactions have stored and not decided yet.
-
-Rules of this file: an offset waits here from the moment its record is durable until the marker of its transaction is.
-Transactions end in one partition of the offsets' topic at a time, so a producer's offsets are kept for each. From the
-append on, before it is durable, an offset is unstable: somebody who wants stable ones must not be shown the older one.
-Of a stored offset and one that was committed without a transaction the later record counts, as in Apache Kafka: a
-record that becomes durable while an offset waits overtakes it. What waits is counted as what is committed is, because a
-transaction may stay open for long.
-"""
+"""Offsets of open transactions."""
 
 from __future__ import annotations
 
@@ -22,49 +14,62 @@ __all__ = ["Holder", "PendingOffsets", "growth_of_offset", "size_of_offset"]
 
 
 def size_of_offset(key: OffsetKey, committed: CommittedOffset | None) -> int:
-    """Bytes that an offset takes in memory; 0 where there is none."""
+    """Return the memory of an offset in bytes; 0 for None."""
     return 0 if committed is None else OFFSET_BYTES + getsizeof(key.topic) + getsizeof(committed.metadata)
 
 
 def growth_of_offset(key: OffsetKey, before: CommittedOffset | None, committed: CommittedOffset) -> int:
-    """How much more it takes than the one before."""
+    """Return the additional memory in bytes when `committed` replaces `before`."""
     if before is None:
         return OFFSET_BYTES + getsizeof(key.topic) + getsizeof(committed.metadata)
+    # Most commits repeat the metadata; comparing it is faster than two calls of getsizeof.
     return 0 if before.metadata == committed.metadata else getsizeof(committed.metadata) - getsizeof(before.metadata)
 
 
 class Holder(NamedTuple):
-    """Whose transaction, in which partition of the offsets' topic."""
+    """A transaction, in one partition of `__consumer_offsets`.
+
+    Its marker ends it in each partition separately, so the offsets of a producer are kept for each partition.
+    """
 
     partition: int
     producer_id: int
 
 
 class PendingOffsets:
-    """The offsets of open transactions.
+    """The offsets of open transactions, held until the marker of the transaction is durable.
+
+    * An offset is unstable from the append of its record, before that is durable. Readers of stable offsets must not
+      get the older one.
+    * Of a transaction's offset and one committed without a transaction, the later record wins, as in Kafka: a record
+      that becomes durable while an offset is held overrides it.
+    * Held offsets count as memory like committed ones, because a transaction may stay open for long.
 
     Args:
-        memory: what they hold is counted there.
+        memory: accounts for the memory of the offsets.
     """
 
     def __init__(self, memory: GroupMemory) -> None:
         self._memory = memory
+        # None stands for an offset that a later record overrode.
         self._held: dict[Holder, dict[OffsetKey, CommittedOffset | None]] = {}
         self._held_bytes: dict[Holder, int] = {}
-        self._to_release: dict[Holder, dict[str, list[OffsetKey]]] = {}  # those of each group
+        self._to_release: dict[Holder, dict[str, list[OffsetKey]]] = {}  # by group
+        # By group: the number of appended records of open transactions for each offset.
         self._unstable: dict[str, Counter[OffsetKey]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._unstable)
 
     def append(self, keys: Sequence[OffsetKey]) -> None:
-        """Records of a transaction were appended: offsets of a group, unstable until `end`, or `drop`."""
+        """Mark offsets of one group unstable until `end` or `drop`, because records of a transaction were appended."""
         self._unstable.setdefault(keys[0].group_id, Counter()).update(keys)
 
     def drop(self, group_id: str, keys: Sequence[OffsetKey]) -> None:
-        """The records of a group will never be durable, or their transaction has ended."""
+        """Undo one `append`: the records were not written, or their transaction has ended."""
         unstable = self._unstable[group_id]
-        if unstable.total() == len(keys):  # nobody else has stored any: each key costs more than to count all
+        # No other transaction has offsets of the group. Counting all is cheaper than handling each key.
+        if unstable.total() == len(keys):
             del self._unstable[group_id]
             return
         for key in keys:
@@ -73,7 +78,7 @@ class PendingOffsets:
                 unstable[key] = left
 
     def hold(self, holder: Holder, changes: Iterable[tuple[OffsetKey, CommittedOffset]]) -> None:
-        """They are durable: what they say about a group becomes visible if the transaction commits."""
+        """Hold durable offsets of one group until the transaction ends."""
         held = self._held.setdefault(holder, {})
         to_release: list[OffsetKey] = []
         growth = 0
@@ -86,12 +91,11 @@ class PendingOffsets:
         self._count(holder, growth)
 
     def _count(self, holder: Holder, growth: int) -> None:
-        """A transaction holds so much more, or less."""
         self._memory.bytes_held += growth
         self._held_bytes[holder] = self._held_bytes.get(holder, 0) + growth
 
     def overtake(self, key: OffsetKey) -> None:
-        """A record about the offset became durable that belongs to no transaction: it is later than all that waits."""
+        """Override the held values of an offset, because a later record without a transaction became durable."""
         if self.is_unstable(key):
             for holder, held in self._held.items():
                 if key in held:
@@ -99,7 +103,7 @@ class PendingOffsets:
                     held[key] = None
 
     def end(self, holder: Holder) -> list[tuple[OffsetKey, CommittedOffset]]:
-        """The marker is durable: what the transaction had stored, but for what was overtaken."""
+        """Release a transaction whose marker is durable and return its offsets, except overridden ones."""
         for group_id, keys in self._to_release.pop(holder, {}).items():
             self.drop(group_id, keys)
         held = self._held.pop(holder, {})
@@ -107,22 +111,22 @@ class PendingOffsets:
         return [(key, committed) for key, committed in held.items() if committed is not None]
 
     def get(self, holder: Holder, key: OffsetKey) -> CommittedOffset | None:
-        """What a transaction has stored for a partition, unless it was overtaken."""
+        """Return the held offset of a transaction; None if it has none or it was overridden."""
         return self._held.get(holder, {}).get(key)
 
     def is_unstable(self, key: OffsetKey) -> bool:
-        """Whether a transaction that is open may change the offset."""
+        """Return whether an open transaction may change the offset."""
         return key in self._unstable.get(key.group_id, ())
 
     def all(self) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
-        """What transactions have stored, but for what was overtaken."""
+        """Yield all held offsets, except overridden ones."""
         for held in self._held.values():
             for key, committed in held.items():
                 if committed is not None:
                     yield key, committed
 
     def of_group(self, group_id: str) -> Iterator[OffsetKey]:
-        """The unstable offsets of a group."""
+        """Iterate over the unstable offsets of a group."""
         return iter(self._unstable.get(group_id, ()))
 
     def groups(self) -> Iterator[str]:

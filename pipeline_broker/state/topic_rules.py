@@ -1,4 +1,6 @@
-"""What Kafka allows in a topic: names, counts of partitions, replicas, assignments; with Kafka's codes and messages."""
+"""Validation of topics: names, partition counts, replication factors and assignments, with Kafka's error codes and
+messages.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +23,20 @@ __all__ = [
 ]
 
 NAME_LENGTH_MAX = 249
-# Kafka has no limit of its own; a request must not be able to make this broker open any number of logs.
+# Kafka has no such limit. Here it keeps one request from opening an unlimited number of logs.
 PARTITIONS_MAX = 10_000
+# Reserved for the broker; no topic has such a name.
 PROHIBITED = frozenset({"__cluster_metadata"})
-"""Names that are the broker's own and of no topic."""
 _NAME = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 UNSET = -1
 
 
 class TopicError(KafkaError):
-    """Why something about a topic is refused."""
+    """The reason to reject a request about a topic, with Kafka's error code."""
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that no topic may have."""
+    """Raise TopicError if no topic may have this name."""
     if not name:
         detail = "the empty string is not allowed"
     elif name in {".", ".."}:
@@ -49,18 +51,18 @@ def check_name(name: str) -> None:
 
 
 def check_allowed(name: str) -> None:
-    """Refuse a name that is the broker's own."""
+    """Raise TopicError if the name is reserved for the broker."""
     if name in PROHIBITED:
         raise TopicError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
 
 
 def collision_key(name: str) -> str:
-    """The name under which metrics would file a topic: two topics must not share it."""
+    """Return the name that metrics use for a topic, in which "." and "_" are equal. Topics must not share it."""
     return name.replace(".", "_")
 
 
 def check_partitions(partitions: int) -> None:
-    """Refuse a number of partitions that a new topic cannot have; -1 means the default."""
+    """Raise TopicError if a topic cannot have this number of partitions; -1 means the default."""
     if partitions == 0 or partitions < UNSET:
         raise TopicError(
             ErrorCode.INVALID_PARTITIONS,
@@ -74,7 +76,7 @@ def check_partitions(partitions: int) -> None:
 
 
 def check_replication_factor(factor: int) -> None:
-    """Refuse a replication factor that a single broker cannot give; -1 means the default."""
+    """Raise TopicError if a single broker cannot provide this replication factor; -1 means the default."""
     if factor == 0 or factor < UNSET:
         raise TopicError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -94,7 +96,14 @@ def check_assignments(
     replication_factor: int,
     brokers: Iterable[int],
 ) -> None:
-    """Refuse a manual placement (partition index, broker ids) of a new topic that is not all of it, here."""
+    """Raise TopicError unless a manual assignment covers all partitions of a new topic with known brokers.
+
+    Args:
+        assignments: pairs of partition index and broker ids.
+        partitions: must be UNSET, because the assignments determine the number.
+        replication_factor: must be UNSET, likewise.
+        brokers: ids of the registered brokers.
+    """
     if replication_factor != UNSET:
         raise TopicError(
             ErrorCode.INVALID_REQUEST,
@@ -117,7 +126,7 @@ def check_assignments(
 
 
 def check_added_assignments(assignments: Sequence[Sequence[int]], added: int, brokers: Iterable[int]) -> None:
-    """Refuse a manual placement of added partitions that is not one per partition, here."""
+    """Raise TopicError unless a manual assignment has one valid list of brokers per added partition."""
     if len(assignments) != added:
         raise _bad_placement(
             f"Attempted to add {added} additional partition(s), but only {len(assignments)} assignment(s) were"
@@ -128,7 +137,7 @@ def check_added_assignments(assignments: Sequence[Sequence[int]], added: int, br
 
 
 def check_replicas(replicas: Sequence[int], brokers: Iterable[int]) -> None:
-    """Refuse a list of replicas of one partition that names nobody, somebody twice or somebody unknown."""
+    """Raise TopicError if the replicas of a partition are empty, repeat a broker, or name an unknown broker."""
     if not replicas:
         raise _bad_placement("The manual partition assignment includes an empty replica list.")
     seen: Mapping[int, None] = dict.fromkeys(sorted(replicas))

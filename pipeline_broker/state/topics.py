@@ -1,10 +1,4 @@
-"""The topics of the broker.
-
-Rules of this file: see `state/outcome.py`. A topic is visible (`get`, `by_id`, `all`) once its record is durable;
-what is on its way (`latest`) already decides what may be asked for next: of two requests for the same name one is
-refused. A method raises `TopicError` or returns a `Write`; after appending its records the caller hands it to
-`durable` or `failed`.
-"""
+"""The catalogue of topics."""
 
 from __future__ import annotations
 
@@ -42,7 +36,7 @@ __all__ = ["NewTopic", "TopicCatalogue", "TopicChange", "duplicates"]
 
 @attrs.frozen(kw_only=True)
 class NewTopic:
-    """A topic that somebody wants; -1 stands for the broker's default. The configs have been checked."""
+    """A topic to create; UNSET (-1) means the broker's default. The caller has validated `configs`."""
 
     name: str
     topic_id: bytes
@@ -54,7 +48,7 @@ class NewTopic:
 
 @attrs.frozen(eq=False)
 class TopicChange:
-    """What becomes of a topic when its record is durable: `before` or `after` is None when it comes or goes."""
+    """The effect of a durable topic record. `before` is None for a new topic, `after` for a deleted one."""
 
     name: str
     before: Topic | None
@@ -62,22 +56,26 @@ class TopicChange:
 
 
 class TopicCatalogue:
-    """All topics by name and by id.
+    """All topics, by name and by id.
+
+    A topic is visible to `get`, `by_id` and `all` once its record is durable. Pending changes (`latest`) already count
+    for the next request: of two concurrent requests to create the same name, the second is rejected. Methods that
+    change a topic raise `TopicError` or return a `Write` for `durable` or `failed`.
 
     Args:
-        partitions_default: for new topics that do not say.
-        broker_id: the one broker that manual assignments may name.
+        partitions_default: number of partitions of new topics that do not specify it.
+        broker_id: the only broker id that manual assignments may name.
 
     Attributes:
-        partitions: of all topics that exist or are on their way.
-        not_created: topics that were asked for and not created because there were too many partitions.
+        partitions: partitions of all topics, with pending creations.
+        not_created: topics that were not created because of the limit of partitions; callers count them.
     """
 
     def __init__(self, partitions_default: int, broker_id: int) -> None:
         self.partitions_default = partitions_default
         self.broker_id = broker_id
         self.partitions = self.not_created = 0
-        self._counted: dict[str, int] = {}  # what each topic adds to `partitions`
+        self._counted: dict[str, int] = {}  # each topic's contribution to `partitions`
         self._visible: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._pending: Decisions[str, Topic | None] = Decisions()
@@ -87,27 +85,27 @@ class TopicCatalogue:
         return len(self._visible)
 
     def get(self, name: str) -> Topic | None:
-        """A topic that exists."""
+        """Return the visible topic of this name."""
         return self._visible.get(name)
 
     def by_id(self, topic_id: bytes) -> Topic | None:
-        """A topic that exists, by its id."""
+        """Return the visible topic with this id."""
         return self._by_id.get(topic_id)
 
     def all(self) -> ValuesView[Topic]:
-        """The topics that exist, in the order in which they came."""
+        """Return the visible topics in the order of their creation."""
         return self._visible.values()
 
     def names(self) -> list[str]:
-        """The names of the topics that exist; a copy."""
+        """Return a copy of the names of the visible topics."""
         return list(self._visible)
 
     def latest(self, name: str) -> Topic | None:
-        """A topic as it will be when everything on its way is durable."""
+        """Return a topic as it will be once all pending changes are durable."""
         return self._pending.latest(name, self._visible.get(name))
 
     def check_new_name(self, name: str) -> None:
-        """Refuse a name that a new topic cannot have."""
+        """Raise TopicError if a new topic cannot have this name."""
         check_allowed(name)
         check_name(name)
         if self.latest(name) is not None:
@@ -120,7 +118,7 @@ class TopicCatalogue:
             )
 
     def check_create(self, new: NewTopic) -> Topic:
-        """Work out the topic that would come to be, and change nothing (`validate_only`)."""
+        """Validate a new topic and return it, without creating it (`validate_only`)."""
         self.check_new_name(new.name)
         if new.assignments:
             check_assignments(new.assignments, new.partitions, new.replication_factor, (self.broker_id,))
@@ -132,7 +130,7 @@ class TopicCatalogue:
         return Topic(new.name, new.topic_id, partitions, dict(new.configs))
 
     def check_room(self, added: int, partitions_max: int) -> None:
-        """Refuse partitions beyond a bound of all topics together."""
+        """Raise TopicError if all topics together would have more than `partitions_max` partitions."""
         if self.partitions + added > partitions_max:
             raise TopicError(
                 ErrorCode.POLICY_VIOLATION,
@@ -153,7 +151,13 @@ class TopicCatalogue:
         count: int,
         assignments: Sequence[Sequence[int]] | None = None,
     ) -> Topic:
-        """Work out a topic with `count` partitions in all, and change nothing (`validate_only`)."""
+        """Validate a new partition count and return the grown topic, without changing it (`validate_only`).
+
+        Args:
+            name: name of the topic.
+            count: number of partitions afterwards, including the existing ones.
+            assignments: broker ids of each added partition.
+        """
         topic = self._existing(name)
         if count == topic.partitions:
             raise TopicError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
@@ -168,18 +172,18 @@ class TopicCatalogue:
         return attrs.evolve(topic, partitions=count)
 
     def add_partitions(self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None) -> Write:
-        """Grow a topic to `count` partitions."""
+        """Increase the partitions of a topic to `count`."""
         return self._change(name, self.check_add_partitions(name, count, assignments))
 
     def alter_configs(self, name: str, changes: Mapping[str, str | None]) -> Write:
-        """Set configs of a topic; None takes one back to its default. Values have been checked."""
+        """Set configs of a topic; None resets a config to its default. The caller has validated the values."""
         topic = self._existing(name)
         configs = {**topic.configs, **changes}
         kept = {config: value for config, value in configs.items() if value is not None}
         return self._change(name, attrs.evolve(topic, configs=kept))
 
     def durable(self, write: Write) -> TopicChange:
-        """The record of a change is durable: it is visible. Returns what changed."""
+        """Make a change visible and return it."""
         change = self._changed(write)
         before = self._visible.get(change.name)
         self._pending.settle(change.name)
@@ -187,18 +191,19 @@ class TopicCatalogue:
         return attrs.evolve(change, before=before)
 
     def failed(self, write: Write) -> None:
-        """The record of a change will never be durable: the topic stays as it is."""
+        """Discard a change whose record was not written; the topic stays as it is."""
         name = self._changed(write).name
         self._pending.settle(name)
+        # Later decisions of the topic are still pending and determine its collisions and its partition count.
         if name not in self._pending:
             self._refresh(name)
 
     def replay(self, key: bytes, value: bytes | None) -> TopicChange:
-        """Take over one durable record of a topic; returns what changed.
+        """Apply one durable record of a topic and return the change.
 
         Raises:
-            CorruptStateRecordError: it cannot be read.
-            MisplacedRecordError: the name or the id is that of another topic.
+            CorruptStateRecordError: the record cannot be decoded.
+            MisplacedRecordError: another topic has the name or the id.
         """
         name, after = read_topic_record(key, value)
         if after is not None:
@@ -239,13 +244,14 @@ class TopicCatalogue:
         self._refresh(name)
 
     def _refresh(self, name: str) -> None:
-        """Keep the names colliding of topics that exist or are on their way, and how many partitions there are."""
+        """Update the index of colliding names and the number of partitions after a change of `name`."""
         key, latest = collision_key(name), self.latest(name)
         self.partitions -= self._counted.pop(name, 0)
         if latest is not None:
             self._counted[name] = latest.partitions
             self.partitions += latest.partitions
         colliding = tuple(other for other in self._by_collision_key.pop(key, ()) if other != name)
+        # A topic keeps its name blocked until its deletion is durable: if that fails, the topic stays.
         if latest is not None or name in self._visible:
             colliding += (name,)
         if colliding:
@@ -253,5 +259,5 @@ class TopicCatalogue:
 
 
 def duplicates(names: Iterable[str]) -> set[str]:
-    """The names that a request gives more than once; Kafka refuses all of them."""
+    """Return the names that occur more than once in a request; Kafka rejects every occurrence."""
     return {name for name, count in Counter(names).items() if count > 1}

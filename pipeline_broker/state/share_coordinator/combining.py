@@ -1,9 +1,4 @@
-"""Two accounts of the same records made one.
-
-Rules of this file: Kafka's, so that both read the same from one log: where two batches speak of a record, the one with
-more deliveries counts, and of two with as many the one with the higher state; neighbours that agree become one batch;
-what is in front of the start is left out.
-"""
+"""Merging of state batches with overlaps, by Kafka's rules."""
 
 from __future__ import annotations
 
@@ -16,12 +11,15 @@ __all__ = ["combine"]
 
 
 def combine(known: Iterable[StateBatch], added: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
-    """What is known of records, after being added more.
+    """Return the known batches updated by added ones, in offset order and without overlaps.
+
+    Where two batches overlap, the one with more deliveries wins, then the one with the higher state. Equal neighbours
+    become one batch. Kafka applies the same rules, so both read the same state from a log.
 
     Args:
         known: in offset order, without overlaps.
-        added: in any order, with overlaps.
-        start_offset: the first offset that matters; all do where it is -1.
+        added: in any order, possibly with overlaps.
+        start_offset: drop offsets below it; -1 keeps all.
     """
     batches = list(known)
     for batch in added:
@@ -30,9 +28,9 @@ def combine(known: Iterable[StateBatch], added: Iterable[StateBatch], start_offs
 
 
 def _overlay(batches: list[StateBatch], added: StateBatch) -> list[StateBatch]:
-    """The batches with one more among them, in offset order and without overlaps."""
+    """Return the batches with another one merged in."""
     result: list[StateBatch] = []
-    position = added.first  # up to here `added` is in the result
+    position = added.first  # `added` is in the result up to this offset, exclusive
     for batch in batches:
         if batch.last < added.first:
             result.append(batch)

@@ -1,8 +1,6 @@
-"""Records of `__share_group_state`, in Kafka's layouts.
+"""Records of `__share_group_state` in Kafka's layouts.
 
-Rules of this file: bytes and values, no decisions. A key is its type in two bytes, then the fields; a value its version
-in two bytes, then the fields. What does not make sense is a CorruptStateRecordError; a type that is not known belongs
-to a newer broker and is stepped over.
+A key is a type in two bytes and fields, a value is a version in two bytes and fields.
 """
 
 from __future__ import annotations
@@ -39,14 +37,14 @@ Value = ShareSnapshotValue | ShareUpdateValue
 NUMBER = struct.Struct(">h")
 VERSION = 0
 SNAPSHOT, UPDATE = RECORD_TYPES = 0, 1
-"""The types that `read_share_record` knows."""
+"""Types of keys that `read_share_record` decodes."""
 UNINITIALIZED_OFFSET = -1
 OFFSET_MAX = 2**63 - 1
-"""What follows the last record of a batch has an offset, too."""
+"""No record has this offset, so that the offset after a batch fits into 64 bits."""
 
 
 class ShareKey(NamedTuple):
-    """One partition of one group."""
+    """A share partition: one partition of one share group."""
 
     group_id: str
     topic_id: bytes
@@ -54,12 +52,12 @@ class ShareKey(NamedTuple):
 
 
 class ShareRecord(NamedTuple):
-    """A record as it was read.
+    """A decoded record.
 
     Attributes:
-        key: the share partition that it is about.
-        value: what is kept of it; None where it is forgotten.
-        batches: those in the value.
+        key: the share partition.
+        value: the decoded value; None for a tombstone.
+        batches: the state batches of the value.
     """
 
     key: ShareKey
@@ -68,7 +66,11 @@ class ShareRecord(NamedTuple):
 
 
 def read_share_record(key: bytes, value: bytes | None) -> ShareRecord | None:
-    """Read a record; None for a type that is not known. Raises CorruptStateRecordError."""
+    """Decode a record; return None for an unknown type.
+
+    Raises:
+        CorruptStateRecordError: the record cannot be decoded, or has impossible offsets, epochs or states.
+    """
     found = _read_key(key)
     if found is None:
         return None
@@ -78,12 +80,14 @@ def read_share_record(key: bytes, value: bytes | None) -> ShareRecord | None:
     version = _number(value)
     read: Value = _read(ShareSnapshotValue, value, version) if is_snapshot else _read(ShareUpdateValue, value, version)
     if read.start_offset < UNINITIALIZED_OFFSET or read.snapshot_epoch < 0:
-        raise CorruptStateRecordError(f"share state from offset {read.start_offset}, snapshot {read.snapshot_epoch}")
+        raise CorruptStateRecordError(
+            f"impossible start offset {read.start_offset} or snapshot epoch {read.snapshot_epoch}"
+        )
     return ShareRecord(share_key, read, _batches(read))
 
 
 def _read_key(data: bytes) -> tuple[ShareKey, bool] | None:
-    """The share partition that a record is about, and whether it is a snapshot; None for a type that is not known."""
+    """Return the share partition of a key and whether it is a snapshot; None for an unknown type."""
     kind = _number(data)
     if kind == SNAPSHOT:
         key: ShareSnapshotKey | ShareUpdateKey = _read(ShareSnapshotKey, data, VERSION)
@@ -95,22 +99,21 @@ def _read_key(data: bytes) -> tuple[ShareKey, bool] | None:
 
 
 def snapshot_record(key: ShareKey, value: ShareSnapshotValue) -> StateRecord:
-    """All that is known of a share partition."""
+    """Return a record of the whole state of a share partition."""
     return StateRecord(_key(SNAPSHOT, ShareSnapshotKey(*key)), _value(value))
 
 
 def update_record(key: ShareKey, value: ShareUpdateValue) -> StateRecord:
-    """What has changed since the last snapshot."""
+    """Return a record of the changes since the latest snapshot or update."""
     return StateRecord(_key(UPDATE, ShareUpdateKey(*key)), _value(value))
 
 
 def tombstone_record(key: ShareKey) -> StateRecord:
-    """The share partition is forgotten."""
+    """Return a record that deletes the state of a share partition."""
     return StateRecord(_key(SNAPSHOT, ShareSnapshotKey(*key)), None)
 
 
 def _batches(value: Value) -> tuple[StateBatch, ...]:
-    """The batches in a value; a state that is not known, or offsets that no log has, are corrupt."""
     try:
         batches = tuple(
             StateBatch(batch.first_offset, batch.last_offset, RecordState(batch.delivery_state), batch.delivery_count)
@@ -121,13 +124,13 @@ def _batches(value: Value) -> tuple[StateBatch, ...]:
     for batch in batches:
         if not is_possible(batch):
             raise CorruptStateRecordError(
-                f"offsets {batch.first} to {batch.last} with {batch.delivery_count} deliveries"
+                f"impossible offsets {batch.first} to {batch.last} or delivery count {batch.delivery_count}"
             )
     return batches
 
 
 def is_possible(batch: StateBatch) -> bool:
-    """Whether a log can have records of these offsets, which were delivered so often."""
+    """Return whether a log can have these offsets, and a record this delivery count."""
     return 0 <= batch.first <= batch.last < OFFSET_MAX and batch.delivery_count >= 0
 
 

@@ -1,10 +1,4 @@
-"""The share coordinator: where each share group is in each partition, as `__share_group_state` says it.
-
-Rules of this file: see `state/outcome.py`. A write counts at once for the write that follows it and for whoever loads
-the share partition again, because the journal keeps their order; `summary`, which clients are shown, tells only what is
-durable. The first record about a share partition is a snapshot, and so is every one behind `updates_max` updates; what
-stands in front of the latest snapshots can be deleted (`redundant_before`). Epochs and errors are Kafka's.
-"""
+"""The share coordinator: the durable state of share partitions in `__share_group_state`."""
 
 from __future__ import annotations
 
@@ -34,17 +28,17 @@ Name = TypeVar("Name", str, bytes)
 
 NO_EPOCH = -1
 UNINITIALIZED = -1
-"""The start offset of a share partition that nobody has read yet: the group's `share.auto.offset.reset` decides."""
+"""Start offset before the first fetch; the group's `share.auto.offset.reset` then determines it."""
 UNKNOWN_COUNT = -1
 
 
 class ShareStateError(KafkaError):
-    """Why a request about the state of a share partition is refused."""
+    """The reason to reject a request about the state of a share partition."""
 
 
 @attrs.frozen
 class Summary:
-    """What clients are shown of a share partition; see ShareState."""
+    """The state of a share partition that clients may see; see ShareState."""
 
     state_epoch: int
     leader_epoch: int
@@ -54,9 +48,9 @@ class Summary:
 
 @attrs.frozen
 class StateWrite:
-    """What a share partition wants to be kept; -1 leaves an epoch or the start as it is.
+    """The state that the leader of a share partition wants to persist; -1 keeps an epoch or the start offset.
 
-    The state epoch is checked only: what changes it is an initialization.
+    The state epoch is only checked: `initialize` alone changes it.
     """
 
     state_epoch: int
@@ -68,20 +62,20 @@ class StateWrite:
 
 @attrs.define(eq=False)
 class ShareState:
-    """One share partition.
+    """The state of one share partition.
 
     Attributes:
-        snapshot_epoch: number of its latest snapshot.
-        state_epoch: number of its beginning: it rises when somebody sets the start offset.
-        leader_epoch: the highest with which a leader has read it since it began.
-        leader_epoch_min: the same, of all its beginnings: leaders of lower ones are refused.
-        start_offset: everything in front of it is done with; UNINITIALIZED before the first fetch.
-        delivery_complete_count: how many records behind the start are done with; -1 where nobody has said.
-        batches: what is known of the records behind the start.
-        created_ms: when it came to be.
-        updates: records since the latest snapshot.
-        snapshot_offset: where that is; -1 while it is on its way.
-        shown: as it was when it was last durable; None before that.
+        snapshot_epoch: number of the latest snapshot.
+        state_epoch: incremented by each `initialize`, such as a reset of the start offset.
+        leader_epoch: highest epoch of a leader that has read the state since the last `initialize`.
+        leader_epoch_min: like `leader_epoch`, but over all initializations; leaders of lower epochs are fenced.
+        start_offset: records below it are complete; UNINITIALIZED before the first fetch.
+        delivery_complete_count: number of complete records after the start offset; -1 if unknown.
+        batches: states of the records after the start offset.
+        created_ms: creation time.
+        updates: number of update records since the latest snapshot.
+        snapshot_offset: offset of the latest snapshot in the log; -1 until it is appended.
+        durable_summary: the summary when the state was last durable; None before that.
     """
 
     snapshot_epoch: int
@@ -97,13 +91,12 @@ class ShareState:
     durable_summary: Summary | None = None
 
     def summary(self) -> Summary:
-        """What would be shown of it."""
         return Summary(self.state_epoch, self.leader_epoch, self.start_offset, self.delivery_complete_count)
 
 
 @attrs.frozen(eq=False)
 class _Change:
-    """The change of a Write: what may be shown when it is durable."""
+    """The change of a Write: the summary that becomes visible once it is durable."""
 
     key: ShareKey
     state: ShareState | None
@@ -111,10 +104,17 @@ class _Change:
 
 
 class ShareStates:
-    """All share partitions.
+    """The states of all share partitions.
+
+    Unlike other machines, changes count at once for later writes and for leaders that read the state. The journal keeps
+    the order, so no later record survives without the earlier ones. Only `summary`, which clients see, is limited to
+    durable changes.
+
+    The first record of a share partition is a snapshot. Another snapshot follows after `updates_max` updates. Older
+    records are redundant and may be deleted (`redundant_before`).
 
     Args:
-        updates_max: updates behind a snapshot before the next one.
+        updates_max: number of update records between two snapshots.
     """
 
     def __init__(self, updates_max: int = 500) -> None:
@@ -128,34 +128,36 @@ class ShareStates:
 
     @staticmethod
     def subject(key: ShareKey) -> str:
-        """What decides the partition of `__share_group_state`: group, topic id in base 64, partition."""
+        """Return the text that selects the partition of `__share_group_state`: group, topic id in base 64,
+        partition.
+        """
         topic_id = uuid_text(key.topic_id)
         return f"{key.group_id}:{topic_id}:{key.partition}"
 
-    # Questions
+    # Queries
 
     def find(self, key: ShareKey) -> ShareState | None:
-        """A share partition with all that is on its way."""
+        """Return a state with pending changes."""
         return self._states.get(key)
 
     def summary(self, key: ShareKey) -> Summary | None:
-        """What is durable of it; None where nothing is."""
+        """Return the durable summary of a share partition; None if nothing of it is durable."""
         state = self._states.get(key)
         return None if state is None else state.durable_summary
 
     def keys_of_group(self, group_id: str) -> list[ShareKey]:
-        """The share partitions of a group."""
+        """Return the sorted share partitions of a group."""
         return sorted(self._keys_of_group.get(group_id, ()))
 
     def keys_of_topic(self, topic_id: bytes) -> list[ShareKey]:
-        """Those of a topic, of any group."""
+        """Return the sorted share partitions of a topic, of all groups."""
         return sorted(self._keys_of_topic.get(topic_id, ()))
 
     def read(self, key: ShareKey, leader_epoch: int) -> ShareState:
-        """A share partition for its leader.
+        """Return the state for the leader of a share partition.
 
         Raises:
-            ShareStateError: a newer leader has read it, or it was never initialized.
+            ShareStateError: a leader with a higher epoch has read it, or it was never initialized.
         """
         state = self._states.get(key)
         if state is None:
@@ -168,10 +170,10 @@ class ShareStates:
     # Changes
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, now_ms: int) -> Write:
-        """Begin, or begin again with a higher epoch.
+        """Create a share partition, or reset it under a higher state epoch.
 
         Raises:
-            ShareStateError: the epoch is not newer than what is there.
+            ShareStateError: the state epoch is lower than the present one.
         """
         complete_count = UNKNOWN_COUNT if start_offset == UNINITIALIZED else 0
         state = self._states.get(key)
@@ -197,10 +199,10 @@ class ShareStates:
         return self._snapshot(key, state, now_ms)
 
     def write(self, key: ShareKey, wanted: StateWrite, now_ms: int) -> Write:
-        """Keep what has changed.
+        """Persist changes of a share partition.
 
         Raises:
-            ShareStateError: it was never initialized, or somebody newer has written.
+            ShareStateError: it was never initialized, or the leader epoch or state epoch is outdated.
         """
         state = self._states.get(key)
         if state is None:
@@ -215,6 +217,8 @@ class ShareStates:
         if state.updates >= self._updates_max:
             return self.snapshot(key, now_ms)
         state.updates += 1
+        # The leader epoch of the state stays the same, as in Kafka (ShareCoordinatorShard): the leader set it when it
+        # read.
         value = ShareUpdateValue(
             snapshot_epoch=state.snapshot_epoch,
             leader_epoch=wanted.leader_epoch,
@@ -227,22 +231,19 @@ class ShareStates:
         return self._write(key, state, update_record(key, value))
 
     def set_leader_epoch(self, key: ShareKey, leader_epoch: int, now_ms: int) -> Write:
-        """A newer leader has read the state: those of before may not write any more.
-
-        What a leader writes changes its epoch not, as in Kafka (ShareCoordinatorShard): it has read before.
-        """
+        """Record that a newer leader has read the state, which fences older leaders."""
         state = self._states[key]
         state.leader_epoch = state.leader_epoch_min = leader_epoch
         return self.snapshot(key, now_ms)
 
     def snapshot(self, key: ShareKey, now_ms: int) -> Write:
-        """Write all that is known once more."""
+        """Return a write of the whole state."""
         state = self._states[key]
         state.snapshot_epoch = next_epoch(state.snapshot_epoch)
         return self._snapshot(key, state, now_ms)
 
     def delete(self, keys: Iterable[ShareKey]) -> list[Write]:
-        """Forget share partitions; those that are not there are left out."""
+        """Delete share partitions; ignore unknown ones."""
         gone = [key for key in keys if self._remove(key)]
         return [Write(self.subject(key), (tombstone_record(key),), _Change(key, None, None)) for key in gone]
 
@@ -252,7 +253,6 @@ class ShareStates:
         self._keys_of_topic.setdefault(key.topic_id, set()).add(key)
 
     def _remove(self, key: ShareKey) -> bool:
-        """Whether it was there."""
         if self._states.pop(key, None) is None:
             return False
         _discard(self._keys_of_group, key.group_id, key)
@@ -289,7 +289,7 @@ class ShareStates:
 
     @staticmethod
     def durable(writes: Iterable[Write]) -> None:
-        """The records of some writes are durable."""
+        """Make the changes of durable writes visible in `summary`."""
         for write in writes:
             change = write.change
             assert isinstance(change, _Change)
@@ -297,29 +297,30 @@ class ShareStates:
                 change.state.durable_summary = change.summary
 
     def appended(self, write: Write, offset: int) -> None:
-        """The record of a write has its place in the log; of a snapshot that is remembered."""
+        """Remember the offset of an appended record if it is a snapshot."""
         change = write.change
         assert isinstance(change, _Change)
+        # `updates` is 0 after a snapshot only. Callers report the offset before the next change of the state.
         if change.state is not None and change.state.updates == 0:
             change.state.snapshot_offset = offset
 
     def redundant_before(self, keys_at: Iterable[ShareKey], end_offset: int) -> int:
-        """Up to where records of one partition of the topic say nothing any more.
+        """Return the offset below which one partition of `__share_group_state` holds only redundant records.
 
         Args:
-            keys_at: the share partitions that it holds.
-            end_offset: of the log, for one that holds none.
+            keys_at: share partitions whose state that partition holds.
+            end_offset: log end offset of the partition; the result if `keys_at` is empty.
         """
+        # A snapshot that is not appended yet has offset -1, so nothing is redundant until it is.
         return min((self._states[key].snapshot_offset for key in keys_at), default=end_offset)
 
     def all(self) -> list[ShareKey]:
-        """All share partitions."""
         return list(self._states)
 
-    # Start
+    # Startup
 
     def replay(self, record: ShareRecord, offset: int) -> None:
-        """Take over a record that was durable, as it was read; `offset` is its place in the log."""
+        """Apply a durable record; `offset` is its offset in the log."""
         key, value, batches = record
         if value is None:
             self._remove(key)
@@ -349,7 +350,7 @@ class ShareStates:
     def _replay_update(self, key: ShareKey, value: ShareUpdateValue, batches: Sequence[StateBatch]) -> None:
         state = self._states.get(key)
         if state is None or state.snapshot_epoch != value.snapshot_epoch:
-            return  # what it updates was deleted with the records in front of it
+            return  # its snapshot was deleted with earlier records
         if value.start_offset != UNINITIALIZED:
             state.start_offset = value.start_offset
         state.delivery_complete_count = value.delivery_complete_count
@@ -359,7 +360,6 @@ class ShareStates:
 
 
 def _discard(index: dict[Name, set[ShareKey]], name: Name, key: ShareKey) -> None:
-    """Take a key out of an index, and its name with the last one."""
     keys = index[name]
     keys.discard(key)
     if not keys:

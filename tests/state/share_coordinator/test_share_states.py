@@ -261,7 +261,7 @@ def test_a_batch_of_a_record_has_offsets_that_a_log_can_have(first, last, count,
     if is_read:
         read_share_record(record.key, record.value)
     else:
-        with pytest.raises(CorruptStateRecordError, match="deliveries"):
+        with pytest.raises(CorruptStateRecordError, match="delivery count"):
             read_share_record(record.key, record.value)
 
 
