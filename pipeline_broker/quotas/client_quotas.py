@@ -1,10 +1,10 @@
-"""The quotas that were set, as records of the metadata partition.
+"""Quotas as they were set, as records of the metadata partition.
 
     key   = int16 type, then                                value = int16 version 0, then
     6 client quota  JSON [[entity type, name or null], ...]  JSON {quota: number}
 
-Rules of this file: see `state/metadata_records.py`, whose key types this continues; entity types stand in their order,
-a name of null is the default, and a value of null means that the entity has no quotas any more.
+Entity types are sorted. The name null is the default. A null value deletes all quotas of the entity. The key types
+continue those of `state/metadata_records.py`.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ class ClientQuotas:
         self._pending: Decisions[Entity, Mapping[str, float]] = Decisions()
 
     def all(self) -> Mapping[Entity, Mapping[str, float]]:
-        """What is set."""
+        """Return the durable quotas."""
         return self._quotas
 
     def latest(self, entity: Entity) -> Mapping[str, float]:
-        """What is set for an entity when all that is on its way is durable."""
+        """Return the quotas of an entity, including pending changes."""
         return self._pending.latest(entity, self._quotas.get(entity, {}))
 
     def alter(self, changes: Mapping[Entity, Mapping[str, float]]) -> Write:
-        """Decide the quotas of entities, all of them of each."""
+        """Replace all quotas of each of these entities."""
         records = []
         for entity, quotas in changes.items():
             key = record_key(RecordType.CLIENT_QUOTA, json.dumps(entity))
@@ -56,15 +56,14 @@ class ClientQuotas:
         return Write("", tuple(records))
 
     def durable(self, write: Write) -> None:
-        """The records of a change are durable."""
         for record in write.records:
             self.replay(record.key, record.value)
 
     def replay(self, key: bytes, value: bytes | None) -> bool:
-        """Take over one durable record; those of other subjects are read past. Whether it was about quotas.
+        """Apply one durable record; return whether it was a quota. Ignore records of other types.
 
         Raises:
-            CorruptStateRecordError: it cannot be read.
+            CorruptStateRecordError: the record cannot be decoded.
         """
         if record_type(key) != RecordType.CLIENT_QUOTA:
             return False
@@ -78,16 +77,20 @@ class ClientQuotas:
 
 
 def read_quotas(key: bytes, value: bytes | None) -> tuple[Entity, dict[str, float]]:
-    """Read which entity a record is about, and its quotas; raises CorruptStateRecordError."""
+    """Decode a record to entity and quotas, which are empty for a tombstone.
+
+    Raises:
+        CorruptStateRecordError: the record cannot be decoded, or the quotas are invalid.
+    """
     with reading("client quota"):
         entity = entity_of(json_of(subject_of(key)))
         if not all(name is None or isinstance(name, str) for _, name in entity):
-            raise TypeError("an entity whose name is no text")
+            raise TypeError("the name of an entity is not a string")
         try:
             check_entity(entity)
         except QuotaError as error:
             raise ValueError(str(error)) from None
         quotas = {} if value is None else {name: float(limit) for name, limit in object_of(value).items()}
         if not all(0 < limit < math.inf for limit in quotas.values()):
-            raise ValueError("a quota that is not positive and finite")
+            raise ValueError("a quota is not positive and finite")
         return entity, quotas

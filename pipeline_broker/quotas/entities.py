@@ -1,9 +1,4 @@
-"""Who a quota is set for, and which quotas may be set: names, kinds, and the checks that Kafka makes.
-
-Rules of this file: an entity is a tuple of (type, name) in the order of types, where None is the default: whoever has
-no quota of its own. Texts and codes are Kafka's; what it says of a mistake is INVALID_REQUEST, whatever the mistake.
-Names of hosts are not looked up: a broker that waits for a name server serves nobody meanwhile.
-"""
+"""Entities of quotas (users, client ids, addresses), the keys that each may have, and Kafka's validation."""
 
 from __future__ import annotations
 
@@ -32,6 +27,7 @@ __all__ = [
 ]
 
 Entity: TypeAlias = tuple[tuple[str, str | None], ...]
+"""Pairs of type and name, sorted by type. The name None is the default: it applies to names without their own quota."""
 
 USER = "user"
 CLIENT_ID = "client-id"
@@ -53,13 +49,13 @@ CLIENT_KEYS: Mapping[str, float | None] = {
     REQUEST_PERCENTAGE: None,
     CONTROLLER_MUTATION_RATE: None,
 }
-"""What may be set for users and client ids, with the largest whole number, or None where it may be any."""
+"""Keys for users and client ids, with the largest value of whole numbers; None allows any number."""
 IP_KEYS: Mapping[str, float | None] = {CONNECTION_CREATION_RATE: INT_MAX}
 LOCALHOST = "localhost"
 
 
 class QuotaError(Exception):
-    """A quota that cannot be set, or a question that cannot be answered, as clients are told."""
+    """The reason to reject a quota or a filter, with the code and message for the client."""
 
     def __init__(self, message: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
         super().__init__(message)
@@ -68,15 +64,15 @@ class QuotaError(Exception):
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
-    """An entity from its parts; of two of one type the later counts."""
+    """Return an entity from its parts; of two parts of one type, the later one counts."""
     return tuple(sorted(dict(parts).items()))
 
 
 def check_entity(entity: Entity) -> Mapping[str, float | None]:
-    """Which quotas the entity may have.
+    """Return the keys that an entity may have, with their largest values.
 
     Raises:
-        QuotaError: none, because there cannot be such an entity.
+        QuotaError: the entity is invalid.
     """
     types = {kind for kind, _ in entity}
     for kind, name in entity:
@@ -97,17 +93,23 @@ def check_entity(entity: Entity) -> Mapping[str, float | None]:
 
 
 def normal_ip(name: str) -> str | None:
-    """An address as connections show it; None when it is not one."""
+    """Return an address in the form in which connections show it; None if it is not an address."""
+    # Host names are not resolved, unlike in Kafka: waiting for a name server would block the event loop.
     return "127.0.0.1" if name == LOCALHOST else normal_address(name)
 
 
 def altered(
     entity: Entity, before: Mapping[str, float], operations: Iterable[tuple[str, float | None]]
 ) -> dict[str, float]:
-    """The quotas of an entity after operations: a key with its value, or None to remove it.
+    """Return the quotas of an entity after operations.
+
+    Args:
+        entity: the entity.
+        before: its present quotas.
+        operations: pairs of key and value; the value None removes the key.
 
     Raises:
-        QuotaError: an operation is not possible; none is done.
+        QuotaError: the entity or an operation is invalid.
     """
     keys = check_entity(entity)
     after = dict(before)

@@ -1,8 +1,4 @@
-"""Which entities DescribeClientQuotas asks for.
-
-Rules of this file: a filter has at most one component of a type: a name, the default, or any. Without `strict` an
-entity may have other types as well; with it, it has those of the filter only.
-"""
+"""Entity filters of DescribeClientQuotas."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ __all__ = ["Component", "Match", "check_components", "matches"]
 
 
 class Match(enum.IntEnum):
-    """How a component matches."""
+    """Match types, numbered as on the wire."""
 
     EXACT = 0
     DEFAULT = 1
@@ -27,7 +23,7 @@ class Match(enum.IntEnum):
 
 @attrs.frozen
 class Component:
-    """One type with what it must be; `name` is given for EXACT only."""
+    """A condition on the name of one entity type; `name` is set for EXACT only."""
 
     entity_type: str
     match: int
@@ -35,11 +31,7 @@ class Component:
 
 
 def check_components(components: Iterable[Component]) -> None:
-    """Refuse a filter that makes no sense.
-
-    Raises:
-        QuotaError: it does not.
-    """
+    """Raise QuotaError if a filter is invalid."""
     types: set[str] = set()
     for component in components:
         kind = component.entity_type
@@ -68,7 +60,13 @@ def _check_match(component: Component) -> None:
 
 
 def matches(entity: Entity, components: Iterable[Component], *, strict: bool) -> bool:
-    """Whether an entity is one that the filter asks for."""
+    """Return whether an entity matches all components of a filter.
+
+    Args:
+        entity: the entity.
+        components: at most one per entity type.
+        strict: the entity must have no other types than the components.
+    """
     parts = dict(entity)
     wanted = tuple(components)
     if strict and len(wanted) != len(parts):

@@ -1,7 +1,4 @@
-"""The kinds of quotas: each with what is set for it, and what is measured.
-
-Rules of this file: see `quotas`, whose part it is; it is loaded with the first quota that is set.
-"""
+"""The kinds of quotas of a broker, loaded with the first quota."""
 
 from __future__ import annotations
 
@@ -32,12 +29,12 @@ __all__ = ["QuotaKinds", "QuotasStatistics"]
 
 @attrs.frozen
 class QuotasStatistics:
-    """Every client that is measured, by kind of quota.
+    """All measured clients by kind of quota.
 
     Attributes:
         produce, fetch: rates in bytes per second.
         request: percent of one thread.
-        mutation: partitions created and deleted per second.
+        mutation: created and deleted partitions per second.
     """
 
     produce: tuple[ClientRate, ...]
@@ -47,10 +44,10 @@ class QuotasStatistics:
 
 
 class QuotaKinds:
-    """All kinds of one broker.
+    """One quota of each kind.
 
     Args:
-        config: over how long rates are taken.
+        config: windows over which rates are measured.
     """
 
     def __init__(self, config: BrokerConfig) -> None:
@@ -63,7 +60,7 @@ class QuotaKinds:
         )
 
     def set_limits(self, catalogue: ClientQuotas) -> bool:
-        """Take over what is set; whether anything is."""
+        """Apply the quotas that are set; return whether any is set for users or client ids."""
         self.produce.set_limits(_set_for(catalogue, PRODUCER_BYTE_RATE))
         self.fetch.set_limits(_set_for(catalogue, CONSUMER_BYTE_RATE))
         self.request.set_limits(_set_for(catalogue, REQUEST_PERCENTAGE))
@@ -72,7 +69,7 @@ class QuotaKinds:
 
     @staticmethod
     def ip_rates(catalogue: ClientQuotas) -> tuple[dict[str, float], float | None]:
-        """Connections per second of single addresses, and of each other one; None for any number."""
+        """Return the connection rates of single addresses, and of each other address; None for no limit."""
         by_name = {dict(entity)[IP]: rate for entity, rate in _set_for(catalogue, CONNECTION_CREATION_RATE).items()}
         default = by_name.pop(None, None)
         return {normal_ip(name) or name: rate for name, rate in by_name.items() if name is not None}, default

@@ -1,17 +1,17 @@
-"""Which of the quotas that are set is a client's: the most specific one, and it alone.
+"""Lookup of the quota of a client: the most specific one applies, alone.
 
-    level  quota set for                        what is measured
+    level  quota set for                        measured together
     1      user, client id                      the client id of the user
     2      user, default client id              the client id of the user
     3      user                                 the user
     4      default user, client id              the client id of the user
     5      default user, default client id      the client id of the user
     6      default user                         the user
-    7      client id                            the client id, whoever uses it
-    8      default client id                    the client id, whoever uses it
+    7      client id                            the client id, of all users
+    8      default client id                    the client id, of all users
 
-Rules of this file: the levels are Kafka's, in its order. A default holds for each one by itself, not for all together.
-A client without an id has the empty one, for which only defaults can be set.
+The levels are Kafka's, in its order. A default limits each user or client id separately, not all of them together. A
+client without an id has the empty one, for which only defaults can be set.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = ["Limit", "Limits", "Measured"]
 
 
 class Measured(NamedTuple):
-    """What one meter measures; one of the two is None where it does not matter."""
+    """The user and client id that share a meter; None for the one that does not matter."""
 
     user: str | None
     client_id: str | None
 
 
 class Limit(NamedTuple):
-    """What a client may do, and together with whom."""
+    """The rate that a client may reach, and the clients it shares it with."""
 
     measured: Measured
     per_second: float
@@ -42,7 +42,7 @@ Find: TypeAlias = Callable[[str, str], Entity]
 
 
 class _Level(NamedTuple):
-    """Which entity a level looks for, and whether it measures the user and the client id."""
+    """The entity to look up, and whether meters are separate by user and by client id."""
 
     entity_of: Find
     by_user: bool
@@ -62,12 +62,13 @@ LEVELS = (
 
 
 class Limits:
-    """The quotas of one kind; empty ones are false."""
+    """The quotas of one kind. An instance without quotas is false."""
 
     __slots__ = ("_levels", "_quotas")
 
     def __init__(self, quotas: Mapping[Entity, float]) -> None:
         self._quotas = dict(quotas)
+        # Only levels with a quota are looked up for each request.
         shapes = set(map(_shape, quotas))
         self._levels = tuple(level for level in LEVELS if _shape(level.entity_of("user", "client")) in shapes)
 
@@ -75,7 +76,7 @@ class Limits:
         return bool(self._levels)
 
     def find(self, user: str, client_id: str) -> Limit | None:
-        """The limit of a client; None where there is none."""
+        """Return the limit of a client; None if it has none."""
         for entity_of, by_user, by_client_id in self._levels:
             per_second = self._quotas.get(entity_of(user, client_id))
             if per_second is not None:
@@ -84,5 +85,5 @@ class Limits:
 
 
 def _shape(entity: Entity) -> tuple[tuple[str, bool], ...]:
-    """The types of an entity, each with whether it is the default."""
+    """Return the types of an entity, each with whether it is the default."""
     return tuple((kind, name is None) for kind, name in entity)

@@ -1,8 +1,4 @@
-"""The meters of one kind of quota: one for each client that is measured now.
-
-Rules of this file: sans-IO, time passed in. Clients choose their ids, so what is kept is bounded: a meter that says
-what a new one would say is dropped when the next is made, and of too many the one that was not used for longest.
-"""
+"""A bounded cache of the meters of one kind of quota."""
 
 from __future__ import annotations
 
@@ -14,23 +10,31 @@ from pipeline_broker.quotas.limits import Limit, Measured
 __all__ = ["METERS_MAX", "Meter", "Meters"]
 
 METERS_MAX = 10_000
-"""Clients of one kind of quota that are measured at once; a meter takes about 2 KB when all its windows are in use."""
+"""Meters of one kind of quota; each takes about 2 KB when all its windows are in use."""
+# Characters of all users and client ids of one kind of quota. Clients choose them, up to 32 KB each.
 NAME_BYTES_MAX = 8 << 20
-"""Of the users and client ids of one kind, each of up to 32 KB, in characters."""
 
 
 class Meter(Protocol):
-    """What is measured of one client."""
+    """A measurement of one client."""
 
     def is_idle(self, now_ms: int) -> bool:
-        """Whether a new one would say the same."""
+        """Return whether the meter equals a new one."""
 
 
 AMeter = TypeVar("AMeter", bound=Meter)
 
 
 class Meters(Generic[AMeter]):
-    """Meters by what they measure, the one not used for longest first."""
+    """Meters by the users and client ids that they measure, least recently used first.
+
+    Clients choose their ids, so the number of meters is bounded. A new meter replaces idle ones, which carry no
+    information, and beyond the limit the least recently used one.
+
+    Args:
+        make: creates a meter.
+        count_max: maximum number of meters.
+    """
 
     def __init__(self, make: Callable[[], AMeter], count_max: int = METERS_MAX) -> None:
         self._make = make
@@ -42,7 +46,7 @@ class Meters(Generic[AMeter]):
         return len(self._meters)
 
     def of(self, limit: Limit, now_ms: int) -> AMeter:
-        """The meter of a client."""
+        """Return the meter of a client; create it if necessary."""
         meters = self._meters
         meter = meters.pop(limit.measured, None)
         if meter is None:
@@ -59,7 +63,7 @@ class Meters(Generic[AMeter]):
         self._name_bytes -= _size(measured)
 
     def forget_idle(self, now_ms: int) -> None:
-        """Drop what is idle, up to the first that is not."""
+        """Drop idle meters, up to the first one in use."""
         meters = self._meters
         while meters:
             measured, meter = next(iter(meters.items()))
@@ -68,12 +72,12 @@ class Meters(Generic[AMeter]):
             self._forget(measured)
 
     def clear(self) -> None:
-        """Drop all: there is no quota of this kind any more."""
+        """Drop all meters, after the last quota of this kind was removed."""
         self._meters.clear()
         self._name_bytes = 0
 
     def items(self) -> Iterator[tuple[Measured, AMeter]]:
-        """All that are kept."""
+        """Iterate over a copy of the meters."""
         return iter(tuple(self._meters.items()))
 
 

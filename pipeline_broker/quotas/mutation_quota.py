@@ -1,9 +1,4 @@
-"""Quotas on changes of metadata (KIP-599): partitions that are created or deleted, by token buckets.
-
-Rules of this file: sans-IO, time passed in, in milliseconds. For a request whose version knows the error the quota is
-strict: while there is a debt nothing is changed, but what is asked for in good standing is done, however much it is.
-For older versions it is permissive: everything is done, and who has a debt then waits.
-"""
+"""Quotas on metadata changes (KIP-599): partitions that are created or deleted."""
 
 from __future__ import annotations
 
@@ -22,13 +17,13 @@ __all__ = ["ClientMutations", "MutationQuota"]
 
 @attrs.frozen
 class ClientMutations:
-    """One client that the quota measures, as it stands.
+    """The current measurement of a client.
 
     Attributes:
-        user, client_id: who; one of them is None where the quota is for the other alone.
+        user, client_id: the client; None for the one that the quota does not depend on.
         per_second: its rate.
-        tokens: how many changes it may still ask for.
-        throttle_time_ms: the mean of the throttles that it was told in all windows, 0 for none.
+        tokens: number of changes that it may still request.
+        throttle_time_ms: mean throttle time in all windows; 0 without throttling.
     """
 
     user: str | None
@@ -39,7 +34,7 @@ class ClientMutations:
 
 
 class _Meter:
-    """A bucket with the limit that it was last asked for, the rate of changes, and the throttles that it came to."""
+    """A token bucket with its latest limit, the rate of changes, and the throttle times that resulted."""
 
     __slots__ = ("bucket", "limit", "rate", "throttles")
 
@@ -58,10 +53,14 @@ class _Meter:
 
 
 class MutationQuota:
-    """See the rules of the file.
+    """Token buckets of all clients.
+
+    The quota is strict for request versions that know its error: while the client has a debt, its changes are rejected.
+    Without a debt any number of changes is made. For older versions the quota is permissive: all changes are made, and
+    a client with a debt is throttled.
 
     Args:
-        windows: a full bucket holds what the limit allows in all of them.
+        windows: a full bucket holds the changes that the limit allows in all windows.
     """
 
     def __init__(self, windows: Windows) -> None:
@@ -69,13 +68,13 @@ class MutationQuota:
         self._meters = Meters(lambda: _Meter(windows))
 
     def set_limits(self, quotas: Mapping[Entity, float]) -> None:
-        """Take over what is set; debts stay debts."""
+        """Apply the quotas that are set; debts remain."""
         self.limits = Limits(quotas)
         if not self.limits:
             self._meters.clear()
 
     def record(self, user: str, client_id: str, count: int, now_ms: int, *, strict: bool) -> tuple[bool, int]:
-        """Ask for changes: whether they may be made, and for how many milliseconds the client must be throttled."""
+        """Record `count` changes; return whether they are allowed, and the throttle time in milliseconds."""
         limit = self.limits.find(user, client_id)
         if limit is None:
             return True, 0
@@ -91,7 +90,7 @@ class MutationQuota:
         return True, 0
 
     def statistics(self, now_ms: int) -> Iterator[ClientMutations]:
-        """All clients that are measured."""
+        """Yield the measurements of all clients."""
         self._meters.forget_idle(now_ms)
         for measured, meter in self._meters.items():
             yield ClientMutations(

@@ -1,9 +1,4 @@
-"""All quotas of a broker: what is set, and what it comes to for a request.
-
-Rules of this file: synchronous, on the event loop's thread; the one clock is given and does not run backwards. A change
-counts when its record is durable. While nothing is set for users and client ids, `is_active` is false and nobody asks;
-what is set for addresses is for whoever accepts connections.
-"""
+"""All quotas of a broker, and the throttling of single requests."""
 
 from __future__ import annotations
 
@@ -23,23 +18,26 @@ if TYPE_CHECKING:
 __all__ = ["Quotas", "RequestQuota"]
 
 NS_PER_MS = 1_000_000
+# One thread, busy for a second, counts as 100 percent.
 PERCENT_PER_NS = 100 / 1_000_000_000
-"""One thread, busy for a second, is 100 percent."""
+# The largest int32, the type of throttle times in responses: 25 days. Very low limits would exceed it.
 THROTTLE_MS_MAX = 2**31 - 1
-"""What the int32 of an answer can tell: 25 days; limits far below what clients send come to more."""
 
 
 class Quotas:
-    """See the rules of the file.
+    """All quotas of a broker.
+
+    Request handlers use it only while `is_active`. Acceptors of connections apply the rates of addresses.
 
     Args:
-        config: over how long rates are taken.
-        clock_ns: monotonic.
+        config: windows over which rates are measured.
+        ip_rates_changed: called after a change of `ip_rates` or `ip_rate_default`.
+        clock_ns: monotonic clock.
 
     Attributes:
         is_active: whether any quota is set for users or client ids.
-        ip_rates: connections per second of single addresses.
-        ip_rate_default: the same of each other address; None for any number.
+        ip_rates: maximum connections per second of single addresses.
+        ip_rate_default: the maximum of each other address; None for no limit.
     """
 
     def __init__(
@@ -58,7 +56,7 @@ class Quotas:
 
     @functools.cached_property
     def catalogue(self) -> ClientQuotas:
-        """What is set."""
+        """The quotas as they were set."""
         from pipeline_broker.quotas.client_quotas import ClientQuotas  # noqa: PLC0415 - for brokers that have quotas
 
         return ClientQuotas()
@@ -71,43 +69,43 @@ class Quotas:
 
     @functools.cached_property
     def produce(self) -> RateQuota:
-        """Bytes that are produced."""
+        """The quota of produced bytes."""
         return self._kinds.produce
 
     @functools.cached_property
     def fetch(self) -> RateQuota:
-        """Bytes that are fetched."""
+        """The quota of fetched bytes."""
         return self._kinds.fetch
 
     @functools.cached_property
     def request(self) -> RateQuota:
-        """Time of the handlers."""
+        """The quota of handler time."""
         return self._kinds.request
 
     @functools.cached_property
     def mutation(self) -> MutationQuota:
-        """Changes of metadata."""
+        """The quota of metadata changes."""
         return self._kinds.mutation
 
     def now_ms(self) -> int:
-        """The time of the meters."""
+        """Return the time for meters."""
         return self.clock_ns() // NS_PER_MS
 
-    # What is set
+    # Configuration
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take over one durable record, which counts once all are `replayed`; those of other subjects are read past."""
+        """Apply one durable record, with effect after `replayed`; ignore records of other types."""
         if self.catalogue.replay(key, value):
             self._has_replayed = True
 
     def replayed(self) -> None:
-        """All records were replayed: what they set counts from now on."""
+        """Put the replayed quotas into effect, once all records are replayed."""
         if self._has_replayed:
             self._has_replayed = False
             self._apply()
 
     def durable(self, write: Write) -> None:
-        """The records of a change are durable: they count from now on."""
+        """Put a durable change into effect."""
         self.catalogue.durable(write)
         self._apply()
 
@@ -116,12 +114,13 @@ class Quotas:
         rates, default = self._kinds.ip_rates(self.catalogue)
         if (rates, default) != (self.ip_rates, self.ip_rate_default):
             self.ip_rates, self.ip_rate_default = rates, default
+            # Only real changes are reported: every change of any quota gets here.
             self._notify_ip_rates()
 
-    # What is measured
+    # Measurement
 
     def begin(self, user: str, client_id: str | None) -> RequestQuota:
-        """The handling of a request begins."""
+        """Begin the accounting of a request."""
         return RequestQuota(self, user, client_id or "")
 
     def statistics(self) -> QuotasStatistics:
@@ -129,11 +128,11 @@ class Quotas:
 
 
 class RequestQuota:
-    """One request of a client, as quotas see it.
+    """The accounting of one request.
 
     Attributes:
-        client_id: whose it is, together with the user.
-        throttle_ms: the longest throttle that it came to so far.
+        client_id: client id of the request.
+        throttle_ms: the longest throttle time so far.
     """
 
     __slots__ = (
@@ -158,23 +157,21 @@ class RequestQuota:
         self._is_settled = False
 
     def produced(self, size_bytes: int) -> None:
-        """A produce request of this size was handled."""
+        """Record the size of a handled produce request."""
         quotas = self._quotas
         self._throttle(quotas.produce.record(self._user, self.client_id, size_bytes, quotas.now_ms()))
 
     def fetch_bytes_max(self) -> int | None:
-        """The largest answer to a fetch that need not be throttled by itself; None for any."""
+        """Return the largest fetch response that does not exceed the quota by itself; None for no limit."""
         value_max = self._quotas.fetch.value_max(self._user, self.client_id)
         return None if value_max is None else int(value_max)
 
     def fetched(self, size_bytes: int) -> bool:
-        """Ask for a fetch to be answered with so many bytes; False: answer without any.
-
-        A client that got nothing in all windows gets what it asks for even if that is too much, and waits afterwards:
-        a batch larger than its quota allows would never come otherwise.
-        """
+        """Record a fetch response of this size; return False if the response must be empty instead."""
         quotas, client = self._quotas, (self._user, self.client_id)
         now_ms = quotas.now_ms()
+        # A client without any bytes in all windows gets its response even beyond the quota, and is throttled
+        # afterwards. Otherwise a batch larger than the quota could never be fetched.
         is_first = not quotas.fetch.total(*client, now_ms)
         by_bytes_ms = quotas.fetch.record(*client, size_bytes, now_ms)
         by_time_ms = self.settle()
@@ -185,7 +182,13 @@ class RequestQuota:
         return True
 
     def may_change(self, partitions: int, *, strict: bool, throttles: bool = True) -> bool:
-        """Ask for so many partitions to be created or deleted; with `throttles` a debt throttles the client."""
+        """Record the creation or deletion of partitions; return whether it is allowed.
+
+        Args:
+            partitions: number of partitions.
+            strict: reject the change while the client has a debt; see `mutation_quota`.
+            throttles: whether a debt throttles the client.
+        """
         quotas = self._quotas
         allowed, throttle_ms = quotas.mutation.record(
             self._user, self.client_id, partitions, quotas.now_ms(), strict=strict
@@ -195,20 +198,20 @@ class RequestQuota:
         return allowed
 
     def pause(self) -> None:
-        """Others have their turns: until `resume` that time is not the client's."""
+        """Stop the time until `resume`, while the handler serves other requests."""
         self._paused_ns = self._quotas.clock_ns()
 
     def resume(self) -> None:
-        """The handler goes on."""
+        """Continue the time of the request."""
         self._started_ns += self._quotas.clock_ns() - self._paused_ns
 
     def handled(self) -> None:
-        """The handler is done; if the answer comes later, that time is not the client's."""
+        """End the time of the request; time until the response is ready is not charged."""
         if self._local_ns is None:
             self._local_ns = self._quotas.clock_ns() - self._started_ns
 
     def settle(self) -> int:
-        """The answer is made: record the time that it took, once; the longest of all throttles."""
+        """Record the handler time, once; return the longest throttle time."""
         if not self._is_settled:
             self._is_settled = True
             self.handled()

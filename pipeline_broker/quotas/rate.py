@@ -1,9 +1,4 @@
-"""How fast something happens, and how long to wait until it is slow enough again: Kafka's sampled rate.
-
-Rules of this file: sans-IO, time passed in, in milliseconds of a clock that does not run backwards. What is recorded
-falls into windows; the rate is the sum of those that are not too old, over the time since the oldest of them began, but
-never less than all windows but one: a client that comes back after a pause may not be stopped by its first burst.
-"""
+"""Kafka's sampled rate: events per second over a window, and the throttle time that reduces it to a limit."""
 
 from __future__ import annotations
 
@@ -16,11 +11,11 @@ __all__ = ["Rate", "Windows", "throttle_time_ms"]
 
 @attrs.frozen
 class Windows:
-    """Over how long a rate is taken.
+    """The windows over which a rate is measured.
 
     Attributes:
         count: `quota.window.num`.
-        size_ms: `quota.window.size.seconds`.
+        size_ms: `quota.window.size.seconds`, in milliseconds.
     """
 
     count: int = 11
@@ -28,7 +23,7 @@ class Windows:
 
     @property
     def all_ms(self) -> int:
-        """After so long without events a rate is as if new."""
+        """The length of all windows; after this time without events a rate equals a new one."""
         return self.count * self.size_ms
 
 
@@ -41,21 +36,26 @@ class _Window:
 
 
 class Rate:
-    """Values over time."""
+    """The rate of recorded values.
+
+    Values are summed in windows. The rate is the sum of all current windows divided by the time since the oldest one
+    began, but at least by the length of all windows but one. Otherwise the first burst of a client after a pause would
+    exceed its limit.
+    """
 
     __slots__ = ("_recorded", "_total", "_windows")
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
         self._recorded: deque[_Window] = deque()
-        self._total = 0.0  # of all that are recorded; bytes are whole numbers, so that it is exact
+        self._total = 0.0  # the sum of all windows; exact for bytes, because these are whole numbers
 
     def record(self, value: float, now_ms: int) -> None:
-        """Add a value; a negative one takes back what was added before."""
+        """Add a value; a negative value takes back an earlier one."""
         recorded = self._recorded
         if not recorded or now_ms - recorded[-1].began_ms >= self._windows.size_ms:
             recorded.append(_Window(now_ms, now_ms))
-            if len(recorded) > self._windows.count + 1:  # one more than are counted: the oldest may still be partly in
+            if len(recorded) > self._windows.count + 1:  # one more, because the oldest may be in the span partly
                 self._total -= recorded.popleft().value
         window = recorded[-1]
         self._total += value
@@ -64,7 +64,7 @@ class Rate:
         window.last_event_ms = now_ms
 
     def span_ms(self, now_ms: int) -> int:
-        """The time that the rate is taken over."""
+        """Return the time over which the rate is measured."""
         self._forget(now_ms)
         elapsed_ms = now_ms - self._recorded[0].began_ms if self._recorded else 0
         missing = self._windows.count - 1 - elapsed_ms // self._windows.size_ms
@@ -75,18 +75,18 @@ class Rate:
         return self.total(now_ms) * 1000 / span_ms
 
     def total(self, now_ms: int) -> float:
-        """The sum of what was recorded."""
+        """Return the sum of the recorded values."""
         self._forget(now_ms)
         return self._total
 
     def average(self, now_ms: int) -> float:
-        """The mean of what was recorded, 0 for nothing."""
+        """Return the mean of the recorded values; 0 without values."""
         total = self.total(now_ms)
         events = sum(window.events for window in self._recorded)
         return total / events if events else 0.0
 
     def is_idle(self, now_ms: int) -> bool:
-        """Whether nothing that counts is left: a new one would say the same."""
+        """Return whether the rate equals a new one."""
         self._forget(now_ms)
         return not self._recorded
 
@@ -94,12 +94,13 @@ class Rate:
         recorded, all_ms = self._recorded, self._windows.all_ms
         while recorded and now_ms - recorded[0].last_event_ms >= all_ms:
             self._total -= recorded.popleft().value
+        # Removes the rounding errors of values that are not whole numbers.
         if not recorded:
             self._total = 0.0
 
 
 def throttle_time_ms(rate: Rate, limit: float, now_ms: int) -> int:
-    """How long nothing may be recorded until the rate is the limit; 0 when it keeps to it: Kafka's formula."""
+    """Return the milliseconds without events until the rate falls to the limit, by Kafka's formula."""
     span_ms = rate.span_ms(now_ms)
     observed = rate.total(now_ms) * 1000 / span_ms
     if observed <= limit:

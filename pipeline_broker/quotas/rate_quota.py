@@ -1,8 +1,4 @@
-"""Quotas on a rate: bytes produced, bytes fetched, time of the handlers.
-
-Rules of this file: sans-IO, time passed in, in milliseconds. What happened is recorded first, and who is above the
-limit then waits until the rate is the limit again. What has no limit is not measured.
-"""
+"""Quotas on rates: produced bytes, fetched bytes, handler time."""
 
 from __future__ import annotations
 
@@ -20,12 +16,12 @@ __all__ = ["ClientRate", "RateQuota"]
 
 @attrs.frozen
 class ClientRate:
-    """One client that a quota measures, as it stands.
+    """The current measurement of a client.
 
     Attributes:
-        user, client_id: who; one of them is None where the quota is for the other alone.
+        user, client_id: the client; None for the one that the quota does not depend on.
         per_second: its rate.
-        throttle_time_ms: the mean of the throttles that it was told in all windows, 0 for none.
+        throttle_time_ms: mean throttle time in all windows; 0 without throttling.
     """
 
     user: str | None
@@ -35,7 +31,7 @@ class ClientRate:
 
 
 class _Meter:
-    """A rate, and the throttles that it came to."""
+    """A rate, and the throttle times that resulted from it."""
 
     __slots__ = ("rate", "throttles")
 
@@ -50,9 +46,12 @@ class _Meter:
 class RateQuota:
     """The quotas of one kind.
 
+    Values are recorded first, and a client above its limit is throttled afterwards, until its rate falls to the limit.
+    Clients without a limit are not measured.
+
     Args:
-        windows: over how long rates are taken.
-        throttle_ms_max: nobody waits longer for one request; None for as long as the formula says.
+        windows: windows over which rates are measured.
+        throttle_ms_max: longest throttle time of one request; None for no maximum.
     """
 
     def __init__(self, windows: Windows, throttle_ms_max: int | None = None) -> None:
@@ -62,13 +61,13 @@ class RateQuota:
         self._meters = Meters(lambda: _Meter(windows))
 
     def set_limits(self, quotas: Mapping[Entity, float]) -> None:
-        """Take over what is set; what was measured stays measured."""
+        """Apply the quotas that are set; measurements remain."""
         self.limits = Limits(quotas)
         if not self.limits:
             self._meters.clear()
 
     def record(self, user: str, client_id: str, value: float, now_ms: int) -> int:
-        """Add what a client did; for how many milliseconds it must be throttled, 0 for not at all."""
+        """Record a value of a client; return its throttle time in milliseconds."""
         limit = self.limits.find(user, client_id)
         if limit is None:
             return 0
@@ -83,25 +82,25 @@ class RateQuota:
         return throttle_ms
 
     def take_back(self, user: str, client_id: str, value: float, now_ms: int) -> None:
-        """What was recorded did not happen after all."""
+        """Undo a `record`."""
         limit = self.limits.find(user, client_id)
         if limit is not None:
             self._meters.of(limit, now_ms).rate.record(-value, now_ms)
 
     def total(self, user: str, client_id: str, now_ms: int) -> float:
-        """All that was recorded in the windows that count."""
+        """Return the sum of the values in the current windows."""
         limit = self.limits.find(user, client_id)
         return 0.0 if limit is None else self._meters.of(limit, now_ms).rate.total(now_ms)
 
     def value_max(self, user: str, client_id: str) -> float | None:
-        """The most that may be recorded at once: more would be throttled though nothing else was; None for any."""
+        """Return the largest single value that stays within the limit of an idle client; None for no limit."""
         limit = self.limits.find(user, client_id)
         if limit is None:
             return None
         return limit.per_second * (self.windows.count - 1) * self.windows.size_ms / 1000
 
     def statistics(self, now_ms: int) -> Iterator[ClientRate]:
-        """All clients that are measured."""
+        """Yield the measurements of all clients."""
         self._meters.forget_idle(now_ms)
         for measured, meter in self._meters.items():
             yield ClientRate(

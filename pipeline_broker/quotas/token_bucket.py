@@ -1,8 +1,4 @@
-"""Changes of metadata that a client may still ask for: Kafka's token bucket (KIP-599).
-
-Rules of this file: sans-IO, time passed in, in milliseconds of a clock that does not run backwards. A bucket begins
-full, holds as much as all windows allow, and may be overdrawn by one request; the debt is paid off at the limit's rate.
-"""
+"""Kafka's token bucket for metadata changes (KIP-599)."""
 
 from __future__ import annotations
 
@@ -12,17 +8,21 @@ __all__ = ["TokenBucket"]
 
 
 class TokenBucket:
-    """The tokens of one client."""
+    """The tokens of one client: the metadata changes that it may still request.
+
+    A bucket begins full and holds the changes that the limit allows in all windows. One request may overdraw it. The
+    debt is paid off at the rate of the limit.
+    """
 
     __slots__ = ("_tokens", "_updated_ms", "_windows")
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
-        self._tokens: float | None = None  # None: full, whatever the limit
+        self._tokens: float | None = None  # None: full, with any limit
         self._updated_ms = 0
 
     def tokens(self, limit: float, now_ms: int) -> float:
-        """How many are left; fewer than none is a debt."""
+        """Return the number of tokens; negative for a debt."""
         full = limit * self._windows.all_ms / 1000
         if self._tokens is None:
             self._tokens = full
@@ -32,14 +32,14 @@ class TokenBucket:
         return self._tokens
 
     def take(self, count: float, limit: float, now_ms: int) -> None:
-        """Take tokens, also more than there are."""
+        """Take tokens, even more than the bucket holds."""
         self._tokens = self.tokens(limit, now_ms) - count
 
     def throttle_time_ms(self, limit: float, now_ms: int) -> int:
-        """How long until the debt is paid; 0 without one."""
+        """Return the milliseconds until the debt is paid off; 0 without a debt."""
         tokens = self.tokens(limit, now_ms)
         return int(-tokens / limit * 1000 + 0.5) if tokens < 0 else 0
 
     def is_full(self, limit: float, now_ms: int) -> bool:
-        """Whether a new one would be the same."""
+        """Return whether the bucket equals a new one."""
         return self.tokens(limit, now_ms) >= limit * self._windows.all_ms / 1000

@@ -29,9 +29,7 @@ class Decisions(Generic[_Key, _Value]):
         return key in self._values
 
     def settle(self, key: _Key) -> None:
-        """Remove the oldest pending decision of a key, which became durable or failed; do nothing if the key has
-        none.
-        """
+        """Remove the oldest pending decision of a key, which became durable or failed."""
         # A startup replays records of which nothing is pending.
         if key in self._unsettled:
             self._unsettled[key] -= 1

@@ -14,8 +14,9 @@ class StateRecordError(Exception):
 
 
 class CorruptStateRecordError(StateRecordError):
-    """The record cannot be decoded or contradicts itself. Produce requests of clients with such records are
-    rejected.
+    """The record cannot be decoded or contradicts itself.
+
+    The broker rejects produce requests with such records.
     """
 
 

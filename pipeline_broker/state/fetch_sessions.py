@@ -1,9 +1,8 @@
-"""Incremental fetch sessions (KIP-227): a consumer names its partitions once, and afterwards both sides send only
-changes.
+"""Incremental fetch sessions (KIP-227): consumer and broker send only changes between two fetches.
 
-    epoch  0   full fetch of all named partitions; closes the named session, then opens one if capacity allows
-    epoch -1   full fetch of all named partitions; closes the named session
-    epoch  n   n-th incremental fetch of a session: names added, changed and forgotten partitions
+epoch  0   full fetch of all named partitions; closes the named session, then opens one if capacity allows
+epoch -1   full fetch of all named partitions; closes the named session
+epoch  n   n-th incremental fetch of a session: names added, changed and forgotten partitions
 """
 
 from __future__ import annotations
@@ -45,11 +44,10 @@ UNKNOWN_OFFSET = -1
 
 
 def next_epoch(epoch: int) -> int:
-    """Return the epoch after `epoch`: 1 after the highest, because 0 is only ever the first; -1 after a negative
-    one.
-    """
+    """Return the epoch after `epoch`, or EPOCH_FINAL after a negative one."""
     if epoch < EPOCH_INITIAL:
         return EPOCH_FINAL
+    # The count restarts at 1, because 0 only ever opens a session.
     return 1 if epoch == EPOCH_MAX else epoch + 1
 
 
@@ -240,9 +238,7 @@ class FetchSessions(Generic[Key, Request]):
         return FetchAnswer(ErrorCode.NONE, session.session_id, listed)
 
     def skip(self, context: FetchContext[Key, Request]) -> ErrorCode:
-        """Answer a fetch without partitions, so that the next response reports the results; return the error of the
-        whole response.
-        """
+        """Return the error of a response without partitions; the next response reports the results."""
         session = context.session
         if session is not None and session.epoch != context.epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH

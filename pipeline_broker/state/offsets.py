@@ -190,8 +190,10 @@ class CommittedOffsets:
         yield from self._pending.all()
 
     def deletable(self, group_id: str) -> list[OffsetKey]:
-        """Return every offset of a group that a deletion must cover, including those of pending changes and open
-        transactions.
+        """Return every offset that the deletion of a group must cover.
+
+        These include the offsets of pending changes and open transactions, which would otherwise appear after the
+        deletion.
         """
         keys = dict.fromkeys(key for key, _ in self.of_group(group_id))
         keys.update(self._unsettled_keys(group_id))
@@ -199,9 +201,7 @@ class CommittedOffsets:
         return list(keys)
 
     def some_deletable(self, group_id: str, wanted: Iterable[OffsetKey]) -> list[OffsetKey]:
-        """Return the offsets in `wanted` that `deletable` would return, without a pass over the group's other
-        offsets.
-        """
+        """Return the offsets in `wanted` that `deletable` would return, without a pass over all others."""
         unsettled = self._unsettled_keys(group_id)
         return [
             key
@@ -210,8 +210,9 @@ class CommittedOffsets:
         ]
 
     def expired(self, group_id: str, is_expired: Callable[[OffsetKey, CommittedOffset], bool]) -> list[OffsetKey]:
-        """Return the offsets of a group that `is_expired` accepts, except those that a pending change or an open
-        transaction may replace.
+        """Return the offsets of a group that `is_expired` accepts.
+
+        Offsets of pending changes and open transactions are not old and left out.
         """
         unsettled = self._unsettled_keys(group_id)
         return [
@@ -221,8 +222,9 @@ class CommittedOffsets:
         ]
 
     def of_topic(self, topic: str) -> dict[str, dict[int, None]]:
-        """Return the partitions of a topic with offsets, by group; includes those of pending changes and open
-        transactions.
+        """Return the partitions of a topic with offsets, by group.
+
+        These include the offsets of pending changes and open transactions.
         """
         found = {group_id: dict.fromkeys(topics[topic]) for group_id, topics in self._groups.items() if topic in topics}
         unsettled = (key for group_id in self._unsettled for key in self._unsettled_keys(group_id))

@@ -8,9 +8,7 @@ __all__ = ["partition_for"]
 
 
 def partition_for(subject: str, partitions: int) -> int:
-    """Return the partition that holds a group or a transactional id: Kafka's `Utils.abs(subject.hashCode()) %
-    partitions`.
-    """
+    """Return the partition that holds a group or a transactional id: `abs(subject.hashCode()) % partitions`."""
     # Java hashes UTF-16 code units, so characters outside the BMP count as two.
     units = subject.encode("utf-16-be", "surrogatepass")
     value = 0

@@ -56,8 +56,6 @@ class SetAside:
 
 
 def reason_line(error: Exception) -> str:
-    """Return the message of an error as one line of at most REASON_CHARACTERS_MAX printable characters, unless escapes
-    make it longer.
-    """
+    """Return the message of an error as one printable line of bounded length."""
     text = str(error)[:REASON_CHARACTERS_MAX]
     return text if text.isprintable() else ascii(text)

@@ -1,6 +1,4 @@
-"""Validation of topics: names, partition counts, replication factors and assignments, with Kafka's error codes and
-messages.
-"""
+"""Validation of topic names, partition counts, replication factors and assignments, with Kafka's messages."""
 
 from __future__ import annotations
 

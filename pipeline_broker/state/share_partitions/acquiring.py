@@ -1,12 +1,18 @@
-"""Which records a fetch acquires of those that were read.
+"""Acquisition of fetched records by a member, with the rules of Kafka's SharePartition.acquire.
 
-Rules of this file: Kafka's (SharePartition.acquire). What nobody has had yet is acquired in spans, and the limit of
-records is soft in batch-optimised mode: it is rounded up to the end of the log's batch that it lies in, because that
-is what the member gets anyhow. With an exact limit all becomes one span up to that end, of which the rest stays
-available. What has come back is handed out span by span: the limit is rounded up to the end of a span, and spans are
-told apart. What was delivered often is handed out in ever smaller parts of its span, and alone before its last
-delivery, so that one bad record does not take its neighbours with it. Aborted records that lie in what was acquired
-are archived at once and not piece.
+New records are acquired in spans:
+
+* In batch-optimised mode the limit is rounded up to the end of the log's batch that it lies in, since the member
+  receives that batch anyhow.
+* With an exact limit they become one span up to that end, and the rest of it stays available.
+
+Returned records (released, timed out) are delivered again span by span:
+
+* The limit is rounded up to the end of a span, and the response lists each span separately.
+* Records with many deliveries are handed out in smaller and smaller parts of their span, and one by one for their last
+  delivery. So one bad record does not take its neighbours with it.
+
+Aborted records among the acquired ones are archived at once, and the response omits them.
 """
 
 from __future__ import annotations
@@ -30,8 +36,8 @@ from pipeline_broker.state.share_partitions.runs import Run, Runs, Span
 
 __all__ = ["acquire_runs"]
 
+# With fewer allowed deliveries than this, records are never delivered one by one.
 ISOLATED_FROM = 3
-"""With fewer deliveries than this in all, no record is delivered alone."""
 _LAST = attrgetter("last")
 _SPAN = attrgetter("span")
 
@@ -46,13 +52,13 @@ def acquire_runs(
     limits: AcquireLimits,
     now_ms: int,
 ) -> list[Acquired]:
-    """Acquire; see SharePartition.acquire."""
+    """Acquire records; arguments and result are those of SharePartition.acquire."""
     end = runs.last if runs else start_offset - 1
     records_max, last = limits.records_max, batches[-1].last
     room = rules.record_locks_max - (end - start_offset + 1)
     if room > 0:
         records_max = min(records_max, room)
-    elif read_from <= end:  # the window is full; what came back in the middle of it can still be acquired
+    elif read_from <= end:  # the window is full, but returned records inside it can be acquired
         records_max, last = min(records_max, end - read_from + 1), min(last, end)
     else:
         return []
@@ -71,10 +77,10 @@ def acquire_runs(
 
 @attrs.define
 class _Acquiring:
-    """One acquisition on its way through the runs.
+    """One acquisition, while it passes over the runs.
 
     Attributes:
-        piece: what was acquired so far; neighbours of one span, delivered as often, are one run.
+        acquired: the result so far.
     """
 
     _runs: Runs
@@ -88,20 +94,20 @@ class _Acquiring:
     _is_throttled: bool = False
 
     def take(self, first: int, last: int) -> None:
-        """What can be acquired of these offsets."""
+        """Acquire available records among these offsets."""
         available = [run for run in self._runs.cut(first, last) if run.state is RecordState.AVAILABLE]
         for span, runs in groupby(available, _SPAN):
             if self._left <= 0 or self._is_throttled:
                 return
             if span is None:
-                self._take_new(next(runs))  # the only one: between two that nobody has had lies what somebody has
+                self._take_new(next(runs))  # new runs are never adjacent, because `join` merges them
             else:
                 self._take_returned(span, list(runs))
 
-    # What nobody has had
+    # New records
 
     def _take_new(self, run: Run) -> None:
-        """Up to the end of the log's batch that the limit lies in."""
+        """Acquire the beginning of a new run, up to the end of the log's batch that the limit lies in."""
         wanted_last = run.first + self._left - 1
         last = run.last
         if wanted_last < last:
@@ -114,18 +120,19 @@ class _Acquiring:
             self._acquire(part, min(part.size, self._left) if is_exact else part.size)
 
     def _spans(self, first: int, last: int) -> Iterator[Span]:
-        """Parts that end where batches of the log end and, but for the last, hold as many as are told as one."""
+        """Split offsets at ends of log batches; each span but the last has at least `batch_size` offsets."""
         for batch in self._batches:
             if first <= batch.last < last and batch.last - first + 1 >= self._limits.batch_size:
                 yield Span(first, batch.last)
                 first = batch.last + 1
         yield Span(first, last)
 
-    # What has come back
+    # Returned records
 
     def _take_returned(self, span: Span, runs: Sequence[Run]) -> None:
-        """What is available of a span, or only its beginning if there is reason."""
+        """Acquire the available records of a span, or only its beginning if they were delivered often."""
         self._is_throttled = max(run.delivery_count for run in runs) >= self._rules.throttled_from
+        # Records that were delivered often get an acquisition of their own.
         if self._is_throttled and self.acquired:
             return
         most = self._left if self._limits.mode is AcquireMode.RECORD_LIMIT else span.size
@@ -135,6 +142,7 @@ class _Acquiring:
             if is_last_delivery and taken:
                 return
             if run.delivery_count >= self._rules.throttled_from:
+                # The first throttled delivery halves the span, and each further one halves the part again.
                 most = min(most, max(1, span.size >> (run.delivery_count - self._rules.throttled_from + 1)))
             size = min(run.size, 1 if is_last_delivery else most - taken)
             if size <= 0:
@@ -145,14 +153,14 @@ class _Acquiring:
                 return
 
     def _is_last_delivery(self, run: Run) -> bool:
-        """Whether this is the last delivery of its records."""
+        """Return whether these records are delivered for the last time."""
         most = self._rules.delivery_count_max
         return most >= ISOLATED_FROM and run.delivery_count == most - 1
 
-    # Both
+    # Both kinds
 
     def _acquire(self, run: Run, size: int) -> None:
-        """So many records from the first of a run on."""
+        """Acquire the first `size` records of a run."""
         if size < run.size:
             (run,) = self._runs.cut(run.first, run.first + size - 1)
         self._runs.move(run, RecordState.ACQUIRED)
@@ -163,7 +171,7 @@ class _Acquiring:
         self.acquired.append(Acquired(run.first, run.last, run.delivery_count))
 
     def archive_invisible(self) -> None:
-        """Archive what was acquired of aborted transactions."""
+        """Archive acquired records of aborted transactions, and markers, and remove them from the result."""
         for batch in self._batches:
             if batch.is_visible:
                 continue
@@ -176,7 +184,7 @@ class _Acquiring:
 
 
 def _without(piece: Acquired, batch: FetchedBatch) -> Iterator[Acquired]:
-    """What is piece in front of a batch and behind it."""
+    """Yield the parts of `piece` before and after a batch."""
     if piece.first < batch.first:
         yield piece._replace(last=min(piece.last, batch.first - 1))
     if piece.last > batch.last:

@@ -1,7 +1,4 @@
-"""What goes into a share partition and what comes out of it.
-
-Rules of this file: it is data.
-"""
+"""Arguments and results of a share partition."""
 
 from __future__ import annotations
 
@@ -28,11 +25,11 @@ __all__ = [
 
 
 class AcknowledgeError(KafkaError):
-    """Records cannot be acknowledged so."""
+    """The reason to reject an acknowledgement."""
 
 
 class AcquireMode(IntEnum):
-    """How the limit of a fetch counts (KIP-1206): up to the end of a batch of the log, or exactly."""
+    """Meaning of a fetch's record limit (KIP-1206): up to the end of a batch of the log, or exact."""
 
     BATCH_OPTIMIZED = 0
     RECORD_LIMIT = 1
@@ -40,12 +37,12 @@ class AcquireMode(IntEnum):
 
 @attrs.frozen(kw_only=True)
 class DeliveryRules:
-    """The settings of a group that count for its partitions.
+    """Settings of a share group that apply to each of its partitions.
 
     Attributes:
-        delivery_count_max: after so many deliveries a record that comes back is archived.
-        record_locks_max: how many offsets the window in flight may span before nothing new is acquired.
-        lock_duration_ms: how long a member has acquired records.
+        delivery_count_max: a record that returns after this many deliveries is archived.
+        record_locks_max: size of the window in offsets; a full window grows no further.
+        lock_duration_ms: time for which a member holds acquired records.
     """
 
     delivery_count_max: int = 5
@@ -54,12 +51,12 @@ class DeliveryRules:
 
     @property
     def throttled_from(self) -> int:
-        """From how many deliveries on a run is handed out in parts, so that one bad record is found."""
+        """The delivery count from which runs are delivered in smaller parts, in order to isolate a bad record."""
         return max(2, (self.delivery_count_max + 1) // 2)
 
 
 class FetchedBatch(NamedTuple):
-    """A batch that was read: its offsets, and whether the group may see it (not a marker, not aborted)."""
+    """The offsets of a batch from the log. Markers and aborted batches are not visible to the group."""
 
     first: int
     last: int
@@ -68,12 +65,12 @@ class FetchedBatch(NamedTuple):
 
 @attrs.frozen(kw_only=True)
 class AcquireLimits:
-    """What a fetch wants of a partition.
+    """The limits of one acquisition.
 
     Attributes:
-        records_max: how many records.
-        batch_size: how many of them are told as one, at least, where batches of the log end there.
-        mode: how `records_max` counts.
+        records_max: maximum number of records.
+        batch_size: minimum number of records of an acquired batch, where batches of the log end there.
+        mode: meaning of `records_max`.
     """
 
     records_max: int
@@ -82,7 +79,7 @@ class AcquireLimits:
 
 
 class Acquired(NamedTuple):
-    """Records that a member has now, and how often they have been delivered, this time included."""
+    """Records that a member has acquired, and their delivery count including this time."""
 
     first: int
     last: int
@@ -90,7 +87,7 @@ class Acquired(NamedTuple):
 
 
 class AcknowledgementBatch(NamedTuple):
-    """What a member says of neighbouring records: one type for all, or one for each."""
+    """An acknowledgement of neighbouring records, with one type for all or one for each."""
 
     first: int
     last: int
@@ -98,7 +95,7 @@ class AcknowledgementBatch(NamedTuple):
 
 
 class StateBatch(NamedTuple):
-    """Neighbouring records as `__share_group_state` says it."""
+    """Neighbouring records with the same state, as `__share_group_state` stores them."""
 
     first: int
     last: int
@@ -108,12 +105,12 @@ class StateBatch(NamedTuple):
 
 @attrs.frozen
 class StateChange:
-    """What must become durable.
+    """A change that must become durable.
 
     Attributes:
-        start_offset: everything in front of it is done with.
-        batches: the records that changed, where they are not in front of the start.
-        delivery_complete_count: how many behind the start are done with.
+        start_offset: records below it are complete.
+        batches: the changed records at or after the start offset.
+        delivery_complete_count: number of complete records after the start offset.
     """
 
     start_offset: int

@@ -1,13 +1,10 @@
-"""What may become of one record in a share group: the table, and nothing else.
+"""Delivery states of a record in a share group, and their transitions.
 
-    Available ──acquire──> Acquired ──accept──────────────────────> Acknowledged
-        ^                    │  ^ └───renew (a longer lock)
-        │                    │  └──────┘
-        └──release, time-out─┤
-                             └──reject, gap, too many deliveries──> Archived <── (aborted, or gone from the log)
-
-Rules of this file: states have the numbers that Kafka writes in `__share_group_state`; a move that the table lacks is
-refused. Archiving, Kafka's 3, is reserved there and never written here.
+Available ──acquire──> Acquired ──accept──────────────────────> Acknowledged
+    ^                    │  ^ └───renew (a longer lock)
+    │                    │  └──────┘
+    └──release, time-out─┤
+                         └──reject, gap, too many deliveries──> Archived <── (aborted, or deleted from the log)
 """
 
 from __future__ import annotations
@@ -19,16 +16,16 @@ __all__ = ["AFTER", "TERMINAL", "AcknowledgeType", "RecordState"]
 
 
 class RecordState(IntEnum):
-    """Where a record is."""
+    """Delivery states, with the numbers that Kafka writes to `__share_group_state`."""
 
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
-    ARCHIVED = 4
+    ARCHIVED = 4  # 3 is Kafka's Archiving, which this broker never writes
 
 
 class AcknowledgeType(IntEnum):
-    """What a member says of a record that it has acquired; a gap is an offset without a record."""
+    """A member's acknowledgement of an acquired record; GAP is for an offset without a record."""
 
     GAP = 0
     ACCEPT = 1
@@ -38,7 +35,7 @@ class AcknowledgeType(IntEnum):
 
 
 TERMINAL = frozenset({RecordState.ACKNOWLEDGED, RecordState.ARCHIVED})
-"""States that a record does not leave."""
+"""Final states."""
 AFTER: Mapping[tuple[RecordState, AcknowledgeType], RecordState] = {
     (RecordState.ACQUIRED, AcknowledgeType.GAP): RecordState.ARCHIVED,
     (RecordState.ACQUIRED, AcknowledgeType.ACCEPT): RecordState.ACKNOWLEDGED,
@@ -46,4 +43,4 @@ AFTER: Mapping[tuple[RecordState, AcknowledgeType], RecordState] = {
     (RecordState.ACQUIRED, AcknowledgeType.REJECT): RecordState.ARCHIVED,
     (RecordState.ACQUIRED, AcknowledgeType.RENEW): RecordState.ACQUIRED,
 }
-"""State and what is said of it: the state afterwards. Only what is acquired can be acknowledged."""
+"""(state, acknowledgement) -> next state. Other pairs are invalid: only acquired records can be acknowledged."""

@@ -1,9 +1,4 @@
-"""The records in flight, compactly: one entry for neighbours that share everything.
-
-Rules of this file: it knows offsets, not why they change. Runs are in offset order without holes, so the window that
-they cover is all of `first`..`last`; neighbours that share everything become one when `join` is asked to look. A window
-of n records is at most n runs, and one run while its records are treated alike.
-"""
+"""A compact sequence of the records in flight."""
 
 from __future__ import annotations
 
@@ -23,29 +18,28 @@ _FIRST = attrgetter("first")
 
 
 class Span(NamedTuple):
-    """Neighbouring records that were acquired together at first, or loaded together: Kafka's InFlightBatch."""
+    """Neighbouring records that were first acquired together, or loaded together; Kafka's InFlightBatch."""
 
     first: int
     last: int
 
     @property
     def size(self) -> int:
-        """How many offsets."""
         return self.last - self.first + 1
 
 
 @attrs.define
 class Run:
-    """Neighbouring records that share everything.
+    """Neighbouring records with equal attributes.
 
     Attributes:
-        first, last: their offsets, both included.
-        state: where they are.
-        delivery_count: how often they were acquired.
-        member_id: who has acquired them.
-        lock_until_ms: when they are taken from that member, milliseconds since 1970.
-        span: those with which they were acquired at first; None while nobody has had them. Limits of fetches that
-            get them again are counted by it, so neighbours of two spans stay two while they are not done with.
+        first, last: their offsets, both inclusive.
+        state: delivery state.
+        delivery_count: number of deliveries.
+        member_id: the member that acquired them; NO_MEMBER in other states.
+        lock_until_ms: end of that member's lock, milliseconds since 1970.
+        span: the records with which they were first acquired; None before that. Later fetches round their limits to it,
+            so runs of different spans stay separate until they are complete.
     """
 
     first: int
@@ -58,11 +52,10 @@ class Run:
 
     @property
     def size(self) -> int:
-        """How many offsets."""
         return self.last - self.first + 1
 
     def continues_as(self, other: Run) -> bool:
-        """Whether the other differs only in its offsets."""
+        """Return whether the other run differs only in its offsets."""
         return (
             self.state is other.state
             and self.delivery_count == other.delivery_count
@@ -73,10 +66,13 @@ class Run:
 
 
 class Runs:
-    """See the rules of the file.
+    """Runs in offset order without gaps, so they cover exactly the window `first`..`last`.
+
+    Equal neighbours are merged by `join` only. A window of n records has at most n runs, and one run while its records
+    are treated alike.
 
     Attributes:
-        done: how many records are done with; counted as they come and go, since a window may be thousands of runs.
+        done: number of complete records. It is maintained incrementally, since a window may have thousands of runs.
     """
 
     __slots__ = ("_runs", "done")
@@ -93,21 +89,21 @@ class Runs:
 
     @property
     def first(self) -> int:
-        """The lowest offset; there must be one."""
+        """The lowest offset; requires a run."""
         return self._runs[0].first
 
     @property
     def last(self) -> int:
-        """The highest offset; there must be one."""
+        """The highest offset; requires a run."""
         return self._runs[-1].last
 
     @property
     def head(self) -> Run:
-        """The run with the lowest offsets; there must be one."""
+        """The run with the lowest offsets; requires a run."""
         return self._runs[0]
 
     def append(self, run: Run) -> None:
-        """Add what comes behind the last offset."""
+        """Append a run that begins after the last offset."""
         assert not self._runs or run.first == self._runs[-1].last + 1, "runs have no holes"
         assert run.first <= run.last
         self._runs.append(run)
@@ -115,7 +111,7 @@ class Runs:
             self.done += run.size
 
     def move(self, run: Run, state: RecordState) -> None:
-        """Give one of the runs another state, and nobody has it unless that is ACQUIRED; what is done with stays so."""
+        """Change the state of a run that is not complete; only ACQUIRED runs keep member and lock."""
         assert run.state not in TERMINAL
         run.state = state
         if state is not RecordState.ACQUIRED:
@@ -124,19 +120,19 @@ class Runs:
             self.done += run.size
 
     def overlapping(self, first: int, last: int) -> list[Run]:
-        """The runs that hold some of these offsets, whole."""
+        """Return the runs with any of these offsets, including their parts outside."""
         start = max(0, self._place(first))
         end = bisect_right(self._runs, last, key=_FIRST)
         return [run for run in self._runs[start:end] if run.last >= first]
 
     def cut(self, first: int, last: int) -> list[Run]:
-        """Exactly these offsets, as far as they are here, as runs of their own that the caller may change."""
+        """Split runs at these offsets and return the runs in between; callers may change them, and then `join`."""
         self._split(first)
         self._split(last + 1)
         return self.overlapping(first, last)
 
     def join(self, first: int, last: int) -> None:
-        """Make one run of neighbours that share everything, among these offsets and next to them."""
+        """Merge equal neighbours among these offsets and next to them."""
         start = max(0, self._place(first) - 1)
         end = min(len(self._runs), bisect_right(self._runs, last, key=_FIRST) + 1)
         joined: list[Run] = []
@@ -148,25 +144,26 @@ class Runs:
         self._runs[start:end] = joined
 
     def drop_before(self, offset: int) -> None:
-        """Forget what is in front of an offset."""
+        """Drop all offsets below `offset`."""
         self._split(offset)
         count = bisect_right(self._runs, offset - 1, key=_FIRST)
         self.done -= sum(run.size for run in self._runs[:count] if run.state in TERMINAL)
         del self._runs[:count]
 
     def drop_unspanned(self, end_offset: int) -> None:
-        """Forget records behind an offset that are of no span: nobody has got anything of them, or near them, yet."""
+        """Drop available records after an offset that no acquisition has touched."""
+        # An acquisition appends every record that was read. The records that it did not reach leave the window again.
         if self._runs and self._runs[-1].span is None and self._runs[-1].state is RecordState.AVAILABLE:
             self._split(end_offset + 1)
             if self._runs[-1].first > end_offset:
                 del self._runs[-1]
 
     def _place(self, offset: int) -> int:
-        """The index of the run that holds an offset, or of the one in front of it; -1 in front of all."""
+        """Return the index of the run that holds an offset, else of the run before it, else -1."""
         return bisect_right(self._runs, offset, key=_FIRST) - 1
 
     def _split(self, offset: int) -> None:
-        """Let a run begin at an offset that is here."""
+        """Make a run begin at this offset if the window holds it."""
         place = self._place(offset)
         if place < 0:
             return

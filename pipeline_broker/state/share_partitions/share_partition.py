@@ -1,11 +1,4 @@
-"""A share partition: which records of a partition a share group has in flight, and who has acquired them.
-
-Rules of this file: see `state/outcome.py` and the table in `record_state`. The window `start_offset`..`end_offset` is
-all that is remembered: in front of it everything is done with, behind it nothing was acquired yet. Changes that must
-outlive a restart are returned as a StateChange, for the caller to append; acquisitions are not among them, as in
-Kafka: after a restart what was acquired is available again. A change counts at once for what is acquired next, because
-the journal keeps the order: nothing that follows can be durable without it. The member that asked is told when it is.
-"""
+"""A share partition: records that a share group has in flight, and the members that acquired them."""
 
 from __future__ import annotations
 
@@ -33,16 +26,25 @@ NEVER_MS = 2**63 - 1
 
 
 class SharePartition:
-    """One partition of one group.
+    """The delivery state of one partition for one share group.
+
+    The window `start_offset`..`end_offset` is all it remembers. Records before the window are complete, records after
+    it have never been acquired.
+
+    Changes that must survive a restart are returned as a StateChange, which the caller appends. Acquisitions are not
+    among them, as in Kafka: after a restart, acquired records are available again.
+
+    A change counts at once for later acquisitions, before it is durable. The journal keeps the order, so nothing that
+    follows can be durable without it. The member gets its response only once the change is durable.
 
     Args:
-        start_offset: where the group begins, or was.
-        batches: what is known of records from there on.
-        rules: the group's settings; may be replaced at any time.
+        start_offset: first offset of the window.
+        batches: known states of records at and after it.
+        rules: settings of the group; callers may replace them at any time.
 
     Attributes:
         runs: the window.
-        next_lock_ms: when `expire_locks` has something to look at; never late, perhaps early.
+        next_lock_ms: a time until which `expire_locks` has nothing to do; no lock expires earlier.
     """
 
     __slots__ = ("_available_from", "next_lock_ms", "rules", "runs", "start_offset")
@@ -54,7 +56,7 @@ class SharePartition:
         self.start_offset = start_offset
         self.runs = Runs()
         self.next_lock_ms = NEVER_MS
-        self._available_from = start_offset  # nothing in front of it is available
+        self._available_from = start_offset  # a lower bound of the first available offset
         for batch in sorted(batches):
             self._restore(batch)
         self._advance_start()
@@ -62,10 +64,10 @@ class SharePartition:
             self.runs.join(self.runs.first, self.runs.last)
 
     def _restore(self, batch: StateBatch) -> None:
-        """Take over a batch; offsets between batches were acquired by somebody who never said what became of them."""
         first = max(batch.first, self.end_offset + 1)
         if first > batch.last:
             return
+        # No state is stored for offsets between batches: a member had acquired them and never acknowledged.
         if first > self.end_offset + 1:
             self.runs.append(Run(self.end_offset + 1, first - 1, RecordState.AVAILABLE, 0))
         span = Span(first, batch.last)
@@ -73,21 +75,21 @@ class SharePartition:
 
     @property
     def end_offset(self) -> int:
-        """The last offset in flight; the one in front of the start while there is none."""
+        """The last offset in flight; `start_offset - 1` for an empty window."""
         return self.runs.last if self.runs else self.start_offset - 1
 
     @property
     def in_flight(self) -> int:
-        """How many offsets the window spans."""
+        """The size of the window in offsets."""
         return self.end_offset - self.start_offset + 1
 
     @property
     def delivery_complete_count(self) -> int:
-        """How many records of the window are done with."""
+        """The number of complete records in the window."""
         return self.runs.done
 
     def next_offset(self) -> int | None:
-        """The first offset that can be acquired; None while the window is full."""
+        """Return the first offset that can be acquired; None while the window is full."""
         for run in self.runs.overlapping(self._available_from, self.end_offset):
             if run.state is RecordState.AVAILABLE:
                 self._available_from = max(run.first, self._available_from)
@@ -96,9 +98,10 @@ class SharePartition:
         return self._available_from if self.in_flight < self.rules.record_locks_max else None
 
     def last_wanted(self, records_max: int) -> int:
-        """How far must be read for a fetch of so many records, at least: what is not available is read over.
+        """Return the last offset to read for a fetch of `records_max` records.
 
-        The end of the span that the limit lies in, since the limit may be rounded up to it.
+        Records that are not available do not count. The result is the end of the span that the limit lies in, because
+        an acquisition may round up to it.
         """
         left = records_max
         for run in self.runs.overlapping(self._available_from, self.end_offset):
@@ -113,13 +116,14 @@ class SharePartition:
     def acquire(
         self, member_id: str, read_from: int, batches: Sequence[FetchedBatch], limits: AcquireLimits, now_ms: int
     ) -> list[Acquired]:
-        """Give a member records that were read.
+        """Acquire records for a member.
 
         Args:
-            read_from: the offset that was read at; what is missing between it and the batches is gone from the log.
-            batches: what the log has, in offset order.
-            wanted: how many, and how they are counted.
-            now_ms: the locks begin now.
+            member_id: the member.
+            read_from: the offset at which the log was read; offsets between it and the first batch no longer exist.
+            batches: batches of the log, in offset order.
+            limits: limits of this acquisition.
+            now_ms: start of the locks.
         """
         if not batches or limits.records_max <= 0 or batches[-1].last < self.start_offset:
             return []
@@ -131,7 +135,7 @@ class SharePartition:
         return acquired
 
     def _archive_missing(self, read_from: int, first_found: int) -> None:
-        """Compaction, or deletion, has taken what was to be read: it is not delivered any more."""
+        """Archive records that compaction or retention has deleted before they were delivered."""
         last = first_found - 1
         if last < read_from:
             return
@@ -146,23 +150,23 @@ class SharePartition:
     # Acknowledging
 
     def acknowledge(self, member_id: str, batches: Sequence[AcknowledgementBatch], now_ms: int) -> StateChange | None:
-        """Say what became of acquired records, all of it or nothing.
+        """Apply acknowledgements of acquired records, either all or none.
 
         Args:
-            member_id: who has acquired them.
-            batches: in offset order, without overlaps, each with one type or as many types as offsets.
-            now_ms: renewed locks begin now.
+            member_id: the member that acquired them.
+            batches: in offset order, without overlaps; each has one type, or one type per offset.
+            now_ms: start of renewed locks.
 
         Returns:
-            what must be durable before the member is told; None where nothing must.
+            the change that must be durable before the member gets its response; None if nothing changed.
 
         Raises:
-            AcknowledgeError: some record is not acquired by this member; nothing was changed.
+            AcknowledgeError: this member has not acquired one of the records; nothing was changed.
         """
         last_offset = -1
         for batch in batches:
             self._check(member_id, batch)
-            if self.start_offset <= batch.first <= last_offset:  # said already: it is not acquired any more
+            if self.start_offset <= batch.first <= last_offset:  # an earlier batch acknowledged it already
                 raise AcknowledgeError(ErrorCode.INVALID_RECORD_STATE, "Unable to acknowledge records for the batch")
             last_offset = batch.last
         changed: list[StateBatch] = []
@@ -172,7 +176,10 @@ class SharePartition:
         return self._change(changed)
 
     def _check(self, member_id: str, batch: AcknowledgementBatch) -> None:
-        """Refuse with Kafka's errors; what is in front of the start is done with and may be acknowledged again."""
+        """Raise Kafka's error unless the member has acquired all these records.
+
+        Records before the window are complete and may be acknowledged again.
+        """
         if batch.last < self.start_offset:
             return
         first = max(batch.first, self.start_offset)
@@ -201,7 +208,7 @@ class SharePartition:
                 raise AcknowledgeError(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of batch record")
 
     def _settle(self, first: int, last: int, kind: AcknowledgeType, now_ms: int) -> list[StateBatch]:
-        """Move acquired records as the table says; returns what changed, not what was renewed."""
+        """Apply one type of acknowledgement; return the changed records, without renewed ones."""
         if first > last:
             return []
         changed = []
@@ -209,7 +216,8 @@ class SharePartition:
             after = AFTER[run.state, kind]
             if after is RecordState.ACQUIRED:
                 run.lock_until_ms = now_ms + self.rules.lock_duration_ms
-                self.next_lock_ms = min(self.next_lock_ms, run.lock_until_ms)  # locks may have become shorter
+                # The group's lock duration may have become shorter since the records were acquired.
+                self.next_lock_ms = min(self.next_lock_ms, run.lock_until_ms)
                 continue
             self._leave(run, after)
             changed.append(StateBatch(run.first, run.last, run.state, run.delivery_count))
@@ -217,7 +225,7 @@ class SharePartition:
         return changed
 
     def _leave(self, run: Run, after: RecordState) -> None:
-        """A run is not acquired any more; what was delivered too often does not come back."""
+        """Move a run out of ACQUIRED; archive it instead of making it available if it was delivered too often."""
         if after is RecordState.AVAILABLE:
             if run.delivery_count >= self.rules.delivery_count_max:
                 after = RecordState.ARCHIVED
@@ -225,10 +233,10 @@ class SharePartition:
                 self._available_from = min(self._available_from, run.first)
         self.runs.move(run, after)
 
-    # Coming back without the member
+    # Returns without an acknowledgement
 
     def expire_locks(self, now_ms: int) -> StateChange | None:
-        """Take back what members have had for too long."""
+        """Make records with expired locks available; return the change to append, if any."""
         if now_ms < self.next_lock_ms:
             return None
         due = [run for run in self.runs if run.state is RecordState.ACQUIRED and run.lock_until_ms <= now_ms]
@@ -239,8 +247,9 @@ class SharePartition:
         return self._returned(due)
 
     def release(self, member_id: str) -> StateChange | None:
-        """Take back all that a member has, because its session is closed; the delivery counts, as in Kafka 4.3."""
-        held = [run for run in self.runs if run.member_id == member_id]  # of what is not acquired nobody is named
+        """Make all records of a member available after its session was closed; return the change to append, if any."""
+        # Only acquired runs have a member. The delivery counts, as in Kafka 4.3.
+        held = [run for run in self.runs if run.member_id == member_id]
         for run in held:
             self._leave(run, RecordState.AVAILABLE)
         return self._returned(held)
@@ -252,7 +261,7 @@ class SharePartition:
         return self._change(changed)
 
     def raise_start(self, log_start_offset: int) -> None:
-        """The log begins later now: what was in front of that is done with, whoever has acquired it."""
+        """Move the window to a raised log start offset: earlier records are complete, even acquired ones."""
         if log_start_offset <= self.start_offset:
             return
         self.runs.drop_before(log_start_offset)
@@ -260,10 +269,10 @@ class SharePartition:
         self._available_from = max(self._available_from, log_start_offset)
         self._advance_start()
 
-    # The start
+    # The start of the window
 
     def _advance_start(self) -> None:
-        """Forget what is done with at the start of the window."""
+        """Drop complete records from the start of the window."""
         while self.runs and self.runs.head.state in TERMINAL:
             self.start_offset = self.runs.head.last + 1
             self.runs.drop_before(self.start_offset)
@@ -277,7 +286,7 @@ class SharePartition:
 
 
 def _pieces(batch: AcknowledgementBatch) -> Iterable[tuple[int, int, AcknowledgeType]]:
-    """Neighbours of one type."""
+    """Yield neighbouring offsets with equal types as (first, last, type)."""
     if len(batch.types) == 1:
         yield batch.first, batch.last, AcknowledgeType(batch.types[0])
         return

@@ -1,11 +1,8 @@
-"""Share sessions: a member of a share group names its partitions once, and from then on only what changes.
+"""Share sessions: a member of a share group names its partitions once, and afterwards only changes.
 
-    epoch  0   the partitions are named; a session is opened, the member's former one is closed
-    epoch -1   the session is closed
-    epoch  n   the n-th request of a session: partitions added or forgotten; the rest as before
-
-Rules of this file: a member has one session, and it ends with the connection that opened it. Errors are Kafka's:
-SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH, and SHARE_SESSION_LIMIT_REACHED where there are too many.
+epoch  0   opens a session with the named partitions; closes the member's previous one
+epoch -1   closes the session
+epoch  n   n-th request of a session: names added and forgotten partitions
 """
 
 from __future__ import annotations
@@ -27,17 +24,17 @@ TopicIdPartition: TypeAlias = tuple[bytes, int]
 
 
 class ShareSessionError(KafkaError):
-    """The request does not go with its session."""
+    """The request does not fit its session."""
 
 
 @attrs.define(eq=False)
 class ShareSession:
-    """One member's session.
+    """The session of one member.
 
     Attributes:
-        connection: by which it was opened.
-        epoch: of the next request.
-        partitions: the partitions that it fetches; whether the next answer lists one even if it has nothing to say of it.
+        connection: the connection that opened it, which it ends with.
+        epoch: epoch of the next request.
+        partitions: its partitions; True if the next response lists the partition in any case.
     """
 
     group_id: str
@@ -47,7 +44,10 @@ class ShareSession:
     partitions: dict[TopicIdPartition, bool] = attrs.Factory(dict)
 
     def must_list(self, partition: TopicIdPartition, *, has_records: bool, has_error: bool) -> bool:
-        """Whether an answer lists a partition; one that had an error is listed once more when that is over."""
+        """Return whether the next response lists a partition.
+
+        A partition with an error is listed once more after the error is over, so that the member learns it.
+        """
         if partition not in self.partitions:
             return True
         was_marked = self.partitions[partition]
@@ -56,14 +56,14 @@ class ShareSession:
 
 
 class ShareSessions:
-    """All of them.
+    """The share sessions of all groups: at most one for each member.
 
     Args:
-        sessions_max: how many there may be.
-        partitions_max: partitions of all of them together.
+        sessions_max: maximum number of sessions.
+        partitions_max: maximum number of partitions of all sessions together.
 
     Attributes:
-        partitions: partitions of all of them.
+        partitions: number of partitions of all sessions.
     """
 
     def __init__(self, sessions_max: int, partitions_max: int = PARTITIONS_MAX) -> None:
@@ -82,10 +82,10 @@ class ShareSessions:
     def open(
         self, group_id: str, member_id: str, connection: object, partitions: Iterable[TopicIdPartition]
     ) -> ShareSession:
-        """Open a session, instead of the member's former one.
+        """Open a session and close the member's previous one.
 
         Raises:
-            ShareSessionError: there are too many.
+            ShareSessionError: there are too many sessions or partitions (SHARE_SESSION_LIMIT_REACHED).
         """
         self.remove(group_id, member_id)
         listed = dict.fromkeys(partitions, True)
@@ -98,10 +98,10 @@ class ShareSessions:
         return session
 
     def find(self, group_id: str, member_id: str) -> ShareSession:
-        """The member's session.
+        """Return the session of a member.
 
         Raises:
-            ShareSessionError: it has none.
+            ShareSessionError: it has none (SHARE_SESSION_NOT_FOUND).
         """
         session = self._sessions.get((group_id, member_id))
         if session is None:
@@ -116,10 +116,11 @@ class ShareSessions:
         added: Iterable[TopicIdPartition] = (),
         forgotten: Iterable[TopicIdPartition] = (),
     ) -> ShareSession:
-        """The next request of a session.
+        """Apply the next request of a session.
 
         Raises:
-            ShareSessionError: there is no session, this is not its next request, or it would be too large.
+            ShareSessionError: the session is unknown, the epoch is not the next one (INVALID_SHARE_SESSION_EPOCH), or
+                the session would be too large.
         """
         session = self.find(group_id, member_id)
         if epoch != session.epoch:
@@ -134,7 +135,7 @@ class ShareSessions:
         return session
 
     def remove(self, group_id: str, member_id: str) -> ShareSession | None:
-        """Forget a session; None where there was none."""
+        """Close the session of a member; return None if it has none."""
         session = self._sessions.pop((group_id, member_id), None)
         if session is not None:
             self.partitions -= len(session.partitions)
@@ -149,9 +150,9 @@ class ShareSessions:
         self.partitions += count
 
     def of_connection(self, connection: object) -> list[ShareSession]:
-        """The sessions that a connection has opened."""
+        """Return the sessions that a connection opened."""
         return [session for session in self._sessions.values() if session.connection is connection]
 
     def listed(self) -> Mapping[tuple[str, str], ShareSession]:
-        """All of them, by group and member."""
+        """Return all sessions, by group and member."""
         return self._sessions

@@ -1,8 +1,4 @@
-"""Batches of state as they are written and kept: as few as tell the same.
-
-Rules of this file: Kafka's, so that both read the same from one log: neighbours that agree become one batch; what is in
-front of the start is left out.
-"""
+"""Compaction of state batches."""
 
 from __future__ import annotations
 
@@ -14,10 +10,10 @@ __all__ = ["joined_from"]
 
 
 def joined_from(start_offset: int, batches: Iterable[StateBatch]) -> tuple[StateBatch, ...]:
-    """The batches from an offset on, neighbours that agree as one.
+    """Return the batches at and after an offset, with equal neighbours joined as in Kafka.
 
     Args:
-        start_offset: the first offset that matters; all do where it is -1.
+        start_offset: drop offsets below it; -1 keeps all.
         batches: in offset order, without overlaps.
     """
     joined: list[StateBatch] = []

@@ -1,22 +1,9 @@
-"""The coordinator of transactions: who may write under a transactional id, and how its transactions end.
+"""The transaction coordinator: producers of transactional ids, and the end of their transactions.
 
-Rules of this room: as of `state/outcome.py`, but for one thing. What is decided here counts at once for what is decided
-next, since all of it goes through one journal of which only a contiguous prefix survives: who is told something waits
-until all that was decided before it is durable, which is the caller's part. So the caller
-
-    * appends the steps of every `Decision`, each as one commit and all in order, before it asks for more;
-    * gives its answer when they, and the steps of all earlier decisions, are durable;
-    * after a restart calls `replay` for every durable record in order, then `unfinished`, whose steps come first.
-
-An end is decided, marked and completed in one decision, unless the transaction is wide: more than `markers_at_once`
-markers would keep the loop for long, so they follow when the decision is durable, in as many commits as the caller
-likes, and then comes `complete`. Until then the transaction is prepared, and its clients come again, as in Apache
-Kafka. A crash can leave one behind, too.
-
-    InitProducerId      at rest: the epoch rises    open: aborted and fenced, the client is told to come again (51)
-    AddPartitionsToTxn  at rest or open: open       prepared: the client is told to come again (51), whatever it asks
-    EndTxn              open: ended; at rest: see `ending`
-    time                open for too long: aborted and fenced          at rest for too long: forgotten
+InitProducerId      at rest: increments the epoch   open: aborts and fences; the client retries (error 51)
+AddPartitionsToTxn  at rest or open: is open        prepared: the client retries (error 51)
+EndTxn              open: ends                      at rest: see `ending`
+time                open too long: aborts, fences   at rest too long: the id is deleted
 """
 
 from __future__ import annotations
@@ -43,20 +30,20 @@ from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["Decision", "Marker", "Producer", "Step", "TransactionCoordinator", "TransactionSettings"]
 
+# Ids that one call aborts or expires: all of them could take seconds, in which the broker serves no other request.
 IDS_AT_ONCE = 100
-"""Ids that are aborted or forgotten for their age together."""
 
 
 @attrs.frozen
 class TransactionSettings:
-    """What the coordinator acts on.
+    """Settings of the coordinator.
 
     Attributes:
-        timeout_ms_max: the longest timeout that a client may ask for.
-        expiration_ms: after how long at rest a transactional id is forgotten.
-        markers_at_once: how many markers one decision may have; more of them follow.
-        ids_max: transactional ids that may be known; Kafka has no such bound.
-        partitions_max: partitions that all open transactions together may write to; nor this.
+        timeout_ms_max: maximum transaction timeout that a client may request.
+        expiration_ms: time at rest after which a transactional id is deleted.
+        markers_at_once: maximum number of markers in one decision; a wide transaction writes them later.
+        ids_max: maximum number of transactional ids; Kafka has no such limit.
+        partitions_max: maximum number of partitions in all open transactions; Kafka has no such limit.
     """
 
     timeout_ms_max: int
@@ -68,7 +55,7 @@ class TransactionSettings:
 
 @attrs.frozen
 class Producer:
-    """Who writes: a producer id and its epoch."""
+    """A producer id and its epoch."""
 
     producer_id: int
     epoch: int
@@ -79,13 +66,13 @@ NO_PRODUCER = Producer(NO_PRODUCER_ID, NO_EPOCH)
 
 @attrs.frozen
 class Marker:
-    """The end of a transaction in one partition.
+    """A transaction marker: the end of a transaction in one partition.
 
     Attributes:
-        partition: where it is appended; one that is gone is left out.
-        producer: whose transaction ends. The epoch is the one from here on.
-        committed: or else aborted.
-        version: how the transaction was written, see `Transaction.version`.
+        partition: the partition to append it to; the caller skips deleted ones.
+        producer: the producer of the transaction, with the epoch after its end.
+        committed: whether the transaction commits rather than aborts.
+        version: see `Transaction.version`.
     """
 
     partition: Partition
@@ -95,19 +82,19 @@ class Marker:
 
 
 Step = StateRecord | Marker
-"""What is appended: a record of the coordinator, or a marker in another partition."""
+"""An append: a record of the coordinator, or a marker in another partition."""
 
 
 @attrs.frozen
 class Decision:
-    """What a request came to.
+    """The result of a request.
 
     Attributes:
-        error: for the client.
-        transactional_id: decides the partition of the records.
-        steps: to be appended in this order, as one commit.
-        producer: for the client, where it is told.
-        later: markers to be appended when the steps are durable; `complete` comes when all of them are.
+        error: error for the client.
+        transactional_id: selects the partition of the records.
+        steps: appends in this order, as one commit.
+        producer: producer for the client; NO_PRODUCER if the response has none.
+        later: markers of a wide transaction, to append once the steps are durable. `complete` follows when all are.
     """
 
     error: ErrorCode
@@ -120,19 +107,31 @@ class Decision:
 class TransactionCoordinator:
     """All transactional ids of a broker.
 
+    Unlike other machines, a decision counts at once for later decisions. All appends go through one journal, of which
+    only a contiguous prefix survives a crash. The caller
+
+    * appends the steps of each `Decision` as one commit, in the order of the decisions, before it makes the next call;
+    * answers the client once these and the steps of all earlier decisions are durable;
+    * calls `replay` for each durable record after a restart, in order, and then appends the steps of `unfinished`
+      before all others.
+
+    A transaction usually ends in one decision, with all its markers. More than `markers_at_once` markers would block
+    the event loop. They follow in later commits, and then `complete`. Until then the transaction is prepared, and its
+    clients retry as in Kafka. A crash can leave a prepared transaction behind, too.
+
     Args:
-        settings: what it acts on.
-        new_producer_id: gives out an id that nobody had; it may be told when what gave it out is durable.
+        settings: limits and timeouts.
+        new_producer_id: allocates a producer id. Clients may get it once its allocation is durable.
 
     Attributes:
-        open_partitions: of all transactions that are not completed.
+        open_partitions: number of partitions of all transactions that are not completed.
     """
 
     def __init__(self, settings: TransactionSettings, new_producer_id: Callable[[], int]) -> None:
         self.settings = settings
         self._new_producer_id = new_producer_id
         self._transactions: dict[str, Transaction] = {}
-        self._partitions: dict[str, int] = {}  # of each transaction that is not completed
+        self._partitions: dict[str, int] = {}  # number of partitions of each transaction that is not completed
         self.open_partitions = 0
 
     def __len__(self) -> int:
@@ -143,11 +142,11 @@ class TransactionCoordinator:
 
     @property
     def has_open(self) -> bool:
-        """Whether any transaction is not completed; one that is open could last too long."""
+        """True if any transaction is not completed, so that it could time out."""
         return bool(self._partitions)
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """What is known of an id."""
+        """Return the state of a transactional id."""
         return self._transactions.get(transactional_id)
 
     # Requests
@@ -155,11 +154,12 @@ class TransactionCoordinator:
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: Producer | None, now_ms: int
     ) -> Decision:
-        """Put an id into the hands of a client; whoever had it before is fenced.
+        """Assign a transactional id to a client and fence its previous producer.
 
         Args:
-            timeout_ms: how long its transactions may last.
-            expected: what the client has, if it goes on after an error (KIP-360).
+            transactional_id: the id.
+            timeout_ms: maximum duration of its transactions.
+            expected: the producer that the client has, if it continues after an error (KIP-360).
             now_ms: wall clock.
         """
         if not transactional_id:
@@ -191,7 +191,7 @@ class TransactionCoordinator:
     def add_partitions(
         self, transactional_id: str, producer: Producer, partitions: Collection[Partition], version: int, now_ms: int
     ) -> Decision:
-        """Let a transaction write to partitions; the first ones begin it."""
+        """Add partitions to a transaction; the first ones begin it."""
         known = self._of(transactional_id, producer)
         if isinstance(known, ErrorCode):
             return Decision(known, transactional_id)
@@ -202,13 +202,13 @@ class TransactionCoordinator:
         return self._decide(known.with_partitions(partitions, version, now_ms))
 
     def repeat(self, transactional_id: str) -> Decision:
-        """The latest record of an id again."""
+        """Return a decision that appends the latest record of an id again."""
         return self._decide(self._transactions[transactional_id])
 
     def verify_partitions(
         self, transactional_id: str, producer: Producer, partitions: Iterable[Partition]
     ) -> dict[Partition, ErrorCode]:
-        """Whether the producer's transaction is open and may write to the partitions."""
+        """Return an error code for each partition; NONE if the producer's transaction is open and includes it."""
         known = self._of(transactional_id, producer)
         if isinstance(known, ErrorCode):
             return dict.fromkeys(partitions, known)
@@ -218,7 +218,7 @@ class TransactionCoordinator:
         }
 
     def end(self, transactional_id: str, producer: Producer, version: int, now_ms: int, *, committed: bool) -> Decision:
-        """Commit or abort; the answer names the producer from here on."""
+        """Commit or abort a transaction; the decision has the producer for the next one."""
         if not transactional_id:
             return Decision(ErrorCode.INVALID_REQUEST, transactional_id)
         known = self._transactions.get(transactional_id)
@@ -226,6 +226,7 @@ class TransactionCoordinator:
             return Decision(ErrorCode.INVALID_PRODUCER_ID_MAPPING, transactional_id)
         checked = ending.check_of_version(version)(known, producer.producer_id, producer.epoch, committed=committed)
         if checked is ending.Verdict.ALREADY_ENDED:
+            # A repeated request gets the same response as the first one.
             answered = NO_PRODUCER if version < VERSION_2 else Producer(known.producer_id, known.producer_epoch)
             return Decision(ErrorCode.NONE, transactional_id, producer=answered)
         if isinstance(checked, ErrorCode):
@@ -237,15 +238,16 @@ class TransactionCoordinator:
         return self._end(known.prepared(state, version, next_producer_id, now_ms), ErrorCode.NONE, now_ms)
 
     def complete(self, transactional_id: str, now_ms: int) -> Decision:
-        """All markers of a wide transaction are durable."""
+        """Complete a wide transaction after all its markers are durable."""
         return self._decide(self._transactions[transactional_id].completed(now_ms))
 
     # Time
 
     def timed_out(self, now_ms: int) -> list[Decision]:
-        """Abort some of the transactions that last too long, and fence their producers; none when there are no more.
+        """Abort transactions that exceeded their timeout and fence their producers.
 
-        All of them at once could take seconds, in which nobody else is served.
+        Returns few decisions, bounded by IDS_AT_ONCE and `markers_at_once`; the caller repeats the call until it
+        returns none.
         """
         late, partitions = [], 0
         for known in self._open_transactions():
@@ -257,7 +259,10 @@ class TransactionCoordinator:
         return [self._abort(known, ErrorCode.NONE, now_ms) for known in late]
 
     def expired(self, now_ms: int) -> list[Decision]:
-        """Forget some of the ids that were at rest for long; none when there are no more."""
+        """Delete ids that were at rest for longer than `expiration_ms`.
+
+        Returns at most IDS_AT_ONCE decisions; the caller repeats the call until it returns none.
+        """
         updated_ms_max = now_ms - self.settings.expiration_ms
         at_rest = (it for it in self._transactions.values() if it.state in ENDED and it.updated_ms <= updated_ms_max)
         old = list(islice(at_rest, IDS_AT_ONCE))
@@ -266,16 +271,17 @@ class TransactionCoordinator:
         return [Decision(ErrorCode.NONE, it.transactional_id, (tombstone(it.transactional_id),)) for it in old]
 
     def forget_topic(self, topic: str) -> None:
-        """A topic is gone: transactions have nothing to end there, nor in another one of its name."""
+        """Remove a deleted topic from all open transactions."""
         for known in [self._transactions[transactional_id] for transactional_id in self._partitions]:
             kept = frozenset(partition for partition in known.partitions if partition.topic != topic)
             if len(kept) != len(known.partitions):
+                # A later topic of the same name must not get the markers of these transactions.
                 self._keep(attrs.evolve(known, partitions=kept))
 
-    # Start
+    # Startup
 
     def replay(self, change: tuple[str, Transaction | None]) -> None:
-        """Take over one durable record as `read_transaction` has read it."""
+        """Apply one durable record that `read_transaction` decoded."""
         transactional_id, transaction = change
         if transaction is not None:
             self._keep(transaction)
@@ -284,7 +290,7 @@ class TransactionCoordinator:
             self.open_partitions -= self._partitions.pop(transactional_id, 0)
 
     def unfinished(self, now_ms: int) -> list[Decision]:
-        """All records are replayed: what completes the transactions whose end was decided and not completed."""
+        """Return the decisions that complete prepared transactions, once all records are replayed."""
         prepared = [known for known in self._transactions.values() if known.state in PREPARED]
         return [
             Decision(ErrorCode.NONE, known.transactional_id, (*_markers(known), self._step(known.completed(now_ms))))
@@ -292,21 +298,24 @@ class TransactionCoordinator:
         ]
 
     def abandon(self, now_ms: int) -> list[Decision]:
-        """The records are gone: what ends the transactions that are open, without any. Not to be used again."""
+        """Abort open transactions with markers only, because the records of the coordinator were deleted.
+
+        The coordinator must not be used afterwards.
+        """
         decisions = []
         for known in self._open_transactions():
             aborted = known.fenced().prepared(TransactionState.PREPARE_ABORT, VERSION_2, NO_PRODUCER_ID, now_ms)
             decisions.append(Decision(ErrorCode.NONE, known.transactional_id, later=_markers(aborted)))
         return decisions
 
-    # What is decided
+    # Decisions
 
     def _open_transactions(self) -> list[Transaction]:
         known = (self._transactions[transactional_id] for transactional_id in self._partitions)
         return [it for it in known if it.state is TransactionState.ONGOING]
 
     def _of(self, transactional_id: str, producer: Producer) -> Transaction | ErrorCode:
-        """The id in the hands of a producer; an error for any other."""
+        """Return the state of an id whose current producer is `producer`; otherwise the error for the client."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         known = self._transactions.get(transactional_id)
@@ -317,7 +326,8 @@ class TransactionCoordinator:
         return ErrorCode.PRODUCER_FENCED if known.producer_epoch != producer.epoch else known
 
     def _abort(self, known: Transaction, error: ErrorCode, now_ms: int) -> Decision:
-        """End an open transaction that its producer did not end; as in Apache Kafka with the broker's own version."""
+        """Abort an open transaction in place of its producer."""
+        # With the broker's own version, as in Kafka, whatever the version of the client.
         prepared = known.fenced().prepared(TransactionState.PREPARE_ABORT, VERSION_2, NO_PRODUCER_ID, now_ms)
         return self._end(prepared, error, now_ms)
 
@@ -349,7 +359,7 @@ class TransactionCoordinator:
 
 
 def _may_continue(known: Transaction, expected: Producer) -> bool:
-    """Whether a client that names a producer may still be the one of this id; its epoch is looked at later."""
+    """Return whether the client with this producer may still own the id; its epoch is checked later."""
     return (
         known.producer_epoch == NO_EPOCH
         or expected.producer_id == known.producer_id

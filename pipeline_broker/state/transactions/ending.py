@@ -1,26 +1,29 @@
-"""Whether a client may end the transaction of an id now: EndTxn by state, epoch and verdict.
+"""Validation of EndTxn by state, epoch and requested result.
 
-Rules of this file: tables, one for each way in which clients write transactions; they are Apache Kafka's. With version
-2 every transaction has its own epoch (KIP-890), so that a request which comes late, again, is told from one for the
-next transaction: `again` is the epoch before the one now, `now` the one now.
+The tables are Apache Kafka's, one for each protocol version of transactions. With version 2 every transaction has its
+own epoch (KIP-890). So a late or repeated request can be distinguished from one for the next transaction: it carries
+the previous epoch.
 
-    version 2           abort again   abort now   commit again   commit now
-    Empty               fenced        ends        fenced         invalid
-    CompleteAbort       is done       ends        invalid        invalid
-    CompleteCommit      invalid       ends        is done        invalid
-    Ongoing             fenced        ends        fenced         ends
-    PrepareAbort        come again    come again  invalid        invalid
-    PrepareCommit       invalid       invalid     come again     come again
+                        previous epoch           current epoch
+    version 2           abort       commit       abort       commit
+    Empty               fenced      fenced       ends        invalid
+    CompleteAbort       is done     invalid      ends        invalid
+    CompleteCommit      invalid     is done      ends        invalid
+    Ongoing             fenced      fenced       ends        ends
+    PrepareAbort        retry       invalid      retry       invalid
+    PrepareCommit       invalid     retry        invalid     retry
 
-    version 0, now only           abort     commit
-    Empty                         invalid   invalid
-    CompleteAbort                 is done   invalid
-    CompleteCommit                invalid   is done
-    Ongoing                       ends      ends
-    PrepareAbort                  come again invalid
-    PrepareCommit                 invalid   come again
+    version 0           current epoch only
+                        abort       commit
+    Empty               invalid     invalid
+    CompleteAbort       is done     invalid
+    CompleteCommit      invalid     is done
+    Ongoing             ends        ends
+    PrepareAbort        retry       invalid
+    PrepareCommit       invalid     retry
 
-To end without an open transaction means to abort nothing; the epoch rises all the same.
+"ends" without an open transaction aborts nothing, but increments the epoch. "is done" repeats the answer. "retry" is
+CONCURRENT_TRANSACTIONS.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ __all__ = ["Check", "Verdict", "check_of_version"]
 
 
 class Verdict(Enum):
-    """What becomes of a request that is in order."""
+    """The effect of a valid request."""
 
     ENDS = "ends"
     ALREADY_ENDED = "already ended"
@@ -76,14 +79,14 @@ OF_VERSION_0: Mapping[TransactionState, _Row] = {
 
 
 class Check(Protocol):
-    """What may be done with a request to end the transaction of an id."""
+    """A function that validates a request to end the transaction of an id."""
 
     def __call__(self, known: Transaction, producer_id: int, epoch: int, *, committed: bool) -> Verdict | ErrorCode:
-        """The verdict, or the error for the client."""
+        """Return the effect of the request, or the error for the client."""
 
 
 def check_of_version(version: int) -> Check:
-    """The rules for clients of a `transaction.version`."""
+    """Return the validation for clients of this `transaction.version`."""
     return _check_version_2 if version >= VERSION_2 else _check_version_0
 
 
@@ -96,7 +99,7 @@ def _check_version_0(known: Transaction, producer_id: int, epoch: int, *, commit
 
 
 def _check_version_2(known: Transaction, producer_id: int, epoch: int, *, committed: bool) -> Verdict | ErrorCode:
-    # The producer id changed with the end that the client asks for again: its epochs were used up.
+    # A repeated request whose first attempt used up the epochs and so changed the producer id.
     changed = (
         known.previous_producer_id == producer_id
         and epoch == EPOCH_MAX - 1

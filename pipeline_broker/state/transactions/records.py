@@ -1,9 +1,10 @@
-"""Records of `__transaction_state`, with Kafka's own layouts.
+"""Records of `__transaction_state` in Kafka's layouts.
 
     key   = int16 0, transactional id
-    value = int16 version, fields     or null: the transactional id is gone
+    value = int16 version, fields     null: a tombstone
 
-Value version 1 is written, 0 is read too. A key of another type belongs to a broker of another age: it is read past.
+Values are written in version 1 and read in versions 0 and 1. Keys of other types are skipped: another version of the
+broker wrote them.
 """
 
 from __future__ import annotations
@@ -24,28 +25,28 @@ __all__ = ["RECORD_TYPES", "read_transaction", "tombstone", "transaction_record"
 _NUMBER = struct.Struct(">h")
 _KEY_TYPE = 0
 RECORD_TYPES = (_KEY_TYPE,)
-"""Those that `read_transaction` knows."""
+"""Types of keys that `read_transaction` decodes."""
 _VALUE_VERSION = 1
 _HEAD = struct.Struct(">hqhib")
 _TAIL = struct.Struct(">qqB")
 _ID_TAG = struct.Struct(">BBq")
 _VERSION_TAG = struct.Struct(">BBh")
 KEYS_REMEMBERED = 4_096
+# Longer transactional ids are not cached: a client may choose 32 KB.
 REMEMBERED_CHARACTERS_MAX = 256
-"""Of a transactional id whose key is remembered: a client may choose 32 KB."""
+# The other two states are transient and never stored.
 STORED_STATES = frozenset(TransactionState) - {TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE}
-"""The two others are steps in between, which no record holds; none leads from them to a producer that writes."""
+# Encoded sets of partitions to cache: producers write to the same ones again and again.
 PARTITIONS_REMEMBERED = 1_024
-"""Of sets of partitions: producers write to the same ones again and again."""
+# Partitions of a cached set: about 10 KB with the longest topic names.
 REMEMBERED_PARTITIONS_MAX = 32
-"""Of one such set: about 10 KB with the longest names of topics."""
 
 
 def read_transaction(key: bytes, value: bytes | None) -> tuple[str, Transaction | None] | None:
-    """Read which transactional id a record is about, and what it says; None for a type that is not known.
+    """Decode a record to transactional id and transaction, which is None for a tombstone; None for an unknown type.
 
     Raises:
-        CorruptStateRecordError: it cannot be read, or says what no coordinator stores.
+        CorruptStateRecordError: the record cannot be decoded, or no coordinator stores such a state.
     """
     transactional_id = _read_key(key)
     if transactional_id is None:
@@ -54,7 +55,6 @@ def read_transaction(key: bytes, value: bytes | None) -> tuple[str, Transaction 
 
 
 def _read_key(key: bytes) -> str | None:
-    """The transactional id that a record is about; None for a type that is not known."""
     if len(key) < _NUMBER.size:
         raise CorruptStateRecordError("the key is too short for its type")
     (kind,) = _NUMBER.unpack_from(key)
@@ -100,12 +100,11 @@ def _read_value(transactional_id: str, value: bytes) -> Transaction:
 
 
 def transaction_record(transaction: Transaction) -> StateRecord:
-    """The record that says all of this; partitions are null while there is no transaction.
-
-    Three are written for a transaction, so the layout is packed here, a fifth of the codec's time: version, producer id
-    and epoch, timeout, state, partitions, the time of the change and of the start, and tags in their order.
-    """
+    """Return the record of a transaction."""
+    # Each transaction writes three of these records, and packing the layout here takes a fifth of the codec's time.
+    # Fields: version, producer id, producer epoch, timeout, state, partitions, update time, start time, tags.
     it = transaction
+    # A null array (0) as long as no transaction exists.
     partitions = b"\0" if it.state is TransactionState.EMPTY else _partitions(it.partitions)
     tags = []
     if it.previous_producer_id != NO_PRODUCER_ID:
@@ -120,7 +119,7 @@ def transaction_record(transaction: Transaction) -> StateRecord:
 
 
 def tombstone(transactional_id: str) -> StateRecord:
-    """The record that says that the id is gone."""
+    """Return the record that deletes a transactional id."""
     return StateRecord(_key(transactional_id), None)
 
 
@@ -131,7 +130,7 @@ def _partitions(partitions: frozenset[Partition]) -> bytes:
 
 @functools.lru_cache(PARTITIONS_REMEMBERED)
 def _remembered_partitions(partitions: frozenset[Partition]) -> bytes:
-    """Their array: for each topic its name, the array of its partitions, no tags."""
+    """Encode the array of topics: each with its name, the array of its partitions, and no tags."""
     topics = by_topic(partitions)
     data = bytearray()
     data += write_uvarint(len(topics) + 1)
@@ -140,7 +139,7 @@ def _remembered_partitions(partitions: frozenset[Partition]) -> bytes:
         data += write_uvarint(len(name) + 1)
         data += name
         data += write_uvarint(len(numbers) + 1)
-        data += struct.pack(f">{len(numbers)}ix", *numbers)  # no tags behind
+        data += struct.pack(f">{len(numbers)}ix", *numbers)  # `x`: no tags
     return bytes(data)
 
 

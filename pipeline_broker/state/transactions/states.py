@@ -1,8 +1,4 @@
-"""The states of a transactional id, and which may follow which.
-
-Rules of this file: it is a table. Numbers and names are those of Apache Kafka: the numbers stand in the records of
-`__transaction_state`, the names in the answers to administrators.
-"""
+"""States of a transactional id and their transitions."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ __all__ = ["ENDED", "NEXT_STATES", "PREPARED", "TransactionState"]
 
 
 class TransactionState(IntEnum):
-    """What a transactional id is at."""
+    """States with Kafka's numbers, which are stored in the records of `__transaction_state`."""
 
     EMPTY = 0
     ONGOING = 1
@@ -26,19 +22,19 @@ class TransactionState(IntEnum):
 
     @property
     def title(self) -> str:
-        """Kafka's name of it."""
+        """Kafka's name of the state, as in responses to administrators."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
 _S = TransactionState
 _AT_REST = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
 ENDED = _AT_REST
-"""No transaction is open: the id may begin one, be taken over, or expire."""
+"""States without an open transaction: the id may begin one, get a new producer, or expire."""
 PREPARED: Mapping[TransactionState, TransactionState] = {
     _S.PREPARE_COMMIT: _S.COMPLETE_COMMIT,
     _S.PREPARE_ABORT: _S.COMPLETE_ABORT,
 }
-"""What was decided, and what follows once all markers are written."""
+"""Decided states, each with the state that follows once all markers are written."""
 _FROM_REST = frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, _S.DEAD})
 NEXT_STATES: Mapping[TransactionState, frozenset[TransactionState]] = {
     _S.EMPTY: _FROM_REST,
@@ -50,4 +46,4 @@ NEXT_STATES: Mapping[TransactionState, frozenset[TransactionState]] = {
     _S.DEAD: frozenset(),
     _S.PREPARE_EPOCH_FENCE: frozenset({_S.PREPARE_ABORT}),
 }
-"""State -> what may follow it; an abort may follow a state at rest since transactions of version 2 (KIP-890)."""
+"""State -> possible next states. With transactions of version 2, states at rest may abort, too (KIP-890)."""

@@ -1,8 +1,4 @@
-"""What is known of one transactional id, and how it changes.
-
-Rules of this file: a `Transaction` never changes; each function gives the one that follows, and asserts that it may.
-Epochs are 16 bits: the highest is kept for fencing, so that a producer can always be shut out (as in Apache Kafka).
-"""
+"""The state of one transactional id, as an immutable value."""
 
 from __future__ import annotations
 
@@ -29,21 +25,23 @@ __all__ = [
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 NO_TIME = -1
+# Clients never get EPOCH_MAX. It stays reserved for fencing, so that every producer can be fenced (as in Kafka).
 EPOCH_MAX = 2**15 - 1
 VERSION_1, VERSION_2 = 0, 2
-"""How a client writes transactions (`transaction.version`): from 2 on each one has an epoch of its own (KIP-890).
-Clients that do not are all of version 0, as in Apache Kafka."""
+"""Protocol versions of transactions (`transaction.version`). With version 2 each has its own epoch (KIP-890). All older
+clients count as version 0, as in Kafka."""
 
 
 class Partition(NamedTuple):
-    """A partition that a transaction writes to."""
+    """A partition in a transaction."""
 
     topic: str
     number: int
 
 
 def by_topic(partitions: Iterable[Partition]) -> list[tuple[str, list[int]]]:
-    """Partitions in their order: the numbers of each topic; a third of the time of `sorted`."""
+    """Return partitions grouped by topic, both sorted."""
+    # Takes a third of the time of sorting the pairs.
     topics: dict[str, list[int]] = {}
     for topic, number in partitions:
         topics.setdefault(topic, []).append(number)
@@ -53,25 +51,27 @@ def by_topic(partitions: Iterable[Partition]) -> list[tuple[str, list[int]]]:
 
 
 def is_exhausted(epoch: int) -> bool:
-    """Whether an epoch is the last one that a client may have."""
+    """Return whether an epoch is the last one that a client may have."""
     return epoch >= EPOCH_MAX - 1
 
 
 @attrs.frozen(kw_only=True)
 class Transaction:
-    """A transactional id, with the transaction it is at.
+    """The state of a transactional id with its current or last transaction.
+
+    Values never change: each method returns the next value and asserts that the transition is allowed.
 
     Attributes:
-        producer_id, producer_epoch: who may write; epoch -1 until the first producer has been told.
-        previous_producer_id: the id before the last change, which a client may still name when it asks again.
-        next_producer_id: the id from when the transaction has ended on, as the epochs of this one are used up.
-        last_producer_epoch: the epoch before the one now, if the same client got both; in no record.
-        timeout_ms: how long a transaction may last.
+        producer_id, producer_epoch: the current producer; epoch -1 until the first producer got one.
+        previous_producer_id: the id before the last change; a client that repeats a request may still name it.
+        next_producer_id: the id after this transaction, when the epochs of the current one are used up; else -1.
+        last_producer_epoch: the previous epoch, if the same client had it; not stored in records.
+        timeout_ms: maximum duration of a transaction.
         state: see TransactionState.
-        partitions: what the transaction has written to, or may.
-        start_ms: when the transaction began, milliseconds since the epoch; -1 without one.
-        updated_ms: when all this last changed.
-        version: how the client writes transactions.
+        partitions: the partitions that were added to the transaction.
+        start_ms: start of the transaction, milliseconds since 1970; -1 without one.
+        updated_ms: time of the last change.
+        version: protocol version of the client.
     """
 
     transactional_id: str
@@ -89,7 +89,7 @@ class Transaction:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether a client can be given no further epoch of this producer id."""
+        """True if this producer id has no further epoch for a client."""
         return is_exhausted(self.producer_epoch)
 
     def _become(self, state: TransactionState, **changes: Any) -> Transaction:
@@ -97,21 +97,21 @@ class Transaction:
         return attrs.evolve(self, state=state, previous_producer_id=self.producer_id, **changes)
 
     def bumped(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> Transaction | None:
-        """The id in the hands of a client that begins, or goes on after an error (KIP-360).
+        """Return the id with the next epoch, for a client that starts or continues after an error (KIP-360).
 
         Args:
-            timeout_ms: that the client wants.
-            expected_epoch: that the client has; None for a new one.
+            timeout_ms: transaction timeout that the client requests.
+            expected_epoch: epoch that the client has; None for a new client.
             now_ms: wall clock.
 
         Returns:
-            None when the client's epoch is of the past: it is fenced.
+            None if the client's epoch is outdated, so that it is fenced.
         """
         if expected_epoch is None:
             epoch, last = self.producer_epoch + 1, NO_EPOCH
         elif self.producer_epoch in {expected_epoch, NO_EPOCH}:
             epoch, last = self.producer_epoch + 1, self.producer_epoch
-        elif expected_epoch == self.last_producer_epoch:  # the answer to an earlier request was lost
+        elif expected_epoch == self.last_producer_epoch:  # the response to an earlier request was lost: repeat it
             epoch, last = self.producer_epoch, self.last_producer_epoch
         else:
             return None
@@ -120,7 +120,14 @@ class Transaction:
         return self._empty(timeout_ms, now_ms, producer_epoch=epoch, last_producer_epoch=last)
 
     def rotated(self, producer_id: int, timeout_ms: int, now_ms: int, *, is_known: bool) -> Transaction:
-        """The id with a new producer id, as the epochs are used up; `is_known` tells whether the client named them."""
+        """Return the id with a new producer id, because the epochs of the current one are used up.
+
+        Args:
+            producer_id: the new producer id.
+            timeout_ms: transaction timeout that the client requests.
+            now_ms: wall clock.
+            is_known: whether the client named the current producer id and epoch.
+        """
         last = self.producer_epoch if is_known else NO_EPOCH
         return self._empty(timeout_ms, now_ms, producer_id=producer_id, producer_epoch=0, last_producer_epoch=last)
 
@@ -135,7 +142,7 @@ class Transaction:
         )
 
     def with_partitions(self, added: Iterable[Partition], version: int, now_ms: int) -> Transaction:
-        """A transaction that writes to more partitions; the first ones begin it."""
+        """Add partitions to the transaction; the first ones begin it."""
         return self._become(
             TransactionState.ONGOING,
             partitions=self.partitions.union(added),
@@ -145,8 +152,16 @@ class Transaction:
         )
 
     def prepared(self, state: TransactionState, version: int, next_producer_id: int, now_ms: int) -> Transaction:
-        """The transaction with its end decided: from here on there is only one."""
+        """Decide the end of the transaction, which is final.
+
+        Args:
+            state: PREPARE_COMMIT or PREPARE_ABORT.
+            version: protocol version of the client.
+            next_producer_id: the id after this transaction; -1 to keep the current one.
+            now_ms: wall clock.
+        """
         epoch, last = self.producer_epoch, self.last_producer_epoch
+        # The markers carry the raised epoch, which fences late requests for this transaction (KIP-890).
         if version >= VERSION_2:
             last = epoch
             epoch = min(epoch + 1, EPOCH_MAX)
@@ -161,11 +176,11 @@ class Transaction:
         )
 
     def fenced(self) -> Transaction:
-        """The open transaction of a producer that is shut out: the abort that comes next raises the epoch."""
+        """Fence the producer of an open transaction; the following abort increments the epoch."""
         return self._become(TransactionState.PREPARE_EPOCH_FENCE)
 
     def completed(self, now_ms: int) -> Transaction:
-        """All markers are written."""
+        """Complete the decided transaction after all its markers were written."""
         producer_id, epoch = self.producer_id, self.producer_epoch
         if self.version >= VERSION_2 and self.next_producer_id != NO_PRODUCER_ID:
             producer_id, epoch = self.next_producer_id, 0
