@@ -1,7 +1,7 @@
-"""Addresses of machines as texts: one address has many, and two texts are compared in one form.
+"""Normalized texts of IP addresses, so that two texts of the same address compare equal.
 
-Java writes `0:0:0:0:0:0:0:1` and numbers the interface of a link-local address, `fe80:0:0:0:0:0:0:1%2`. A socket here
-shows `::1` and `fe80::1%eth0`. An IPv6 socket shows the IPv4 client 192.0.2.1 as `::ffff:192.0.2.1`.
+Java writes `0:0:0:0:0:0:0:1`, and `fe80:0:0:0:0:0:0:1%2` with the number of the interface. Python's sockets write `::1`
+and `fe80::1%eth0`. An IPv6 socket writes the IPv4 client 192.0.2.1 as `::ffff:192.0.2.1`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import socket
 
 __all__ = ["normal_address"]
 
+# An IPv6 address has at most 45 characters, an interface name 15. Python would copy a longer text into its error.
 ADDRESS_CHARS_MAX = 100
-"""An IPv6 address has 45 and the name of an interface 15; Python would copy longer texts to refuse them."""
 INTERFACE_DIGITS_MAX = 9
 
 
 def normal_address(text: str) -> str | None:
-    """Return an IP address as connections show it; None if the text is not an address."""
+    """Return an IP address in the form in which connections show it; None if the text is not an address."""
     if len(text) > ADDRESS_CHARS_MAX:
         return None
     try:
@@ -33,7 +33,7 @@ def normal_address(text: str) -> str | None:
 
 
 def _interface(zone: str) -> str:
-    """Return the name of an interface that is given by its number; any other text as it is."""
+    """Return the name of an interface if `zone` is its number, otherwise `zone`."""
     if not (zone.isascii() and zone.isdigit() and len(zone) <= INTERFACE_DIGITS_MAX):
         return zone
     try:

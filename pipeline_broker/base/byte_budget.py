@@ -1,10 +1,4 @@
-"""A shared budget of bytes, divided among the holders that keep them.
-
-The edges of a broker (HTTP servers, caches, remembered texts) keep bytes for clients. All of them charge one budget, so
-no combination of them can fill the memory. A holder is a connection or a principal. One holder gets at most an eighth.
-When the budget is spent, the largest holder loses its oldest bytes. No newcomer is refused for the bytes of another
-holder.
-"""
+"""A shared budget of bytes, divided among the holders that keep them."""
 
 from __future__ import annotations
 
@@ -13,11 +7,11 @@ from collections.abc import Callable, Hashable
 __all__ = ["ByteBudget", "Kept", "OverBudgetError"]
 
 HOLDER_FRACTION = 8
-"""A holder gets at most one part of this many."""
+"""A holder gets at most `1 / HOLDER_FRACTION` of the budget."""
 
 
 class OverBudgetError(Exception):
-    """The holder has spent its part of the budget."""
+    """The holder has used up its share, or the budget is spent."""
 
 
 class _Holder:
@@ -25,12 +19,12 @@ class _Holder:
 
     def __init__(self, key: Hashable) -> None:
         self.key = key
-        self.kept: dict[Kept, None] = {}  # the oldest first
+        self.kept: dict[Kept, None] = {}  # oldest first
         self.size_bytes = 0
 
 
 class Kept:
-    """One kept thing and its size in bytes."""
+    """A charge of the budget, with its size in bytes."""
 
     __slots__ = ("_budget", "_drop", "_holder", "size_bytes")
 
@@ -39,45 +33,49 @@ class Kept:
         self.size_bytes = 0
 
     def resize(self, size_bytes: int) -> None:
-        """Charge a new size.
+        """Change the size.
 
         Raises:
-            OverBudgetError: the holder has no room for it. The old size stays charged.
+            OverBudgetError: the holder's share does not suffice. The old size stays charged.
         """
-        self._budget._resize(self, self._holder, size_bytes)  # noqa: SLF001 - the two are one concept
+        self._budget._resize(self, self._holder, size_bytes)  # noqa: SLF001 - both classes are one concept
 
     def release(self) -> None:
-        """Give the bytes back. A second call does nothing."""
-        self._budget._release(self, self._holder)  # noqa: SLF001 - the two are one concept
+        """Give the bytes back. A second call has no effect."""
+        self._budget._release(self, self._holder)  # noqa: SLF001 - both classes are one concept
 
     def drop(self) -> None:
-        """Give the bytes back and tell the owner to let go of them."""
+        """Give the bytes back and call the owner's `drop`."""
         self.release()
         self._drop()
 
 
 class ByteBudget:
-    """See the module.
+    """A budget that all edges of a broker (HTTP servers, caches) charge for the bytes they keep for clients.
+
+    No combination of edges can exceed it. A holder, which is a connection or a principal, gets at most an eighth. When
+    the budget is spent, the largest holder loses its oldest bytes, so a new holder is not rejected for the bytes of
+    others.
 
     Args:
-        bytes_max: of all holders together.
+        bytes_max: maximum of all holders together.
 
     Attributes:
-        size_bytes: charged at present.
-        dropped: how many kept things were dropped to make room, since the start.
-        freed_bytes: bytes that were given back, since the start.
+        size_bytes: charged bytes.
+        dropped: number of charges that were dropped for others, since startup.
+        freed_bytes: bytes that were given back, since startup.
     """
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.size_bytes = self.dropped = self.freed_bytes = 0
         self._holders: dict[Hashable, _Holder] = {}
-        # Holders by the bit length of their size: the largest is found at once, give or take a factor of two.
+        # Holders by the bit length of their size. This finds the largest in constant time, within a factor of two.
         self._by_magnitude: list[dict[_Holder, None]] = [{} for _ in range(bytes_max.bit_length() + 1)]
 
     @property
     def holder_bytes_max(self) -> int:
-        """The part of one holder."""
+        """The share of one holder in bytes."""
         return self.bytes_max // HOLDER_FRACTION
 
     def keep(self, holder: Hashable, size_bytes: int, drop: Callable[[], None]) -> Kept:
@@ -85,11 +83,11 @@ class ByteBudget:
 
         Args:
             holder: a connection or a principal.
-            size_bytes: at least 0; a later `Kept.resize` may change it.
-            drop: lets go of the bytes when others need them. It may be called from any later charge.
+            size_bytes: at least 0; `Kept.resize` may change it later.
+            drop: discards the bytes in favour of another holder. Any later charge may call it.
 
         Raises:
-            OverBudgetError: the holder has spent its part.
+            OverBudgetError: the holder has used up its share.
         """
         owner = self._holders.get(holder) or _Holder(holder)
         kept = Kept(self, owner, drop)
@@ -111,7 +109,7 @@ class ByteBudget:
         while self.size_bytes + grown > self.bytes_max:
             largest = next(holders for holders in reversed(self._by_magnitude) if holders)
             victim = next((each for each in next(iter(largest)).kept if each is not kept), None)
-            if victim is None:  # the largest holder is the one that asks
+            if victim is None:  # the largest holder has no bytes other than those it is charging
                 raise OverBudgetError("the budget of the edges is spent")
             self.dropped += 1
             victim.drop()

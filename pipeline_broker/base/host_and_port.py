@@ -1,4 +1,4 @@
-"""Addresses of brokers as users write them."""
+"""Broker addresses in the form `HOST:PORT`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ PORT_DEFAULT = 9092
 
 
 def host_and_port(text: str, port_default: int | None = None) -> tuple[str, int] | None:
-    """Read `HOST:PORT`, with brackets around an IPv6 host.
+    """Parse `HOST:PORT`, with brackets around an IPv6 host.
 
     Args:
         text: the address.
-        port_default: the port if the text has none; None if it must have one.
+        port_default: the port if the text has none; None if the port is required.
 
     Returns:
         None if the text is not an address.

@@ -1,8 +1,4 @@
-"""Numbers that stand in texts from outside.
-
-Rules of this file: only ASCII digits count. A text is bounded before Python reads it: `int` raises for one of more than
-4,300 digits, `float` returns infinity for `1e400`, and both read Arabic digits and underscores.
-"""
+"""Strict parsing of numbers in texts from outside."""
 
 from __future__ import annotations
 
@@ -13,12 +9,14 @@ __all__ = ["INT32", "INT64", "decimal_number", "whole_number"]
 
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
+# Bounded ASCII digits: `int` raises for more than 4,300 digits, `float` returns infinity for `1e400`, and both accept
+# underscores and digits of other scripts.
 _WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,4})?")
 
 
 def whole_number(text: str, low: int = INT64[0], high: int = INT64[1]) -> int | None:
-    """Return the whole number that a text is; None if it is another text, or not from `low` to `high`."""
+    """Return the integer in `text`; None if it is not an integer from `low` to `high`."""
     if not _WHOLE.fullmatch(text):
         return None
     number = int(text)
@@ -26,7 +24,7 @@ def whole_number(text: str, low: int = INT64[0], high: int = INT64[1]) -> int | 
 
 
 def decimal_number(text: str) -> float | None:
-    """Return the finite number that a text is; None if it is another text."""
+    """Return the finite number in `text`; None if it is not one."""
     if not _DECIMAL.fullmatch(text):
         return None
     number = float(text)

@@ -1,10 +1,11 @@
-"""Regular expressions that come from outside, matched by RE2 in time that is linear in the text.
+"""Regular expressions of clients and users, matched by RE2 in time linear in the text.
 
-Rules of this file: expressions of clients, and those that meet texts of clients, never reach an engine that backtracks.
-RE2 reads and matches on the event loop and holds Python's lock, so the cost of both is bounded before it is paid:
-an expression by its classes, repeats, memory and program, a match by program and text. Apache Kafka reads the
-expressions of groups with RE2/J, which has this syntax. It reads others with `java.util.regex`: `compiled_java` refuses
-those that RE2 would read as something else.
+Expressions of clients, and expressions that match texts of clients, never reach an engine that backtracks. Reading and
+matching run on the event loop and hold the GIL. Their cost is therefore bounded beforehand: of an expression by its
+classes, repeats, memory and program, of a match by program and text.
+
+Kafka reads the expressions of groups with RE2/J, which has the same syntax. It reads others with `java.util.regex`;
+`compiled_java` rejects those that RE2 would interpret differently.
 """
 
 from __future__ import annotations
@@ -28,50 +29,50 @@ __all__ = [
 ]
 
 MEMORY_BYTES_MAX = 1 << 18
-"""Of one expression and what matching it remembers."""
+"""Maximum memory of one expression, including the caches of its matches."""
+# Memory of all cached expressions, each counted as MEMORY_BYTES_MAX.
 REMEMBERED_BYTES_MAX = 32 << 20
-"""Of all remembered expressions, each counted as MEMORY_BYTES_MAX."""
 LENGTH_MAX = 4_096
-"""Characters of one expression: 1.5 microseconds each are spent on reading it."""
+"""Maximum characters of one expression; reading takes 1.5 microseconds each."""
+# Microseconds to read one Unicode class (`\pL`) and one repeat (`{1000}`).
 CLASS_COST = 200
 REPEAT_COST = 60
-"""Microseconds that it takes to read one class of Unicode (`\\pL`), and to repeat something 1,000 times (`{1000}`)."""
+# Per expression, about microseconds. Without this limit, 1,300 times `\pL` blocked the event loop for 0.2 s.
 READING_COST_MAX = 4_000
-"""Of one expression, about microseconds: 1,300 times `\\pL` held a broker for 0.2 s."""
+# Instructions; `\pL` has 1,200. RE2 may visit each of them for each character, 11 nanoseconds each: eight times
+# `(?:a?){1000}` took 43 ms for one topic name.
 PROGRAM_SIZE_MAX = 2_000
-"""Instructions; `\\pL` has 1,200. RE2 may look at each of them for each character, 11 nanoseconds: eight times
-`(?:a?){1000}` took 43 ms for the name of one topic."""
 MATCH_WORK_MAX = 500_000
-"""Instructions times characters of one match, 5 ms at worst: the longest name of a topic has 249 characters."""
+"""Maximum instructions times bytes of one match: 5 ms at worst. The longest topic name has 249 characters."""
+# Time to match many names: a fixed part, and one for each name, four times the usual time of a match.
 MATCHING_SECONDS = 0.02
 NAME_SECONDS = 50e-6
-"""The time for many names, and more for each of them: four times what an expression usually takes."""
 
 
+# An escape, the beginning of a class, an intersection, the beginning of a group with flags, or one character.
 PART_OF_JAVA = re.compile(r"\\.|\[\^?\]?|&&|\(\?[A-Za-z-]*|.", re.DOTALL)
-"""An escape, what begins a class, an intersection, what begins a group with flags, or a character."""
+# Letters that mean the same after a backslash in RE2 and in Java.
 ESCAPES_OF_BOTH = frozenset("AbBdDsSwWzpPQEtnrfax")
-"""Letters and digits that mean the same after a backslash in RE2 and in Java."""
 
 
 class InvalidPatternError(ValueError):
-    """The expression is not of RE2's syntax, too large or too slow; the message says which."""
+    """The expression is not in RE2's syntax, too large or too slow; the message names the reason."""
 
 
 @attrs.frozen
 class Pattern:
-    """An expression that was read.
+    """A compiled expression.
 
     Attributes:
-        size: instructions of its program.
+        size: number of instructions of its program.
     """
 
     _expression: re2._Regexp
     size: int
 
     def matches(self, text: str) -> bool:
-        """Return whether all of a text matches; one that is too long for the expression does not."""
-        # Of bytes the package counts no characters, which takes it more than half of the time.
+        """Return whether the whole text matches; a text that is too long for the expression does not match."""
+        # The package counts the characters of a str, which takes more than half of the time. Bytes avoid that.
         data = text.encode(errors="replace")
         return self.size * len(data) <= MATCH_WORK_MAX and self._expression.fullmatch(data) is not None
 
@@ -79,9 +80,10 @@ class Pattern:
         """Return the names that match.
 
         Raises:
-            InvalidPatternError: matching takes much longer than it usually does.
+            InvalidPatternError: matching takes much longer than usual.
         """
         found = []
+        # CPU time of the thread, so that a busy machine does not reject expressions.
         end = time.thread_time() + MATCHING_SECONDS
         for name in names:
             if self.matches(name):
@@ -92,32 +94,33 @@ class Pattern:
         return found
 
     def work(self, text: str) -> int:
-        """Return what matching a text may take, as MATCH_WORK_MAX counts it."""
+        """Return the cost of matching a text, in the unit of MATCH_WORK_MAX."""
         return self.size * len(text.encode(errors="replace"))
 
     @property
     def group_count(self) -> int:
-        """The number of its capturing groups."""
+        """The number of capturing groups."""
         count: int = self._expression.groups
         return count
 
     @property
     def group_names(self) -> Mapping[str, int]:
-        """The numbers of its named groups."""
+        """The numbers of named groups, by name."""
         names: Mapping[str, int] = self._expression.groupindex
         return names
 
     def replace(
         self, text: str, replacement: Callable[[Sequence[str | None]], str], replacements_max: int
     ) -> str | None:
-        """Replace each match in a text, as Java's `replaceAll`.
+        """Replace each match in a text, like Java's `replaceAll`.
 
         Args:
-            replacement: makes the new text of one match from its groups, the whole match first.
-            replacements_max: matches that may be replaced.
+            text: the text.
+            replacement: returns the replacement of a match; receives its groups, the whole match first.
+            replacements_max: maximum number of replacements.
 
         Returns:
-            None where more would have to be.
+            None if more replacements are necessary.
         """
         pieces: list[str] = []
         position = 0
@@ -131,18 +134,18 @@ class Pattern:
 
 @functools.lru_cache(maxsize=REMEMBERED_BYTES_MAX // MEMORY_BYTES_MAX)
 def compiled(text: str) -> Pattern:
-    """Read an expression.
+    """Compile an expression.
 
     Raises:
-        InvalidPatternError: it is not of RE2's syntax, or too large.
+        InvalidPatternError: the expression is not in RE2's syntax, or too large.
     """
     if len(text) > LENGTH_MAX:
         raise InvalidPatternError(f"it is longer than {LENGTH_MAX} characters")
     classes, repeats = text.count("\\p") + text.count("\\P"), text.count("{")
     if CLASS_COST * classes + REPEAT_COST * repeats > READING_COST_MAX:
         raise InvalidPatternError(
-            f"it has {classes} classes of Unicode and {repeats} repeats: "
-            f"{READING_COST_MAX // CLASS_COST} of these or {READING_COST_MAX // REPEAT_COST} of those are allowed"
+            f"it has {classes} Unicode classes and {repeats} repeats; at most {READING_COST_MAX // CLASS_COST} classes "
+            f"or {READING_COST_MAX // REPEAT_COST} repeats are allowed"
         )
     options = re2.Options()
     options.log_errors = False
@@ -153,7 +156,7 @@ def compiled(text: str) -> Pattern:
         (reason,) = error.args
         raise InvalidPatternError(reason.decode(errors="replace") if isinstance(reason, bytes) else reason) from None
     except UnicodeEncodeError:
-        raise InvalidPatternError("not a text") from None
+        raise InvalidPatternError("it is not valid Unicode") from None
     size = expression.programsize
     if size > PROGRAM_SIZE_MAX:
         raise InvalidPatternError(f"its program has {size} instructions, and {PROGRAM_SIZE_MAX} are allowed")
@@ -161,10 +164,10 @@ def compiled(text: str) -> Pattern:
 
 
 def compiled_java(text: str) -> Pattern:
-    """Read an expression of `java.util.regex`.
+    """Compile an expression of `java.util.regex`.
 
     Raises:
-        InvalidPatternError: RE2 cannot read it, or reads it as something else.
+        InvalidPatternError: RE2 cannot read it, or interprets it differently.
     """
     if len(text) <= LENGTH_MAX:
         _check_java(text)
@@ -172,7 +175,7 @@ def compiled_java(text: str) -> Pattern:
 
 
 def _check_java(text: str) -> None:
-    """Refuse what RE2 would not refuse, and would match differently."""
+    """Raise InvalidPatternError for syntax that RE2 accepts with another meaning."""
     is_in_class = False
     for part in _parts_of_java(text):
         if part[0] == "\\":
@@ -180,7 +183,7 @@ def _check_java(text: str) -> None:
                 raise InvalidPatternError(f"RE2 has no {part} of Java; write \\x{{41}} for a character")
         elif is_in_class and (part[0] == "[" or part == "&&"):
             raise InvalidPatternError(
-                "RE2 has no classes within classes and no &&; write one class, such as [a-z0-9] for [a-z[0-9]],"
+                "RE2 supports neither nested classes nor &&; write one class, such as [a-z0-9] for [a-z[0-9]],"
                 " or \\[ and \\& for the characters"
             )
         elif part[0] == "[":
@@ -188,11 +191,11 @@ def _check_java(text: str) -> None:
         elif part == "]":
             is_in_class = False
         elif not is_in_class and part.startswith("(?") and "U" in part.partition("-")[0]:
-            raise InvalidPatternError("the flag U of Java is another one in RE2; write \\pL for letters")
+            raise InvalidPatternError("the flag U of Java has another meaning in RE2; write \\pL for letters")
 
 
 def _parts_of_java(text: str) -> Iterator[str]:
-    """Yield the parts of an expression, without the texts that it quotes."""
+    """Yield the tokens of an expression, without quoted text."""
     position = 0
     while (match := PART_OF_JAVA.match(text, position)) is not None:
         position = match.end()

@@ -1,6 +1,6 @@
-"""Work in small steps: how much there is of it, clients decide, and others have their turns in between.
+"""Work in small steps, between which the event loop serves other clients.
 
-Rules of this file: it runs nothing by itself; `web/turns.py` does, in the turn that all edges of an event loop share.
+`web/turns.py` runs the steps. All edges of an event loop share its turns.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ Result = TypeVar("Result")
 Item = TypeVar("Item")
 
 Steps: TypeAlias = Generator[None, None, Result]
-"""Work that yields between two steps and returns a result. One step takes at most 1 ms. At a yield the state that the
-work reads may change; the work must expect that."""
+"""Work that yields between two steps and returns a result. A step takes at most 1 ms. The state that the work reads may
+change at each yield."""
 
 THINGS_PER_STEP = 256
-"""Of which one takes some microseconds."""
+"""Items of a step if each takes a few microseconds."""
 
 
 def finished(steps: Steps[Result]) -> Result:
-    """Run all steps at once, where no client waits, and return their result."""
+    """Run all steps without a pause and return the result; for code in which no client waits."""
     while True:
         try:
             next(steps)
@@ -33,13 +33,14 @@ def finished(steps: Steps[Result]) -> Result:
 
 
 def first_few(items: Iterable[Item], count_max: int, key: Callable[[Item], Any]) -> Steps[list[Item]]:
-    """The `count_max` items with the smallest keys, in order; to sort all of very many would be one long step.
+    """Return the `count_max` items with the smallest keys, in order, like `heapq.nsmallest`.
 
     Args:
-        items: a container that does not change meanwhile, such as a copy, or what makes them one by one.
-        count_max: of those that are returned.
-        key: returns the sort key.
+        items: an iterable that does not change between the steps, such as a copy or a generator.
+        count_max: maximum number of items to return.
+        key: returns the sort key of an item.
     """
+    # Sorting all items would take one long step.
     found: list[Item] = []
     for index, item in enumerate(items):
         if index % THINGS_PER_STEP == THINGS_PER_STEP - 1:

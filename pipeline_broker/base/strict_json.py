@@ -1,8 +1,7 @@
-"""JSON of strangers, read so that it can be kept and written again.
+"""Strict JSON (RFC 8259) for data of clients that the broker stores and writes again.
 
-Python's own reader accepts NaN, Infinity, 1e999 and half a surrogate pair, which RFC 8259 forbids: stored, they would
-make the answers to other clients invalid. It also accepts values nested so deep that the writer fails, or a reader that
-is called from deeper in a program.
+Python's reader accepts NaN, Infinity, 1e999 and half a surrogate pair. Stored, these would make responses to other
+clients invalid. It also accepts values so deeply nested that the writer fails.
 """
 
 from __future__ import annotations
@@ -20,45 +19,46 @@ _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 class InvalidJsonError(ValueError):
-    """A text is not JSON, or is nested too deep."""
+    """The text is not JSON, or nested too deep."""
 
 
 class RawJson(str):
-    """A text that is JSON already."""
+    """Text that is JSON already."""
 
     __slots__ = ()
 
 
 def load(data: bytes | str) -> Any:
-    """Read JSON.
+    """Decode JSON.
 
     Raises:
-        InvalidJsonError: it is not JSON, or `dump` could not write it.
+        InvalidJsonError: the data is not strict JSON, or `dump` could not write it.
     """
     try:
         content = json.loads(data, parse_constant=_refuse, parse_float=_finite)
-        dump(content).encode()  # half of a surrogate pair cannot be encoded
+        dump(content).encode()  # fails for half a surrogate pair
     except ValueError as error:
         raise InvalidJsonError(str(error)[:REASON_CHARACTERS_MAX]) from None
     except RecursionError:
         raise _too_deep() from None
+    # The exact depth is costly, so it is computed only if the upper estimate exceeds the limit.
     if nesting_estimate(data) > NESTING_MAX < _nesting(content):
         raise _too_deep()
     return content
 
 
 def dump(content: Any, *, is_sorted: bool = False) -> str:
-    """Write JSON without spaces; `is_sorted` puts the names of objects in order."""
+    """Encode JSON without spaces; `is_sorted` sorts the names of objects."""
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False, sort_keys=is_sorted)
 
 
 def dump_object(fields: Mapping[str, Any]) -> str:
-    """Write an object, of which some values may be RawJson."""
+    """Encode an object, in which values may be RawJson."""
     return "{" + ",".join(f"{dump(name)}:{_value(value)}" for name, value in fields.items()) + "}"
 
 
 def nesting_estimate(data: bytes | str) -> int:
-    """Return how deep brackets are nested at most; brackets in texts count too, so it may be less deep."""
+    """Return an upper bound of the nesting depth; brackets inside strings count, too."""
     depth = deepest = 0
     for byte in (data.encode(errors="replace") if isinstance(data, str) else data).translate(None, _NOT_BRACKETS):
         if byte in b"[{":

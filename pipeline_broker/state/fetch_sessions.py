@@ -1,8 +1,10 @@
 """Incremental fetch sessions (KIP-227): consumer and broker send only changes between two fetches.
 
-epoch  0   full fetch of all named partitions; closes the named session, then opens one if capacity allows
-epoch -1   full fetch of all named partitions; closes the named session
-epoch  n   n-th incremental fetch of a session: names added, changed and forgotten partitions
+The epoch of a request selects its kind:
+
+    epoch  0   full fetch of all named partitions; closes the named session, then opens one if capacity allows
+    epoch -1   full fetch of all named partitions; closes the named session
+    epoch  n   n-th incremental fetch of a session: names added, changed and forgotten partitions
 """
 
 from __future__ import annotations

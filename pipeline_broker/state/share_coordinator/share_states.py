@@ -128,8 +128,9 @@ class ShareStates:
 
     @staticmethod
     def subject(key: ShareKey) -> str:
-        """Return the text `group:topic id in base 64:partition`, which selects the partition of
-        `__share_group_state`.
+        """Return the text that selects the partition of `__share_group_state`.
+
+        It consists of group, topic id in base 64 and partition, separated by colons.
         """
         topic_id = uuid_text(key.topic_id)
         return f"{key.group_id}:{topic_id}:{key.partition}"

@@ -1,10 +1,12 @@
 """Delivery states of a record in a share group, and their transitions.
 
-Available ──acquire──> Acquired ──accept──────────────────────> Acknowledged
-    ^                    │  ^ └───renew (a longer lock)
-    │                    │  └──────┘
-    └──release, time-out─┤
-                         └──reject, gap, too many deliveries──> Archived <── (aborted, or deleted from the log)
+Transitions that the diagram lacks are invalid:
+
+    Available ──acquire──> Acquired ──accept──────────────────────> Acknowledged
+        ^                    │  ^ └───renew (a longer lock)
+        │                    │  └──────┘
+        └──release, time-out─┤
+                             └──reject, gap, too many deliveries──> Archived <── (aborted, or deleted from the log)
 """
 
 from __future__ import annotations

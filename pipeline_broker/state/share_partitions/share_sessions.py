@@ -1,8 +1,10 @@
 """Share sessions: a member of a share group names its partitions once, and afterwards only changes.
 
-epoch  0   opens a session with the named partitions; closes the member's previous one
-epoch -1   closes the session
-epoch  n   n-th request of a session: names added and forgotten partitions
+The epoch of a request selects its kind:
+
+    epoch  0   opens a session with the named partitions; closes the member's previous one
+    epoch -1   closes the session
+    epoch  n   n-th request of a session: names added and forgotten partitions
 """
 
 from __future__ import annotations

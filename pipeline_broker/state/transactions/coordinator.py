@@ -1,9 +1,11 @@
 """The transaction coordinator: producers of transactional ids, and the end of their transactions.
 
-InitProducerId      at rest: increments the epoch   open: aborts and fences; the client retries (error 51)
-AddPartitionsToTxn  at rest or open: is open        prepared: the client retries (error 51)
-EndTxn              open: ends                      at rest: see `ending`
-time                open too long: aborts, fences   at rest too long: the id is deleted
+The effect of a request depends on the state of the id:
+
+    InitProducerId      at rest: increments the epoch   open: aborts and fences; the client retries (error 51)
+    AddPartitionsToTxn  at rest or open: is open        prepared: the client retries (error 51)
+    EndTxn              open: ends                      at rest: see `ending`
+    time                open too long: aborts, fences   at rest too long: the id is deleted
 """
 
 from __future__ import annotations
