@@ -33,7 +33,7 @@ def normal_address(text: str) -> str | None:
 
 
 def _interface(zone: str) -> str:
-    """Return the name of an interface if `zone` is its number, otherwise `zone`."""
+    # Java writes the number of the interface; sockets write its name.
     if not (zone.isascii() and zone.isdigit() and len(zone) <= INTERFACE_DIGITS_MAX):
         return zone
     try:

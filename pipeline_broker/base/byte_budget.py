@@ -75,7 +75,6 @@ class ByteBudget:
 
     @property
     def holder_bytes_max(self) -> int:
-        """The share of one holder in bytes."""
         return self.bytes_max // HOLDER_FRACTION
 
     def keep(self, holder: Hashable, size_bytes: int, drop: Callable[[], None]) -> Kept:
@@ -115,6 +114,7 @@ class ByteBudget:
             victim.drop()
 
     def _release(self, kept: Kept, holder: _Holder) -> None:
+        # `self` stands for a missing entry: the bytes were given back already.
         if holder.kept.pop(kept, self) is self:
             return
         self._count(holder, -kept.size_bytes)

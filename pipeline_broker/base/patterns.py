@@ -43,7 +43,9 @@ READING_COST_MAX = 4_000
 # `(?:a?){1000}` took 43 ms for one topic name.
 PROGRAM_SIZE_MAX = 2_000
 MATCH_WORK_MAX = 500_000
-"""Maximum instructions times bytes of one match: 5 ms at worst. The longest topic name has 249 characters."""
+"""Maximum instructions times bytes of one match: 5 ms at worst."""
+# The largest program must be able to match the longest topic name, which has 249 characters.
+assert PROGRAM_SIZE_MAX * 249 <= MATCH_WORK_MAX
 # Time to match many names: a fixed part, and one for each name, four times the usual time of a match.
 MATCHING_SECONDS = 0.02
 NAME_SECONDS = 50e-6
@@ -99,13 +101,11 @@ class Pattern:
 
     @property
     def group_count(self) -> int:
-        """The number of capturing groups."""
         count: int = self._expression.groups
         return count
 
     @property
     def group_names(self) -> Mapping[str, int]:
-        """The numbers of named groups, by name."""
         names: Mapping[str, int] = self._expression.groupindex
         return names
 
@@ -195,7 +195,6 @@ def _check_java(text: str) -> None:
 
 
 def _parts_of_java(text: str) -> Iterator[str]:
-    """Yield the tokens of an expression, without quoted text."""
     position = 0
     while (match := PART_OF_JAVA.match(text, position)) is not None:
         position = match.end()

@@ -23,7 +23,7 @@ THINGS_PER_STEP = 256
 
 
 def finished(steps: Steps[Result]) -> Result:
-    """Run all steps without a pause and return the result; for code in which no client waits."""
+    """Run all steps without a pause and return the result; for callers that no client waits for."""
     while True:
         try:
             next(steps)

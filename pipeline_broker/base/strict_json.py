@@ -19,12 +19,10 @@ _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 class InvalidJsonError(ValueError):
-    """The text is not JSON, or nested too deep."""
+    pass
 
 
 class RawJson(str):
-    """Text that is JSON already."""
-
     __slots__ = ()
 
 

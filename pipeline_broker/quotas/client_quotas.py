@@ -31,14 +31,11 @@ __all__ = ["ClientQuotas", "read_quotas"]
 
 
 class ClientQuotas:
-    """All quotas by entity."""
-
     def __init__(self) -> None:
         self._quotas: dict[Entity, dict[str, float]] = {}
         self._pending: Decisions[Entity, Mapping[str, float]] = Decisions()
 
     def all(self) -> Mapping[Entity, Mapping[str, float]]:
-        """Return the durable quotas."""
         return self._quotas
 
     def latest(self, entity: Entity) -> Mapping[str, float]:

@@ -55,8 +55,6 @@ LOCALHOST = "localhost"
 
 
 class QuotaError(Exception):
-    """The reason to reject a quota or a filter, with the code and message for the client."""
-
     def __init__(self, message: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
         super().__init__(message)
         self.code = code

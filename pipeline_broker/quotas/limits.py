@@ -76,7 +76,6 @@ class Limits:
         return bool(self._levels)
 
     def find(self, user: str, client_id: str) -> Limit | None:
-        """Return the limit of a client; None if it has none."""
         for entity_of, by_user, by_client_id in self._levels:
             per_second = self._quotas.get(entity_of(user, client_id))
             if per_second is not None:
@@ -85,5 +84,4 @@ class Limits:
 
 
 def _shape(entity: Entity) -> tuple[tuple[str, bool], ...]:
-    """Return the types of an entity, each with whether it is the default."""
     return tuple((kind, name is None) for kind, name in entity)

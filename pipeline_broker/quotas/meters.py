@@ -16,8 +16,6 @@ NAME_BYTES_MAX = 8 << 20
 
 
 class Meter(Protocol):
-    """A measurement of one client."""
-
     def is_idle(self, now_ms: int) -> bool:
         """Return whether the meter equals a new one."""
 
@@ -46,7 +44,6 @@ class Meters(Generic[AMeter]):
         return len(self._meters)
 
     def of(self, limit: Limit, now_ms: int) -> AMeter:
-        """Return the meter of a client; create it if necessary."""
         meters = self._meters
         meter = meters.pop(limit.measured, None)
         if meter is None:
@@ -55,6 +52,7 @@ class Meters(Generic[AMeter]):
             while meters and (len(meters) >= self._count_max or self._name_bytes > NAME_BYTES_MAX):
                 self._forget(next(iter(meters)))
             meter = self._make()
+        # Last in the order, as the most recently used one.
         meters[limit.measured] = meter
         return meter
 
@@ -63,10 +61,10 @@ class Meters(Generic[AMeter]):
         self._name_bytes -= _size(measured)
 
     def forget_idle(self, now_ms: int) -> None:
-        """Drop idle meters, up to the first one in use."""
         meters = self._meters
         while meters:
             measured, meter = next(iter(meters.items()))
+            # Meters after the first busy one were used later, so most of them are busy too.
             if not meter.is_idle(now_ms):
                 return
             self._forget(measured)
@@ -77,7 +75,6 @@ class Meters(Generic[AMeter]):
         self._name_bytes = 0
 
     def items(self) -> Iterator[tuple[Measured, AMeter]]:
-        """Iterate over a copy of the meters."""
         return iter(tuple(self._meters.items()))
 
 

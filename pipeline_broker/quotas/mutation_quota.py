@@ -34,8 +34,6 @@ class ClientMutations:
 
 
 class _Meter:
-    """A token bucket with its latest limit, the rate of changes, and the throttle times that resulted."""
-
     __slots__ = ("bucket", "limit", "rate", "throttles")
 
     def __init__(self, windows: Windows) -> None:
@@ -82,6 +80,7 @@ class MutationQuota:
         if not strict:
             meter.take(count, now_ms)
         throttle_ms = meter.bucket.throttle_time_ms(limit.per_second, now_ms)
+        # A rejected request takes no tokens. Otherwise a client that keeps retrying could never pay off its debt.
         if throttle_ms:
             meter.throttles.record(throttle_ms, now_ms)
             return not strict, throttle_ms
@@ -90,7 +89,6 @@ class MutationQuota:
         return True, 0
 
     def statistics(self, now_ms: int) -> Iterator[ClientMutations]:
-        """Yield the measurements of all clients."""
         self._meters.forget_idle(now_ms)
         for measured, meter in self._meters.items():
             yield ClientMutations(

@@ -56,7 +56,6 @@ class Quotas:
 
     @functools.cached_property
     def catalogue(self) -> ClientQuotas:
-        """The quotas as they were set."""
         from pipeline_broker.quotas.client_quotas import ClientQuotas  # noqa: PLC0415 - for brokers that have quotas
 
         return ClientQuotas()
@@ -69,12 +68,10 @@ class Quotas:
 
     @functools.cached_property
     def produce(self) -> RateQuota:
-        """The quota of produced bytes."""
         return self._kinds.produce
 
     @functools.cached_property
     def fetch(self) -> RateQuota:
-        """The quota of fetched bytes."""
         return self._kinds.fetch
 
     @functools.cached_property
@@ -84,11 +81,9 @@ class Quotas:
 
     @functools.cached_property
     def mutation(self) -> MutationQuota:
-        """The quota of metadata changes."""
         return self._kinds.mutation
 
     def now_ms(self) -> int:
-        """Return the time for meters."""
         return self.clock_ns() // NS_PER_MS
 
     # Configuration
@@ -157,7 +152,6 @@ class RequestQuota:
         self._is_settled = False
 
     def produced(self, size_bytes: int) -> None:
-        """Record the size of a handled produce request."""
         quotas = self._quotas
         self._throttle(quotas.produce.record(self._user, self.client_id, size_bytes, quotas.now_ms()))
 
@@ -174,6 +168,7 @@ class RequestQuota:
         # afterwards. Otherwise a batch larger than the quota could never be fetched.
         is_first = not quotas.fetch.total(*client, now_ms)
         by_bytes_ms = quotas.fetch.record(*client, size_bytes, now_ms)
+        # A throttle for handler time empties the response, too.
         by_time_ms = self.settle()
         self._throttle(by_bytes_ms)
         if by_time_ms or (by_bytes_ms and not is_first):
@@ -202,7 +197,6 @@ class RequestQuota:
         self._paused_ns = self._quotas.clock_ns()
 
     def resume(self) -> None:
-        """Continue the time of the request."""
         self._started_ns += self._quotas.clock_ns() - self._paused_ns
 
     def handled(self) -> None:

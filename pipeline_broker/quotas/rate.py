@@ -75,12 +75,10 @@ class Rate:
         return self.total(now_ms) * 1000 / span_ms
 
     def total(self, now_ms: int) -> float:
-        """Return the sum of the recorded values."""
         self._forget(now_ms)
         return self._total
 
     def average(self, now_ms: int) -> float:
-        """Return the mean of the recorded values; 0 without values."""
         total = self.total(now_ms)
         events = sum(window.events for window in self._recorded)
         return total / events if events else 0.0

@@ -31,8 +31,6 @@ class ClientRate:
 
 
 class _Meter:
-    """A rate, and the throttle times that resulted from it."""
-
     __slots__ = ("rate", "throttles")
 
     def __init__(self, windows: Windows) -> None:
@@ -82,13 +80,11 @@ class RateQuota:
         return throttle_ms
 
     def take_back(self, user: str, client_id: str, value: float, now_ms: int) -> None:
-        """Undo a `record`."""
         limit = self.limits.find(user, client_id)
         if limit is not None:
             self._meters.of(limit, now_ms).rate.record(-value, now_ms)
 
     def total(self, user: str, client_id: str, now_ms: int) -> float:
-        """Return the sum of the values in the current windows."""
         limit = self.limits.find(user, client_id)
         return 0.0 if limit is None else self._meters.of(limit, now_ms).rate.total(now_ms)
 
@@ -100,7 +96,6 @@ class RateQuota:
         return limit.per_second * (self.windows.count - 1) * self.windows.size_ms / 1000
 
     def statistics(self, now_ms: int) -> Iterator[ClientRate]:
-        """Yield the measurements of all clients."""
         self._meters.forget_idle(now_ms)
         for measured, meter in self._meters.items():
             yield ClientRate(

@@ -32,7 +32,7 @@ _NO_SETTINGS = BrokerSettings()
 
 
 class TelemetryError(KafkaError):
-    """The reason to reject a telemetry request."""
+    pass
 
 
 @attrs.frozen
@@ -100,6 +100,7 @@ class ClientMetrics:
             TelemetryError: the client asks before its push interval has passed.
         """
         known = self._known(instance_id, client)
+        # A push counts as well: the client may ask one interval after its last request or push.
         times = [each for each in (known.requested_ms, known.pushed_ms) if each is not None]
         if times and now_ms - max(times) < known.subscription.push_interval_ms:
             if not known.may_request:

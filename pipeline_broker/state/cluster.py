@@ -85,7 +85,6 @@ class ClusterState(ReplayedWrites):
         return self._pending.latest(resource, self.settings(resource))
 
     def create(self, cluster_id: str) -> Write:
-        """Set the id of a new cluster."""
         return Write("", (StateRecord(_CLUSTER_KEY, record_value(json.dumps({"id": cluster_id}))),))
 
     def alter(self, resource: Resource, settings: Mapping[str, str]) -> Write:

@@ -32,9 +32,9 @@ class Deadlines(Generic[Key]):
         return key in self._due_ms
 
     def set(self, key: Key, due_ms: int) -> None:
-        """Set or replace the deadline of `key`."""
         self._due_ms[key] = due_ms
         queued_ms = self._queued_ms.get(key)
+        # A later deadline needs no new entry: `_settle` requeues the key when its old entry reaches the top.
         if queued_ms is None or due_ms < queued_ms:
             self._push(key, due_ms)
 
@@ -42,7 +42,6 @@ class Deadlines(Generic[Key]):
         self._due_ms.pop(key, None)
 
     def next_ms(self) -> int | None:
-        """Return the earliest deadline, or None."""
         self._settle()
         return self._heap[0][0] if self._heap else None
 

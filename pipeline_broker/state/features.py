@@ -91,15 +91,13 @@ KNOWN_TYPES = frozenset({UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, Upgrad
 
 @attrs.frozen
 class FeatureUpdate:
-    """A requested level of a feature."""
-
     name: str
     level: int
     upgrade_type: int = UpgradeType.UPGRADE
 
 
 class FeatureError(KafkaError):
-    """The reason to reject an update of features."""
+    pass
 
 
 def read_feature(key: bytes, value: bytes | None) -> tuple[str, int, int]:
@@ -154,6 +152,7 @@ class Features(ReplayedWrites):
         """
         known = {feature.name: feature for feature in self.supported(served)}
         wanted = list(updates)
+        # All updates are validated before any of them becomes pending.
         for update in wanted:
             self._check(update, known)
         changed = {update.name: update.level for update in wanted if update.level != self._latest(update.name)}

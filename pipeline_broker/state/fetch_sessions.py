@@ -80,8 +80,6 @@ class FetchAnswer(NamedTuple, Generic[Key]):
 
 @attrs.define(eq=False)
 class _Cached(Generic[Request]):
-    """A partition in a session: its latest request, and the offsets that the client knows."""
-
     request: Request
     high_watermark: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
@@ -192,6 +190,7 @@ class FetchSessions(Generic[Key, Request]):
             now_ms: current time.
         """
         if epoch in {EPOCH_INITIAL, EPOCH_FINAL}:
+            # Both kinds of full fetch end the session that the client names.
             self._forget(session_id)
             return FetchContext(
                 ErrorCode.NONE,
@@ -228,6 +227,7 @@ class FetchSessions(Generic[Key, Request]):
         session = context.session
         if session is None:
             return FetchAnswer(ErrorCode.NONE, NO_SESSION, found.keys())
+        # The session's next request arrived while this fetch was parked.
         if session.epoch != context.epoch:
             return FetchAnswer(ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.session_id)
         listed = set()
@@ -270,6 +270,7 @@ class FetchSessions(Generic[Key, Request]):
             self._forget(session.session_id)
             return FetchContext(ErrorCode.NONE, NO_SESSION, dict(partitions))
         session.last_used_ms = now_ms
+        # Keep the least recently used session first.
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
         return FetchContext(
             ErrorCode.NONE,

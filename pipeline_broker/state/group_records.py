@@ -91,7 +91,6 @@ def record_key(kind: int, message: Any) -> bytes:
 
 
 def read_record_key(message: type[Message], key: bytes) -> Message:
-    """Decode the fields of a key; raise CorruptStateRecordError if that fails."""
     try:
         return decode(message, 0, key, _TYPE.size)[0]
     except DecodeError as error:
@@ -116,7 +115,6 @@ def read_record_value(message: type[Message], value: bytes) -> Message:
 
 
 def offset_key(key: bytes) -> OffsetKey:
-    """Decode the key of an offset record; raise CorruptStateRecordError if that fails."""
     read = read_record_key(OffsetCommitKey, key)
     return OffsetKey(read.group, read.topic, read.partition)
 
@@ -154,7 +152,6 @@ def offset_tombstone(key: OffsetKey) -> StateRecord:
 
 
 def offset_from_value(value: bytes) -> CommittedOffset:
-    """Decode the value of an offset record; raise CorruptStateRecordError if that fails."""
     read = read_record_value(OffsetCommitValue, value)
     return CommittedOffset(
         read.offset,
@@ -172,5 +169,5 @@ def _offset_key(key: OffsetKey) -> bytes:
 
 @functools.lru_cache(TOPICS_REMEMBERED)
 def _key_head(group_id: str, topic: str) -> bytes:
-    """Return the key without the partition number, which is its last field."""
+    # The partition number is the last field of the key.
     return record_key(1, OffsetCommitKey(group=group_id, topic=topic, partition=0))[: -_PARTITION.size]

@@ -33,8 +33,6 @@ _TYPE_KEY = record_key(RecordType.LOG_START)
 
 
 class LogStart(NamedTuple):
-    """The first remaining offset of a partition."""
-
     topic_id: bytes
     partition: int
     offset: int

@@ -62,7 +62,7 @@ _FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeErr
 
 
 class RecordType(enum.IntEnum):
-    """Types of metadata records, the first two bytes of their keys."""
+    """Types of metadata records. The first two bytes of a key hold the type."""
 
     TOPIC = 1
     PRODUCER_IDS = 2
@@ -105,7 +105,6 @@ def topic_name(key: bytes) -> str | None:
 
 
 def read_topic(name: str, value: bytes) -> Topic:
-    """Decode the value of a topic record; raise CorruptStateRecordError if that fails."""
     with reading(f"topic {name!r}"):
         body = object_of(value)
         topic = Topic(
@@ -170,12 +169,10 @@ def record_type(key: bytes) -> int:
 
 
 def subject_of(key: bytes) -> bytes:
-    """Return the key without its type."""
     return key[_TYPE.size :]
 
 
 def text_subject_of(key: bytes) -> str:
-    """Return the key without its type as text; raise CorruptStateRecordError if it is not UTF-8."""
     try:
         return str(subject_of(key), "utf-8")
     except UnicodeDecodeError as error:

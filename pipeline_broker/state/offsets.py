@@ -92,6 +92,7 @@ class CommittedOffsets:
 
     def replay_held(self, holder: Holder, key: OffsetKey, committed: CommittedOffset) -> None:
         """Apply one durable record of a transaction whose marker has not been replayed yet."""
+        # Unstable until the marker is replayed, like before the restart.
         self._pending.append([key])
         self._pending.hold(holder, [(key, committed)])
 
@@ -102,7 +103,6 @@ class CommittedOffsets:
             self._apply_durable(stored)
 
     def is_unstable(self, key: OffsetKey) -> bool:
-        """Return whether an open transaction may change the offset."""
         return self._pending.is_unstable(key)
 
     def replay(self, key: OffsetKey, committed: CommittedOffset | None) -> None:
@@ -110,7 +110,6 @@ class CommittedOffsets:
         self._apply_durable(((key, committed),))
 
     def _apply_durable(self, changes: Iterable[tuple[OffsetKey, CommittedOffset | None]]) -> None:
-        """Apply durable changes in order."""
         # One commit may have thousands of offsets, usually of one topic: lookups are reused while the topic stays the
         # same, and the memory is accounted once.
         overtakes, growth, new_bytes = bool(self._pending), 0, 0
@@ -163,7 +162,6 @@ class CommittedOffsets:
         return self._groups.get(key.group_id, {}).get(key.topic, {}).get(key.partition)
 
     def count(self, group_id: str) -> int:
-        """Return the number of partitions in which a group has a committed offset."""
         return sum(map(len, self._groups.get(group_id, {}).values()))
 
     def partitions_of_group(self, group_id: str, topic: str | None = None) -> dict[str, list[int]]:
@@ -178,7 +176,6 @@ class CommittedOffsets:
         return {each: list(found[each]) for each in topics}
 
     def of_group(self, group_id: str) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
-        """Yield the committed offsets of a group, topic by topic."""
         for topic, partitions in self._groups.get(group_id, {}).items():
             for partition, committed in partitions.items():
                 yield OffsetKey(group_id, topic, partition), committed

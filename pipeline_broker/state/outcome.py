@@ -51,8 +51,6 @@ class ReplayedWrites:
 
 
 class Completion(NamedTuple):
-    """The answer to the request that was parked under `token`."""
-
     token: object
     result: object
 
@@ -65,6 +63,5 @@ class Outcome:
     writes: list[Write] = attrs.Factory(list)
 
     def extend(self, more: Outcome) -> None:
-        """Append the answers and writes of another call."""
         self.completions += more.completions
         self.writes += more.writes

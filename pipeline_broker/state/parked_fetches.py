@@ -62,11 +62,9 @@ class ParkedFetches(Generic[Token, Partition]):
         return sum(map(len, self._by_partition.values()))
 
     def is_watched(self, partition: Partition) -> bool:
-        """Return whether a parked fetch waits for this partition."""
         return partition in self._by_partition
 
     def partitions_of(self, token: Token) -> Collection[Partition]:
-        """Return the partitions of a parked fetch."""
         return self._parked[token].partitions.keys()
 
     def park(self, token: Token, partitions: Mapping[Partition, Readable], bytes_min: int, deadline_ms: int) -> bool:
@@ -118,7 +116,7 @@ class ParkedFetches(Generic[Token, Partition]):
         return self._deadlines.next_ms()
 
     def cancel(self, token: Token) -> bool:
-        """Release a fetch whose client has disconnected; return False if it was not parked."""
+        """Release a fetch that its client no longer waits for; return False if it was not parked."""
         return bool(self._release([token])) if token in self._parked else False
 
     def _release(self, tokens: list[Token]) -> list[Token]:

@@ -111,7 +111,6 @@ class PendingOffsets:
         return [(key, committed) for key, committed in held.items() if committed is not None]
 
     def get(self, holder: Holder, key: OffsetKey) -> CommittedOffset | None:
-        """Return the held offset of a transaction; None if it has none or it was overridden."""
         return self._held.get(holder, {}).get(key)
 
     def is_unstable(self, key: OffsetKey) -> bool:
@@ -119,14 +118,12 @@ class PendingOffsets:
         return key in self._unstable.get(key.group_id, ())
 
     def all(self) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
-        """Yield all held offsets, except overridden ones."""
         for held in self._held.values():
             for key, committed in held.items():
                 if committed is not None:
                     yield key, committed
 
     def of_group(self, group_id: str) -> Iterator[OffsetKey]:
-        """Iterate over the unstable offsets of a group."""
         return iter(self._unstable.get(group_id, ()))
 
     def groups(self) -> Iterator[str]:

@@ -50,7 +50,6 @@ class SetAside:
         logger.warning("%s-%d offset %d is set aside: %s", topic, partition, offset, record.reason)
 
     def end(self) -> None:
-        """Log the number of records that were not named, once everything is replayed."""
         if self.count > LINES_MAX:
             logger.warning("%d more records are set aside; inspect lists them", self.count - LINES_MAX)
 

@@ -30,11 +30,10 @@ UNSET = -1
 
 
 class TopicError(KafkaError):
-    """The reason to reject a request about a topic, with Kafka's error code."""
+    pass
 
 
 def check_name(name: str) -> None:
-    """Raise TopicError if no topic may have this name."""
     if not name:
         detail = "the empty string is not allowed"
     elif name in {".", ".."}:
@@ -49,7 +48,6 @@ def check_name(name: str) -> None:
 
 
 def check_allowed(name: str) -> None:
-    """Raise TopicError if the name is reserved for the broker."""
     if name in PROHIBITED:
         raise TopicError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
 

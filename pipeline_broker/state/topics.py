@@ -85,11 +85,9 @@ class TopicCatalogue:
         return len(self._visible)
 
     def get(self, name: str) -> Topic | None:
-        """Return the visible topic of this name."""
         return self._visible.get(name)
 
     def by_id(self, topic_id: bytes) -> Topic | None:
-        """Return the visible topic with this id."""
         return self._by_id.get(topic_id)
 
     def all(self) -> ValuesView[Topic]:
@@ -97,7 +95,6 @@ class TopicCatalogue:
         return self._visible.values()
 
     def names(self) -> list[str]:
-        """Return a copy of the names of the visible topics."""
         return list(self._visible)
 
     def latest(self, name: str) -> Topic | None:
@@ -105,7 +102,6 @@ class TopicCatalogue:
         return self._pending.latest(name, self._visible.get(name))
 
     def check_new_name(self, name: str) -> None:
-        """Raise TopicError if a new topic cannot have this name."""
         check_allowed(name)
         check_name(name)
         if self.latest(name) is not None:
@@ -120,6 +116,7 @@ class TopicCatalogue:
     def check_create(self, new: NewTopic) -> Topic:
         """Validate a new topic and return it, without creating it (`validate_only`)."""
         self.check_new_name(new.name)
+        # A manual assignment determines the number of partitions.
         if new.assignments:
             check_assignments(new.assignments, new.partitions, new.replication_factor, (self.broker_id,))
             partitions = len(new.assignments)
@@ -172,7 +169,6 @@ class TopicCatalogue:
         return attrs.evolve(topic, partitions=count)
 
     def add_partitions(self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None) -> Write:
-        """Increase the partitions of a topic to `count`."""
         return self._change(name, self.check_add_partitions(name, count, assignments))
 
     def alter_configs(self, name: str, changes: Mapping[str, str | None]) -> Write:
@@ -183,7 +179,6 @@ class TopicCatalogue:
         return self._change(name, attrs.evolve(topic, configs=kept))
 
     def durable(self, write: Write) -> TopicChange:
-        """Make a change visible and return it."""
         change = self._changed(write)
         before = self._visible.get(change.name)
         self._pending.settle(change.name)
@@ -223,6 +218,7 @@ class TopicCatalogue:
 
     def _change(self, name: str, after: Topic | None) -> Write:
         change = TopicChange(name, self.latest(name), after)
+        # Counts at once: later requests build on it before it is durable.
         self._pending.add(name, after)
         self._refresh(name)
         record = topic_tombstone(name) if after is None else topic_record(after)
@@ -244,7 +240,6 @@ class TopicCatalogue:
         self._refresh(name)
 
     def _refresh(self, name: str) -> None:
-        """Update the index of colliding names and the number of partitions after a change of `name`."""
         key, latest = collision_key(name), self.latest(name)
         self.partitions -= self._counted.pop(name, 0)
         if latest is not None:

@@ -22,7 +22,6 @@ class WaitingLine:
         self._waiting: dict[Hashable, Callable[[], None]] = {}
 
     def __len__(self) -> int:
-        """Return the number of tokens that have a place or wait for one."""
         return len(self._places) + len(self._waiting)
 
     def __contains__(self, token: Hashable) -> bool:

@@ -28,7 +28,6 @@ def combine(known: Iterable[StateBatch], added: Iterable[StateBatch], start_offs
 
 
 def _overlay(batches: list[StateBatch], added: StateBatch) -> list[StateBatch]:
-    """Return the batches with another one merged in."""
     result: list[StateBatch] = []
     position = added.first  # `added` is in the result up to this offset, exclusive
     for batch in batches:

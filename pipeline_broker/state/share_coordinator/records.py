@@ -87,7 +87,6 @@ def read_share_record(key: bytes, value: bytes | None) -> ShareRecord | None:
 
 
 def _read_key(data: bytes) -> tuple[ShareKey, bool] | None:
-    """Return the share partition of a key and whether it is a snapshot; None for an unknown type."""
     kind = _number(data)
     if kind == SNAPSHOT:
         key: ShareSnapshotKey | ShareUpdateKey = _read(ShareSnapshotKey, data, VERSION)
@@ -109,7 +108,6 @@ def update_record(key: ShareKey, value: ShareUpdateValue) -> StateRecord:
 
 
 def tombstone_record(key: ShareKey) -> StateRecord:
-    """Return a record that deletes the state of a share partition."""
     return StateRecord(_key(SNAPSHOT, ShareSnapshotKey(*key)), None)
 
 

@@ -33,7 +33,7 @@ UNKNOWN_COUNT = -1
 
 
 class ShareStateError(KafkaError):
-    """The reason to reject a request about the state of a share partition."""
+    pass
 
 
 @attrs.frozen
@@ -96,8 +96,6 @@ class ShareState:
 
 @attrs.frozen(eq=False)
 class _Change:
-    """The change of a Write: the summary that becomes visible once it is durable."""
-
     key: ShareKey
     state: ShareState | None
     summary: Summary | None
@@ -147,11 +145,9 @@ class ShareStates:
         return None if state is None else state.durable_summary
 
     def keys_of_group(self, group_id: str) -> list[ShareKey]:
-        """Return the sorted share partitions of a group."""
         return sorted(self._keys_of_group.get(group_id, ()))
 
     def keys_of_topic(self, topic_id: bytes) -> list[ShareKey]:
-        """Return the sorted share partitions of a topic, of all groups."""
         return sorted(self._keys_of_topic.get(topic_id, ()))
 
     def read(self, key: ShareKey, leader_epoch: int) -> ShareState:
@@ -195,6 +191,7 @@ class ShareStates:
         else:
             state.snapshot_epoch = next_epoch(state.snapshot_epoch)
             state.state_epoch, state.start_offset, state.batches = state_epoch, start_offset, ()
+            # `leader_epoch_min` stays, so that leaders that were fenced before remain fenced.
             state.leader_epoch = 0
             state.delivery_complete_count = complete_count
         return self._snapshot(key, state, now_ms)
@@ -238,7 +235,6 @@ class ShareStates:
         return self.snapshot(key, now_ms)
 
     def snapshot(self, key: ShareKey, now_ms: int) -> Write:
-        """Return a write of the whole state."""
         state = self._states[key]
         state.snapshot_epoch = next_epoch(state.snapshot_epoch)
         return self._snapshot(key, state, now_ms)
@@ -261,6 +257,7 @@ class ShareStates:
         return True
 
     def _snapshot(self, key: ShareKey, state: ShareState, now_ms: int) -> Write:
+        # Offset -1 until `appended`: no earlier record may be deleted before this one is in the log.
         state.updates, state.snapshot_offset = 0, -1
         value = ShareSnapshotValue(
             snapshot_epoch=state.snapshot_epoch,
@@ -333,6 +330,7 @@ class ShareStates:
     def _replay_snapshot(
         self, key: ShareKey, value: ShareSnapshotValue, batches: Sequence[StateBatch], offset: int
     ) -> None:
+        # An earlier snapshot may hold a higher leader epoch, if an `initialize` followed it.
         before = self._states.get(key)
         state = ShareState(
             snapshot_epoch=value.snapshot_epoch,

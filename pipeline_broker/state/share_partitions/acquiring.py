@@ -66,6 +66,7 @@ def acquire_runs(
     if first > last:
         return []
     if last > end:
+        # As one available run; the acquisition below splits it.
         runs.append(Run(end + 1, last, RecordState.AVAILABLE, 0))
     acquiring = _Acquiring(runs, rules, member_id, batches, limits, now_ms + rules.lock_duration_ms, records_max)
     acquiring.take(first, last)
@@ -77,12 +78,6 @@ def acquire_runs(
 
 @attrs.define
 class _Acquiring:
-    """One acquisition, while it passes over the runs.
-
-    Attributes:
-        acquired: the result so far.
-    """
-
     _runs: Runs
     _rules: DeliveryRules
     _member_id: str
@@ -94,7 +89,6 @@ class _Acquiring:
     _is_throttled: bool = False
 
     def take(self, first: int, last: int) -> None:
-        """Acquire available records among these offsets."""
         available = [run for run in self._runs.cut(first, last) if run.state is RecordState.AVAILABLE]
         for span, runs in groupby(available, _SPAN):
             if self._left <= 0 or self._is_throttled:
@@ -153,14 +147,12 @@ class _Acquiring:
                 return
 
     def _is_last_delivery(self, run: Run) -> bool:
-        """Return whether these records are delivered for the last time."""
         most = self._rules.delivery_count_max
         return most >= ISOLATED_FROM and run.delivery_count == most - 1
 
     # Both kinds
 
     def _acquire(self, run: Run, size: int) -> None:
-        """Acquire the first `size` records of a run."""
         if size < run.size:
             (run,) = self._runs.cut(run.first, run.first + size - 1)
         self._runs.move(run, RecordState.ACQUIRED)
@@ -184,7 +176,6 @@ class _Acquiring:
 
 
 def _without(piece: Acquired, batch: FetchedBatch) -> Iterator[Acquired]:
-    """Yield the parts of `piece` before and after a batch."""
     if piece.first < batch.first:
         yield piece._replace(last=min(piece.last, batch.first - 1))
     if piece.last > batch.last:

@@ -25,7 +25,7 @@ __all__ = [
 
 
 class AcknowledgeError(KafkaError):
-    """The reason to reject an acknowledgement."""
+    pass
 
 
 class AcquireMode(IntEnum):

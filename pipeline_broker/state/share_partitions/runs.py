@@ -55,12 +55,12 @@ class Run:
         return self.last - self.first + 1
 
     def continues_as(self, other: Run) -> bool:
-        """Return whether the other run differs only in its offsets."""
         return (
             self.state is other.state
             and self.delivery_count == other.delivery_count
             and self.member_id == other.member_id
             and self.lock_until_ms == other.lock_until_ms
+            # Complete records are never delivered again, so their spans no longer matter.
             and (self.span == other.span or self.state in TERMINAL)
         )
 
@@ -89,21 +89,17 @@ class Runs:
 
     @property
     def first(self) -> int:
-        """The lowest offset; requires a run."""
         return self._runs[0].first
 
     @property
     def last(self) -> int:
-        """The highest offset; requires a run."""
         return self._runs[-1].last
 
     @property
     def head(self) -> Run:
-        """The run with the lowest offsets; requires a run."""
         return self._runs[0]
 
     def append(self, run: Run) -> None:
-        """Append a run that begins after the last offset."""
         assert not self._runs or run.first == self._runs[-1].last + 1, "runs have no holes"
         assert run.first <= run.last
         self._runs.append(run)
@@ -133,6 +129,7 @@ class Runs:
 
     def join(self, first: int, last: int) -> None:
         """Merge equal neighbours among these offsets and next to them."""
+        # One more run on each side: a changed run may equal its neighbour outside.
         start = max(0, self._place(first) - 1)
         end = min(len(self._runs), bisect_right(self._runs, last, key=_FIRST) + 1)
         joined: list[Run] = []
@@ -144,7 +141,6 @@ class Runs:
         self._runs[start:end] = joined
 
     def drop_before(self, offset: int) -> None:
-        """Drop all offsets below `offset`."""
         self._split(offset)
         count = bisect_right(self._runs, offset - 1, key=_FIRST)
         self.done -= sum(run.size for run in self._runs[:count] if run.state in TERMINAL)
@@ -163,7 +159,6 @@ class Runs:
         return bisect_right(self._runs, offset, key=_FIRST) - 1
 
     def _split(self, offset: int) -> None:
-        """Make a run begin at this offset if the window holds it."""
         place = self._place(offset)
         if place < 0:
             return

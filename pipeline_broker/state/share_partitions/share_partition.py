@@ -80,7 +80,6 @@ class SharePartition:
 
     @property
     def in_flight(self) -> int:
-        """The size of the window in offsets."""
         return self.end_offset - self.start_offset + 1
 
     @property
@@ -90,6 +89,7 @@ class SharePartition:
 
     def next_offset(self) -> int | None:
         """Return the first offset that can be acquired; None while the window is full."""
+        # `_available_from` remembers the result, so that repeated fetches do not scan the window from its start.
         for run in self.runs.overlapping(self._available_from, self.end_offset):
             if run.state is RecordState.AVAILABLE:
                 self._available_from = max(run.first, self._available_from)
@@ -135,10 +135,11 @@ class SharePartition:
         return acquired
 
     def _archive_missing(self, read_from: int, first_found: int) -> None:
-        """Archive records that compaction or retention has deleted before they were delivered."""
         last = first_found - 1
         if last < read_from:
             return
+        # Compaction or retention deleted these records before they were delivered. Acquired ones stay with their
+        # members.
         for run in self.runs.cut(read_from, last):
             if run.state is RecordState.AVAILABLE:
                 self.runs.move(run, RecordState.ARCHIVED)
@@ -164,6 +165,7 @@ class SharePartition:
             AcknowledgeError: this member has not acquired one of the records; nothing was changed.
         """
         last_offset = -1
+        # Check everything first, so that an error leaves all records as they are.
         for batch in batches:
             self._check(member_id, batch)
             if self.start_offset <= batch.first <= last_offset:  # an earlier batch acknowledged it already
@@ -237,6 +239,7 @@ class SharePartition:
 
     def expire_locks(self, now_ms: int) -> StateChange | None:
         """Make records with expired locks available; return the change to append, if any."""
+        # No lock has expired yet, so there is no need to visit the runs.
         if now_ms < self.next_lock_ms:
             return None
         due = [run for run in self.runs if run.state is RecordState.ACQUIRED and run.lock_until_ms <= now_ms]
@@ -272,7 +275,6 @@ class SharePartition:
     # The start of the window
 
     def _advance_start(self) -> None:
-        """Drop complete records from the start of the window."""
         while self.runs and self.runs.head.state in TERMINAL:
             self.start_offset = self.runs.head.last + 1
             self.runs.drop_before(self.start_offset)
@@ -281,12 +283,12 @@ class SharePartition:
     def _change(self, changed: Sequence[StateBatch]) -> StateChange | None:
         if not changed:
             return None
+        # First, because the change must not name records before the new start offset.
         self._advance_start()
         return StateChange(self.start_offset, joined_from(self.start_offset, changed), self.delivery_complete_count)
 
 
 def _pieces(batch: AcknowledgementBatch) -> Iterable[tuple[int, int, AcknowledgeType]]:
-    """Yield neighbouring offsets with equal types as (first, last, type)."""
     if len(batch.types) == 1:
         yield batch.first, batch.last, AcknowledgeType(batch.types[0])
         return

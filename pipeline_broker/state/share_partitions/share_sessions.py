@@ -26,7 +26,7 @@ TopicIdPartition: TypeAlias = tuple[bytes, int]
 
 
 class ShareSessionError(KafkaError):
-    """The request does not fit its session."""
+    pass
 
 
 @attrs.define(eq=False)
@@ -152,9 +152,7 @@ class ShareSessions:
         self.partitions += count
 
     def of_connection(self, connection: object) -> list[ShareSession]:
-        """Return the sessions that a connection opened."""
         return [session for session in self._sessions.values() if session.connection is connection]
 
     def listed(self) -> Mapping[tuple[str, str], ShareSession]:
-        """Return all sessions, by group and member."""
         return self._sessions

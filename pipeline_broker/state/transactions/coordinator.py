@@ -57,8 +57,6 @@ class TransactionSettings:
 
 @attrs.frozen
 class Producer:
-    """A producer id and its epoch."""
-
     producer_id: int
     epoch: int
 
@@ -148,7 +146,6 @@ class TransactionCoordinator:
         return bool(self._partitions)
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """Return the state of a transactional id."""
         return self._transactions.get(transactional_id)
 
     # Requests
@@ -180,7 +177,9 @@ class TransactionCoordinator:
         elif expected is not None and not _may_continue(known, expected):
             return Decision(ErrorCode.PRODUCER_FENCED, transactional_id)
         if known.state is TransactionState.ONGOING:
+            # The client retries, and gets the id once the abort is complete.
             return self._abort(known, ErrorCode.CONCURRENT_TRANSACTIONS, now_ms)
+        # A client with an older epoch repeats a request, which `bumped` answers or fences.
         if known.is_exhausted and (expected is None or expected.epoch == known.producer_epoch):
             is_known = expected is not None
             taken: Transaction | None = known.rotated(self._new_producer_id(), timeout_ms, now_ms, is_known=is_known)
@@ -193,10 +192,10 @@ class TransactionCoordinator:
     def add_partitions(
         self, transactional_id: str, producer: Producer, partitions: Collection[Partition], version: int, now_ms: int
     ) -> Decision:
-        """Add partitions to a transaction; the first ones begin it."""
         known = self._of(transactional_id, producer)
         if isinstance(known, ErrorCode):
             return Decision(known, transactional_id)
+        # All partitions are in the transaction already, so no record is necessary.
         if known.state is TransactionState.ONGOING and known.partitions.issuperset(partitions):
             return Decision(ErrorCode.NONE, transactional_id)
         if self.open_partitions + len(partitions) > self.settings.partitions_max:
@@ -240,7 +239,6 @@ class TransactionCoordinator:
         return self._end(known.prepared(state, version, next_producer_id, now_ms), ErrorCode.NONE, now_ms)
 
     def complete(self, transactional_id: str, now_ms: int) -> Decision:
-        """Complete a wide transaction after all its markers are durable."""
         return self._decide(self._transactions[transactional_id].completed(now_ms))
 
     # Time
@@ -317,7 +315,6 @@ class TransactionCoordinator:
         return [it for it in known if it.state is TransactionState.ONGOING]
 
     def _of(self, transactional_id: str, producer: Producer) -> Transaction | ErrorCode:
-        """Return the state of an id whose current producer is `producer`; otherwise the error for the client."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         known = self._transactions.get(transactional_id)
@@ -339,6 +336,7 @@ class TransactionCoordinator:
         steps: list[Step] = [self._step(prepared)]
         if len(prepared.partitions) > self.settings.markers_at_once:
             return Decision(error, prepared.transactional_id, tuple(steps), producer, later=_markers(prepared))
+        # One commit holds both records and the markers between them.
         steps += [*_markers(prepared), self._step(completed)]
         return Decision(error, prepared.transactional_id, tuple(steps), producer)
 
@@ -353,6 +351,7 @@ class TransactionCoordinator:
     def _keep(self, transaction: Transaction) -> None:
         transactional_id = transaction.transactional_id
         self._transactions[transactional_id] = transaction
+        # Maintained incrementally: counting all ids for each request would block the event loop.
         before = self._partitions.pop(transactional_id, 0)
         is_at_rest = transaction.state in ENDED
         self.open_partitions += (0 if is_at_rest else len(transaction.partitions)) - before

@@ -79,10 +79,7 @@ OF_VERSION_0: Mapping[TransactionState, _Row] = {
 
 
 class Check(Protocol):
-    """A function that validates a request to end the transaction of an id."""
-
-    def __call__(self, known: Transaction, producer_id: int, epoch: int, *, committed: bool) -> Verdict | ErrorCode:
-        """Return the effect of the request, or the error for the client."""
+    def __call__(self, known: Transaction, producer_id: int, epoch: int, *, committed: bool) -> Verdict | ErrorCode: ...
 
 
 def check_of_version(version: int) -> Check:

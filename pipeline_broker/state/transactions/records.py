@@ -100,7 +100,6 @@ def _read_value(transactional_id: str, value: bytes) -> Transaction:
 
 
 def transaction_record(transaction: Transaction) -> StateRecord:
-    """Return the record of a transaction."""
     # Each transaction writes three of these records, and packing the layout here takes a fifth of the codec's time.
     # Fields: version, producer id, producer epoch, timeout, state, partitions, update time, start time, tags.
     it = transaction
@@ -119,7 +118,6 @@ def transaction_record(transaction: Transaction) -> StateRecord:
 
 
 def tombstone(transactional_id: str) -> StateRecord:
-    """Return the record that deletes a transactional id."""
     return StateRecord(_key(transactional_id), None)
 
 

@@ -33,8 +33,6 @@ clients count as version 0, as in Kafka."""
 
 
 class Partition(NamedTuple):
-    """A partition in a transaction."""
-
     topic: str
     number: int
 
@@ -89,7 +87,6 @@ class Transaction:
 
     @property
     def is_exhausted(self) -> bool:
-        """True if this producer id has no further epoch for a client."""
         return is_exhausted(self.producer_epoch)
 
     def _become(self, state: TransactionState, **changes: Any) -> Transaction:
@@ -128,6 +125,7 @@ class Transaction:
             now_ms: wall clock.
             is_known: whether the client named the current producer id and epoch.
         """
+        # Only the client that had the previous epoch may repeat its request with it.
         last = self.producer_epoch if is_known else NO_EPOCH
         return self._empty(timeout_ms, now_ms, producer_id=producer_id, producer_epoch=0, last_producer_epoch=last)
 
@@ -180,9 +178,9 @@ class Transaction:
         return self._become(TransactionState.PREPARE_EPOCH_FENCE)
 
     def completed(self, now_ms: int) -> Transaction:
-        """Complete the decided transaction after all its markers were written."""
         producer_id, epoch = self.producer_id, self.producer_epoch
         if self.version >= VERSION_2 and self.next_producer_id != NO_PRODUCER_ID:
+            # The epochs of the previous id are used up; the new id begins at epoch 0.
             producer_id, epoch = self.next_producer_id, 0
         return self._become(
             PREPARED[self.state],
