@@ -26,23 +26,23 @@ from pipeline_broker.base.addresses import ADDRESS_CHARS_MAX, normal_address
         ("", None),
     ],
 )
-def test_an_address_is_written_as_connections_show_it(text, expected):
+def test_addresses_are_normalized_as_connections_show_them(text, expected):
     assert normal_address(text) == expected
 
 
-def test_the_number_of_an_interface_is_read_as_its_name():
+def test_interface_numbers_become_names():
     number, name = socket.if_nameindex()[0]
     assert normal_address(f"fe80:0:0:0:0:0:0:1%{number}") == f"fe80::1%{name}" == normal_address(f"fe80::1%{name}")
 
 
-def test_a_long_text_is_no_address():
+def test_a_long_text_is_not_an_address():
     zone = "%" + "x" * (ADDRESS_CHARS_MAX - 4)
     assert normal_address(f"::1{zone}") is not None
     assert normal_address(f"::1{zone}x") is None
 
 
 @given(st.ip_addresses(v=6))
-def test_the_short_and_the_long_form_of_an_address_are_one(address):
+def test_short_and_long_forms_of_an_address_are_equal(address):
     forms = {normal_address(form) for form in (str(address), address.exploded, address.exploded.upper())}
     assert len(forms) == 1
     assert ipaddress.ip_address(*forms) in (address, address.ipv4_mapped)

@@ -99,7 +99,7 @@ def test_the_largest_holder_loses_its_oldest_bytes_for_a_newcomer():
     assert budget.dropped == 2
 
 
-def test_a_holder_that_is_alone_gets_its_part_and_no_more():
+def test_a_single_holder_gets_only_its_share():
     budget = ByteBudget(BYTES_MAX)
     kept = budget.keep("one", PART, lambda: None)
     with pytest.raises(OverBudgetError, match=str(PART)):

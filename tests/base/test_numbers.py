@@ -11,17 +11,17 @@ from pipeline_broker.config.duration import iso_milliseconds
 
 
 @given(st.integers(*INT64))
-def test_a_whole_number_is_read_as_it_is_written(number):
+def test_whole_numbers_are_parsed(number):
     assert whole_number(str(number)) == number
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_decimal_number_is_read_as_it_is_written(number):
+def test_decimal_numbers_are_parsed(number):
     assert decimal_number(repr(number)) == number
 
 
 @given(st.text(max_size=40) | st.text("0123456789+-.eE_ \u0661\u0662", max_size=40))
-def test_any_text_is_a_number_in_its_range_or_none(text):
+def test_any_text_is_a_number_in_range_or_none(text):
     whole, decimal = whole_number(text, *INT32), decimal_number(text)
     assert whole is None or INT32[0] <= whole <= INT32[1]
     assert decimal is None or math.isfinite(decimal)
@@ -31,14 +31,14 @@ def test_any_text_is_a_number_in_its_range_or_none(text):
     "text",
     ["", " 1", "1 ", "1_0", "0x1", "\u0661", "1.0", "1e3", "9" * 5000, str(2**63), str(-(2**63) - 1), "1\n", "--1"],
 )
-def test_what_is_no_whole_number_is_none(text):
+def test_other_texts_are_not_whole_numbers(text):
     assert whole_number(text) is None
 
 
 @pytest.mark.parametrize(
     "text", ["", "nan", "inf", "-inf", "1e400", "-1e9999", "9" * 5000, "1e99999", "\u0661", "1_0.0", "."]
 )
-def test_what_is_no_finite_number_is_none(text):
+def test_other_texts_are_not_finite_numbers(text):
     assert decimal_number(text) is None
 
 

@@ -7,14 +7,14 @@ from pipeline_broker.base.steps import THINGS_PER_STEP, finished, first_few
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers())), st.integers(1, 20))
-def test_the_first_few_are_those_of_a_stable_sort(things, count_max):
+def test_first_few_equals_a_stable_sort(things, count_max):
     def key(thing):
         return thing[0]
 
     assert finished(first_few(things, count_max, key)) == sorted(things, key=key)[:count_max]
 
 
-def test_very_many_things_are_looked_at_in_steps():
+def test_many_items_are_visited_in_steps():
     looked, longest, before = [], 0, 0
     steps = first_few((looked.append(1) or number for number in range(10 * THINGS_PER_STEP)), 3, lambda number: -number)
     for _ in steps:

@@ -18,13 +18,13 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_what_is_written_is_read(value):
+def test_encoded_values_are_decoded(value):
     assert load(dump(value)) == value
     assert json.loads(dump(value)) == value
 
 
 @given(TEXTS | st.binary(max_size=20))
-def test_what_is_read_can_be_written_as_utf8_and_read_again(text):
+def test_decoded_values_round_trip_as_utf8(text):
     try:
         value = load(text)
     except InvalidJsonError:
@@ -47,15 +47,15 @@ def test_what_is_read_can_be_written_as_utf8_and_read_again(text):
     ],
     ids=["nan", "infinity", "large", "surrogate", "deep", "deepest", "digits", "half", "bytes"],
 )
-def test_what_is_no_json_is_refused(text, said):
+def test_invalid_json_is_rejected(text, said):
     with pytest.raises(InvalidJsonError, match=said):
         load(text)
 
 
-def test_brackets_within_texts_are_no_nesting():
+def test_brackets_in_strings_do_not_nest():
     assert load(json.dumps(["[" * 1_000])) == ["[" * 1_000]
     assert load("[" * NESTING_MAX + "]" * NESTING_MAX)
 
 
-def test_an_object_may_have_values_that_are_json_already():
+def test_dump_object_accepts_raw_json():
     assert dump_object({"a": RawJson("[1, 2]"), "b": "[1]", "c": None}) == '{"a":[1, 2],"b":"[1]","c":null}'

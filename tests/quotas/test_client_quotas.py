@@ -32,7 +32,7 @@ def test_a_restart_brings_back_what_was_durable(changes):
     assert catalogue.all() == restarted.all() == expected
 
 
-def test_what_is_on_its_way_counts_for_the_next_change_only():
+def test_only_the_next_change_sees_pending_quotas():
     catalogue, entity = ClientQuotas(), entity_of([("user", "a")])
     writes = [catalogue.alter({entity: {"producer_byte_rate": rate}}) for rate in (1.0, 2.0, 1.0)]
     assert catalogue.all() == {}
@@ -44,7 +44,7 @@ def test_what_is_on_its_way_counts_for_the_next_change_only():
     assert entity not in catalogue._pending, "nothing is kept of what is durable"
 
 
-def test_records_of_other_subjects_are_read_past():
+def test_records_of_other_types_are_ignored():
     assert not ClientQuotas().replay(b"\0\1topic", None)
 
 
@@ -63,6 +63,6 @@ def test_records_of_other_subjects_are_read_past():
         (b"\0", None),
     ],
 )
-def test_a_record_that_makes_no_sense_is_told(key, value):
+def test_a_corrupt_record_raises_an_error(key, value):
     with pytest.raises(CorruptStateRecordError):
         ClientQuotas().replay(key, value)

@@ -34,7 +34,7 @@ def test_removing_what_is_not_set_changes_nothing():
         [("ip", "")],
     ],
 )
-def test_there_are_no_such_entities(parts):
+def test_invalid_entities_are_rejected(parts):
     with pytest.raises(QuotaError) as caught:
         altered(entity_of(parts), {}, [])
     assert caught.value.code is ErrorCode.INVALID_REQUEST
@@ -56,7 +56,7 @@ def test_there_are_no_such_entities(parts):
         (IP, "connection_creation_rate", 0.5),
     ],
 )
-def test_there_are_no_such_quotas(entity, key, value):
+def test_invalid_quotas_are_rejected(entity, key, value):
     with pytest.raises(QuotaError) as caught:
         altered(entity, {}, [(key, value)])
     assert caught.value.code is ErrorCode.INVALID_REQUEST
@@ -74,7 +74,7 @@ def test_there_are_no_such_quotas(entity, key, value):
         (entity_of([("ip", "localhost")]), "connection_creation_rate", 7.0),
     ],
 )
-def test_these_can_be_set(entity, key, value):
+def test_valid_quotas_are_accepted(entity, key, value):
     assert altered(entity, {}, [(key, value)]) == {key: value}
 
 

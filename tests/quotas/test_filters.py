@@ -44,24 +44,24 @@ def test_an_entity_is_listed_when_every_component_fits(parts, wanted, strict):
         ([Component("ip", Match.ANY), Component("user", Match.ANY)], ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_questions_without_sense_are_refused(components, code):
+def test_invalid_filters_are_rejected(components, code):
     with pytest.raises(QuotaError) as caught:
         check_components(components)
     assert caught.value.code is code
 
 
 @pytest.mark.parametrize("match", [Match.DEFAULT, Match.ANY])
-def test_addresses_may_be_asked_for_alone(match):
+def test_addresses_may_be_filtered_alone(match):
     check_components([Component("ip", match)])
 
 
-def test_a_refusal_says_what_is_wrong_with_the_name():
+def test_errors_of_match_types_name_the_fault():
     with pytest.raises(QuotaError, match="MATCH_TYPE_EXACT, but set match string to null"):
         check_components([Component("user", Match.EXACT)])
     with pytest.raises(QuotaError, match="MATCH_TYPE_DEFAULT, but also specified a match string"):
         check_components([Component("user", Match.DEFAULT, "a")])
 
 
-def test_a_question_that_makes_sense_is_not():
+def test_valid_filters_are_accepted():
     check_components([Component("user", Match.EXACT, "a"), Component("client-id", Match.ANY)])
     check_components([])

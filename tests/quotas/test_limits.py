@@ -27,7 +27,7 @@ PRECEDENCE = [
 ]
 
 
-def test_each_level_counts_when_all_before_it_are_not_set():
+def test_each_level_applies_if_all_before_it_are_unset():
     for level, (_, measured) in enumerate(PRECEDENCE):
         quotas = {which: float(number) for number, (which, _) in enumerate(PRECEDENCE) if number >= level}
         assert Limits(quotas).find("u", "c") == (measured, level), level
@@ -38,7 +38,7 @@ def test_without_quotas_there_is_no_limit():
     assert Limits({}).find("u", "c") is None
 
 
-def test_others_are_not_concerned():
+def test_quotas_of_other_clients_do_not_apply():
     limits = Limits({entity("u", "c"): 1.0, entity(client_id="d"): 2.0})
     assert limits.find("u", "x") is None
     assert limits.find("x", "c") is None
@@ -57,7 +57,7 @@ def test_others_are_not_concerned():
     st.sampled_from(["a", "b", "c"]),
     st.sampled_from(["a", "b", "c"]),
 )
-def test_the_first_level_that_is_set_counts(quotas, user, client_id):
+def test_the_first_level_with_a_quota_applies(quotas, user, client_id):
     """A walk over all levels, set or not, finds the same."""
     levels = [
         (entity(user, client_id), Measured(user, client_id)),

@@ -18,7 +18,7 @@ def limit(name):
     return Limit(Measured(None, name), 1.0)
 
 
-def test_idle_meters_go_when_the_next_is_made():
+def test_idle_meters_are_dropped_for_a_new_one():
     meters = Meters(lambda: Rate(WINDOWS))
     for name in "abc":
         meters.of(limit(name), 0).record(1, 0)
@@ -27,14 +27,14 @@ def test_idle_meters_go_when_the_next_is_made():
     assert [measured.client_id for measured, _ in meters.items()] == ["a", "d"]
 
 
-def test_of_too_many_the_one_not_used_for_longest_goes():
+def test_the_least_recently_used_meter_is_dropped():
     meters = Meters(lambda: Rate(WINDOWS), count_max=2)
     for name in "abac":
         meters.of(limit(name), 0).record(1, 0)
     assert [measured.client_id for measured, _ in meters.items()] == ["a", "c"]
 
 
-def test_of_names_that_are_too_long_together_the_one_not_used_for_longest_goes(monkeypatch):
+def test_long_names_drop_the_least_recently_used_meter(monkeypatch):
     monkeypatch.setattr(meters_module, "NAME_BYTES_MAX", 100)
     meters = Meters(lambda: Rate(WINDOWS))
     for name in ("a" * 40, "b" * 40, "a" * 40, "c" * 40):
@@ -58,7 +58,7 @@ def test_any_number_of_client_ids_is_measured_in_bounded_memory():
 
 
 @given(st.lists(st.tuples(st.integers(0, 20_000), st.sampled_from("abc"), st.integers(1, 3_000)), max_size=40))
-def test_what_was_dropped_makes_no_difference(events):
+def test_dropped_meters_make_no_difference(events):
     """Each client is throttled as if its meter had been kept for ever."""
     quota, kept, now = RateQuota(WINDOWS), {}, 0
     quota.set_limits(EACH_CLIENT)

@@ -28,7 +28,7 @@ def test_without_a_limit_everything_is_allowed_and_nothing_measured():
     assert list(quota.statistics(0)) == []
 
 
-def test_strictly_the_request_that_makes_the_debt_is_allowed_and_the_next_waits_until_it_is_paid():
+def test_strict_quotas_reject_changes_until_the_debt_is_paid():
     quota = quota_of()
     assert record(quota, FULL + 10) == (True, 0)
     assert record(quota, 1) == (False, 2_000)
@@ -36,14 +36,14 @@ def test_strictly_the_request_that_makes_the_debt_is_allowed_and_the_next_waits_
     assert record(quota, 1, 2_000) == (True, 0)
 
 
-def test_otherwise_the_request_that_makes_the_debt_is_throttled_and_all_are_allowed():
+def test_permissive_quotas_allow_all_changes_and_throttle():
     quota = quota_of()
     assert record(quota, FULL, strict=False) == (True, 0)
     assert record(quota, 10, strict=False) == (True, 2_000)
     assert record(quota, 5, strict=False) == (True, 3_000)
 
 
-def test_a_client_is_shown_with_its_rate_its_tokens_and_the_mean_of_its_throttles():
+def test_statistics_have_rate_tokens_and_mean_throttle():
     quota = quota_of()
     record(quota, FULL + 10)
     record(quota, 1)
@@ -53,7 +53,7 @@ def test_a_client_is_shown_with_its_rate_its_tokens_and_the_mean_of_its_throttle
     assert found.per_second == (FULL + 10) / 9
 
 
-def test_a_client_is_kept_until_its_bucket_is_full_again_and_its_windows_are_over():
+def test_a_client_is_kept_until_its_bucket_is_full_and_its_windows_end():
     quota = quota_of()
     record(quota, 3 * FULL)
     assert len(list(quota.statistics(29_999))) == 1  # 100 tokens of debt and 50 of the bucket, at 5 a second
@@ -63,7 +63,7 @@ def test_a_client_is_kept_until_its_bucket_is_full_again_and_its_windows_are_ove
     assert list(quota.statistics(50_000)) == []
 
 
-def test_a_throttle_is_shown_as_long_as_it_counts():
+def test_a_throttle_stays_in_statistics_for_all_windows():
     quota = quota_of()
     record(quota, FULL + 1)
     record(quota, 1, 100)
@@ -75,7 +75,7 @@ def test_a_throttle_is_shown_as_long_as_it_counts():
     assert [it.throttle_time_ms for it in quota.statistics(24_999)] == [5_000]
 
 
-def test_debts_stay_debts_when_the_limit_changes_and_go_with_the_last_limit():
+def test_debts_survive_a_change_of_the_limit():
     quota = quota_of()
     record(quota, FULL + 10)
     quota.set_limits({entity_of([("client-id", None)]): 2 * PER_SECOND})
@@ -85,7 +85,7 @@ def test_debts_stay_debts_when_the_limit_changes_and_go_with_the_last_limit():
     assert record(quota, 1) == (True, 0)
 
 
-def test_a_debt_is_paid_off_at_the_limit_that_counts_by_then():
+def test_a_debt_is_paid_off_at_the_current_limit():
     quota = quota_of()
     record(quota, FULL + 10)
     quota.set_limits({entity_of([("client-id", None)]): 1.0})

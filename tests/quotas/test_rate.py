@@ -10,7 +10,7 @@ WINDOWS = Windows()
 EVENTS = st.lists(st.tuples(st.integers(0, 3_000), st.integers(1, 10_000)), min_size=1, max_size=60)
 
 
-def test_a_first_burst_is_taken_over_all_windows_but_one():
+def test_a_first_burst_is_averaged_over_all_windows_but_one():
     """Ten full seconds are assumed: 20,000 bytes at once are 2,000 a second, not 20,000."""
     rate = Rate(WINDOWS)
     rate.record(20_000, 5_000)
@@ -18,7 +18,7 @@ def test_a_first_burst_is_taken_over_all_windows_but_one():
     assert rate.span_ms(5_400) == 10_400
 
 
-def test_the_throttle_time_is_what_brings_the_rate_back_to_the_limit():
+def test_the_throttle_time_reduces_the_rate_to_the_limit():
     """(observed - limit) / limit * the time that it was taken over."""
     rate = Rate(WINDOWS)
     rate.record(20_000, 5_000)
@@ -27,7 +27,7 @@ def test_the_throttle_time_is_what_brings_the_rate_back_to_the_limit():
     assert throttle_time_ms(rate, 1_600, 5_000) == 2_500
 
 
-def test_what_is_taken_back_was_never_there():
+def test_a_negative_value_cancels_an_earlier_one():
     rate = Rate(WINDOWS)
     rate.record(500, 0)
     rate.record(7_000, 200)
@@ -44,7 +44,7 @@ def test_a_rate_without_events_is_0_and_idle_after_all_windows():
     assert rate.per_second(11_000) == 0
 
 
-def test_the_average_is_of_what_was_recorded():
+def test_the_average_of_recorded_values():
     rate = Rate(WINDOWS)
     assert rate.average(0) == 0
     for value in (10, 20, 60):
@@ -78,14 +78,14 @@ def test_one_window_more_than_count_is_kept():
     assert rate.total(3_000) == 6
 
 
-def test_a_rate_that_nobody_asks_keeps_no_more_windows_than_count():
+def test_an_unread_rate_keeps_a_bounded_number_of_windows():
     rate = Rate(Windows(3, 1_000))
     for second in range(100):
         rate.record(1, 1_000 * second)
     assert len(rate._recorded) == 4
 
 
-def test_a_rate_of_fractions_is_0_when_nothing_of_it_counts_any_more():
+def test_a_rate_of_fractions_returns_to_exactly_0():
     """Their sum is not exact, and what is left of it would count for ever."""
     rate = Rate(WINDOWS)
     for second, value in enumerate((0.1, 0.2, 0.3)):
@@ -94,13 +94,13 @@ def test_a_rate_of_fractions_is_0_when_nothing_of_it_counts_any_more():
     assert rate.total(20_000) == 0
 
 
-def test_a_rate_without_events_is_taken_over_all_windows_but_one():
+def test_a_rate_without_events_spans_all_windows_but_one():
     assert Rate(WINDOWS).span_ms(123_456) == 10_000
     assert Rate(Windows(1, 1_000)).span_ms(123_456) == 1
 
 
 @given(EVENTS)
-def test_the_rate_is_that_of_the_events_that_count(events):
+def test_the_rate_equals_that_of_a_model(events):
     """A model that keeps all events, and begins windows by the rule of the documentation, comes to the same."""
     rate, now, windows = Rate(WINDOWS), 0, []
     for pause, value in events:
@@ -117,7 +117,7 @@ def test_the_rate_is_that_of_the_events_that_count(events):
 
 
 @given(EVENTS, st.integers(1, 5_000))
-def test_who_waits_as_told_is_held_back_in_every_span_of_all_windows(events, limit):
+def test_a_throttled_client_keeps_the_limit_in_every_span(events, limit):
     """Whatever it sends: before the last request that counts it had waited for all that it sent before.
 
     So that comes to what the limit allows in the time of the rate and of the throttle, 12 and 11 seconds at most.

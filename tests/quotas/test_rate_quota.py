@@ -19,7 +19,7 @@ def quota_of(throttle_ms_max=None):
     return quota
 
 
-def test_what_did_not_happen_is_taken_back():
+def test_take_back_cancels_a_record():
     """A fetch that is answered without records: its bytes count for nobody, not for the next one either."""
     quota = quota_of()
     quota.record("u", "c", 400, 0)
@@ -30,14 +30,14 @@ def test_what_did_not_happen_is_taken_back():
     assert quota.total("u", "c", 200) == 1_000
 
 
-def test_what_has_no_limit_is_neither_measured_nor_taken_back():
+def test_clients_without_a_limit_are_not_measured():
     quota = RateQuota(WINDOWS)
     assert quota.record("u", "c", 7_000, 0) == 0
     quota.take_back("u", "c", 7_000, 0)
     assert (quota.total("u", "c", 0), quota.value_max("u", "c"), list(quota.statistics(0))) == (0.0, None, [])
 
 
-def test_the_most_that_may_come_at_once_is_just_not_throttled():
+def test_value_max_is_not_throttled():
     quota = quota_of()
     most = quota.value_max("u", "c")
     assert most == PER_SECOND * ASSUMED_SECONDS
@@ -46,14 +46,14 @@ def test_the_most_that_may_come_at_once_is_just_not_throttled():
 
 
 @pytest.mark.parametrize(("throttle_ms_max", "expected"), [(None, 10_000), (1_000, 1_000)])
-def test_nobody_waits_longer_for_one_request_than_is_set(throttle_ms_max, expected):
+def test_the_throttle_time_of_one_request_is_limited(throttle_ms_max, expected):
     quota = quota_of(throttle_ms_max)
     assert quota.record("u", "c", 2 * PER_SECOND * ASSUMED_SECONDS, 0) == expected
     (measured,) = quota.statistics(0)
     assert (measured.client_id, measured.per_second, measured.throttle_time_ms) == ("c", 2 * PER_SECOND, expected)
 
 
-def test_without_limits_what_was_measured_is_forgotten():
+def test_removing_the_last_limit_drops_all_measurements():
     quota = quota_of()
     quota.record("u", "c", 900, 0)
     quota.set_limits({entity_of([("client-id", None)]): 50.0})

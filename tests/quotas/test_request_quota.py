@@ -58,7 +58,7 @@ def test_quotas_are_active_while_one_of_any_kind_is_set(quotas, key):
     assert quotas.is_active
 
 
-def test_what_is_replayed_counts_when_all_is_replayed_and_is_told_once(quotas, clock):
+def test_replayed_quotas_apply_once_all_records_are_replayed(quotas, clock):
     write = quotas.catalogue.alter({entity_of([("ip", None)]): {"connection_creation_rate": 3.0}})
     for record in write.records:
         quotas.replay(record.key, record.value)
@@ -70,7 +70,7 @@ def test_what_is_replayed_counts_when_all_is_replayed_and_is_told_once(quotas, c
     assert quotas.changes == [({}, 3.0)]
 
 
-def test_rates_of_addresses_are_told_when_they_change_only(quotas):
+def test_address_rates_are_reported_only_when_they_change(quotas):
     set_quotas(quotas, producer_byte_rate=1.0)
     assert quotas.changes == []
     set_quotas(quotas, entity_of([("ip", "2001:0db8::0001")]), connection_creation_rate=2.0)
@@ -80,7 +80,7 @@ def test_rates_of_addresses_are_told_when_they_change_only(quotas):
     assert quotas.changes[-1] == ({"2001:db8::1": 2.0, "127.0.0.1": 4.0}, None)
 
 
-def test_the_time_between_a_pause_and_what_follows_is_not_the_clients(quotas, clock):
+def test_paused_time_is_not_charged(quotas, clock):
     set_quotas(quotas, request_percentage=1.0)
     clock.ns = 1_000 * MS
     request = quotas.begin("u", "c")
@@ -94,7 +94,7 @@ def test_the_time_between_a_pause_and_what_follows_is_not_the_clients(quotas, cl
     assert used_percent(quotas) == pytest.approx(10)  # 100 ms of a second
 
 
-def test_time_after_the_handler_is_not_the_clients_and_it_is_recorded_once(quotas, clock):
+def test_time_after_the_handler_is_not_charged(quotas, clock):
     set_quotas(quotas, request_percentage=1.0)
     request = quotas.begin("u", "c")
     clock.ns = 100 * MS
@@ -105,7 +105,7 @@ def test_time_after_the_handler_is_not_the_clients_and_it_is_recorded_once(quota
     assert used_percent(quotas, 10) == pytest.approx(10)
 
 
-def test_the_longest_throttle_is_told(quotas):
+def test_the_longest_throttle_applies(quotas):
     set_quotas(quotas, producer_byte_rate=100.0, controller_mutation_rate=1.0)
     request = quotas.begin("u", "c")
     assert request.may_change(13, strict=False)
@@ -116,7 +116,7 @@ def test_the_longest_throttle_is_told(quotas):
     assert request.settle() == 10_000
 
 
-def test_a_fetch_that_is_too_large_comes_when_nothing_else_did_and_otherwise_not_at_all(quotas, clock):
+def test_an_oversized_fetch_succeeds_only_as_the_first(quotas, clock):
     set_quotas(quotas, consumer_byte_rate=100.0)
     first, second = quotas.begin("u", "c"), quotas.begin("u", "c")
     assert first.fetched(5_000)
@@ -126,7 +126,7 @@ def test_a_fetch_that_is_too_large_comes_when_nothing_else_did_and_otherwise_not
     assert quotas.fetch.total("u", "c", 0) == 5_000
 
 
-def test_a_fetch_within_the_quota_comes_also_behind_another(quotas):
+def test_a_fetch_within_the_quota_succeeds_after_another(quotas):
     set_quotas(quotas, consumer_byte_rate=100.0)
     assert quotas.begin("u", "c").fetched(400)
     request = quotas.begin("u", "c")
@@ -134,7 +134,7 @@ def test_a_fetch_within_the_quota_comes_also_behind_another(quotas):
     assert request.throttle_ms == 0
 
 
-def test_a_fetch_whose_time_is_used_up_brings_nothing(quotas, clock):
+def test_a_fetch_is_empty_while_handler_time_is_used_up(quotas, clock):
     set_quotas(quotas, consumer_byte_rate=100.0, request_percentage=1.0)
     request = quotas.begin("u", "c")
     clock.ns = 5_000 * MS

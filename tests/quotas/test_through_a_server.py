@@ -92,7 +92,7 @@ async def is_read_at(client, when):
 
 
 @each_mode
-def test_the_answer_comes_at_once_and_reading_goes_on_at_the_deadline(mode):
+def test_the_response_is_immediate_and_reading_resumes_at_the_deadline(mode):
     async def main():
         async with throttling_server(mode) as (_, client):
             began = trio.current_time()
@@ -106,7 +106,7 @@ def test_the_answer_comes_at_once_and_reading_goes_on_at_the_deadline(mode):
 
 
 @each_mode
-def test_other_connections_are_served_meanwhile(mode):
+def test_other_connections_are_served_during_a_throttle(mode):
     async def main():
         async with throttling_server(mode) as (server, client):
             client.send(produce(20_000))
@@ -119,7 +119,7 @@ def test_other_connections_are_served_meanwhile(mode):
 
 
 @each_mode
-def test_without_an_answer_the_connection_is_not_read_either(mode):
+def test_a_request_without_a_response_mutes_the_connection_too(mode):
     async def main():
         async with throttling_server(mode) as (_, client):
             began = trio.current_time()
@@ -131,7 +131,7 @@ def test_without_an_answer_the_connection_is_not_read_either(mode):
     run(main)
 
 
-def test_what_is_in_flight_already_is_answered_in_pipelined_mode():
+def test_requests_in_flight_are_answered_in_pipelined_mode():
     """All were read before the first of them was decided; a throttle concerns what is not read yet."""
 
     async def main():
@@ -146,7 +146,7 @@ def test_what_is_in_flight_already_is_answered_in_pipelined_mode():
     run(main)
 
 
-def test_what_was_sent_behind_waits_for_the_deadline_in_classic_mode():
+def test_later_requests_wait_for_the_deadline_in_classic_mode():
     """One request is in flight, as in Apache Kafka: the second is read when the throttle of the first is over."""
 
     async def main():
@@ -183,7 +183,7 @@ def test_no_throttle_is_lost_or_ends_early(mode, requests, schedule):
 
 @settings(max_examples=30)
 @given(st.lists(st.lists(st.integers(1, 40_000), min_size=1, max_size=5), min_size=1, max_size=4), st.random_module())
-def test_throttles_of_a_burst_overlap_and_the_latest_counts(bursts, schedule):
+def test_the_latest_of_overlapping_throttles_applies(bursts, schedule):
     """Pipelined: each burst is answered at once, and the next is read when the last throttle of all is over."""
 
     async def main():

@@ -9,7 +9,7 @@ from pipeline_broker.quotas.token_bucket import TokenBucket
 WINDOWS = Windows()
 
 
-def test_it_begins_with_what_all_windows_allow():
+def test_a_new_bucket_holds_the_tokens_of_all_windows():
     bucket = TokenBucket(WINDOWS)
     assert bucket.tokens(5, 1_000) == 55
     assert bucket.is_full(5, 1_000)
@@ -25,7 +25,7 @@ def test_a_debt_is_paid_off_at_the_rate_of_the_limit():
     assert not bucket.is_full(5, 12_000)
 
 
-def test_a_bucket_is_full_with_the_last_token_and_nobody_waits_without_a_debt():
+def test_a_bucket_without_a_debt_has_no_throttle_time():
     bucket = TokenBucket(WINDOWS)
     bucket.take(5.5, 0.5, 0)
     assert bucket.throttle_time_ms(0.5, 0) == 0
@@ -40,7 +40,7 @@ def test_a_lower_limit_makes_a_smaller_bucket():
 
 
 @given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 200)), max_size=50), st.integers(1, 50))
-def test_nobody_gets_more_than_the_burst_and_the_rate(requests, limit):
+def test_no_client_exceeds_burst_and_rate(requests, limit):
     """Taken only without a debt, the sum stays within the burst, the refill, and the last request."""
     bucket, now, taken, largest = TokenBucket(WINDOWS), 0, 0, 0
     for pause, count in requests:

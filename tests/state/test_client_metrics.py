@@ -33,12 +33,12 @@ def refusal(call, *arguments, **options):
     return raised.value.code
 
 
-def test_without_subscriptions_nothing_is_wanted_every_five_minutes(cluster):
+def test_without_subscriptions_clients_push_no_metrics(cluster):
     told = ClientMetrics(cluster).subscription(ID, CLIENT, NOW)
     assert (told.metrics, told.push_interval_ms) == ((), 300_000)
 
 
-def test_a_client_is_told_what_all_that_match_it_ask_for(cluster):
+def test_a_client_gets_the_union_of_matching_subscriptions(cluster):
     subscribe(cluster, "a", metrics="org.a,org.b", interval_ms="5000", match="client_id=app-.*")
     subscribe(cluster, "b", metrics="org.b,org.c", interval_ms="9000")
     subscribe(cluster, "c", metrics="org.d", interval_ms="100", match="client_id=app")
@@ -51,13 +51,13 @@ def test_every_pattern_must_match_as_a_whole(cluster):
     assert ClientMetrics(cluster).subscription(ID, CLIENT, NOW).metrics == ()
 
 
-def test_everything_is_wanted_where_one_wants_everything(cluster):
+def test_one_subscription_to_all_metrics_suffices(cluster):
     subscribe(cluster, "a", metrics="org.a")
     subscribe(cluster, "b", metrics="*")
     assert ClientMetrics(cluster).subscription(ID, CLIENT, NOW).metrics == ("*",)
 
 
-def test_who_asks_before_it_may_is_throttled_until_the_interval_is_over(cluster):
+def test_early_requests_are_throttled_until_the_interval_ends(cluster):
     metrics = ClientMetrics(cluster)
     told = metrics.subscription(ID, CLIENT, NOW)
     assert refusal(metrics.subscription, ID, CLIENT, NOW + 299_999) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
@@ -65,14 +65,14 @@ def test_who_asks_before_it_may_is_throttled_until_the_interval_is_over(cluster)
 
 
 @pytest.mark.parametrize("number", range(20))
-def test_ids_of_answers_fit_into_their_field_and_differ_between_clients(cluster, number):
+def test_subscription_ids_are_int32_and_differ_between_clients(cluster, number):
     metrics = ClientMetrics(cluster)
     found = {metrics.subscription(bytes([number, each] * 8), CLIENT, NOW).subscription_id for each in range(20)}
     assert len(found) == 20
     assert all(-(2**31) <= each < 2**31 for each in found)
 
 
-def test_a_change_of_what_is_wanted_is_told_at_once_and_makes_the_old_answer_unknown(cluster):
+def test_a_changed_subscription_applies_at_once_and_invalidates_the_old_id(cluster):
     metrics = ClientMetrics(cluster)
     before = metrics.subscription(ID, CLIENT, NOW)
     subscribe(cluster, "a", metrics="org.a")
@@ -82,7 +82,7 @@ def test_a_change_of_what_is_wanted_is_told_at_once_and_makes_the_old_answer_unk
     assert (after.metrics, after.subscription_id != before.subscription_id) == (("org.a",), True)
 
 
-def test_the_first_push_is_at_the_clients_own_time_later_ones_an_interval_apart(cluster):
+def test_the_first_push_may_come_any_time_and_later_ones_an_interval_apart(cluster):
     metrics = ClientMetrics(cluster)
     told = metrics.subscription(ID, CLIENT, NOW).subscription_id
     metrics.check_push(ID, CLIENT, told, NOW + 1, is_last=False)
@@ -91,7 +91,7 @@ def test_the_first_push_is_at_the_clients_own_time_later_ones_an_interval_apart(
     metrics.check_push(ID, CLIENT, told, NOW + 300_001, is_last=False)
 
 
-def test_the_last_push_may_come_early_and_nothing_comes_after_it(cluster):
+def test_the_last_push_may_come_early_and_later_pushes_are_rejected(cluster):
     metrics = ClientMetrics(cluster)
     told = metrics.subscription(ID, CLIENT, NOW).subscription_id
     metrics.check_push(ID, CLIENT, told, NOW, is_last=False)
@@ -100,7 +100,7 @@ def test_the_last_push_may_come_early_and_nothing_comes_after_it(cluster):
     assert refusal(metrics.check_push, ID, CLIENT, told, later, is_last=False) is ErrorCode.INVALID_REQUEST
 
 
-def test_a_client_in_the_wrong_codec_may_ask_again_at_once_but_once(cluster):
+def test_after_an_unknown_codec_a_client_may_ask_once_at_once(cluster):
     metrics = ClientMetrics(cluster)
     told = metrics.subscription(ID, CLIENT, NOW).subscription_id
     code = refusal(metrics.check_push, ID, CLIENT, told, NOW, is_last=False, is_codec_known=False)
@@ -109,7 +109,7 @@ def test_a_client_in_the_wrong_codec_may_ask_again_at_once_but_once(cluster):
     assert refusal(metrics.subscription, ID, CLIENT, NOW) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
-def test_an_id_that_nobody_was_told_is_unknown(cluster):
+def test_an_id_that_no_client_got_is_unknown(cluster):
     code = refusal(ClientMetrics(cluster).check_push, ID, CLIENT, 7, NOW, is_last=False)
     assert code is ErrorCode.UNKNOWN_SUBSCRIPTION_ID
 
@@ -124,7 +124,7 @@ def test_only_the_last_clients_are_remembered(cluster, monkeypatch):
     metrics.subscription(b"\x00" * 16, CLIENT, NOW)
 
 
-def test_who_came_again_is_remembered_longer_than_who_did_not(cluster, monkeypatch):
+def test_the_least_recently_used_clients_are_forgotten(cluster, monkeypatch):
     monkeypatch.setattr(client_metrics, "CLIENTS_MAX", 2)
     metrics = ClientMetrics(cluster)
     for number in (0, 1):
@@ -135,7 +135,7 @@ def test_who_came_again_is_remembered_longer_than_who_did_not(cluster, monkeypat
     metrics.subscription(b"\x01" * 16, CLIENT, NOW)
 
 
-def test_what_clients_are_told_is_bounded_in_bytes_and_given_back_when_they_are_forgotten(cluster, monkeypatch):
+def test_subscriptions_of_clients_are_bounded_in_bytes(cluster, monkeypatch):
     """A subscription may have 32 KB of names, and any client makes up new ids."""
     monkeypatch.setattr(client_metrics, "CLIENTS_BYTES_MAX", 100_000)
     subscribe(cluster, "a", metrics=",".join(f"org.{number}" for number in range(100)))
@@ -149,7 +149,7 @@ def test_what_clients_are_told_is_bounded_in_bytes_and_given_back_when_they_are_
     assert metrics._clients_bytes == sum(client.size_bytes for client in metrics._clients.values())
 
 
-def test_patterns_are_read_once_for_all_clients_and_bounded_for_all_subscriptions(cluster):
+def test_patterns_are_compiled_once_and_bounded_for_all_subscriptions(cluster):
     metrics = ClientMetrics(cluster)
     for number in range(client_metrics.PATTERNS_MAX):
         settings = {"metrics": "m", "match": f"client_id=app-{number}"}
@@ -163,7 +163,7 @@ def test_patterns_are_read_once_for_all_clients_and_bounded_for_all_subscription
     metrics.check_room("s1", {"match": "client_id=other"})
 
 
-def test_a_client_whose_texts_take_long_to_match_is_told_nothing_of_the_rest(cluster):
+def test_subscriptions_beyond_the_matching_budget_do_not_match(cluster):
     for number in range(100):
         subscribe(cluster, f"s{number}", metrics=f"m{number}", match="client_id=(?:a?){400}a*")
     began = time.thread_time()
@@ -173,7 +173,7 @@ def test_a_client_whose_texts_take_long_to_match_is_told_nothing_of_the_rest(clu
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 400_000)), max_size=30))
-def test_pushes_that_are_taken_are_an_interval_apart_unless_the_client_has_asked_again(steps):
+def test_accepted_pushes_are_an_interval_apart_unless_the_client_asked_again(steps):
     metrics, now, taken, asked, refused = ClientMetrics(ClusterState()), NOW, [], [], set()
     for is_push, step_ms in steps:
         now += step_ms
@@ -192,7 +192,7 @@ def test_pushes_that_are_taken_are_an_interval_apart_unless_the_client_has_asked
         assert later - earlier >= 300_000 or any(earlier < each <= later for each in asked)
 
 
-def test_whoever_asks_anew_pushes_at_a_time_of_its_own_again(cluster):
+def test_after_a_new_request_the_first_push_may_come_any_time(cluster):
     subscribe(cluster, "a", metrics="m", interval_ms="1000")
     metrics = ClientMetrics(cluster)
 

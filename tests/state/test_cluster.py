@@ -28,7 +28,7 @@ def test_the_id_is_known_once_its_record_is_replayed():
         read_cluster_id(record.key, record_value('{"name": "abc"}'))
 
 
-def test_settings_are_shown_when_they_are_durable_and_the_next_change_builds_on_what_is_on_its_way():
+def test_settings_are_visible_once_durable_and_changes_build_on_pending_ones():
     cluster = ClusterState()
     first = cluster.alter(ONE, {"log.retention.ms": "1"})
     assert (cluster.settings(ONE), cluster.latest_settings(ONE)) == ({}, {"log.retention.ms": "1"})
@@ -41,7 +41,7 @@ def test_settings_are_shown_when_they_are_durable_and_the_next_change_builds_on_
     assert cluster.settings(ALL) == {}
 
 
-def test_a_change_builds_on_the_last_one_on_its_way_also_where_an_earlier_one_said_the_same():
+def test_a_change_builds_on_the_last_pending_one_even_if_an_earlier_one_was_equal():
     cluster = ClusterState()
     writes = [cluster.alter(ONE, {"log.retention.ms": value}) for value in "121"]
     for write in writes:
@@ -51,7 +51,7 @@ def test_a_change_builds_on_the_last_one_on_its_way_also_where_an_earlier_one_sa
     assert ONE not in cluster._pending, "nothing is kept of what is durable"
 
 
-def test_settings_that_are_all_taken_back_leave_no_name_and_a_restart_knows_none():
+def test_a_resource_without_settings_is_forgotten():
     cluster, again = ClusterState(), ClusterState()
     records = [*keep(cluster, cluster.alter(ONE, {"log.retention.ms": "1"})), *keep(cluster, cluster.alter(ALL, {}))]
     assert cluster.names("broker") == ["1"]
@@ -64,7 +64,7 @@ def test_settings_that_are_all_taken_back_leave_no_name_and_a_restart_knows_none
     assert (again.names("broker"), again.settings(ONE)) == ([], {})
 
 
-def test_who_remembers_settings_sees_that_those_of_its_kind_changed():
+def test_a_change_of_settings_increments_the_generation_of_its_resource_type():
     cluster = ClusterState()
     before = dict(cluster.generations)
     keep(cluster, cluster.alter(TOPIC, {"retention.ms": "1"}))
@@ -76,7 +76,7 @@ def test_who_remembers_settings_sees_that_those_of_its_kind_changed():
     ("kind", "setting"),
     [("broker", "log.retention.ms"), ("topic", "retention.ms"), ("group", "consumer.session.timeout.ms")],
 )
-def test_settings_that_no_broker_could_act_on_are_not_taken_over(kind, setting):
+def test_invalid_settings_are_not_applied(kind, setting):
     key = record_key(RecordType.SETTINGS, f'["{kind}", "1"]')
     for name, text, is_taken in ((setting, "1", True), (setting, "x", False), ("of.another.release", "x", True)):
         cluster, value = ClusterState(), record_value(f'{{"{name}": "{text}"}}')
@@ -91,6 +91,6 @@ def test_settings_that_no_broker_could_act_on_are_not_taken_over(kind, setting):
 @pytest.mark.parametrize(
     "subject", ['["broker"]', '["broker", 1]', '[1, "x"]', '"broker"', "{", '["broker", "1", "2"]']
 )
-def test_settings_are_of_a_resource_of_two_texts(subject):
+def test_a_record_of_settings_needs_a_resource_of_two_strings(subject):
     with pytest.raises(CorruptStateRecordError):
         ClusterState().replay(record_key(RecordType.SETTINGS, subject), record_value("{}"))

@@ -19,7 +19,7 @@ ACTIONS = st.lists(
 )
 
 
-def test_no_more_come_than_are_asked_for_and_the_others_stay_due() -> None:
+def test_pop_due_yields_at_most_count_max_keys() -> None:
     deadlines = Deadlines()
     for key in range(5):
         deadlines.set(key, 10 - key)
@@ -51,7 +51,7 @@ def test_deadlines_agree_with_a_dictionary(actions) -> None:
         assert all(key in deadlines for key in model)
 
 
-def test_a_deadline_that_was_cancelled_may_be_set_again_to_any_time() -> None:
+def test_a_cancelled_deadline_can_be_set_again() -> None:
     for again_ms in (5, 10, 20):
         deadlines = Deadlines()
         deadlines.set("member", 10)

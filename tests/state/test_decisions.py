@@ -7,7 +7,7 @@ from pipeline_broker.state.decisions import Decisions
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.integers(0, 1)), max_size=8), st.data())
-def test_the_latest_value_is_that_of_the_last_decision_whatever_is_durable_by_now(decided, data):
+def test_the_latest_value_is_that_of_the_last_decision(decided, data):
     """Few values, so that many decisions say the same as an earlier one."""
     decisions, durable, last = Decisions(), {}, {}
     on_their_way = []
@@ -25,7 +25,7 @@ def test_the_latest_value_is_that_of_the_last_decision_whatever_is_durable_by_no
         assert decisions.all_latest(durable) == last
 
 
-def test_a_record_that_is_taken_over_at_a_start_settles_nothing():
+def test_a_replayed_record_settles_no_decision():
     decisions = Decisions()
     decisions.settle("a")
     decisions.add("a", 1)

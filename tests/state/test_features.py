@@ -20,7 +20,7 @@ def finalized(features, served=ALL):
     return dict(features.finalized(served))
 
 
-def test_a_feature_that_goes_up_and_back_at_once_has_its_last_level():
+def test_the_last_of_several_pending_levels_wins():
     """Also where one more change is decided before the last of them is durable."""
     features, level, name = Features(), 1, "transaction.version"
     writes = [update(features, (name, to, 2 if to < 2 else 1)) for to in (level, 2, level)]
@@ -56,7 +56,7 @@ def test_a_feature_without_its_api_is_neither_offered_nor_changed(feature):
     assert raised.value.message.endswith("Local controller 1 does not support this feature.")
 
 
-def test_a_level_counts_when_its_record_is_durable_and_after_a_restart():
+def test_a_level_applies_once_durable_and_after_a_restart():
     features = Features()
     write = update(features, (LEADERS, 0, UpgradeType.SAFE_DOWNGRADE), ("transaction.version", 1, 2))
     assert (features.level(LEADERS), features.epoch) == (1, 0)
@@ -79,7 +79,7 @@ def test_the_epoch_grows_with_every_change():
     assert (features.level(LEADERS), features.epoch) == (1, 2)
 
 
-def test_what_is_so_already_and_what_is_only_validated_changes_nothing():
+def test_equal_levels_and_validation_change_nothing():
     features = Features()
     assert update(features, ("metadata.version", 30), ("kraft.version", 1)) is None
     assert update(features, (LEADERS, 0, 2), validate_only=True) is None
@@ -106,7 +106,7 @@ def test_what_is_so_already_and_what_is_only_validated_changes_nothing():
         (("metadata.version", 20, 3), "Unsafe metadata downgrade is not supported in this version."),
     ],
 )
-def test_updates_that_kafka_refuses_are_refused_with_its_words(wanted, reason):
+def test_invalid_updates_get_kafkas_errors(wanted, reason):
     features = Features()
     with pytest.raises(FeatureError) as raised:
         update(features, (LEADERS, 0, 2), wanted)
@@ -124,19 +124,19 @@ def test_a_downgrade_does_not_go_up():
 
 
 @pytest.mark.parametrize("body", ["", "[]", "{}", '{"level": "x", "epoch": 1}'])
-def test_a_record_that_cannot_be_read_is_told(body):
+def test_a_corrupt_record_raises_an_error(body):
     with pytest.raises(CorruptStateRecordError):
         Features().replay(record_key(RecordType.FEATURE, LEADERS), record_value(body))
 
 
-def test_records_of_other_subjects_are_read_past():
+def test_records_of_other_types_are_ignored():
     features = Features()
     features.replay(record_key(RecordType.TOPIC, "t"), None)
     assert features.epoch == 0
 
 
 @pytest.mark.parametrize("upgrade_type", [1, 2, 3])
-def test_the_level_that_there_is_may_be_asked_for_by_any_type_and_changes_nothing(upgrade_type):
+def test_the_present_level_is_valid_for_any_upgrade_type(upgrade_type):
     features = Features()
     before = finalized(features)
     assert update(features, (LEADERS, before[LEADERS], upgrade_type)) is None

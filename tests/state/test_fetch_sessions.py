@@ -37,7 +37,7 @@ def opened(made, partitions, now_ms=0, *, ids=True):
 
 
 @pytest.mark.parametrize("ids", [True, False])
-def test_every_fetch_of_a_session_says_how_its_partitions_are_named(ids: bool) -> None:
+def test_every_fetch_of_a_session_names_topics_like_its_first(ids: bool) -> None:
     made = sessions()
     first = begin(made, 0, 0, "a", ids=ids)
     session_id = made.answer(first, quiet(first), 0).session_id
@@ -78,7 +78,7 @@ def test_full_fetch_closes_the_session_that_it_names(epoch) -> None:
     assert begin(made, session_id, 1).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_partitions_whose_records_were_told_come_last_the_next_time() -> None:
+def test_partitions_with_records_move_to_the_end() -> None:
     """Else those in front leave the others nothing of the limit of a whole fetch."""
     made = sessions()
     session_id = opened(made, "abc")
@@ -95,7 +95,7 @@ def test_emptied_session_is_dropped() -> None:
     assert (context.error, context.session_id, len(made)) == (ErrorCode.NONE, 0, 0)
 
 
-def test_answer_to_a_fetch_that_was_overtaken() -> None:
+def test_answer_to_an_outdated_fetch() -> None:
     """Of two fetches in flight the one whose epoch is past gets an error, and no partition is marked as told."""
     made = sessions()
     session_id = opened(made, "a")
@@ -106,7 +106,7 @@ def test_answer_to_a_fetch_that_was_overtaken() -> None:
     assert made.answer(second, news, 0).listed == {"a"}
 
 
-def test_fetch_whose_session_was_emptied_meanwhile() -> None:
+def test_parked_fetch_of_an_emptied_session() -> None:
     """A parked fetch of partitions that are gone by then ends with an error, not with a crash."""
     made = sessions()
     session_id = opened(made, "a")
@@ -115,7 +115,7 @@ def test_fetch_whose_session_was_emptied_meanwhile() -> None:
     assert made.answer(parked, quiet(parked), 0).error is ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
-def test_full_cache_evicts_what_is_stale_or_worth_less() -> None:
+def test_full_cache_evicts_stale_or_old_smaller_sessions() -> None:
     """Stale (> 120 s unused) goes first; then an old session (> 120 s) that is no larger; else there is none."""
     made = sessions(slots=2)
     small, large = opened(made, "a"), opened(made, "abc")
@@ -134,7 +134,7 @@ def test_full_cache_evicts_what_is_stale_or_worth_less() -> None:
     assert len(made) == 2
 
 
-def test_sessions_together_have_so_many_partitions_and_one_that_finds_no_room_is_not_kept() -> None:
+def test_a_session_beyond_the_limit_of_partitions_is_not_opened() -> None:
     """The client then goes on with full fetches (KIP-227)."""
     made = sessions(partitions_max=5)
     assert opened(made, "abc") != 0
@@ -143,7 +143,7 @@ def test_sessions_together_have_so_many_partitions_and_one_that_finds_no_room_is
     assert made.partitions == 5
 
 
-def test_partitions_evict_as_slots_do_and_no_more_than_must() -> None:
+def test_a_lack_of_partitions_evicts_as_few_sessions_as_possible() -> None:
     """A stale session, and an old one that is not larger; none where that would not make enough room."""
     made = sessions(partitions_max=6)
     small, large = opened(made, "a"), opened(made, "abcd")
@@ -158,7 +158,7 @@ def test_partitions_evict_as_slots_do_and_no_more_than_must() -> None:
     assert made.partitions == 6
 
 
-def test_a_session_that_outgrows_the_room_is_closed() -> None:
+def test_a_session_that_grows_beyond_the_limit_is_closed() -> None:
     """As if it had been evicted: the client begins again."""
     made = sessions(partitions_max=3)
     first, second = opened(made, "a"), opened(made, "a")
@@ -171,7 +171,7 @@ def test_a_session_that_outgrows_the_room_is_closed() -> None:
     assert made.partitions == 0
 
 
-def test_a_session_that_grows_has_others_give_way_only_when_it_must_and_they_are_no_larger_than_it_will_be() -> None:
+def test_a_growing_session_evicts_only_sessions_that_are_not_larger() -> None:
     made = sessions(slots=2, partitions_max=5)
     old, growing = opened(made, "abc"), opened(made, "x")
     for now_ms in (60_000, 120_000):
@@ -184,7 +184,7 @@ def test_a_session_that_grows_has_others_give_way_only_when_it_must_and_they_are
     assert (made.evicted, made.partitions, len(made)) == (1, 3, 1)
 
 
-def test_of_sessions_that_are_stale_the_one_unused_for_longest_gives_way() -> None:
+def test_the_least_recently_used_stale_session_is_evicted() -> None:
     made = sessions(slots=2)
     first, second = opened(made, "a"), opened(made, "b")
     begin(made, first, 1, now_ms=1)
@@ -193,7 +193,7 @@ def test_of_sessions_that_are_stale_the_one_unused_for_longest_gives_way() -> No
     assert (made.keys_of(first), made.keys_of(second), made.evicted) == (("a",), (), 1)
 
 
-def test_ids_of_sessions_are_positive_and_no_two_are_the_same() -> None:
+def test_session_ids_are_positive_and_distinct() -> None:
     """Also where chance gives out one again: a client would read in the session of another."""
     drawn = iter([7, 7, 2**31 - 1, 1])
     bounds = set()
@@ -208,21 +208,21 @@ def test_ids_of_sessions_are_positive_and_no_two_are_the_same() -> None:
     assert bounds == {(1, 2**31 - 1)}
 
 
-def test_a_session_fits_that_takes_all_the_room_and_nobody_gives_way_for_it() -> None:
+def test_a_session_may_take_all_free_partitions_without_an_eviction() -> None:
     made = sessions(partitions_max=3)
     assert opened(made, "a") != 0
     assert opened(made, "bc", now_ms=500_000) != 0
     assert (len(made), made.evicted) == (2, 0)
 
 
-def test_what_must_be_told_is_told_though_nothing_moved() -> None:
+def test_a_partition_with_must_list_is_listed_without_changes() -> None:
     made = sessions()
     session_id = opened(made, "ab")
     found = [PartitionAnswer("a", 0, 0, must_list=True), PartitionAnswer("b", 0, 0)]
     assert made.answer(begin(made, session_id, 1), found, 0).listed == {"a"}
 
 
-def test_a_log_that_begins_later_is_told_once() -> None:
+def test_a_raised_log_start_is_listed_once() -> None:
     made = sessions()
     session_id = opened(made, "ab")
     found = [PartitionAnswer("a", 0, 3), PartitionAnswer("b", 0, 0)]
@@ -230,7 +230,7 @@ def test_a_log_that_begins_later_is_told_once() -> None:
     assert made.answer(begin(made, session_id, 2), found, 0).listed == set()
 
 
-def test_a_fetch_that_is_skipped_says_its_error_and_loses_no_news() -> None:
+def test_a_skipped_fetch_returns_its_error_and_loses_no_change() -> None:
     made = sessions()
     session_id = opened(made, "a")
     assert made.skip(begin(made, 0, 0, "a")) is ErrorCode.NONE, "of no session"
@@ -244,14 +244,14 @@ def test_a_fetch_that_is_skipped_says_its_error_and_loses_no_news() -> None:
     assert made.answer(begin(made, session_id, 3), news, 0).listed == {"a"}
 
 
-def test_of_two_that_may_give_way_one_does_where_that_is_enough() -> None:
+def test_one_of_two_candidates_is_evicted_if_that_suffices() -> None:
     made = sessions(partitions_max=4)
     first, second = opened(made, "ab"), opened(made, "cd")
     assert opened(made, "wx", now_ms=200_000) != 0
     assert (made.keys_of(first), made.keys_of(second), made.evicted) == ((), ("c", "d"), 1)
 
 
-def test_nobody_gives_way_where_that_makes_not_enough_room_and_all_who_must_where_it_does() -> None:
+def test_no_session_is_evicted_if_that_cannot_suffice() -> None:
     made = sessions(partitions_max=4)
     stale, fresh = opened(made, "ab"), opened(made, "cd", now_ms=200_000)
     assert opened(made, "wxyz", now_ms=200_001) == 0
@@ -261,7 +261,7 @@ def test_nobody_gives_way_where_that_makes_not_enough_room_and_all_who_must_wher
 
 
 @pytest.mark.parametrize(("unknown", "is_kept"), [(1_000, True), (1_001, False)])
-def test_a_session_of_partitions_that_do_not_exist_is_not_kept(unknown, is_kept) -> None:
+def test_a_session_of_unknown_partitions_is_not_opened(unknown, is_kept) -> None:
     made = sessions()
     context = begin(made, 0, 0, range(unknown + 1))
     found = [PartitionAnswer(key, 0, 0, has_error=key > 0, is_unknown=key > 0) for key in context.partitions]
@@ -270,7 +270,7 @@ def test_a_session_of_partitions_that_do_not_exist_is_not_kept(unknown, is_kept)
     assert len(answer.listed) == unknown + 1
 
 
-def test_a_name_that_no_topic_can_have_counts_more_than_once() -> None:
+def test_an_overlong_name_counts_more_than_once() -> None:
     made = fetch_sessions_of(BrokerConfig(pipeline_fetch_session_partitions=100), Random(1))
     assert opened(made, [("t" * 249, b"", 0)]) != 0
     assert made.partitions == 1
@@ -279,7 +279,7 @@ def test_a_name_that_no_topic_can_have_counts_more_than_once() -> None:
     assert opened(made, [("t" * 32_000, b"", 0)]) == 0
 
 
-def test_all_sessions_take_less_than_50_megabytes_whatever_clients_ask_for() -> None:
+def test_all_sessions_together_take_less_than_50_megabytes() -> None:
     made = fetch_sessions_of(BrokerConfig(), Random(1))
     tracemalloc.start()
     try:

@@ -54,7 +54,7 @@ def test_offsets_round_trip(group_id, topic, partition, offset, metadata, timest
 
 @pytest.mark.parametrize("metadata", ["", "m" * 126, "m" * 127, "é" * 64, "m" * 20_000])
 @pytest.mark.parametrize(("version", "topic_id"), [(3, bytes(16)), (4, bytes(range(16)))])
-def test_values_are_packed_as_the_codec_writes_them(version, topic_id, metadata) -> None:
+def test_packed_values_equal_those_of_the_codec(version, topic_id, metadata) -> None:
     committed = CommittedOffset(2**40, -1, metadata, 2**41, topic_id=topic_id)
     value = OffsetCommitValue(
         offset=2**40, leader_epoch=-1, metadata=metadata, commit_timestamp=2**41, topic_id=topic_id
@@ -65,7 +65,7 @@ def test_values_are_packed_as_the_codec_writes_them(version, topic_id, metadata)
         assert record.value == record_value(version, value)
 
 
-def test_records_of_other_kinds_are_read_past() -> None:
+def test_record_types_of_group_protocols_are_ignored() -> None:
     """Types of consumer, share and streams groups are not ours."""
     for kind in (9, 17, 19, 99):
         for rest in (b"", b"\0\1g"):

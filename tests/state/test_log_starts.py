@@ -101,7 +101,7 @@ def test_each_caller_waits_for_a_record_of_its_own() -> None:
     assert starts.raise_to(TOPICS[0], 1, 5) is None
 
 
-def test_a_topic_without_starts_leaves_no_record_when_it_goes() -> None:
+def test_deleting_a_topic_without_log_starts_writes_no_record() -> None:
     starts = LogStarts()
     assert starts.forget(TOPICS[0]) is None
     write = starts.raise_to(TOPICS[0], 1, 5)
@@ -113,7 +113,7 @@ def test_a_topic_without_starts_leaves_no_record_when_it_goes() -> None:
     assert starts.forget(TOPICS[0]) is None
 
 
-def test_a_topic_whose_deletion_was_cut_short_is_forgotten_after_the_replay() -> None:
+def test_an_interrupted_deletion_is_completed_after_the_replay() -> None:
     starts = LogStarts()
     starts.replay(KEY, b'\0\0{"offset": 3}')
     assert starts.get(TOPICS[1], 7) == 3
@@ -121,7 +121,7 @@ def test_a_topic_whose_deletion_was_cut_short_is_forgotten_after_the_replay() ->
     assert starts.get(TOPICS[1], 7) == 0
 
 
-def test_records_of_other_subjects_are_read_past() -> None:
+def test_records_of_other_types_are_ignored() -> None:
     starts = LogStarts()
     starts.replay(b"\0\1topic", b"whatever")
     assert record_type(KEY) == RecordType.LOG_START
@@ -141,12 +141,12 @@ def test_records_of_other_subjects_are_read_past() -> None:
         (KEY, b'\0\0{"offset": true}'),
     ],
 )
-def test_a_record_that_cannot_be_read_is_the_one_error(key, value) -> None:
+def test_corrupt_records_raise_the_documented_error(key, value) -> None:
     with pytest.raises(CorruptStateRecordError):
         LogStarts().replay(key, value)
 
 
-def test_a_record_may_say_that_a_log_starts_at_0_and_nothing_is_left_of_a_topic_that_is_gone() -> None:
+def test_a_log_start_may_be_0_and_a_tombstone_removes_it() -> None:
     for offset in (0, 5):
         starts, (other,) = LogStarts(), LogStarts().raise_to(TOPICS[1], 7, 5).records
         starts.replay(other.key, record_value(json.dumps({"offset": offset})))

@@ -46,7 +46,7 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize(("read", "least", "most"), NUMBERS.values(), ids=NUMBERS)
-def test_a_number_is_read_within_its_range_and_refused_beyond_it(read, least, most):
+def test_numbers_outside_their_range_are_corrupt(read, least, most):
     assert [read(least), read(most)] == [least, most]
     for beyond in (least - 1, most + 1, True, str(least), float(least), None):
         with pytest.raises(CorruptStateRecordError):
@@ -66,7 +66,7 @@ def test_a_key_has_at_least_its_type():
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\0", b"\0\1{}", record_value("[]"), record_value("{"), b"\0\0\xff"])
-def test_a_value_is_an_object_of_a_version_that_is_known(value):
+def test_a_value_is_a_json_object_of_a_known_version(value):
     with pytest.raises(CorruptStateRecordError):
         read_producer_ids(record_key(RecordType.PRODUCER_IDS), value)
 
@@ -74,19 +74,19 @@ def test_a_value_is_an_object_of_a_version_that_is_known(value):
 @pytest.mark.parametrize(
     "change", [{"id": "00"}, {"id": bytes(17).hex()}, {"id": "x"}, {"configs": {"a": 1}}, {"configs": []}]
 )
-def test_a_topic_has_an_id_of_16_bytes_and_settings_that_are_texts(change):
+def test_a_topic_has_an_id_of_16_bytes_and_string_settings(change):
     with pytest.raises(CorruptStateRecordError):
         read_topic_record(record_key(RecordType.TOPIC, "t"), body(**TOPIC | change))
 
 
 @pytest.mark.parametrize("value", [None, "text", [], ["text"], {"a": 1}, {"a": None}])
-def test_what_is_no_object_of_texts_is_told_as_that(value):
+def test_a_value_that_is_not_an_object_of_strings_is_named_so(value):
     with pytest.raises(TypeError, match="not a JSON object of strings"):
         texts_of(value)
 
 
 @pytest.mark.parametrize("name", ["", ".", "a/b", "x" * 250])
-def test_a_topic_has_a_name_that_topics_may_have(name):
+def test_a_record_needs_a_valid_topic_name(name):
     with pytest.raises(CorruptStateRecordError):
         read_topic_record(record_key(RecordType.TOPIC, name), body(**TOPIC))
     with pytest.raises(CorruptStateRecordError):

@@ -139,7 +139,7 @@ TestOffsetLives = OffsetLives.TestCase
 TestOffsetLives.settings = hypothesis_settings(max_examples=100, stateful_step_count=25, deadline=None)
 
 
-def test_fetch_names_what_was_never_committed() -> None:
+def test_fetch_of_an_offset_that_was_never_committed() -> None:
     """Offset -1 and empty metadata, no error; also for a group that nobody knows."""
     driver = Driver()
     commit(driver, offset=7, partition=1, metadata="m", leader_epoch=3)
@@ -153,7 +153,7 @@ def test_fetch_names_what_was_never_committed() -> None:
     assert driver.coordinator.fetch("h", [FetchTopic("t", [0])])[0].committed.metadata == ""
 
 
-def test_the_metadata_of_one_commit_have_a_limit_together(monkeypatch) -> None:
+def test_the_metadata_of_one_commit_have_a_common_limit(monkeypatch) -> None:
     monkeypatch.setattr(commits, "METADATA_BYTES_MAX", 10)
     driver = Driver(SETTINGS)
     wanted = [PartitionCommit(topic="t", partition=number, offset=1, metadata="m" * 5) for number in range(3)]
@@ -169,7 +169,7 @@ def test_metadata_has_a_limit() -> None:
     assert commit(driver, metadata="m" * 8) is ErrorCode.NONE
 
 
-def test_offset_of_a_former_topic_is_not_told() -> None:
+def test_offset_of_a_deleted_topic_is_not_returned() -> None:
     """A commit that knew the topic's id is not about a new topic of the same name; one that did not may be."""
     driver = Driver()
     commit(driver, topic_id=TOPIC_ID)
@@ -192,7 +192,7 @@ def test_commit_with_its_own_retention() -> None:
     assert driver.coordinator.list_groups() == []
 
 
-def test_an_offset_that_is_to_be_kept_for_no_time_goes_with_the_next_look() -> None:
+def test_an_offset_with_retention_0_expires_at_the_next_check() -> None:
     driver = Driver(SETTINGS)
     commit(driver, retention_ms=0)
     commit(driver, partition=1)
@@ -200,7 +200,7 @@ def test_an_offset_that_is_to_be_kept_for_no_time_goes_with_the_next_look() -> N
     assert offsets(driver.coordinator) == {("t", 1): 1}
 
 
-def test_nothing_is_kept_of_a_group_whose_last_offset_is_gone() -> None:
+def test_a_group_without_offsets_takes_no_memory() -> None:
     """Names are the clients' choice: each that is left would take memory for ever."""
     held = CommittedOffsets(GroupMemory(1 << 20))
     keys = [OffsetKey("g", topic, partition) for topic in "tu" for partition in (0, 1)]
@@ -213,7 +213,7 @@ def test_nothing_is_kept_of_a_group_whose_last_offset_is_gone() -> None:
     assert (held._groups, held._unsettled, held.memory.bytes_held) == ({}, {}, 0)
 
 
-def test_a_group_that_is_being_deleted_keeps_no_other_from_expiring() -> None:
+def test_offsets_expire_while_another_group_is_deleted() -> None:
     driver = Driver(SETTINGS)
     for group_id in ("a", "b"):
         commit(driver, group_id)
@@ -225,7 +225,7 @@ def test_a_group_that_is_being_deleted_keeps_no_other_from_expiring() -> None:
     assert driver.coordinator.list_groups() == []
 
 
-def test_a_time_of_its_own_counts_also_where_it_is_1970() -> None:
+def test_an_expiration_time_in_1970_is_valid() -> None:
     """Whatever wrote the record: only a negative one leaves the time to the broker."""
     group, offsets = ConsumerGroup(group_id="g"), CommittedOffsets(GroupMemory(1 << 20))
     keys = [OffsetKey("g", "t", partition) for partition in range(3)]
@@ -240,7 +240,7 @@ def test_a_time_of_its_own_counts_also_where_it_is_1970() -> None:
     assert expired(group, offsets, 1_000, 1_001) == [], "nobody knows what its members use"
 
 
-def test_what_has_expired_is_looked_for_in_turns_and_every_group_once() -> None:
+def test_expiration_checks_each_group_once_in_several_turns() -> None:
     driver = Driver(SETTINGS)
     groups = [f"g{number}" for number in range(3 * OFFSETS_AT_ONCE_MAX // (2 * GROUP_COST))]
     for group_id in groups:
@@ -276,7 +276,7 @@ def test_offsets_of_a_consumed_topic_do_not_expire() -> None:
     assert driver.coordinator.list_groups() == []
 
 
-def test_offset_that_is_being_committed_anew_does_not_expire() -> None:
+def test_offset_with_a_pending_commit_does_not_expire() -> None:
     """The tombstone would come behind the new offset and take it away."""
     driver = Driver(SETTINGS)
     commit(driver, offset=1)
@@ -317,7 +317,7 @@ class NotWalked(CommittedOffsets):
         raise AssertionError(f"all offsets of {group_id} are looked at")
 
 
-def test_who_deletes_some_offsets_of_a_group_has_no_others_looked_at():
+def test_deleting_some_offsets_visits_no_others():
     """A group may have a hundred thousand; of those that are wanted what is on its way, or in a transaction, counts."""
     made = NotWalked(GroupMemory(2**30))
     keys = [OffsetKey("g", "t", partition) for partition in range(5)]

@@ -9,6 +9,6 @@ from pipeline_broker.state.partition_for import partition_for
     ("group_id", "expected"),
     [("", 0), ("g", 3), ("console-consumer-1", 24), ("grüße", 23), ("a😀", 16), ("polygenelubricants", 0)],
 )
-def test_partition_is_where_kafka_puts_it(group_id, expected) -> None:
+def test_partition_equals_kafkas(group_id, expected) -> None:
     """Java's hash of the UTF-16 text without its sign, modulo the partitions; that of the last is the smallest int."""
     assert partition_for(group_id, 50) == expected

@@ -32,7 +32,7 @@ def offsets() -> CommittedOffsets:
     return CommittedOffsets(GroupMemory(1 << 20))
 
 
-def test_what_a_transaction_stored_counts_when_it_commits(offsets: CommittedOffsets) -> None:
+def test_offsets_of_a_transaction_apply_when_it_commits(offsets: CommittedOffsets) -> None:
     store(offsets, 5)
     store(offsets, 9, MINE)
     assert offset_of(offsets) == 5
@@ -42,7 +42,7 @@ def test_what_a_transaction_stored_counts_when_it_commits(offsets: CommittedOffs
     assert not offsets.is_unstable(KEY)
 
 
-def test_what_an_aborted_transaction_stored_never_counts(offsets: CommittedOffsets) -> None:
+def test_offsets_of_an_aborted_transaction_are_discarded(offsets: CommittedOffsets) -> None:
     store(offsets, 5)
     store(offsets, 9, MINE)
     offsets.end_transaction(MINE, committed=False)
@@ -51,7 +51,7 @@ def test_what_an_aborted_transaction_stored_never_counts(offsets: CommittedOffse
 
 
 @pytest.mark.parametrize("later", [3, None], ids=["commit", "tombstone"])
-def test_a_record_without_a_transaction_overtakes_what_waits(offsets: CommittedOffsets, later: int | None) -> None:
+def test_a_record_without_a_transaction_overrides_a_held_offset(offsets: CommittedOffsets, later: int | None) -> None:
     store(offsets, 9, MINE)
     store(offsets, 9, MINE, OTHER)
     store(offsets, later)
@@ -60,7 +60,7 @@ def test_a_record_without_a_transaction_overtakes_what_waits(offsets: CommittedO
     assert (offset_of(offsets), offset_of(offsets, OTHER)) == (later, 9)
 
 
-def test_a_record_without_a_transaction_overtakes_what_waits_in_each_of_them(offsets: CommittedOffsets) -> None:
+def test_a_record_without_a_transaction_overrides_the_offset_of_every_transaction(offsets: CommittedOffsets) -> None:
     for holder in (MINE, ANOTHER):
         store(offsets, 9, holder)
     store(offsets, 3)
@@ -69,7 +69,7 @@ def test_a_record_without_a_transaction_overtakes_what_waits_in_each_of_them(off
     assert offset_of(offsets) == 3
 
 
-def test_what_a_transaction_stores_again_after_it_was_overtaken_counts(offsets: CommittedOffsets) -> None:
+def test_an_offset_stored_again_after_an_override_applies(offsets: CommittedOffsets) -> None:
     store(offsets, 9, MINE)
     store(offsets, 3)
     store(offsets, 10, MINE)
@@ -106,7 +106,7 @@ def assert_held(offsets: CommittedOffsets, *stored: tuple[OffsetKey, CommittedOf
     assert offsets.memory.bytes_held == sum(size_of_offset(*each) for each in stored)
 
 
-def test_what_transactions_store_is_counted_until_they_end(offsets: CommittedOffsets) -> None:
+def test_memory_of_held_offsets_is_counted_until_the_end(offsets: CommittedOffsets) -> None:
     offsets.apply(offsets.change([SMALL]))
     offsets.apply(offsets.change([LARGE], MINE))
     offsets.apply(offsets.change([LARGE, NEXT], ANOTHER))
@@ -119,7 +119,7 @@ def test_what_transactions_store_is_counted_until_they_end(offsets: CommittedOff
     assert_held(offsets, LARGE, NEXT)
 
 
-def test_what_is_overtaken_is_counted_no_more(offsets: CommittedOffsets) -> None:
+def test_memory_of_overridden_offsets_is_not_counted(offsets: CommittedOffsets) -> None:
     offsets.apply(offsets.change([LARGE, NEXT], MINE))
     offsets.apply(offsets.change([SMALL]))
     assert_held(offsets, SMALL, NEXT)
@@ -127,7 +127,7 @@ def test_what_is_overtaken_is_counted_no_more(offsets: CommittedOffsets) -> None
     assert_held(offsets, SMALL, NEXT)
 
 
-def test_what_is_overtaken_again_and_again_or_was_never_there_is_counted_once(offsets: CommittedOffsets) -> None:
+def test_repeated_overrides_do_not_change_the_memory(offsets: CommittedOffsets) -> None:
     offsets.apply(offsets.change([LARGE], MINE))
     for _ in range(2):
         offsets.apply(offsets.change([SMALL]))
@@ -137,14 +137,14 @@ def test_what_is_overtaken_again_and_again_or_was_never_there_is_counted_once(of
         assert_held(offsets)
 
 
-def test_the_end_of_a_transaction_that_has_stored_nothing_changes_no_count(offsets: CommittedOffsets) -> None:
+def test_the_end_of_an_empty_transaction_does_not_change_the_memory(offsets: CommittedOffsets) -> None:
     offsets.apply(offsets.change([SMALL], MINE))
     for is_committed in (True, False):
         offsets.end_transaction(ANOTHER, committed=is_committed)
         assert_held(offsets, SMALL)
 
 
-def test_all_that_is_stored_are_the_offsets_of_groups_and_those_of_transactions_but_for_what_was_overtaken(
+def test_all_yields_committed_and_held_offsets_except_overridden_ones(
     offsets: CommittedOffsets,
 ) -> None:
     offsets.apply(offsets.change([LARGE, NEXT], MINE))
@@ -154,7 +154,7 @@ def test_all_that_is_stored_are_the_offsets_of_groups_and_those_of_transactions_
     assert list(offsets.all()) == [SMALL, NEXT, NEXT]
 
 
-def test_of_a_topic_there_is_what_was_committed_what_is_on_its_way_and_what_open_transactions_have_stored(
+def test_offsets_of_a_topic_include_pending_and_held_ones(
     offsets: CommittedOffsets,
 ) -> None:
     """All of it goes when the topic does, else a transaction that commits later brings it back."""
@@ -165,12 +165,12 @@ def test_of_a_topic_there_is_what_was_committed_what_is_on_its_way_and_what_open
     assert offsets.of_topic("t") == {"g": {0: None, 1: None}, "h": {2: None}, "i": {3: None}}
 
 
-def test_what_a_start_finds_in_a_transaction_is_counted(offsets: CommittedOffsets) -> None:
+def test_replayed_offsets_of_transactions_are_counted(offsets: CommittedOffsets) -> None:
     offsets.replay_held(MINE, *LARGE)
     assert_held(offsets, LARGE)
 
 
-def test_a_transaction_stores_no_more_than_there_is_room_for() -> None:
+def test_a_transaction_cannot_exceed_the_memory() -> None:
     """It replaces nothing until it ends, so it needs room for all that it says, but for what it had said itself."""
     offsets = CommittedOffsets(GroupMemory(2 * size_of_offset(*LARGE)))
     offsets.apply(offsets.change([LARGE]))
@@ -183,7 +183,7 @@ def test_a_transaction_stores_no_more_than_there_is_room_for() -> None:
     assert offsets.admits([SMALL], ANOTHER)
 
 
-def test_what_a_transaction_may_change_is_not_old(offsets: CommittedOffsets) -> None:
+def test_unstable_offsets_do_not_expire(offsets: CommittedOffsets) -> None:
     store(offsets, 5)
     store(offsets, 6, key=OTHER)
     store(offsets, 9, MINE)
@@ -192,7 +192,7 @@ def test_what_a_transaction_may_change_is_not_old(offsets: CommittedOffsets) -> 
     assert offsets.expired("g", lambda *_: True) == [KEY, OTHER]
 
 
-def test_a_transaction_that_commits_gives_each_group_what_it_stored_for_it(offsets: CommittedOffsets) -> None:
+def test_a_commit_applies_the_offsets_of_each_group(offsets: CommittedOffsets) -> None:
     keys = [OffsetKey(group, "t", partition) for partition in (0, 1) for group in ("g", "h")]
     for offset, key in enumerate(keys):
         store(offsets, offset, MINE, key)

@@ -11,7 +11,7 @@ from pipeline_broker.state.producer_ids import BLOCK_SIZE, ProducerIds
 
 
 @given(st.lists(st.sampled_from(["allocate", "many", "settle", "crash"]), max_size=40))
-def test_no_id_is_told_twice(actions) -> None:
+def test_no_id_is_allocated_twice(actions) -> None:
     """An id may be told when its write is durable; after a restart none of those is given out again."""
     ids, told, pending, journal = ProducerIds(), set(), [], []
     for action in actions:
@@ -48,7 +48,7 @@ def test_one_record_per_block() -> None:
     assert writes == 3
 
 
-def test_records_of_other_subjects_are_read_past() -> None:
+def test_records_of_other_types_are_ignored() -> None:
     """And one that cannot be read is the one error."""
     ids = ProducerIds()
     ids.replay(b"\0\1topic", b"whatever")

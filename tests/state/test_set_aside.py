@@ -14,7 +14,7 @@ def left_out(count):
     return aside
 
 
-def test_the_first_records_are_named_with_their_place_and_reason_and_all_are_counted(caplog):
+def test_the_first_records_are_logged_and_all_are_counted(caplog):
     aside = left_out(LINES_MAX + 2)
     assert aside.count == LINES_MAX + 2
     assert aside.records == [SetAsideRecord("t", 3, number, f"wrong {number}") for number in range(LINES_MAX)]
@@ -23,20 +23,20 @@ def test_the_first_records_are_named_with_their_place_and_reason_and_all_are_cou
     assert "2 more records are set aside" in caplog.records[-1].message
 
 
-def test_where_all_were_named_nothing_more_is_told(caplog):
+def test_no_summary_is_logged_if_all_records_were_named(caplog):
     with caplog.at_level(logging.WARNING):
         left_out(LINES_MAX).end()
     assert len(caplog.records) == LINES_MAX
 
 
-def test_once_not_all_are_named_any_topic_may_be_among_them():
+def test_beyond_the_limit_any_topic_may_have_records_set_aside():
     assert not SetAside().has_any_of("t")
     named = left_out(LINES_MAX)
     assert (named.has_any_of("t"), named.has_any_of("other")) == (True, False)
     assert left_out(LINES_MAX + 1).has_any_of("other")
 
 
-def test_a_reason_is_one_line_of_plain_characters_and_bounded_length():
+def test_a_reason_is_one_printable_line_of_bounded_length():
     assert reason_line(ValueError("grüße")) == "grüße"
     assert reason_line(ValueError("one\ntwo\x1b[0m")) == "'one\\ntwo\\x1b[0m'"
     assert reason_line(ValueError("x" * 5_000)) == "x" * 200

@@ -35,7 +35,7 @@ def created(made, name, **more):
     return made.get(name)
 
 
-def test_settings_that_are_changed_one_right_behind_the_other_are_all_set():
+def test_pending_changes_of_settings_add_up():
     made = catalogue()
     created(made, "a")
     writes = [made.alter_configs("a", {name: "1"}) for name in "kl"]
@@ -76,7 +76,7 @@ def test_settings_that_are_changed_one_right_behind_the_other_are_all_set():
         ({"assignments": [(0, [2])]}, BAD_PLACE, "includes broker 2, but no such broker is registered"),
     ],
 )
-def test_topics_that_are_refused(more, code, message) -> None:
+def test_invalid_topics_are_rejected(more, code, message) -> None:
     """Each with Kafka's code and message; nothing changes."""
     made = catalogue()
     created(made, "a.b")
@@ -107,7 +107,7 @@ def test_defaults_and_manual_assignments() -> None:
         (4, [[7]], BAD_PLACE),
     ],
 )
-def test_growth_that_is_refused(count, assignments, code) -> None:
+def test_invalid_growth_is_rejected(count, assignments, code) -> None:
     """A topic only grows, and a manual placement names each new partition."""
     made = catalogue()
     created(made, "a")
@@ -116,7 +116,7 @@ def test_growth_that_is_refused(count, assignments, code) -> None:
     assert refused.value.code is code
 
 
-def test_partitions_that_are_placed_by_hand_are_no_more_than_a_topic_may_have() -> None:
+def test_manual_assignments_are_limited_like_partition_counts() -> None:
     made = catalogue()
     placed = [(number, [1]) for number in range(PARTITIONS_MAX + 1)]
     with pytest.raises(TopicError) as refused:
@@ -134,7 +134,7 @@ def test_all_topics_together_have_a_bound() -> None:
     assert "has 3 partitions; with 3 more it would have more than 5" in refused.value.message
 
 
-def test_changes_of_a_topic_that_is_not_there() -> None:
+def test_changes_of_an_unknown_topic() -> None:
     """All of them are UNKNOWN_TOPIC_OR_PARTITION."""
     made = catalogue()
     for change in (
@@ -162,7 +162,7 @@ def test_name_that_is_being_deleted_can_be_created_again() -> None:
     assert made.by_id(ID[::-1]).name == "a.b"
 
 
-def test_a_deletion_that_could_not_be_stored_leaves_the_topic_as_it_was() -> None:
+def test_a_failed_deletion_keeps_the_topic() -> None:
     made = catalogue()
     topic = created(made, "t", partitions=3)
     made.failed(made.delete("t"))
@@ -189,7 +189,7 @@ def test_duplicates_of_a_request() -> None:
         topic_record(Topic("a", ID, 1, {"retention.ms": "x"})).value,
     ],
 )
-def test_values_that_cannot_be_read(value) -> None:
+def test_corrupt_values(value) -> None:
     """They are the one error."""
     with pytest.raises(CorruptStateRecordError):
         read_topic("a", value)
@@ -202,7 +202,7 @@ def test_values_that_cannot_be_read(value) -> None:
     [Topic("b", ID, 1, {}), Topic(METADATA_TOPIC, bytes(15) + b"x", 1, {}), Topic("b", METADATA_TOPIC_ID, 1, {})],
     ids=["id of another", "name of the metadata", "id of the metadata"],
 )
-def test_a_record_of_a_topic_whose_name_or_id_is_taken_is_not_taken_over(other: Topic) -> None:
+def test_a_record_with_the_name_or_id_of_another_topic_is_rejected(other: Topic) -> None:
     made = catalogue()
     for topic in (Topic("a", ID, 1, {}), Topic("a", ID, 2, {})):  # a record of a name follows another one
         made.replay(topic_record(topic).key, topic_record(topic).value)
@@ -222,7 +222,7 @@ def test_record_round_trip() -> None:
     assert topic_name(b"\0\2") is None
 
 
-def test_a_name_like_that_of_a_topic_which_is_about_to_go_is_refused_until_it_is_gone() -> None:
+def test_a_name_collides_with_a_topic_until_its_deletion_is_durable() -> None:
     made = catalogue()
 
     def new(name):
@@ -332,7 +332,7 @@ TestTopics = Lives.TestCase
 TestTopics.settings = hypothesis_settings(max_examples=80, stateful_step_count=25, deadline=None)
 
 
-def test_a_topic_whose_next_one_of_that_name_is_replayed_is_not_found_by_its_id():
+def test_a_replayed_topic_replaces_the_id_of_its_predecessor():
     """The tombstone between both may be compacted away."""
     made, next_id = catalogue(), bytes(16)[:-1] + b"1"
     for topic_id in (ID, next_id):

@@ -10,7 +10,7 @@ from pipeline_broker.state.waiting_line import WaitingLine
     places=st.integers(1, 3),
     moves=st.lists(st.tuples(st.sampled_from(["come", "leave"]), st.integers(0, 9)), max_size=60),
 )
-def test_first_come_first_served_and_never_more_than_there_are_places(places, moves):
+def test_places_are_limited_and_granted_in_order(places, moves):
     line, inside, waiting, arrived = WaitingLine(places), [], [], 0
     for move, pick in moves:
         if move == "come":
@@ -34,7 +34,7 @@ def test_first_come_first_served_and_never_more_than_there_are_places(places, mo
         assert {one for one in range(arrived) if one in line} == {*inside, *waiting}
 
 
-def test_who_has_a_place_takes_no_second_one():
+def test_a_token_takes_one_place_only():
     line = WaitingLine(2)
     assert [line.enter(token) for token in "aaab"] == [True] * 4
     line.leave("a")
@@ -42,7 +42,7 @@ def test_who_has_a_place_takes_no_second_one():
     assert not line.enter("d")
 
 
-def test_who_never_came_may_leave():
+def test_an_unknown_token_may_leave():
     line = WaitingLine(1)
     assert line.enter("a")
     line.leave("b")

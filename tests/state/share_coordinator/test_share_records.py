@@ -33,7 +33,7 @@ def update(*batches: tuple[int, int, int, int]) -> StateRecord:
 
 
 @pytest.mark.parametrize("make", [snapshot, update])
-def test_a_record_is_read_as_it_was_written_and_none_of_its_bytes_may_be_missing(make) -> None:
+def test_records_round_trip_and_truncated_ones_are_corrupt(make) -> None:
     record = make((5, 6, 2, 1), (9, 9, 4, 3))
     read = read_share_record(record.key, record.value)
     assert read is not None
@@ -48,13 +48,13 @@ def test_a_record_is_read_as_it_was_written_and_none_of_its_bytes_may_be_missing
             read_share_record(record.key[:length], record.value)
 
 
-def test_a_record_without_a_value_says_that_its_share_partition_is_forgotten() -> None:
+def test_a_record_without_a_value_is_a_tombstone() -> None:
     record = tombstone_record(KEY)
     assert read_share_record(record.key, record.value) == (KEY, None, ())
 
 
 @pytest.mark.parametrize("key", [struct.pack(">h", 2), struct.pack(">h", -1) + bytes(20)])
-def test_a_type_of_a_later_broker_is_stepped_over_whatever_it_says(key: bytes) -> None:
+def test_unknown_types_are_ignored(key: bytes) -> None:
     assert read_share_record(key, None) is None
     assert read_share_record(key, b"?") is None
 
@@ -72,7 +72,7 @@ def test_a_type_of_a_later_broker_is_stepped_over_whatever_it_says(key: bytes) -
     ],
     ids=["snapshot below 0", "start below -1", "ends first", "offset below 0", "no state", "no room behind", "never"],
 )
-def test_what_no_share_partition_can_be_is_told(record: StateRecord) -> None:
+def test_impossible_states_are_corrupt(record: StateRecord) -> None:
     with pytest.raises(CorruptStateRecordError):
         read_share_record(record.key, record.value)
 
@@ -82,5 +82,5 @@ def test_what_no_share_partition_can_be_is_told(record: StateRecord) -> None:
     [snapshot(start=-1), snapshot((0, 0, 2, 0)), snapshot((5, 2**63 - 2, 2, 1))],
     ids=["nobody has read it", "first offset, not delivered", "last offset that there is"],
 )
-def test_what_one_can_just_be_is_read(record: StateRecord) -> None:
+def test_extreme_states_are_decoded(record: StateRecord) -> None:
     assert read_share_record(record.key, record.value) is not None

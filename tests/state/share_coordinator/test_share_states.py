@@ -60,7 +60,7 @@ def test_the_first_record_and_every_nth_are_snapshots():
     assert replayed(writes[1:3], 2).find(KEY) is None, "an update alone says nothing"
 
 
-def test_what_is_shown_is_durable():
+def test_summaries_show_durable_state_only():
     """A write counts for the next one at once, and is shown when it is durable."""
     states = ShareStates()
     first = states.initialize(KEY, 1, 0, 0)
@@ -79,7 +79,7 @@ def test_what_is_shown_is_durable():
         (StateWrite(1, 1, 5), ErrorCode.FENCED_LEADER_EPOCH),
     ],
 )
-def test_former_epochs_are_fenced(write, code):
+def test_earlier_epochs_are_fenced(write, code):
     """Whoever has read the state with a higher leader epoch, or begun it anew, is not overwritten."""
     states = ShareStates()
     states.initialize(KEY, 1, 0, 0)
@@ -91,7 +91,7 @@ def test_former_epochs_are_fenced(write, code):
         states.initialize(KEY, 0, 0, 0)
 
 
-def test_what_is_begun_counts_its_snapshots_and_leaders_from_0():
+def test_initialization_counts_snapshots_and_leaders_from_0():
     states = ShareStates()
     (record,) = states.initialize(KEY, 1, 5, 17).records
     value = read_share_record(record.key, record.value).value
@@ -100,7 +100,7 @@ def test_what_is_begun_counts_its_snapshots_and_leaders_from_0():
 
 
 @pytest.mark.parametrize(("start_offset", "count"), [(0, 0), (9, 0), (-1, -1)])
-def test_what_is_begun_again_has_nothing_that_was_done_with(start_offset, count):
+def test_another_initialization_resets_the_complete_count(start_offset, count):
     """Nobody knows how much where the start is not known."""
     states = ShareStates()
     states.initialize(KEY, 1, 0, 0)
@@ -111,7 +111,7 @@ def test_what_is_begun_again_has_nothing_that_was_done_with(start_offset, count)
     assert states.find(KEY).delivery_complete_count == count
 
 
-def test_snapshots_are_counted_on_behind_the_last_number():
+def test_the_snapshot_epoch_wraps_around():
     """A record may hold any number; the next one can be written, and read again."""
     record = snapshot_record(KEY, ShareSnapshotValue(snapshot_epoch=2**31 - 1, state_epoch=1, start_offset=0))
     for write in (lambda states: states.snapshot(KEY, 0), lambda states: states.initialize(KEY, 1, 0, 0)):
@@ -120,7 +120,7 @@ def test_snapshots_are_counted_on_behind_the_last_number():
         assert replayed([write(states)]).find(KEY).snapshot_epoch == 1
 
 
-def test_what_was_never_begun_is_neither_read_nor_written():
+def test_uninitialized_share_partitions_are_neither_read_nor_written():
     """The group begins it, then its leader."""
     states = ShareStates()
     for ask in (lambda: states.read(KEY, 0), lambda: states.write(KEY, StateWrite(0, 0, 0), 0)):
@@ -128,7 +128,7 @@ def test_what_was_never_begun_is_neither_read_nor_written():
             ask()
 
 
-def test_a_tombstone_forgets():
+def test_a_tombstone_deletes_the_state():
     """Also for a replay, and what never was needs none."""
     states = ShareStates()
     writes = [states.initialize(KEY, 1, 0, 0), *states.delete([KEY, OTHER])]
@@ -138,7 +138,7 @@ def test_a_tombstone_forgets():
 
 
 @given(st.lists(st.tuples(st.sampled_from(["begin", "delete", "replay", "forget"]), st.integers(0, 7)), max_size=40))
-def test_the_keys_of_groups_and_topics_are_those_of_all_states(story):
+def test_the_indexes_by_group_and_topic_match_all_states(story):
     keys = [ShareKey(group, topic * 16, partition) for group in "gh" for topic in (b"t", b"u") for partition in (0, 1)]
     states = ShareStates()
     for deed, number in story:
@@ -156,7 +156,7 @@ def test_the_keys_of_groups_and_topics_are_those_of_all_states(story):
             assert states.keys_of_topic(topic) == sorted(each for each in states.all() if each.topic_id == topic)
 
 
-def test_a_state_is_read_by_its_leader_and_not_by_one_of_before():
+def test_only_the_newest_leader_reads_a_state():
     states = ShareStates()
     with pytest.raises(ShareStateError) as refused:
         states.read(KEY, 0)
@@ -170,7 +170,7 @@ def test_a_state_is_read_by_its_leader_and_not_by_one_of_before():
     assert refused.value.code is ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_records_in_front_of_every_snapshot_are_redundant():
+def test_records_before_every_snapshot_are_redundant():
     """The oldest of the latest snapshots decides."""
     states = ShareStates(updates_max=1)
     writes = [states.initialize(KEY, 0, 0, 0), states.initialize(OTHER, 0, 0, 0)]
@@ -183,12 +183,12 @@ def test_records_in_front_of_every_snapshot_are_redundant():
     assert states.redundant_before([KEY, OTHER], 9) == 5
 
 
-def test_the_partition_is_decided_by_group_topic_and_number():
+def test_group_topic_and_partition_select_the_partition():
     """As Kafka names it: group, topic id in base 64, partition."""
     assert ShareStates.subject(ShareKey("g", bytes(16), 3)) == "g:AAAAAAAAAAAAAAAAAAAAAA:3"
 
 
-def test_only_the_place_of_a_snapshot_is_remembered():
+def test_only_the_offset_of_a_snapshot_is_remembered():
     """Not that of an update, nor of a tombstone, which leaves nothing to remember it of."""
     states = ShareStates(updates_max=1)
     writes = [states.initialize(KEY, 0, 0, 0)]
@@ -204,14 +204,14 @@ def test_only_the_place_of_a_snapshot_is_remembered():
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x00\x00", b"\x00\x01\x00\x09g"])
-def test_broken_records_are_told(data):
+def test_corrupt_keys_raise_an_error(data):
     """A key that cannot be read is corrupt; one of a newer broker is stepped over."""
     with pytest.raises(CorruptStateRecordError):
         read_share_record(data, b"")
     assert read_share_record(b"\x00\x63anything", b"") is None
 
 
-def test_a_broken_value_is_told():
+def test_corrupt_values_raise_an_error():
     """So is a state that there is not."""
     states = ShareStates()
     write = states.initialize(KEY, 0, 0, 0)
@@ -221,7 +221,7 @@ def test_a_broken_value_is_told():
             read_share_record(record.key, value)
 
 
-def test_a_leader_is_known_by_what_it_reads_and_not_by_what_it_writes():
+def test_reading_sets_the_leader_epoch_and_writing_does_not():
     """Nor by a snapshot that a write comes to."""
     states = ShareStates(updates_max=2)
     writes = [states.initialize(KEY, 1, 0, 0), states.set_leader_epoch(KEY, 3, 0)]
@@ -230,7 +230,7 @@ def test_a_leader_is_known_by_what_it_reads_and_not_by_what_it_writes():
     assert [replayed(writes[: length + 1]).find(KEY).leader_epoch for length in range(len(writes))] == [0, *[3] * 6]
 
 
-def test_what_is_begun_again_shows_no_leader_and_refuses_those_of_before():
+def test_another_initialization_resets_the_leader_and_fences_earlier_ones():
     states = ShareStates()
     writes = [states.initialize(KEY, 1, 0, 0), states.set_leader_epoch(KEY, 3, 0), states.initialize(KEY, 2, 0, 0)]
     states.durable(writes)
@@ -253,7 +253,7 @@ def test_what_is_begun_again_shows_no_leader_and_refuses_those_of_before():
         (5, 9, -1, False),
     ],
 )
-def test_a_batch_of_a_record_has_offsets_that_a_log_can_have(first, last, count, is_read):
+def test_batches_need_possible_offsets(first, last, count, is_read):
     states = ShareStates()
     states.initialize(KEY, 0, 0, 0)
     states.find(KEY).batches = (StateBatch(first, last, ACKNOWLEDGED, count),)
@@ -278,7 +278,7 @@ BATCHES = st.lists(
 
 
 @given(BATCHES, BATCHES, st.integers(0, 40))
-def test_of_two_accounts_of_a_record_the_later_delivery_counts(known, told, start_offset):
+def test_the_batch_with_more_deliveries_wins(known, told, start_offset):
     """Record by record the largest (deliveries, state); from the start on; in order, joined, without overlaps."""
     expected = {}
     for batch in known + told:
@@ -296,7 +296,7 @@ def test_of_two_accounts_of_a_record_the_later_delivery_counts(known, told, star
         assert before.last + 1 < after.first or before[2:] != after[2:], "neighbours that agree are one"
 
 
-def test_an_update_of_another_snapshot_says_nothing():
+def test_an_update_of_another_snapshot_is_ignored():
     """Its own was deleted with the records in front of it, or a share partition of the same name was begun anew."""
     states = ShareStates(updates_max=2)
     writes = [states.initialize(KEY, 1, 0, 0)]

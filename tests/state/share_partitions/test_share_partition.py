@@ -62,13 +62,13 @@ def test_records_are_acquired_once():
     assert taken(partition, (10, 14), member="other") == [Acquired(10, 14, 1)]
 
 
-def test_what_is_gone_from_the_log_takes_no_room_of_what_can_be_acquired():
+def test_deleted_records_do_not_count_for_the_limit():
     partition = SharePartition(0, rules=DeliveryRules(record_locks_max=10))
     assert taken(partition, (100, 109), read_from=0) == [Acquired(100, 109, 1)]
     assert (partition.start_offset, partition.next_offset()) == (100, None)
 
 
-def test_what_is_accepted_moves_the_start():
+def test_accepted_records_move_the_start():
     """Done with from the start on is forgotten; done with further on is remembered."""
     partition = SharePartition(0)
     taken(partition, (0, 9))
@@ -104,7 +104,7 @@ def test_a_released_record_counts_its_deliveries_and_is_archived_at_the_limit():
     assert (change.start_offset, change.batches) == (1, ())
 
 
-def test_locks_end():
+def test_locks_expire():
     """What a member has for too long is available again, and counted; a renewed lock lasts longer."""
     partition = SharePartition(0)
     taken(partition, (0, 9))
@@ -119,7 +119,7 @@ def test_locks_end():
     assert partition.next_lock_ms == NEVER_MS
 
 
-def test_a_lock_that_is_renewed_for_a_shorter_time_is_looked_at_then():
+def test_a_lock_renewed_for_a_shorter_time_expires_then():
     partition = SharePartition(0)
     taken(partition, (0, 0))
     partition.rules = DeliveryRules(lock_duration_ms=LOCK_MS // 2)
@@ -128,7 +128,7 @@ def test_a_lock_that_is_renewed_for_a_shorter_time_is_looked_at_then():
     assert partition.expire_locks(NOW_MS + LOCK_MS // 2).batches == (StateBatch(0, 0, AVAILABLE, 1),)
 
 
-def test_a_member_that_leaves_gives_everything_back():
+def test_release_returns_all_records_of_a_member():
     """All of its records, and only those."""
     partition = SharePartition(0)
     taken(partition, (0, 4), member="gone")
@@ -148,7 +148,7 @@ def test_a_member_that_leaves_gives_everything_back():
         (3, 3, ErrorCode.INVALID_RECORD_STATE),
     ],
 )
-def test_what_is_not_acquired_is_not_acknowledged(first, last, code):
+def test_records_that_are_not_acquired_cannot_be_acknowledged(first, last, code):
     """Kafka's errors: past what was acquired, or given back already; nothing is changed."""
     partition = SharePartition(0)
     taken(partition, (0, 9))
@@ -160,7 +160,7 @@ def test_what_is_not_acquired_is_not_acknowledged(first, last, code):
     assert states(partition) == before
 
 
-def test_of_others_nothing_is_acknowledged_and_of_an_empty_window_neither():
+def test_other_members_and_empty_windows_reject_acknowledgements():
     """Only the owner; and where nothing is in flight there is nothing to say."""
     partition = SharePartition(0)
     with pytest.raises(AcknowledgeError) as refused:
@@ -171,7 +171,7 @@ def test_of_others_nothing_is_acknowledged_and_of_an_empty_window_neither():
         said(partition, 0, 9, ACCEPT, member="other")
 
 
-def test_one_bad_batch_refuses_all():
+def test_one_invalid_batch_rejects_all():
     """Of several batches in one request either all count or none."""
     partition = SharePartition(0)
     taken(partition, (0, 9))
@@ -193,7 +193,7 @@ def test_one_bad_batch_refuses_all():
         ((3, 4), (3, 9), False),
     ],
 )
-def test_in_one_request_each_record_is_said_once_but_for_those_in_front_of_the_start(first, second, is_refused):
+def test_a_request_acknowledges_each_record_of_the_window_once(first, second, is_refused):
     partition = SharePartition(0)
     taken(partition, (0, 9))
     said(partition, 0, 4, ACCEPT)
@@ -209,7 +209,7 @@ def test_in_one_request_each_record_is_said_once_but_for_those_in_front_of_the_s
         assert partition.runs.done + partition.start_offset == 5 + len(told - set(range(5)))
 
 
-def test_in_front_of_the_start_everything_is_done_with():
+def test_records_before_the_start_may_be_acknowledged_again():
     """It may be acknowledged again; what reaches behind the start counts from there."""
     partition = SharePartition(0)
     taken(partition, (0, 9))
@@ -237,7 +237,7 @@ def test_record_limit_is_exact():
     assert taken(partition, (5, 9), (10, 14), wanted=MANY) == [Acquired(6, 9, 1), Acquired(10, 14, 1)]
 
 
-def test_what_was_not_acquired_at_all_is_behind_everything():
+def test_errors_distinguish_available_records_from_those_after_the_window():
     """The rest of a batch is in flight, though nobody has it: Kafka's errors tell the two apart."""
     partition = SharePartition(0)
     exact = AcquireLimits(records_max=3, batch_size=1, mode=AcquireMode.RECORD_LIMIT)
@@ -250,7 +250,7 @@ def test_what_was_not_acquired_at_all_is_behind_everything():
     assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
-def test_what_comes_back_is_told_in_the_spans_in_which_it_was_acquired():
+def test_returned_records_are_delivered_in_their_first_spans():
     """One record wanted: all that is available of the first span; many: every span by itself, however it came back."""
     partition = SharePartition(0)
     pairs = [(first, first + 1) for first in range(0, 12, 2)]
@@ -265,7 +265,7 @@ def test_what_comes_back_is_told_in_the_spans_in_which_it_was_acquired():
     assert taken(partition, *pairs, wanted=many) == [Acquired(4, 7, 2), Acquired(8, 11, 2)]
 
 
-def test_a_change_tells_neighbours_of_many_spans_as_one():
+def test_a_change_joins_neighbours_of_different_spans():
     """What the share coordinator keeps does not grow with the number of fetches."""
     partition = SharePartition(0)
     taken(partition, *((first, first) for first in range(10)), wanted=AcquireLimits(records_max=10, batch_size=1))
@@ -297,7 +297,7 @@ def test_the_window_is_bounded():
     assert partition.next_offset() == 100
 
 
-def test_records_that_are_gone_from_the_log_are_archived():
+def test_records_deleted_from_the_log_are_archived():
     """Compaction took 5 to 9 while they were available: the read goes on behind them, and so does the start."""
     partition = SharePartition(0)
     taken(partition, (0, 4), (5, 9), (10, 14))
@@ -306,7 +306,7 @@ def test_records_that_are_gone_from_the_log_are_archived():
     assert partition.start_offset == 10
 
 
-def test_a_gap_in_the_log_is_acquired_with_what_is_around_it():
+def test_a_gap_in_the_log_is_acquired_with_its_neighbours():
     """Between batches that compaction has left: the member says that it is a gap."""
     partition = SharePartition(0)
     assert taken(partition, (0, 4), (8, 9)) == [Acquired(0, 9, 1)]
@@ -314,7 +314,7 @@ def test_a_gap_in_the_log_is_acquired_with_what_is_around_it():
     assert partition.start_offset == 8
 
 
-def test_a_gap_at_the_start_of_the_log_is_done_with():
+def test_a_gap_at_the_start_of_the_log_is_archived():
     """Deletion took 0 to 9 before anybody had them."""
     partition = SharePartition(0)
     assert taken(partition, (10, 14), read_from=0) == [Acquired(10, 14, 1)]
@@ -340,7 +340,7 @@ def test_there_is_nothing_to_acquire(found, wanted, read_from):
     assert (partition.start_offset, partition.in_flight, partition.next_lock_ms) == (4, 0, NEVER_MS)
 
 
-def test_a_full_window_gives_what_came_back_up_to_its_end():
+def test_a_full_window_delivers_returned_records_only():
     partition = SharePartition(0, rules=DeliveryRules(record_locks_max=10))
     taken(partition, (0, 9))
     assert taken(partition, (10, 14), read_from=10) == []
@@ -349,7 +349,7 @@ def test_a_full_window_gives_what_came_back_up_to_its_end():
     assert (partition.end_offset, partition.next_offset()) == (9, None)
 
 
-def test_batches_that_may_not_be_seen_are_archived():
+def test_invisible_batches_are_archived():
     """By read_committed: aborted records are never delivered, though the limit counts them."""
     partition = SharePartition(0)
     assert taken(partition, (0, 4), (5, 5, False), (6, 9)) == [Acquired(0, 4, 1), Acquired(6, 9, 1)]
@@ -362,7 +362,7 @@ def test_batches_that_may_not_be_seen_are_archived():
         assert (partition.start_offset, partition.in_flight) == (5, 0)
 
 
-def test_a_log_that_begins_later_takes_the_window_along():
+def test_a_raised_log_start_moves_the_window():
     """What was in front of it is done with, whoever has it."""
     partition = SharePartition(0)
     taken(partition, (0, 9))
@@ -387,7 +387,7 @@ def test_bad_records_are_isolated():
 
 
 @pytest.mark.parametrize(("most", "sizes"), [(2, [10, 10]), (3, [10, 10, 1]), (4, [10, 10, 5, 1])])
-def test_with_few_deliveries_in_all_none_is_alone(most, sizes):
+def test_with_few_allowed_deliveries_no_record_is_isolated(most, sizes):
     partition = SharePartition(0, rules=DeliveryRules(delivery_count_max=most))
     found = []
     for _ in range(most):
@@ -412,7 +412,7 @@ def test_a_record_before_its_last_delivery_is_delivered_without_its_neighbours()
     assert taken(partition, (0, 3)) == [Acquired(1, 3, 2)]
 
 
-def test_how_small_the_parts_are_is_counted_by_the_span():
+def test_the_size_of_parts_depends_on_the_span():
     """Four records, of which one is done with: half of four are handed out, and nothing beside them."""
     partition = SharePartition(0)
     spans = (0, 3), (4, 7)
@@ -452,13 +452,13 @@ def test_neighbours_are_one_run():
     assert len(partition.runs) == 2
 
 
-def test_a_span_and_a_run_count_both_of_their_ends():
+def test_sizes_include_both_offsets():
     for first, last, size in ((0, 0, 1), (5, 5, 1), (5, 9, 5)):
         assert Span(first, last).size == Run(first, last, AVAILABLE, 0).size == size
 
 
 @pytest.mark.parametrize(("log_start", "start"), [(3, 3), (5, 10), (7, 10), (10, 10), (12, 12)])
-def test_a_log_that_begins_later_moves_the_start_to_there_or_behind_what_is_done_with(log_start, start):
+def test_a_raised_log_start_skips_complete_records(log_start, start):
     partition = SharePartition(0)
     taken(partition, (0, 9))
     said(partition, 5, 9, ACCEPT)
@@ -470,7 +470,7 @@ def test_a_log_that_begins_later_moves_the_start_to_there_or_behind_what_is_done
     )
 
 
-def test_neighbours_of_a_former_life_that_are_done_with_are_one():
+def test_loaded_complete_neighbours_are_joined():
     known = [StateBatch(1, 2, ACKNOWLEDGED, 1), StateBatch(3, 4, ACKNOWLEDGED, 1), StateBatch(5, 6, ARCHIVED, 1)]
     assert states(SharePartition(0, known)) == [(0, 0, AVAILABLE), (1, 4, ACKNOWLEDGED), (5, 6, ARCHIVED)]
 
@@ -486,14 +486,14 @@ def test_neighbours_of_a_former_life_that_are_done_with_are_one():
         (ACQUIRED, None, 4, 9),
     ],
 )
-def test_records_behind_an_offset_are_forgotten_where_nobody_has_got_any(state, span, end_offset, last):
+def test_unspanned_records_after_an_offset_are_dropped(state, span, end_offset, last):
     runs = Runs()
     runs.append(Run(0, 9, state, 0, span=span))
     runs.drop_unspanned(end_offset)
     assert (runs.last if runs else None) == last
 
 
-def test_neighbours_that_are_gone_from_the_log_are_one_whenever_they_were_acquired():
+def test_archived_neighbours_of_different_acquisitions_are_joined():
     partition = SharePartition(0)
     for offsets in ((0, 4), (5, 9)):
         taken(partition, offsets)
@@ -502,7 +502,7 @@ def test_neighbours_that_are_gone_from_the_log_are_one_whenever_they_were_acquir
     assert states(partition) == [(0, 0, ACQUIRED), (1, 9, ARCHIVED), (10, 12, ACQUIRED)]
 
 
-def test_a_record_at_the_very_offset_stays_when_those_behind_it_are_forgotten():
+def test_the_record_at_the_offset_stays_when_later_ones_are_dropped():
     runs = Runs()
     runs.append(Run(0, 3, ACQUIRED, 1, "m"))
     runs.append(Run(4, 4, AVAILABLE, 0))
@@ -510,14 +510,14 @@ def test_a_record_at_the_very_offset_stays_when_those_behind_it_are_forgotten():
     assert runs.last == 4
 
 
-def test_what_a_member_is_done_with_joins_what_was_done_with_in_a_former_life():
+def test_acknowledged_records_join_loaded_complete_ones():
     partition = SharePartition(0, [StateBatch(5, 9, ACKNOWLEDGED, 1)])
     taken(partition, (0, 9))
     said(partition, 1, 4, ACCEPT)
     assert states(partition) == [(0, 0, ACQUIRED), (1, 9, ACKNOWLEDGED)]
 
 
-def test_of_a_full_window_nothing_is_acquired_where_what_came_back_is_gone_from_the_log():
+def test_a_full_window_delivers_nothing_if_returned_records_were_deleted():
     partition = SharePartition(0, rules=DeliveryRules(record_locks_max=10))
     taken(partition, (0, 9))
     said(partition, 5, 9, RELEASE)
@@ -525,20 +525,20 @@ def test_of_a_full_window_nothing_is_acquired_where_what_came_back_is_gone_from_
     assert states(partition) == [(0, 4, ACQUIRED), (5, 9, ARCHIVED)]
 
 
-def test_who_wants_nothing_changes_nothing():
+def test_a_limit_of_0_changes_nothing():
     partition = SharePartition(0)
     assert taken(partition, (5, 9), wanted=AcquireLimits(records_max=0, batch_size=1)) == []
     assert (states(partition), partition.start_offset) == ([], 0)
 
 
-def test_no_more_is_acquired_than_the_window_has_room_for():
+def test_acquisitions_do_not_exceed_the_window():
     partition = SharePartition(0, rules=DeliveryRules(record_locks_max=10))
     exact = AcquireLimits(records_max=500, batch_size=500, mode=AcquireMode.RECORD_LIMIT)
     assert taken(partition, (0, 3), wanted=exact) == [Acquired(0, 3, 1)]
     assert taken(partition, (4, 20), wanted=exact) == [Acquired(4, 9, 1)]
 
 
-def test_all_is_renewed_that_is_said_to_be_also_what_was_acquired_apart():
+def test_renewal_covers_records_of_several_acquisitions():
     partition = SharePartition(0)
     for offsets in ((0, 4), (5, 9)):
         taken(partition, offsets)

@@ -24,7 +24,7 @@ def test_epochs_follow_each_other():
     assert sessions.proceed("g", "m", 2**31 - 1).epoch == 1
 
 
-def test_without_a_session_there_is_none():
+def test_unknown_sessions_raise_not_found():
     """SHARE_SESSION_NOT_FOUND, also after it was removed."""
     sessions = ShareSessions(10)
     sessions.open("g", "m", "c", [])
@@ -35,7 +35,7 @@ def test_without_a_session_there_is_none():
     assert refused.value.code is ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
-def test_there_are_so_many():
+def test_the_number_of_sessions_is_limited():
     """SHARE_SESSION_LIMIT_REACHED, but a member may open its own again."""
     sessions = ShareSessions(1)
     sessions.open("g", "m", "c", [])
@@ -48,7 +48,7 @@ def test_there_are_so_many():
     assert not sessions.has_members("g")
 
 
-def test_a_session_that_is_refused_takes_no_room_of_those_that_are_not():
+def test_a_rejected_session_takes_no_capacity():
     sessions = ShareSessions(1, partitions_max=2)
     sessions.open("g", "m", "c", [PLACE])
     for _ in range(3):
@@ -58,7 +58,7 @@ def test_a_session_that_is_refused_takes_no_room_of_those_that_are_not():
     sessions.proceed("g", "m", 1, [OTHER])
 
 
-def test_what_is_listed():
+def test_listed_partitions():
     """New partitions once, then those with records or an error, and once more when the error is over."""
     session = ShareSessions(1).open("g", "m", "c", [PLACE])
     quiet = {"has_records": False, "has_error": False}
@@ -80,7 +80,7 @@ def test_sessions_of_a_connection():
     assert {session.member_id for session in sessions.of_connection("one")} == {"a", "b"}
 
 
-def test_sessions_together_have_so_many_partitions():
+def test_the_partitions_of_all_sessions_are_limited():
     sessions = ShareSessions(10, partitions_max=3)
     sessions.open("g", "m", "c", [(b"t", 0), (b"t", 0), (b"t", 1)])
     sessions.open("g", "n", "c", [(b"t", 0)])

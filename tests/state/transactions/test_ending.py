@@ -64,7 +64,7 @@ def test_with_version_0(state, abort, commit):
 
 
 @pytest.mark.parametrize("state", [S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
-def test_an_end_that_used_up_the_epochs_may_be_asked_for_again_by_the_former_producer(state):
+def test_the_previous_producer_may_repeat_an_end_that_used_up_the_epochs(state):
     ended = known(state, epoch=0, previous_producer_id=6)
     check = check_of_version(2)
     assert check(ended, 6, EPOCH_MAX - 1, committed=state is S.COMPLETE_COMMIT) is ALREADY_ENDED
@@ -75,16 +75,14 @@ def test_an_end_that_used_up_the_epochs_may_be_asked_for_again_by_the_former_pro
 
 @pytest.mark.parametrize("state", [S.PREPARE_COMMIT, S.PREPARE_ABORT])
 @pytest.mark.parametrize("committed", [True, False])
-def test_the_next_producer_of_an_end_that_used_up_the_epochs_comes_again(state, committed):
+def test_the_next_producer_retries_until_an_end_is_complete(state, committed):
     prepared = known(state, epoch=EPOCH_MAX, next_producer_id=8)
     assert check_of_version(2)(prepared, 8, 0, committed=committed) is RETRY
     assert check_of_version(2)(prepared, 9, 0, committed=committed) is MAPPING
 
 
 @pytest.mark.parametrize(("version", "next_producer_id", "producer"), [(2, 8, (8, 0)), (2, -1, (7, 5)), (0, 8, (7, 5))])
-def test_a_producer_is_followed_by_another_id_only_where_each_transaction_has_an_epoch_of_its_own(
-    version, next_producer_id, producer
-):
+def test_only_version_2_changes_the_producer_id_at_an_end(version, next_producer_id, producer):
     completed = known(S.PREPARE_COMMIT, next_producer_id=next_producer_id, version=version).completed(9)
     assert (completed.producer_id, completed.producer_epoch) == producer
     assert (completed.state, completed.next_producer_id, completed.updated_ms) == (S.COMPLETE_COMMIT, -1, 9)
@@ -103,9 +101,7 @@ def test_a_producer_is_followed_by_another_id_only_where_each_transaction_has_an
         ({"previous_producer_id": 5}, 7, EPOCH_MAX - 1, FENCED),
     ],
 )
-def test_with_version_2_an_end_that_changed_the_producer_id_is_asked_for_again_under_the_former_one(
-    change, producer_id, epoch, verdict
-):
+def test_with_version_2_a_repeated_end_may_name_the_previous_producer_id(change, producer_id, epoch, verdict):
     """Only with the last epoch of that, and while nothing began with the new one."""
     found = known(**{"state": S.COMPLETE_COMMIT, "epoch": 0, "previous_producer_id": 6} | change)
     assert check_of_version(2)(found, producer_id, epoch, committed=True) is verdict

@@ -366,7 +366,7 @@ def crash_within_an_end(coordinator_type, committed, kept):
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_an_end_that_is_cut_anywhere_is_one_verdict(committed):
+def test_an_end_interrupted_anywhere_has_one_verdict(committed):
     cuts = list(
         itertools.takewhile(lambda kept: crash_within_an_end(TransactionCoordinator, committed, kept), range(9))
     )

@@ -38,13 +38,13 @@ def transactions(draw):
 
 
 @given(transactions())
-def test_what_is_written_is_read_again(transaction):
+def test_transactions_round_trip(transaction):
     record = transaction_record(transaction)
     assert read_transaction(record.key, record.value) == (transaction.transactional_id, transaction)
 
 
 @given(transactions())
-def test_what_is_packed_is_what_the_codec_writes(it):
+def test_packed_records_equal_those_of_the_codec(it):
     topics = {}
     for partition in sorted(it.partitions):
         topics.setdefault(partition.topic, []).append(partition.number)
@@ -89,24 +89,24 @@ def test_the_layout_is_kafkas():
     assert tombstone("x").value is None
 
 
-def test_a_value_of_version_0_is_read():
+def test_a_value_of_version_0_is_decoded():
     value = b"\0\0" + struct.pack(">qhib", 7, 2, 60_000, 0) + b"\xff\xff\xff\xff" + struct.pack(">qq", 12, -1)
     _, read = read_transaction(KEY, value)
     assert (read.producer_id, read.producer_epoch, read.partitions, read.updated_ms) == (7, 2, frozenset(), 12)
 
 
-def test_a_key_of_another_type_is_read_past():
+def test_a_key_of_another_type_is_ignored():
     assert read_transaction(b"\0\x07whatever", b"") is None
 
 
 @pytest.mark.parametrize("key", [b"", b"\0", b"\0\0\0\x05x"])
-def test_a_key_that_makes_no_sense_is_corrupt(key):
+def test_an_undecodable_key_is_corrupt(key):
     with pytest.raises(CorruptStateRecordError):
         read_transaction(key, None)
 
 
 @given(transactions(), st.data())
-def test_a_value_that_is_cut_off_is_corrupt(transaction, data):
+def test_a_truncated_value_is_corrupt(transaction, data):
     value = transaction_record(transaction).value
     with pytest.raises(CorruptStateRecordError):
         read_transaction(KEY, value[: data.draw(st.integers(0, len(value) - 1))])
@@ -119,20 +119,20 @@ def test_an_unknown_version_or_state_is_corrupt(value):
 
 
 @pytest.mark.parametrize(("producer_id", "epoch", "state"), [(-1, 2, 0), (7, -2, 0), (7, 2, 6), (7, 2, 7)])
-def test_what_no_coordinator_stores_is_corrupt(producer_id, epoch, state):
+def test_impossible_transactions_are_corrupt(producer_id, epoch, state):
     """No producer, an epoch below the first, and the two states that are steps in between."""
     value = b"\0\0" + struct.pack(">qhib", producer_id, epoch, 1, state) + b"\0" * 4 + struct.pack(">qq", 12, -1)
     with pytest.raises(CorruptStateRecordError):
         read_transaction(KEY, value)
 
 
-def test_a_producer_that_had_no_epoch_yet_is_read():
+def test_a_producer_without_an_epoch_is_decoded():
     value = b"\0\0" + struct.pack(">qhib", 0, -1, 1, 0) + b"\0" * 4 + struct.pack(">qq", 12, -1)
     _, read = read_transaction(KEY, value)
     assert (read.producer_id, read.producer_epoch) == (0, -1)
 
 
-def test_long_ids_and_large_sets_of_partitions_are_written_and_not_remembered():
+def test_long_ids_and_large_sets_of_partitions_are_not_cached():
     for cached in (records._remembered_key, records._remembered_partitions):
         cached.cache_clear()
     for size in (records.REMEMBERED_CHARACTERS_MAX, records.REMEMBERED_CHARACTERS_MAX + 1, 32_000):

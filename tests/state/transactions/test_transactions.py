@@ -91,18 +91,18 @@ def test_a_producer_has_no_epoch_that_is_kept_for_fencing_it(coordinator):
 
 
 @pytest.mark.parametrize("is_begun", [True, False])
-def test_who_has_no_producer_id_ends_nothing(coordinator, is_begun):
+def test_a_request_without_a_producer_id_ends_nothing(coordinator, is_begun):
     producer = init(coordinator)
     if is_begun:
         begin(coordinator, producer)
     assert end(coordinator, Producer(-1, 0)).error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_of_an_id_that_nobody_has_nothing_ends(coordinator):
+def test_an_unknown_id_cannot_end_a_transaction(coordinator):
     assert end(coordinator, Producer(1, 0)).error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_the_latest_record_of_an_id_is_given_again_and_changes_nothing(coordinator):
+def test_repeat_returns_the_latest_record_and_changes_nothing(coordinator):
     producer = init(coordinator)
     decision = coordinator.add_partitions("x", producer, (T0,), 2, 0)
     again = coordinator.repeat("x")
@@ -120,7 +120,7 @@ def test_an_id_whose_record_is_a_tombstone_is_forgotten_with_its_partitions(coor
     assert (len(again), again.open_partitions, again.get("x")) == (0, 0, None)
 
 
-def test_of_ids_that_time_out_together_so_many_end_at_once_and_no_more(coordinator, monkeypatch):
+def test_one_call_aborts_a_limited_number_of_ids(coordinator, monkeypatch):
     monkeypatch.setattr(coordinator_module, "IDS_AT_ONCE", 2)
     for number in range(5):
         name = f"x{number}"
@@ -131,7 +131,7 @@ def test_of_ids_that_time_out_together_so_many_end_at_once_and_no_more(coordinat
     assert coordinator.open_partitions == 0
 
 
-def test_a_producer_goes_on_after_an_error_and_asks_again_for_the_answer_it_missed(coordinator):
+def test_a_producer_continues_after_an_error_and_may_repeat_its_request(coordinator):
     first = init(coordinator)
     second = init(coordinator, expected=first)
     assert second == Producer(100, 1)
@@ -140,7 +140,7 @@ def test_a_producer_goes_on_after_an_error_and_asks_again_for_the_answer_it_miss
     assert init(coordinator, expected=first) is FENCED
 
 
-def test_who_goes_on_must_have_the_producer_id_that_there_is_unless_nobody_was_told_one(coordinator):
+def test_a_continuing_client_must_name_the_current_producer_id(coordinator):
     first = init(coordinator)
     assert init(coordinator, expected=Producer(99, first.epoch)) is FENCED
     told = coordinator.get("x")
@@ -152,18 +152,18 @@ def test_who_goes_on_must_have_the_producer_id_that_there_is_unless_nobody_was_t
     assert init(coordinator, expected=Producer(99, EPOCH_MAX - 1)) == Producer(100, 0)
 
 
-def test_who_goes_on_is_fenced_once_somebody_else_has_begun(coordinator):
+def test_a_continuing_client_is_fenced_by_a_newer_one(coordinator):
     first = init(coordinator)
     init(coordinator)
     assert init(coordinator, expected=first) is FENCED
     assert init(coordinator, expected=Producer(999, 0)) is FENCED
 
 
-def test_an_id_that_nobody_knows_may_be_named_with_a_producer(coordinator):
+def test_an_unknown_id_may_be_named_with_a_producer(coordinator):
     assert init(coordinator, expected=Producer(77, 3)) == Producer(100, 0)
 
 
-def test_an_open_transaction_is_aborted_and_fenced_and_the_client_comes_again(coordinator):
+def test_an_open_transaction_is_aborted_and_the_client_retries(coordinator):
     first = init(coordinator)
     begin(coordinator, first, T1, T0)
     decision = coordinator.init_producer_id("x", 60_000, None, 0)
@@ -175,7 +175,7 @@ def test_an_open_transaction_is_aborted_and_fenced_and_the_client_comes_again(co
     assert end(coordinator, first).error is FENCED
 
 
-def test_who_goes_on_with_a_transaction_open_keeps_the_epoch_of_its_abort(coordinator):
+def test_a_continuing_client_keeps_the_epoch_of_its_abort(coordinator):
     first = init(coordinator)
     begin(coordinator, first)
     assert init(coordinator, expected=first) is COME_AGAIN
@@ -283,7 +283,7 @@ def test_with_version_0_the_epoch_stays(coordinator):
     assert end(coordinator, producer, version=0).error is NONE
 
 
-def test_a_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced(coordinator):
+def test_a_timed_out_transaction_is_aborted_and_its_producer_fenced(coordinator):
     producer = init(coordinator, timeout_ms=100)
     assert coordinator.has_open is False
     begin(coordinator, producer, now_ms=50)
@@ -315,14 +315,14 @@ def test_a_transaction_lasts_from_its_beginning_however_often_it_grows(coordinat
         (3, Producer(9, 1), False),
     ],
 )
-def test_who_names_a_producer_goes_on_as_it_or_as_the_one_whose_epochs_are_used_up(epoch, expected, may):
+def test_a_client_continues_as_the_current_or_the_exhausted_producer(epoch, expected, may):
     known = coordinator_module.Transaction(
         transactional_id="x", producer_id=7, previous_producer_id=6, producer_epoch=epoch, timeout_ms=1
     )
     assert coordinator_module._may_continue(known, expected) is may
 
 
-def test_to_add_no_partition_begins_a_transaction_as_in_kafka(coordinator):
+def test_adding_no_partition_begins_a_transaction_as_in_kafka(coordinator):
     producer = init(coordinator)
     decision = coordinator.add_partitions("x", producer, [], 2, 0)
     assert (decision.error, coordinator.get("x").state, coordinator.has_open) == (NONE, S.ONGOING, True)
@@ -334,7 +334,7 @@ def begin_as(coordinator, name, partitions, timeout_ms=100):
     return coordinator.add_partitions(name, producer, wanted, 2, 0).error
 
 
-def test_of_many_that_last_too_long_some_are_aborted_at_a_time():
+def test_timed_out_transactions_are_aborted_in_parts():
     """To abort all of them in one turn would take seconds."""
     coordinator = coordinator_with(markers_at_once=10)
     for name, partitions in [("a", 4), ("b", 6), ("c", 30), ("d", 1), ("e", 1)]:
@@ -345,7 +345,7 @@ def test_of_many_that_last_too_long_some_are_aborted_at_a_time():
     assert not coordinator.has_open
 
 
-def test_of_many_at_rest_some_are_forgotten_at_a_time(coordinator, monkeypatch):
+def test_expired_ids_are_deleted_in_parts(coordinator, monkeypatch):
     monkeypatch.setattr(coordinator_module, "IDS_AT_ONCE", 2)
     for name in "abc":
         coordinator.init_producer_id(name, 100, None, 0)
@@ -353,7 +353,7 @@ def test_of_many_at_rest_some_are_forgotten_at_a_time(coordinator, monkeypatch):
     assert list(rounds) == [["a", "b"], ["c"]]
 
 
-def test_open_transactions_write_to_so_many_partitions_at_most():
+def test_the_partitions_of_open_transactions_are_limited():
     coordinator = coordinator_with(partitions_max=10)
     assert begin_as(coordinator, "a", 6) is NONE
     assert begin_as(coordinator, "b", 5) is ErrorCode.POLICY_VIOLATION
@@ -369,7 +369,7 @@ def test_open_transactions_write_to_so_many_partitions_at_most():
     assert (coordinator.open_partitions, begin_as(coordinator, "d", 10)) == (0, NONE)
 
 
-def test_the_partitions_of_open_transactions_are_counted_anew_at_a_start(coordinator):
+def test_the_partitions_of_open_transactions_are_counted_at_startup(coordinator):
     producer = init(coordinator)
     decision = coordinator.add_partitions("x", producer, [T0, T1], 2, 0)
     again = TransactionCoordinator(coordinator.settings, itertools.count(200).__next__)
@@ -378,7 +378,7 @@ def test_the_partitions_of_open_transactions_are_counted_anew_at_a_start(coordin
     assert again.open_partitions == coordinator.open_partitions == 2
 
 
-def test_an_id_at_rest_for_long_is_forgotten(coordinator):
+def test_an_id_at_rest_expires(coordinator):
     producer = init(coordinator, now_ms=0)
     begin(coordinator, producer, now_ms=10)
     assert coordinator.expired(10_000) == []  # a transaction is open
@@ -389,7 +389,7 @@ def test_an_id_at_rest_for_long_is_forgotten(coordinator):
     assert coordinator.get("x") is None
 
 
-def test_a_topic_that_is_gone_needs_no_marker(coordinator):
+def test_a_deleted_topic_gets_no_marker(coordinator):
     producer = init(coordinator)
     begin(coordinator, producer, T0, Partition("u", 0))
     coordinator.forget_topic("u")
@@ -403,13 +403,13 @@ def test_without_its_records_a_coordinator_can_only_abort(coordinator):
     assert (states(decision), marked(decision)) == ([], [(T0, False)])
 
 
-def test_every_state_but_death_leads_on():
+def test_every_state_except_dead_has_a_next_state():
     assert {state for state, following in NEXT_STATES.items() if not following} == {S.DEAD}
     assert set(NEXT_STATES) == set(S)
     assert [state.title for state in S][-1] == "PrepareEpochFence"
 
 
-def test_so_many_ids_are_known_at_a_time_and_those_that_are_go_on():
+def test_the_number_of_ids_is_limited_and_known_ones_continue():
     coordinator = coordinator_with(ids_max=1)
     assert init(coordinator) == Producer(100, 0)
     assert coordinator.init_producer_id("another", 60_000, None, 0).error is ErrorCode.POLICY_VIOLATION
@@ -446,7 +446,7 @@ def test_partitions_whose_markers_are_not_written_count_as_open():
     assert begin_as(coordinator, "z", 2) is NONE
 
 
-def test_a_wide_transaction_that_lasts_too_long_is_aborted_likewise():
+def test_a_timed_out_wide_transaction_is_prepared_first():
     coordinator = coordinator_with(markers_at_once=1)
     begin(coordinator, init(coordinator, timeout_ms=10), T0, T1)
     (decision,) = coordinator.timed_out(100)
@@ -464,7 +464,7 @@ def test_an_end_is_wide_when_it_has_more_markers_than_one_decision_may_have(part
 
 
 @pytest.mark.parametrize(("version", "changes"), [(0, False), (1, False), (2, True)])
-def test_only_version_2_goes_on_under_another_producer_id_when_epochs_are_used_up(coordinator, version, changes):
+def test_only_version_2_continues_with_a_new_producer_id(coordinator, version, changes):
     producer = init(coordinator)
     begin(coordinator, producer, version=version)
     coordinator._transactions["x"] = attrs.evolve(coordinator.get("x"), producer_epoch=EPOCH_MAX - 1)
