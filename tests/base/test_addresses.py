@@ -1,4 +1,4 @@
-"""An address has one text, however it is written."""
+"""Normalized texts of addresses."""
 
 import ipaddress
 import socket

@@ -1,4 +1,4 @@
-"""Property: holders stay within their parts and the budget; the largest holder pays for newcomers."""
+"""Holders stay within their shares and the budget; the largest holder pays for new ones."""
 
 import pytest
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ PART = BYTES_MAX // HOLDER_FRACTION
 
 
 class Keeping(RuleBasedStateMachine):
-    """Twenty holders keep, resize and release bytes; a model knows the sizes that were charged."""
+    """Twenty holders keep, resize and release bytes; a model knows the charged sizes."""
 
     def __init__(self):
         super().__init__()
@@ -23,7 +23,7 @@ class Keeping(RuleBasedStateMachine):
         return sum(size for each, size in self.kept.values() if each == holder)
 
     def after_drops(self):
-        """Each victim belonged to a holder at most half as large as another one that stayed larger."""
+        """Check that the holder of each dropped entry was more than half as large as the largest other one."""
         for victim in self.dropped:
             holder, dropped_size = self.kept.pop(victim)
             largest = max(map(self.sum_of, {each for each, _ in self.kept.values()}), default=0)

@@ -1,4 +1,4 @@
-"""A number from outside is read from ASCII digits, within its range, or is none."""
+"""Strict parsing of numbers: ASCII digits, within a range."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Steps come to what the same work would come to at once."""
+"""Work in steps has the same result as work at once."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""JSON that is read can be written, and is read again; all else is refused with one error."""
+"""JSON round-trips, and everything else is rejected with one error."""
 
 import json
 

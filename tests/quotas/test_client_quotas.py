@@ -1,4 +1,4 @@
-"""Quotas as records: what is durable survives, what is on its way is the base of the next change."""
+"""Quotas as records: durable ones survive, and the next change builds on pending ones."""
 
 import pytest
 from hypothesis import given
@@ -41,7 +41,7 @@ def test_only_the_next_change_sees_pending_quotas():
         catalogue.durable(write)
         assert catalogue.all() == {entity: {"producer_byte_rate": durable}}
     assert catalogue.latest(entity) == {"producer_byte_rate": 1.0}
-    assert entity not in catalogue._pending, "nothing is kept of what is durable"
+    assert entity not in catalogue._pending, "durable quotas are not pending"
 
 
 def test_records_of_other_types_are_ignored():

@@ -1,4 +1,4 @@
-"""What a quota may be set for, which quotas there are, and Kafka's answers to mistakes."""
+"""Entities and keys of quotas, and Kafka's errors for invalid ones."""
 
 import math
 
@@ -17,7 +17,7 @@ def test_quotas_are_set_and_removed():
 
 
 def test_removing_what_is_not_set_changes_nothing():
-    """Not even a name that is no quota's."""
+    """Not even for a name that is not a key."""
     assert altered(USER_A, {}, [("nothing", None)]) == {}
 
 

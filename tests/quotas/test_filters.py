@@ -1,4 +1,4 @@
-"""DescribeClientQuotas' filter, against a model that asks each part of the question."""
+"""Filters of DescribeClientQuotas, compared with a model."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Which quota is a client's: Kafka's eight levels."""
+"""Kafka's eight levels of quotas."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,7 +58,6 @@ def test_quotas_of_other_clients_do_not_apply():
     st.sampled_from(["a", "b", "c"]),
 )
 def test_the_first_level_with_a_quota_applies(quotas, user, client_id):
-    """A walk over all levels, set or not, finds the same."""
     levels = [
         (entity(user, client_id), Measured(user, client_id)),
         (entity(user, None), Measured(user, client_id)),

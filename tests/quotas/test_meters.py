@@ -1,4 +1,4 @@
-"""Clients choose their ids: what is kept of them is bounded, and what is dropped would have said nothing."""
+"""The number of meters is bounded, and dropped ones carried no information."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,7 +59,7 @@ def test_any_number_of_client_ids_is_measured_in_bounded_memory():
 
 @given(st.lists(st.tuples(st.integers(0, 20_000), st.sampled_from("abc"), st.integers(1, 3_000)), max_size=40))
 def test_dropped_meters_make_no_difference(events):
-    """Each client is throttled as if its meter had been kept for ever."""
+    """Each client is throttled as if its meter had been kept."""
     quota, kept, now = RateQuota(WINDOWS), {}, 0
     quota.set_limits(EACH_CLIENT)
     for pause, name, value in events:

@@ -1,4 +1,4 @@
-"""Changes of metadata: who is in debt waits, and what is kept of a client goes when a new one would be the same."""
+"""Quotas on metadata changes: debts, throttling, and idle clients."""
 
 from pipeline_broker.quotas.entities import entity_of
 from pipeline_broker.quotas.mutation_quota import MutationQuota

@@ -1,4 +1,6 @@
-"""The sampled rate and its throttle time, against Kafka's words and against a model that keeps every event."""
+"""The sampled rate and its throttle time, compared with Kafka's documentation and with a model that keeps every
+event.
+"""
 
 import pytest
 from hypothesis import given
@@ -19,7 +21,7 @@ def test_a_first_burst_is_averaged_over_all_windows_but_one():
 
 
 def test_the_throttle_time_reduces_the_rate_to_the_limit():
-    """(observed - limit) / limit * the time that it was taken over."""
+    """(observed - limit) / limit * the span of the rate."""
     rate = Rate(WINDOWS)
     rate.record(20_000, 5_000)
     assert throttle_time_ms(rate, 2_000, 5_000) == 0
@@ -54,7 +56,7 @@ def test_the_average_of_recorded_values():
 
 
 def test_a_window_ends_when_its_time_is_over():
-    """An event in the millisecond in which a window ends begins the next one, and is forgotten later."""
+    """An event in the millisecond in which a window ends begins the next window."""
     rate = Rate(WINDOWS)
     rate.record(1, 0)
     rate.record(2, 999)
@@ -65,7 +67,7 @@ def test_a_window_ends_when_its_time_is_over():
 
 
 def test_one_window_more_than_count_is_kept():
-    """Events a window apart: the oldest of twelve is partly in the time that counts, a thirteenth is not."""
+    """With events a window apart, the oldest of twelve is partly in the span, a thirteenth is not."""
     rate = Rate(Windows(11, 1_000))
     for second in range(12):
         rate.record(1, 1_000 * second)
@@ -86,7 +88,7 @@ def test_an_unread_rate_keeps_a_bounded_number_of_windows():
 
 
 def test_a_rate_of_fractions_returns_to_exactly_0():
-    """Their sum is not exact, and what is left of it would count for ever."""
+    """The sum of fractions is inexact, and its error would stay for ever."""
     rate = Rate(WINDOWS)
     for second, value in enumerate((0.1, 0.2, 0.3)):
         rate.record(value, 1_000 * second)
@@ -101,7 +103,7 @@ def test_a_rate_without_events_spans_all_windows_but_one():
 
 @given(EVENTS)
 def test_the_rate_equals_that_of_a_model(events):
-    """A model that keeps all events, and begins windows by the rule of the documentation, comes to the same."""
+    """The model keeps all events and begins windows by the rule of the documentation."""
     rate, now, windows = Rate(WINDOWS), 0, []
     for pause, value in events:
         now += pause
@@ -118,9 +120,8 @@ def test_the_rate_equals_that_of_a_model(events):
 
 @given(EVENTS, st.integers(1, 5_000))
 def test_a_throttled_client_keeps_the_limit_in_every_span(events, limit):
-    """Whatever it sends: before the last request that counts it had waited for all that it sent before.
-
-    So that comes to what the limit allows in the time of the rate and of the throttle, 12 and 11 seconds at most.
+    """Before its last request the client had waited for all earlier ones. So it gets at most the limit over the span of
+    the rate plus the throttle, 12 and 11 seconds.
     """
     rate, now, sent = Rate(WINDOWS), 0, []
     for pause, value in events:

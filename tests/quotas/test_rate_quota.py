@@ -1,4 +1,4 @@
-"""A quota on a rate: who is measured, how long who is above the limit waits, and what is taken back."""
+"""Quotas on rates: measurement, throttle times, and cancelled values."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def quota_of(throttle_ms_max=None):
 
 
 def test_take_back_cancels_a_record():
-    """A fetch that is answered without records: its bytes count for nobody, not for the next one either."""
+    """The bytes of a fetch that is answered without records do not count, not even for the next client."""
     quota = quota_of()
     quota.record("u", "c", 400, 0)
     assert quota.record("u", "c", 7_000, 100) > 0

@@ -1,4 +1,4 @@
-"""One request of a client, as quotas see it: whose time counts, which throttle is told, and from when quotas count."""
+"""Accounting of single requests: charged time, throttle times, and when quotas apply."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def set_quotas(quotas, entity=EVERYBODY, **limits):
 
 
 def used_percent(quotas, seconds=10):
-    """Of one thread, over the time that a first burst is taken over."""
+    """Percent of one thread, over the span of a first burst."""
     (found,) = quotas.statistics().request
     return found.per_second * seconds
 
@@ -65,7 +65,7 @@ def test_replayed_quotas_apply_once_all_records_are_replayed(quotas, clock):
     assert quotas.ip_rate_default is None
     quotas.replayed()
     assert quotas.changes == [({}, 3.0)]
-    quotas.ip_rate_default = None  # would be told anew if it were looked at again
+    quotas.ip_rate_default = None  # a second comparison would report it again
     quotas.replayed()
     assert quotas.changes == [({}, 3.0)]
 

@@ -1,4 +1,4 @@
-"""KIP-219 through a whole server in memory, on a virtual clock: who is throttled, from when, and until when."""
+"""KIP-219 through a whole server in memory, on a virtual clock."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def now_ns():
 
 @asynccontextmanager
 async def throttling_server(mode):
-    """A topic `t`, and a quota on what clients named `client` produce."""
+    """Run a server with topic `t` and a produce quota for clients named `client`."""
     journal = Journal.open(Path("/data"), flush="always", segment_bytes=1 << 20, files=MemoryFileSystem())
     ports = Ports(clock_ms=lambda: now_ns() // 1_000_000 + 1)
     broker = Broker(BrokerConfig(), LogManager(journal), ports=ports)
@@ -85,7 +85,7 @@ async def throttling_server(mode):
 
 
 async def is_read_at(client, when):
-    """The client asks something now, and is answered at that time, not before."""
+    """Send a request now and check that the server answers it at that time."""
     client.send(frame(ListGroupsRequest(), 0))
     await client.receive()
     assert trio.current_time() == pytest.approx(when, abs=0.001)
@@ -132,7 +132,7 @@ def test_a_request_without_a_response_mutes_the_connection_too(mode):
 
 
 def test_requests_in_flight_are_answered_in_pipelined_mode():
-    """All were read before the first of them was decided; a throttle concerns what is not read yet."""
+    """All were read before the first was decided; a throttle affects requests that are not read yet."""
 
     async def main():
         async with throttling_server("pipelined") as (_, client):
@@ -147,7 +147,7 @@ def test_requests_in_flight_are_answered_in_pipelined_mode():
 
 
 def test_later_requests_wait_for_the_deadline_in_classic_mode():
-    """One request is in flight, as in Apache Kafka: the second is read when the throttle of the first is over."""
+    """One request is in flight, as in Kafka: the second is read after the throttle of the first."""
 
     async def main():
         async with throttling_server("classic") as (_, client):
@@ -165,7 +165,7 @@ def test_later_requests_wait_for_the_deadline_in_classic_mode():
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(1, 40_000), st.floats(0, 15)), min_size=1, max_size=8), st.random_module())
 def test_no_throttle_is_lost_or_ends_early(mode, requests, schedule):
-    """However throttles overlap, reading goes on at the latest of their deadlines."""
+    """Reading resumes at the latest deadline, however throttles overlap."""
 
     async def main():
         async with throttling_server(mode) as (_, client):
@@ -184,7 +184,7 @@ def test_no_throttle_is_lost_or_ends_early(mode, requests, schedule):
 @settings(max_examples=30)
 @given(st.lists(st.lists(st.integers(1, 40_000), min_size=1, max_size=5), min_size=1, max_size=4), st.random_module())
 def test_the_latest_of_overlapping_throttles_applies(bursts, schedule):
-    """Pipelined: each burst is answered at once, and the next is read when the last throttle of all is over."""
+    """Pipelined: each burst is answered at once, and the next is read after the last throttle."""
 
     async def main():
         async with throttling_server("pipelined") as (_, client):

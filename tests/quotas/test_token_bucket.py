@@ -1,4 +1,4 @@
-"""The token bucket of changes: full at first, overdrawn by one request, refilled at the limit's rate."""
+"""The token bucket: full at first, overdrawn by one request, refilled at the rate of the limit."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,7 +41,7 @@ def test_a_lower_limit_makes_a_smaller_bucket():
 
 @given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 200)), max_size=50), st.integers(1, 50))
 def test_no_client_exceeds_burst_and_rate(requests, limit):
-    """Taken only without a debt, the sum stays within the burst, the refill, and the last request."""
+    """Without a debt, the sum stays within burst, refill and the last request."""
     bucket, now, taken, largest = TokenBucket(WINDOWS), 0, 0, 0
     for pause, count in requests:
         now += pause

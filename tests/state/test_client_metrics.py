@@ -1,4 +1,4 @@
-"""Who pushes which metrics when: rules and codes of Apache Kafka's ClientMetricsManager."""
+"""Telemetry subscriptions and pushes, by the rules of Kafka's ClientMetricsManager."""
 
 import time
 from itertools import pairwise
@@ -136,7 +136,7 @@ def test_the_least_recently_used_clients_are_forgotten(cluster, monkeypatch):
 
 
 def test_subscriptions_of_clients_are_bounded_in_bytes(cluster, monkeypatch):
-    """A subscription may have 32 KB of names, and any client makes up new ids."""
+    """A subscription may have 32 KB of names, and a client can invent any number of ids."""
     monkeypatch.setattr(client_metrics, "CLIENTS_BYTES_MAX", 100_000)
     subscribe(cluster, "a", metrics=",".join(f"org.{number}" for number in range(100)))
     metrics = ClientMetrics(cluster)

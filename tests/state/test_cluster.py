@@ -1,4 +1,4 @@
-"""The id of the cluster and what is set for its resources: visible when durable, decided upon at once."""
+"""The cluster id and dynamic settings: visible once durable, pending changes included in the next one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_change_builds_on_the_last_pending_one_even_if_an_earlier_one_was_equa
         keep(cluster, write)
         assert cluster.latest_settings(ONE) == {"log.retention.ms": "1"}
     assert cluster.settings(ONE) == {"log.retention.ms": "1"}
-    assert ONE not in cluster._pending, "nothing is kept of what is durable"
+    assert ONE not in cluster._pending, "durable changes are not pending"
 
 
 def test_a_resource_without_settings_is_forgotten():

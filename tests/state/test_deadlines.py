@@ -1,4 +1,4 @@
-"""Deadlines against a dictionary."""
+"""Deadlines, compared with a dictionary."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ def test_pop_due_yields_at_most_count_max_keys() -> None:
 
 @given(ACTIONS)
 def test_deadlines_agree_with_a_dictionary(actions) -> None:
-    """What is due comes once, earliest first; what was moved or cancelled does not come at its old time."""
     deadlines, model = Deadlines(), {}
     for action, *arguments in actions:
         if action == "set":
@@ -60,11 +59,11 @@ def test_a_cancelled_deadline_can_be_set_again() -> None:
         deadlines.set("member", again_ms)
         assert deadlines.next_ms() == again_ms
         assert list(deadlines.pop_due(again_ms)) == ["member"]
-        assert not deadlines._queued_ms, "nothing is left of who is gone"
+        assert not deadlines._queued_ms, "cancelled keys leave nothing"
 
 
 def test_heap_stays_small_when_one_deadline_is_moved_again_and_again() -> None:
-    """A heartbeat moves a deadline back, or to where it is; it is queued once."""
+    """Heartbeats move a deadline back or keep it; its key is queued once."""
     deadlines = Deadlines()
     for beat in range(10_000):
         deadlines.set("member", beat // 2)

@@ -1,4 +1,4 @@
-"""What was decided last counts until every decision about its key is settled."""
+"""Pending decisions, compared with a model."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +8,7 @@ from pipeline_broker.state.decisions import Decisions
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.integers(0, 1)), max_size=8), st.data())
 def test_the_latest_value_is_that_of_the_last_decision(decided, data):
-    """Few values, so that many decisions say the same as an earlier one."""
+    """Few values, so that many decisions equal an earlier one."""
     decisions, durable, last = Decisions(), {}, {}
     on_their_way = []
     for key, value in decided:

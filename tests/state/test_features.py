@@ -1,4 +1,4 @@
-"""Features: what is refused and what is finalized was asked of Apache Kafka 4.3.1."""
+"""Features; errors and finalized levels were observed on Apache Kafka 4.3.1."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def finalized(features, served=ALL):
 
 
 def test_the_last_of_several_pending_levels_wins():
-    """Also where one more change is decided before the last of them is durable."""
+    """Also if another change is decided before the last of them is durable."""
     features, level, name = Features(), 1, "transaction.version"
     writes = [update(features, (name, to, 2 if to < 2 else 1)) for to in (level, 2, level)]
     for write in writes[:2]:
@@ -31,7 +31,7 @@ def test_the_last_of_several_pending_levels_wins():
     for write in (writes[2], last):
         features.durable(write)
     assert features.level(name) == 2
-    assert name not in features._pending, "nothing is kept of what is durable"
+    assert name not in features._pending, "durable levels are not pending"
 
 
 def test_a_new_cluster_has_kafkas_levels():
@@ -73,7 +73,7 @@ def test_the_epoch_grows_with_every_change():
     features = Features()
     first = update(features, (LEADERS, 0, 2))
     second = update(features, (LEADERS, 1))
-    assert second is not None, "what is on its way decides"
+    assert second is not None, "the pending level decides"
     features.durable(first)
     features.durable(second)
     assert (features.level(LEADERS), features.epoch) == (1, 2)

@@ -1,4 +1,4 @@
-"""Fetch sessions: the rules of epochs, what an incremental answer lists, who gives way when there is no room."""
+"""Fetch sessions: epochs, listed partitions, evictions."""
 
 from __future__ import annotations
 
@@ -46,12 +46,11 @@ def test_every_fetch_of_a_session_names_topics_like_its_first(ids: bool) -> None
 
 
 def test_epochs_wrap_past_zero() -> None:
-    """0 opens and -1 closes, so after the largest epoch comes 1."""
     assert [next_epoch(epoch) for epoch in (0, 1, 2**31 - 1, -1)] == [1, 2, 1, -1]
 
 
 def test_errors_of_an_incremental_fetch() -> None:
-    """Unknown session 70, wrong epoch 71, topic ids used differently than when it was opened 106."""
+    """Unknown session 70, wrong epoch 71, inconsistent use of topic ids 106."""
     made = sessions()
     session_id = opened(made, "ab")
     assert begin(made, session_id + 1, 1).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -67,7 +66,7 @@ def test_errors_of_an_incremental_fetch() -> None:
 
 @pytest.mark.parametrize("epoch", [0, -1])
 def test_full_fetch_closes_the_session_that_it_names(epoch) -> None:
-    """Epoch 0 opens another, epoch -1 none."""
+    """Epoch 0 opens another session, epoch -1 does not."""
     made = sessions()
     session_id = opened(made, "ab")
     context = begin(made, session_id, epoch, "ab")
@@ -79,7 +78,7 @@ def test_full_fetch_closes_the_session_that_it_names(epoch) -> None:
 
 
 def test_partitions_with_records_move_to_the_end() -> None:
-    """Else those in front leave the others nothing of the limit of a whole fetch."""
+    """Otherwise the first partitions would use up the limit of the fetch every time."""
     made = sessions()
     session_id = opened(made, "abc")
     found = [PartitionAnswer("a", 1, 0, has_records=True), PartitionAnswer("b", 0, 0), PartitionAnswer("c", 1, 0)]
@@ -88,7 +87,6 @@ def test_partitions_with_records_move_to_the_end() -> None:
 
 
 def test_emptied_session_is_dropped() -> None:
-    """When the last partition is forgotten there is no session any more."""
     made = sessions()
     session_id = opened(made, "ab")
     context = begin(made, session_id, 1, forgotten="ab")
@@ -96,7 +94,7 @@ def test_emptied_session_is_dropped() -> None:
 
 
 def test_answer_to_an_outdated_fetch() -> None:
-    """Of two fetches in flight the one whose epoch is past gets an error, and no partition is marked as told."""
+    """Of two fetches in flight, the one with the earlier epoch gets an error and updates no partition."""
     made = sessions()
     session_id = opened(made, "a")
     first = begin(made, session_id, 1)
@@ -107,7 +105,7 @@ def test_answer_to_an_outdated_fetch() -> None:
 
 
 def test_parked_fetch_of_an_emptied_session() -> None:
-    """A parked fetch of partitions that are gone by then ends with an error, not with a crash."""
+    """The fetch ends with an error instead of a crash."""
     made = sessions()
     session_id = opened(made, "a")
     parked = begin(made, session_id, 1)
@@ -116,7 +114,7 @@ def test_parked_fetch_of_an_emptied_session() -> None:
 
 
 def test_full_cache_evicts_stale_or_old_smaller_sessions() -> None:
-    """Stale (> 120 s unused) goes first; then an old session (> 120 s) that is no larger; else there is none."""
+    """Stale sessions (unused for more than 120 s) come first, then an old session that is not larger."""
     made = sessions(slots=2)
     small, large = opened(made, "a"), opened(made, "abc")
     assert opened(made, "ab", now_ms=1_000) == 0
@@ -135,7 +133,7 @@ def test_full_cache_evicts_stale_or_old_smaller_sessions() -> None:
 
 
 def test_a_session_beyond_the_limit_of_partitions_is_not_opened() -> None:
-    """The client then goes on with full fetches (KIP-227)."""
+    """The client continues with full fetches (KIP-227)."""
     made = sessions(partitions_max=5)
     assert opened(made, "abc") != 0
     assert opened(made, "abc") == 0
@@ -144,7 +142,7 @@ def test_a_session_beyond_the_limit_of_partitions_is_not_opened() -> None:
 
 
 def test_a_lack_of_partitions_evicts_as_few_sessions_as_possible() -> None:
-    """A stale session, and an old one that is not larger; none where that would not make enough room."""
+    """A stale session, and an old one that is not larger; none if that would not suffice."""
     made = sessions(partitions_max=6)
     small, large = opened(made, "a"), opened(made, "abcd")
     for epoch, now_ms in enumerate((60_000, 120_001), 1):
@@ -159,7 +157,6 @@ def test_a_lack_of_partitions_evicts_as_few_sessions_as_possible() -> None:
 
 
 def test_a_session_that_grows_beyond_the_limit_is_closed() -> None:
-    """As if it had been evicted: the client begins again."""
     made = sessions(partitions_max=3)
     first, second = opened(made, "a"), opened(made, "a")
     assert begin(made, first, 1, "b").error is ErrorCode.NONE
@@ -194,7 +191,7 @@ def test_the_least_recently_used_stale_session_is_evicted() -> None:
 
 
 def test_session_ids_are_positive_and_distinct() -> None:
-    """Also where chance gives out one again: a client would read in the session of another."""
+    """Also if the random generator repeats one: otherwise a client would read in another one's session."""
     drawn = iter([7, 7, 2**31 - 1, 1])
     bounds = set()
 
@@ -297,7 +294,7 @@ def test_all_sessions_together_take_less_than_50_megabytes() -> None:
 
 
 class Lives(RuleBasedStateMachine):
-    """One session against what a client that merges answers would know, and what a broker that forgot nothing tells."""
+    """A session, compared with a client that merges responses and a broker that remembers everything."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets`: Kafka's bytes, and the one error for bytes that are not."""
+"""Records of `__consumer_offsets`: Kafka's bytes, and one error for corrupt ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INT64 = st.integers(0, 2**63 - 1)
 
 
 def test_bytes_are_kafkas() -> None:
-    """Key of type 1, value of version 3, as the protocol's schemas say."""
+    """Key type 1 and value version 3, as the schemas of the protocol specify."""
     record = offset_record(OffsetKey("g", "t", 2), CommittedOffset(5, 1, "m", 7))
     assert record.key == b"\0\1" + b"\0\1g" + b"\0\1t" + b"\0\0\0\2"
     assert record.value == b"\0\3" + (5).to_bytes(8) + (1).to_bytes(4) + b"\0\1m" + (7).to_bytes(8)
@@ -42,7 +42,7 @@ def test_bytes_are_kafkas() -> None:
     st.binary(min_size=16, max_size=16),
 )
 def test_offsets_round_trip(group_id, topic, partition, offset, metadata, timestamp, expires, topic_id) -> None:
-    """What is written is read; an expiry time leaves no room for leader epoch and topic id, as in Kafka."""
+    """An expiration time excludes leader epoch and topic id, as in Kafka."""
     committed = CommittedOffset(offset, 4, metadata, timestamp, expires, topic_id)
     key = OffsetKey(group_id, topic, partition)
     record = offset_record(key, committed)
@@ -66,14 +66,12 @@ def test_packed_values_equal_those_of_the_codec(version, topic_id, metadata) -> 
 
 
 def test_record_types_of_group_protocols_are_ignored() -> None:
-    """Types of consumer, share and streams groups are not ours."""
     for kind in (9, 17, 19, 99):
         for rest in (b"", b"\0\1g"):
             assert read_group_record(kind.to_bytes(2) + rest, b"whatever") is None
 
 
 def test_records_cut_short() -> None:
-    """A record cut anywhere is the one error, never another."""
     driver = Driver()
     driver.stable(2)
     records = [record for record in driver.journal if record.value is not None]
@@ -88,6 +86,6 @@ def test_records_cut_short() -> None:
 
 
 def test_value_of_an_unknown_version() -> None:
-    """A value written by a later broker is refused, not guessed."""
+    """A value of a later broker is rejected, not guessed."""
     with pytest.raises(CorruptStateRecordError):
         offset_from_value(b"\0\x09" + bytes(40))

@@ -1,4 +1,4 @@
-"""Where logs start, against a model with a journal that lags, crashes and is compacted."""
+"""Log start offsets, compared with a model whose journal lags, crashes and is compacted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ partitions = st.integers(0, 2)
 
 
 class LogStartsMachine(RuleBasedStateMachine):
-    """A topic is deleted once, by a record of its own, which the journal keeps in order with the others."""
+    """The journal orders the deletion of a topic, which happens once, with the other records."""
 
     @initialize()
     def start(self) -> None:
@@ -65,7 +65,7 @@ class LogStartsMachine(RuleBasedStateMachine):
 
     @rule(order=st.randoms(use_true_random=False))
     def restart(self, order) -> None:
-        """What is not durable is lost; what compaction and the archive bring may come twice, or late."""
+        """Lose pending records; compacted and archived ones may come twice, or late."""
         self.pending.clear()
         self.is_decided = set(self.deleted)
         starts = LogStarts()
@@ -107,7 +107,7 @@ def test_deleting_a_topic_without_log_starts_writes_no_record() -> None:
     write = starts.raise_to(TOPICS[0], 1, 5)
     assert write is not None
     forgotten = starts.forget(TOPICS[0])
-    assert forgotten is not None, "what is on its way is forgotten too"
+    assert forgotten is not None, "pending offsets are forgotten too"
     starts.durable(write)
     assert starts.durable(forgotten) is None
     assert starts.forget(TOPICS[0]) is None

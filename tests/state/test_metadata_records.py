@@ -1,4 +1,4 @@
-"""Numbers in records of the internal metadata partition: each has a range, and what is beyond it is corrupt."""
+"""Metadata records: ranges of numbers, and corrupt values."""
 
 from __future__ import annotations
 

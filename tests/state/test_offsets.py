@@ -1,4 +1,4 @@
-"""Committed offsets against a dictionary: visible once durable, gone with their group, their topic or their time."""
+"""Committed offsets, compared with a dictionary: visible once durable, deleted with group, topic or expiration."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def offsets(coordinator, group_id="g"):
 
 
 class OffsetLives(RuleBasedStateMachine):
-    """Simple groups only: each action says what it does to a dictionary once its write is durable."""
+    """Simple groups; each action updates a dictionary once its write is durable."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ TestOffsetLives.settings = hypothesis_settings(max_examples=100, stateful_step_c
 
 
 def test_fetch_of_an_offset_that_was_never_committed() -> None:
-    """Offset -1 and empty metadata, no error; also for a group that nobody knows."""
+    """Offset -1 and empty metadata without an error, also for an unknown group."""
     driver = Driver()
     commit(driver, offset=7, partition=1, metadata="m", leader_epoch=3)
     found = driver.coordinator.fetch("g", [FetchTopic("t", [0, 1]), FetchTopic("u", [0])])
@@ -163,14 +163,14 @@ def test_the_metadata_of_one_commit_have_a_common_limit(monkeypatch) -> None:
 
 
 def test_metadata_has_a_limit() -> None:
-    """A text that is too long refuses its partition only."""
+    """Only the partition with the long text fails."""
     driver = Driver(SETTINGS)
     assert commit(driver, metadata="m" * 9) is ErrorCode.OFFSET_METADATA_TOO_LARGE
     assert commit(driver, metadata="m" * 8) is ErrorCode.NONE
 
 
 def test_offset_of_a_deleted_topic_is_not_returned() -> None:
-    """A commit that knew the topic's id is not about a new topic of the same name; one that did not may be."""
+    """A commit with a topic id does not apply to a new topic of the same name; a commit without one may."""
     driver = Driver()
     commit(driver, topic_id=TOPIC_ID)
     commit(driver, partition=1)
@@ -181,7 +181,7 @@ def test_offset_of_a_deleted_topic_is_not_returned() -> None:
 
 
 def test_commit_with_its_own_retention() -> None:
-    """Clients of old say how long an offset is kept; that survives a restart."""
+    """Old clients send their own retention time, which survives a restart."""
     driver = Driver(SETTINGS)
     commit(driver, retention_ms=600_000)
     driver.restart()
@@ -201,7 +201,7 @@ def test_an_offset_with_retention_0_expires_at_the_next_check() -> None:
 
 
 def test_a_group_without_offsets_takes_no_memory() -> None:
-    """Names are the clients' choice: each that is left would take memory for ever."""
+    """Clients choose the names: each one that stays would take memory for ever."""
     held = CommittedOffsets(GroupMemory(1 << 20))
     keys = [OffsetKey("g", topic, partition) for topic in "tu" for partition in (0, 1)]
     held.apply(held.change((key, CommittedOffset(1)) for key in keys))
@@ -226,7 +226,7 @@ def test_offsets_expire_while_another_group_is_deleted() -> None:
 
 
 def test_an_expiration_time_in_1970_is_valid() -> None:
-    """Whatever wrote the record: only a negative one leaves the time to the broker."""
+    """Only a negative time leaves the expiration to the broker."""
     group, offsets = ConsumerGroup(group_id="g"), CommittedOffsets(GroupMemory(1 << 20))
     keys = [OffsetKey("g", "t", partition) for partition in range(3)]
     times = (0, 5, -1)
@@ -237,7 +237,7 @@ def test_an_expiration_time_in_1970_is_valid() -> None:
     assert expired(group, offsets, 1_000, 1_000) == keys[:2]
     assert expired(group, offsets, 1_000, 1_001) == keys
     group = ClassicGroup(group_id="g", protocol_type="connect", state=GroupState.STABLE)
-    assert expired(group, offsets, 1_000, 1_001) == [], "nobody knows what its members use"
+    assert expired(group, offsets, 1_000, 1_001) == [], "the topics of its members are unknown"
 
 
 def test_expiration_checks_each_group_once_in_several_turns() -> None:
@@ -258,7 +258,7 @@ def test_expiration_checks_each_group_once_in_several_turns() -> None:
 
 
 def test_offsets_of_a_consumed_topic_do_not_expire() -> None:
-    """While members subscribe to a topic its offsets stay, others go; all go once the group is empty."""
+    """Offsets of subscribed topics stay until the group is empty; others expire."""
     subscription = b"\x00\x00" + b"\x00\x00\x00\x01" + b"\x00\x01t" + b"\xff\xff\xff\xff"
     driver = Driver(SETTINGS)
     driver.join("join", protocols=(MemberProtocol("range", subscription),), session_timeout_ms=1_800_000)
@@ -277,7 +277,7 @@ def test_offsets_of_a_consumed_topic_do_not_expire() -> None:
 
 
 def test_offset_with_a_pending_commit_does_not_expire() -> None:
-    """The tombstone would come behind the new offset and take it away."""
+    """The tombstone would come after the new offset and delete it."""
     driver = Driver(SETTINGS)
     commit(driver, offset=1)
     driver.tick(RETENTION_MS - 5_000)
@@ -291,7 +291,7 @@ def test_offset_with_a_pending_commit_does_not_expire() -> None:
 
 
 def test_group_with_an_unreadable_subscription_keeps_its_offsets() -> None:
-    """If nobody can tell what is consumed, nothing expires."""
+    """Without known subscriptions nothing expires."""
     driver = Driver(SETTINGS)
     ids = driver.stable(1)
     commit(driver, member_id=ids[0], generation_id=1)
@@ -302,7 +302,7 @@ def test_group_with_an_unreadable_subscription_keeps_its_offsets() -> None:
 
 
 def test_commit_keeps_the_session_of_a_member() -> None:
-    """A member that commits is alive, even without heartbeats."""
+    """A commit counts as a heartbeat."""
     driver = Driver()
     ids = driver.stable(1)
     for _ in range(5):
@@ -311,14 +311,14 @@ def test_commit_keeps_the_session_of_a_member() -> None:
 
 
 class NotWalked(CommittedOffsets):
-    """Offsets of a group that has so many that nobody may look at all of them in one turn."""
+    """Offsets of a large group, of which no turn may visit all."""
 
     def of_group(self, group_id):
-        raise AssertionError(f"all offsets of {group_id} are looked at")
+        raise AssertionError(f"all offsets of {group_id} are visited")
 
 
 def test_deleting_some_offsets_visits_no_others():
-    """A group may have a hundred thousand; of those that are wanted what is on its way, or in a transaction, counts."""
+    """A group may have 100,000 offsets. Pending and held ones among the requested offsets are deleted, too."""
     made = NotWalked(GroupMemory(2**30))
     keys = [OffsetKey("g", "t", partition) for partition in range(5)]
     for key in keys[:3]:

@@ -1,4 +1,4 @@
-"""Parked fetches against a model that counts everything anew each time."""
+"""Parked fetches, compared with a model that recounts everything each time."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(partition=PARTITIONS, size=SIZES, decides=st.booleans())
     def notify(self, partition, size, decides) -> None:
-        """What was added counts for readers of committed records only once it is decided."""
+        """Readers of committed records see added bytes only once their transaction ends."""
         self.total[partition] += size
         newly_decided = self.total[partition] - self.decided[partition] if decides else 0
         self.decided[partition] += newly_decided

@@ -1,4 +1,4 @@
-"""Where coordinators keep their subjects."""
+"""Placement of groups and transactional ids."""
 
 import pytest
 
@@ -10,5 +10,5 @@ from pipeline_broker.state.partition_for import partition_for
     [("", 0), ("g", 3), ("console-consumer-1", 24), ("grüße", 23), ("a😀", 16), ("polygenelubricants", 0)],
 )
 def test_partition_equals_kafkas(group_id, expected) -> None:
-    """Java's hash of the UTF-16 text without its sign, modulo the partitions; that of the last is the smallest int."""
+    """Java's hash of the UTF-16 text; the hash of the last example is the smallest int."""
     assert partition_for(group_id, 50) == expected

@@ -1,4 +1,4 @@
-"""Offsets that transactions have stored: the later record counts, and each is unstable until its marker."""
+"""Offsets of transactions: the later record wins, and offsets are unstable until their marker."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_all_yields_committed_and_held_offsets_except_overridden_ones(
 def test_offsets_of_a_topic_include_pending_and_held_ones(
     offsets: CommittedOffsets,
 ) -> None:
-    """All of it goes when the topic does, else a transaction that commits later brings it back."""
+    """They are deleted with the topic; otherwise a later commit of the transaction would restore them."""
     store(offsets, 5)
     offsets.change([(OffsetKey("h", "t", 2), committed(1))])
     for key in (OTHER, OffsetKey("i", "t", 3), OffsetKey("i", "u", 0)):
@@ -171,7 +171,7 @@ def test_replayed_offsets_of_transactions_are_counted(offsets: CommittedOffsets)
 
 
 def test_a_transaction_cannot_exceed_the_memory() -> None:
-    """It replaces nothing until it ends, so it needs room for all that it says, but for what it had said itself."""
+    """It replaces only its own offsets until it ends, so all others need additional memory."""
     offsets = CommittedOffsets(GroupMemory(2 * size_of_offset(*LARGE)))
     offsets.apply(offsets.change([LARGE]))
     assert offsets.admits([LARGE], MINE)
@@ -212,7 +212,7 @@ def test_a_commit_applies_the_offsets_of_each_group(offsets: CommittedOffsets) -
     )
 )
 def test_an_offset_is_unstable_as_long_as_an_open_transaction_has_it(story) -> None:
-    """However often, in however many transactions and groups; what never becomes durable counts until it is dropped."""
+    """In any number of transactions and groups; a failed append counts until it is dropped."""
     pending, held = PendingOffsets(GroupMemory(1 << 20)), {MINE: [], ANOTHER: []}
     for deed, holder, group_id, partitions in story:
         keys = [OffsetKey(group_id, "t", partition) for partition in partitions]

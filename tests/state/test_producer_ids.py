@@ -1,4 +1,4 @@
-"""Ids of producers are never given out twice, whatever becomes durable before a crash."""
+"""Producer ids are never allocated twice, whatever is durable before a crash."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipeline_broker.state.producer_ids import BLOCK_SIZE, ProducerIds
 
 @given(st.lists(st.sampled_from(["allocate", "many", "settle", "crash"]), max_size=40))
 def test_no_id_is_allocated_twice(actions) -> None:
-    """An id may be told when its write is durable; after a restart none of those is given out again."""
+    """Ids of durable writes, which clients may have, are not allocated again after a restart."""
     ids, told, pending, journal = ProducerIds(), set(), [], []
     for action in actions:
         if action == "settle":
@@ -37,7 +37,6 @@ def test_no_id_is_allocated_twice(actions) -> None:
 
 
 def test_one_record_per_block() -> None:
-    """While a block is durable its ids cost nothing."""
     ids = ProducerIds()
     writes = 0
     for _ in range(3 * BLOCK_SIZE):
@@ -49,7 +48,6 @@ def test_one_record_per_block() -> None:
 
 
 def test_records_of_other_types_are_ignored() -> None:
-    """And one that cannot be read is the one error."""
     ids = ProducerIds()
     ids.replay(b"\0\1topic", b"whatever")
     assert ids.allocate().producer_id == 0

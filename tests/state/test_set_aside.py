@@ -1,4 +1,4 @@
-"""Records that a start leaves out: the first are named, all are counted, and what they hold is not told."""
+"""Records that a startup sets aside: the first are logged, all are counted, their content is not logged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The topic catalogue: Kafka's rules with Kafka's words, and a model with a journal that lags and crashes."""
+"""The topic catalogue: Kafka's errors, and a model with a journal that lags and crashes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,6 @@ def test_pending_changes_of_settings_add_up():
     ],
 )
 def test_invalid_topics_are_rejected(more, code, message) -> None:
-    """Each with Kafka's code and message; nothing changes."""
     made = catalogue()
     created(made, "a.b")
     with pytest.raises(TopicError) as refused:
@@ -88,7 +87,7 @@ def test_invalid_topics_are_rejected(more, code, message) -> None:
 
 
 def test_defaults_and_manual_assignments() -> None:
-    """-1 takes the default number of partitions; a manual assignment brings its own."""
+    """-1 means the default number of partitions; a manual assignment determines its own."""
     made = catalogue()
     assert created(made, "a").partitions == 3
     assert created(made, "b", topic_id=ID[::-1], assignments=[(1, [1]), (0, [1])]).partitions == 2
@@ -108,7 +107,7 @@ def test_defaults_and_manual_assignments() -> None:
     ],
 )
 def test_invalid_growth_is_rejected(count, assignments, code) -> None:
-    """A topic only grows, and a manual placement names each new partition."""
+    """A topic only grows, and a manual assignment covers each new partition."""
     made = catalogue()
     created(made, "a")
     with pytest.raises(TopicError) as refused:
@@ -135,7 +134,6 @@ def test_all_topics_together_have_a_bound() -> None:
 
 
 def test_changes_of_an_unknown_topic() -> None:
-    """All of them are UNKNOWN_TOPIC_OR_PARTITION."""
     made = catalogue()
     for change in (
         lambda: made.delete("a"),
@@ -148,7 +146,7 @@ def test_changes_of_an_unknown_topic() -> None:
 
 
 def test_name_that_is_being_deleted_can_be_created_again() -> None:
-    """The journal keeps the order; a name that merely collides has to wait."""
+    """The journal keeps the order; a colliding name must wait for the deletion."""
     made = catalogue()
     created(made, "a.b")
     delete = made.delete("a.b")
@@ -172,7 +170,6 @@ def test_a_failed_deletion_keeps_the_topic() -> None:
 
 
 def test_duplicates_of_a_request() -> None:
-    """All occurrences of a name are refused, so all are named."""
     assert duplicates(["a", "b", "a", "c", "c"]) == {"a", "c"}
 
 
@@ -190,7 +187,6 @@ def test_duplicates_of_a_request() -> None:
     ],
 )
 def test_corrupt_values(value) -> None:
-    """They are the one error."""
     with pytest.raises(CorruptStateRecordError):
         read_topic("a", value)
     with pytest.raises(CorruptStateRecordError):
@@ -215,7 +211,6 @@ def test_a_record_with_the_name_or_id_of_another_topic_is_rejected(other: Topic)
 
 
 def test_record_round_trip() -> None:
-    """A topic is read as it was written; records of other subjects are no topics."""
     topic = Topic("a", ID, 3, {"retention.ms": "1"})
     record = topic_record(topic)
     assert read_topic(topic_name(record.key), record.value) == topic
@@ -333,7 +328,7 @@ TestTopics.settings = hypothesis_settings(max_examples=80, stateful_step_count=2
 
 
 def test_a_replayed_topic_replaces_the_id_of_its_predecessor():
-    """The tombstone between both may be compacted away."""
+    """Compaction may have removed the tombstone between both."""
     made, next_id = catalogue(), bytes(16)[:-1] + b"1"
     for topic_id in (ID, next_id):
         record = topic_record(Topic("a", topic_id, 1, {}))

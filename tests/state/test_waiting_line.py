@@ -1,4 +1,4 @@
-"""So many have a place, the others get theirs in the order in which they came."""
+"""WaitingLine: limited places, granted in the order of arrival."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +26,7 @@ def test_places_are_limited_and_granted_in_order(places, moves):
             expected = [one for one in inside + waiting if one != token]
             (inside if token in inside else waiting).remove(token)
             line.leave(token)
-            assert inside + waiting == expected, "who waits longest has the place that was left"
+            assert inside + waiting == expected, "the longest waiting token gets the free place"
         assert len(inside) <= places
         assert not waiting or len(inside) == places, "a place stays empty while one waits"
         assert waiting == sorted(waiting)

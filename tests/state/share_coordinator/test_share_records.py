@@ -1,4 +1,4 @@
-"""Records of share states: read as they were written, and what cannot be is told, whichever byte is missing."""
+"""Records of share states: they round-trip, and truncated or impossible ones are corrupt."""
 
 from __future__ import annotations
 
@@ -70,7 +70,15 @@ def test_unknown_types_are_ignored(key: bytes) -> None:
         snapshot((5, 2**63 - 1, 2, 1)),
         snapshot((5, 5, 2, -1)),
     ],
-    ids=["snapshot below 0", "start below -1", "ends first", "offset below 0", "no state", "no room behind", "never"],
+    ids=[
+        "snapshot below 0",
+        "start below -1",
+        "ends first",
+        "offset below 0",
+        "no state",
+        "no offset after it",
+        "never",
+    ],
 )
 def test_impossible_states_are_corrupt(record: StateRecord) -> None:
     with pytest.raises(CorruptStateRecordError):
@@ -80,7 +88,7 @@ def test_impossible_states_are_corrupt(record: StateRecord) -> None:
 @pytest.mark.parametrize(
     "record",
     [snapshot(start=-1), snapshot((0, 0, 2, 0)), snapshot((5, 2**63 - 2, 2, 1))],
-    ids=["nobody has read it", "first offset, not delivered", "last offset that there is"],
+    ids=["never read", "first offset, not delivered", "highest offset"],
 )
 def test_extreme_states_are_decoded(record: StateRecord) -> None:
     assert read_share_record(record.key, record.value) is not None

@@ -1,4 +1,4 @@
-"""The share coordinator's records: snapshots and updates, what a replay makes of them, epochs, what can be deleted."""
+"""The share coordinator: snapshots and updates, replay, epochs, redundant records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def seen(states, key=KEY):
 
 
 def test_the_first_record_and_every_nth_are_snapshots():
-    """Two updates may follow a snapshot here; the next record is a snapshot with all of it."""
+    """With two updates per snapshot, the next record is a snapshot of the whole state."""
     states = ShareStates(updates_max=2)
     writes = [states.initialize(KEY, 1, 0, 0)]
     for offset in range(1, 6):
@@ -55,13 +55,13 @@ def test_the_first_record_and_every_nth_are_snapshots():
     assert seen(replayed(writes, 2)) == seen(states)
     for length in range(1, len(writes) + 1):
         states.durable(writes[:length])
-        assert replayed(writes[:length], 2).summary(KEY) == states.summary(KEY), "what is told is what is durable"
-    assert seen(replayed(writes[3:], 2)) == seen(states), "a snapshot needs nothing in front of it"
+        assert replayed(writes[:length], 2).summary(KEY) == states.summary(KEY), "the summary is durable"
+    assert seen(replayed(writes[3:], 2)) == seen(states), "a snapshot needs no earlier record"
     assert replayed(writes[1:3], 2).find(KEY) is None, "an update alone says nothing"
 
 
 def test_summaries_show_durable_state_only():
-    """A write counts for the next one at once, and is shown when it is durable."""
+    """The next write builds on a pending one, but clients do not see it."""
     states = ShareStates()
     first = states.initialize(KEY, 1, 0, 0)
     assert states.summary(KEY) is None
@@ -80,7 +80,7 @@ def test_summaries_show_durable_state_only():
     ],
 )
 def test_earlier_epochs_are_fenced(write, code):
-    """Whoever has read the state with a higher leader epoch, or begun it anew, is not overwritten."""
+    """Leaders with lower epochs and earlier initializations cannot overwrite the state."""
     states = ShareStates()
     states.initialize(KEY, 1, 0, 0)
     states.set_leader_epoch(KEY, 2, 0)
@@ -101,7 +101,7 @@ def test_initialization_counts_snapshots_and_leaders_from_0():
 
 @pytest.mark.parametrize(("start_offset", "count"), [(0, 0), (9, 0), (-1, -1)])
 def test_another_initialization_resets_the_complete_count(start_offset, count):
-    """Nobody knows how much where the start is not known."""
+    """It is unknown if the start offset is."""
     states = ShareStates()
     states.initialize(KEY, 1, 0, 0)
     states.set_leader_epoch(KEY, 3, 0)
@@ -112,7 +112,7 @@ def test_another_initialization_resets_the_complete_count(start_offset, count):
 
 
 def test_the_snapshot_epoch_wraps_around():
-    """A record may hold any number; the next one can be written, and read again."""
+    """A record may hold any number; the next one can be written and replayed."""
     record = snapshot_record(KEY, ShareSnapshotValue(snapshot_epoch=2**31 - 1, state_epoch=1, start_offset=0))
     for write in (lambda states: states.snapshot(KEY, 0), lambda states: states.initialize(KEY, 1, 0, 0)):
         states = ShareStates()
@@ -121,7 +121,6 @@ def test_the_snapshot_epoch_wraps_around():
 
 
 def test_uninitialized_share_partitions_are_neither_read_nor_written():
-    """The group begins it, then its leader."""
     states = ShareStates()
     for ask in (lambda: states.read(KEY, 0), lambda: states.write(KEY, StateWrite(0, 0, 0), 0)):
         with pytest.raises(ShareStateError, match="uninitialized"):
@@ -129,7 +128,7 @@ def test_uninitialized_share_partitions_are_neither_read_nor_written():
 
 
 def test_a_tombstone_deletes_the_state():
-    """Also for a replay, and what never was needs none."""
+    """Also in a replay; unknown share partitions get no tombstone."""
     states = ShareStates()
     writes = [states.initialize(KEY, 1, 0, 0), *states.delete([KEY, OTHER])]
     assert [len(write.records) for write in writes] == [1, 1]
@@ -171,7 +170,6 @@ def test_only_the_newest_leader_reads_a_state():
 
 
 def test_records_before_every_snapshot_are_redundant():
-    """The oldest of the latest snapshots decides."""
     states = ShareStates(updates_max=1)
     writes = [states.initialize(KEY, 0, 0, 0), states.initialize(OTHER, 0, 0, 0)]
     writes += [states.write(KEY, StateWrite(0, 0, offset), 0) for offset in range(4)]
@@ -184,12 +182,11 @@ def test_records_before_every_snapshot_are_redundant():
 
 
 def test_group_topic_and_partition_select_the_partition():
-    """As Kafka names it: group, topic id in base 64, partition."""
+    """With the topic id in base 64, as in Kafka."""
     assert ShareStates.subject(ShareKey("g", bytes(16), 3)) == "g:AAAAAAAAAAAAAAAAAAAAAA:3"
 
 
 def test_only_the_offset_of_a_snapshot_is_remembered():
-    """Not that of an update, nor of a tombstone, which leaves nothing to remember it of."""
     states = ShareStates(updates_max=1)
     writes = [states.initialize(KEY, 0, 0, 0)]
     places = []
@@ -205,14 +202,13 @@ def test_only_the_offset_of_a_snapshot_is_remembered():
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x00\x00", b"\x00\x01\x00\x09g"])
 def test_corrupt_keys_raise_an_error(data):
-    """A key that cannot be read is corrupt; one of a newer broker is stepped over."""
+    """Keys of unknown types are skipped instead."""
     with pytest.raises(CorruptStateRecordError):
         read_share_record(data, b"")
     assert read_share_record(b"\x00\x63anything", b"") is None
 
 
 def test_corrupt_values_raise_an_error():
-    """So is a state that there is not."""
     states = ShareStates()
     write = states.initialize(KEY, 0, 0, 0)
     (record,) = write.records
@@ -222,7 +218,6 @@ def test_corrupt_values_raise_an_error():
 
 
 def test_reading_sets_the_leader_epoch_and_writing_does_not():
-    """Nor by a snapshot that a write comes to."""
     states = ShareStates(updates_max=2)
     writes = [states.initialize(KEY, 1, 0, 0), states.set_leader_epoch(KEY, 3, 0)]
     writes += [states.write(KEY, StateWrite(1, leader_epoch, 0), 0) for leader_epoch in (4, -1, 5, 5, 5)]
@@ -279,7 +274,7 @@ BATCHES = st.lists(
 
 @given(BATCHES, BATCHES, st.integers(0, 40))
 def test_the_batch_with_more_deliveries_wins(known, told, start_offset):
-    """Record by record the largest (deliveries, state); from the start on; in order, joined, without overlaps."""
+    """For each record the larger (deliveries, state), after the start, in order, joined, without overlaps."""
     expected = {}
     for batch in known + told:
         for offset in range(batch.first, batch.last + 1):
@@ -297,7 +292,7 @@ def test_the_batch_with_more_deliveries_wins(known, told, start_offset):
 
 
 def test_an_update_of_another_snapshot_is_ignored():
-    """Its own was deleted with the records in front of it, or a share partition of the same name was begun anew."""
+    """Its own snapshot was deleted, or the share partition was initialized again."""
     states = ShareStates(updates_max=2)
     writes = [states.initialize(KEY, 1, 0, 0)]
     writes += [states.write(KEY, StateWrite(1, 0, offset, 1), 0) for offset in range(1, 5)]

@@ -1,4 +1,4 @@
-"""What may become of records in a share partition, rule by rule.
+"""Rules of a share partition, one by one.
 
 Longer than most files: one test for each rule.
 """
@@ -47,14 +47,13 @@ def states(partition):
 
 
 def test_the_table_moves_only_what_is_acquired():
-    """Every acknowledgement begins at Acquired, and nothing leaves a terminal state."""
+    """Every acknowledgement begins at Acquired, and final states have no transition."""
     assert {before for before, _ in AFTER} == {ACQUIRED}
     assert {kind for _, kind in AFTER} == set(AcknowledgeType)
     assert not TERMINAL & {before for before, _ in AFTER}
 
 
 def test_records_are_acquired_once():
-    """What one member has, no other gets; the next fetch goes on behind it."""
     partition = SharePartition(0)
     assert taken(partition, (0, 9)) == [Acquired(0, 9, 1)]
     assert partition.next_offset() == 10
@@ -69,7 +68,7 @@ def test_deleted_records_do_not_count_for_the_limit():
 
 
 def test_accepted_records_move_the_start():
-    """Done with from the start on is forgotten; done with further on is remembered."""
+    """Complete records at the start are dropped, others are remembered."""
     partition = SharePartition(0)
     taken(partition, (0, 9))
     change = said(partition, 5, 9, ACCEPT)
@@ -81,7 +80,7 @@ def test_accepted_records_move_the_start():
 
 
 def test_one_type_for_each_record():
-    """Accepted, released, rejected and missing records of one batch go their own ways."""
+    """Accepted, released, rejected and missing records of one batch."""
     partition = SharePartition(0)
     taken(partition, (0, 4))
     change = said(partition, 0, 4, RELEASE, ACCEPT, ACCEPT, REJECT, GAP)
@@ -95,7 +94,7 @@ def test_one_type_for_each_record():
 
 
 def test_a_released_record_counts_its_deliveries_and_is_archived_at_the_limit():
-    """The last delivery that is given back is the end of the record."""
+    """After the last allowed delivery a released record is archived."""
     partition = SharePartition(0, rules=DeliveryRules(delivery_count_max=2))
     assert taken(partition, (0, 0)) == [Acquired(0, 0, 1)]
     said(partition, 0, 0, RELEASE)
@@ -105,7 +104,7 @@ def test_a_released_record_counts_its_deliveries_and_is_archived_at_the_limit():
 
 
 def test_locks_expire():
-    """What a member has for too long is available again, and counted; a renewed lock lasts longer."""
+    """Records with an expired lock are available again, and the delivery counts; a renewed lock lasts longer."""
     partition = SharePartition(0)
     taken(partition, (0, 9))
     assert partition.next_lock_ms == NOW_MS + LOCK_MS
@@ -115,7 +114,7 @@ def test_locks_expire():
     assert change.batches == (StateBatch(5, 9, AVAILABLE, 1),)
     assert partition.next_lock_ms == NOW_MS + 20_000 + LOCK_MS
     assert partition.expire_locks(NOW_MS + 20_000 + LOCK_MS).batches == (StateBatch(0, 4, AVAILABLE, 1),)
-    assert states(partition) == [(0, 9, AVAILABLE)], "what is alike again is remembered as one"
+    assert states(partition) == [(0, 9, AVAILABLE)], "equal neighbours are joined again"
     assert partition.next_lock_ms == NEVER_MS
 
 
@@ -129,7 +128,6 @@ def test_a_lock_renewed_for_a_shorter_time_expires_then():
 
 
 def test_release_returns_all_records_of_a_member():
-    """All of its records, and only those."""
     partition = SharePartition(0)
     taken(partition, (0, 4), member="gone")
     taken(partition, (5, 9), member="stays")
@@ -149,7 +147,7 @@ def test_release_returns_all_records_of_a_member():
     ],
 )
 def test_records_that_are_not_acquired_cannot_be_acknowledged(first, last, code):
-    """Kafka's errors: past what was acquired, or given back already; nothing is changed."""
+    """Kafka's errors for records after the window or released ones; nothing changes."""
     partition = SharePartition(0)
     taken(partition, (0, 9))
     said(partition, 3, 3, RELEASE)
@@ -161,7 +159,6 @@ def test_records_that_are_not_acquired_cannot_be_acknowledged(first, last, code)
 
 
 def test_other_members_and_empty_windows_reject_acknowledgements():
-    """Only the owner; and where nothing is in flight there is nothing to say."""
     partition = SharePartition(0)
     with pytest.raises(AcknowledgeError) as refused:
         said(partition, 0, 0, ACCEPT)
@@ -172,7 +169,6 @@ def test_other_members_and_empty_windows_reject_acknowledgements():
 
 
 def test_one_invalid_batch_rejects_all():
-    """Of several batches in one request either all count or none."""
     partition = SharePartition(0)
     taken(partition, (0, 9))
     with pytest.raises(AcknowledgeError):
@@ -210,7 +206,7 @@ def test_a_request_acknowledges_each_record_of_the_window_once(first, second, is
 
 
 def test_records_before_the_start_may_be_acknowledged_again():
-    """It may be acknowledged again; what reaches behind the start counts from there."""
+    """Of a batch across the start, the records after it count."""
     partition = SharePartition(0)
     taken(partition, (0, 9))
     said(partition, 0, 4, ACCEPT)
@@ -219,7 +215,7 @@ def test_records_before_the_start_may_be_acknowledged_again():
 
 
 def test_batch_optimized_goes_to_the_end_of_a_batch():
-    """Three records wanted, batches of two: four are acquired; told in pieces of the size that is wanted."""
+    """A limit of three with batches of two acquires four, listed in parts of `batch_size`."""
     partition = SharePartition(0)
     wanted = AcquireLimits(records_max=3, batch_size=2)
     assert taken(partition, (0, 1), (2, 3), (4, 5), wanted=wanted) == [Acquired(0, 1, 1), Acquired(2, 3, 1)]
@@ -227,7 +223,7 @@ def test_batch_optimized_goes_to_the_end_of_a_batch():
 
 
 def test_record_limit_is_exact():
-    """KIP-1206: three wanted, three acquired; the rest of the batch is there for the next, and told by itself."""
+    """KIP-1206: a limit of three acquires three; the next fetch gets the rest of the batch separately."""
     partition = SharePartition(0)
     exact = AcquireLimits(records_max=3, batch_size=1, mode=AcquireMode.RECORD_LIMIT)
     assert taken(partition, (0, 4), (5, 9), (10, 14), wanted=exact) == [Acquired(0, 2, 1)]
@@ -238,7 +234,7 @@ def test_record_limit_is_exact():
 
 
 def test_errors_distinguish_available_records_from_those_after_the_window():
-    """The rest of a batch is in flight, though nobody has it: Kafka's errors tell the two apart."""
+    """The rest of a batch is in the window although no member has acquired it."""
     partition = SharePartition(0)
     exact = AcquireLimits(records_max=3, batch_size=1, mode=AcquireMode.RECORD_LIMIT)
     taken(partition, (0, 4), (5, 9), wanted=exact)
@@ -251,7 +247,7 @@ def test_errors_distinguish_available_records_from_those_after_the_window():
 
 
 def test_returned_records_are_delivered_in_their_first_spans():
-    """One record wanted: all that is available of the first span; many: every span by itself, however it came back."""
+    """A limit of one delivers the first span; a high limit delivers each span separately."""
     partition = SharePartition(0)
     pairs = [(first, first + 1) for first in range(0, 12, 2)]
     taken(partition, *pairs, wanted=AcquireLimits(records_max=12, batch_size=3))
@@ -266,14 +262,14 @@ def test_returned_records_are_delivered_in_their_first_spans():
 
 
 def test_a_change_joins_neighbours_of_different_spans():
-    """What the share coordinator keeps does not grow with the number of fetches."""
+    """The stored state does not grow with the number of fetches."""
     partition = SharePartition(0)
     taken(partition, *((first, first) for first in range(10)), wanted=AcquireLimits(records_max=10, batch_size=1))
     assert partition.release("m").batches == (StateBatch(0, 9, AVAILABLE, 1),)
 
 
 def test_a_fetch_reads_as_far_as_its_limit_reaches():
-    """Over what others have, to the end of the span or, where nobody has been, as many records as are left."""
+    """It skips acquired records and reads to the end of a span, or as many new records as the limit leaves."""
     partition = SharePartition(0)
     assert partition.last_wanted(5) == 4
     taken(partition, (0, 9), (10, 19), wanted=AcquireLimits(records_max=20, batch_size=10))
@@ -284,7 +280,7 @@ def test_a_fetch_reads_as_far_as_its_limit_reaches():
 
 
 def test_the_window_is_bounded():
-    """With as many in flight as allowed nothing new is acquired, but what is given back is."""
+    """A full window delivers returned records, but no new ones."""
     partition = SharePartition(0, rules=DeliveryRules(record_locks_max=100))
     assert taken(partition, *((n, n + 9) for n in range(0, 200, 10))) == [Acquired(0, 99, 1)]
     assert partition.next_offset() is None
@@ -298,7 +294,7 @@ def test_the_window_is_bounded():
 
 
 def test_records_deleted_from_the_log_are_archived():
-    """Compaction took 5 to 9 while they were available: the read goes on behind them, and so does the start."""
+    """Compaction removed 5 to 9 while they were available; reading and the start continue after them."""
     partition = SharePartition(0)
     taken(partition, (0, 4), (5, 9), (10, 14))
     said(partition, 0, 14, RELEASE)
@@ -307,7 +303,7 @@ def test_records_deleted_from_the_log_are_archived():
 
 
 def test_a_gap_in_the_log_is_acquired_with_its_neighbours():
-    """Between batches that compaction has left: the member says that it is a gap."""
+    """The member acknowledges it as a gap."""
     partition = SharePartition(0)
     assert taken(partition, (0, 4), (8, 9)) == [Acquired(0, 9, 1)]
     said(partition, 0, 7, ACCEPT, ACCEPT, ACCEPT, ACCEPT, ACCEPT, GAP, GAP, GAP)
@@ -315,7 +311,6 @@ def test_a_gap_in_the_log_is_acquired_with_its_neighbours():
 
 
 def test_a_gap_at_the_start_of_the_log_is_archived():
-    """Deletion took 0 to 9 before anybody had them."""
     partition = SharePartition(0)
     assert taken(partition, (10, 14), read_from=0) == [Acquired(10, 14, 1)]
     assert (partition.start_offset, partition.delivery_complete_count) == (10, 0)
@@ -332,7 +327,7 @@ def test_a_gap_at_the_start_of_the_log_is_archived():
         ([(0, 3)], MANY, 0),
         ([(0, 3)], MANY, 4),
     ],
-    ids=["nothing read", "nothing wanted", "in front of the start", "behind what was read"],
+    ids=["nothing read", "limit of 0", "before the start", "after the batches"],
 )
 def test_there_is_nothing_to_acquire(found, wanted, read_from):
     partition = SharePartition(4)
@@ -350,7 +345,7 @@ def test_a_full_window_delivers_returned_records_only():
 
 
 def test_invisible_batches_are_archived():
-    """By read_committed: aborted records are never delivered, though the limit counts them."""
+    """With read_committed, aborted records are never delivered, but count for the limit."""
     partition = SharePartition(0)
     assert taken(partition, (0, 4), (5, 5, False), (6, 9)) == [Acquired(0, 4, 1), Acquired(6, 9, 1)]
     said(partition, 0, 4, ACCEPT)
@@ -363,7 +358,7 @@ def test_invisible_batches_are_archived():
 
 
 def test_a_raised_log_start_moves_the_window():
-    """What was in front of it is done with, whoever has it."""
+    """Records before it are complete, whichever member has them."""
     partition = SharePartition(0)
     taken(partition, (0, 9))
     partition.raise_start(5)
@@ -376,7 +371,7 @@ def test_a_raised_log_start_moves_the_window():
 
 
 def test_bad_records_are_isolated():
-    """From half of the deliveries on a run is halved, and before its last one a record is delivered alone."""
+    """After half of the allowed deliveries a run is halved; before the last one a record is delivered alone."""
     partition = SharePartition(0)
     sizes = []
     for _ in range(5):
@@ -398,7 +393,7 @@ def test_with_few_allowed_deliveries_no_record_is_isolated(most, sizes):
 
 
 def test_a_record_before_its_last_delivery_is_delivered_without_its_neighbours():
-    """Whether they were delivered less often, or are at their last delivery themselves."""
+    """Also if the neighbours are before their last delivery, too."""
     rules = DeliveryRules(delivery_count_max=5)
     partition = SharePartition(0, [StateBatch(0, 0, AVAILABLE, 4), StateBatch(1, 2, AVAILABLE, 2)], rules)
     assert taken(partition, (0, 9)) == [Acquired(0, 0, 5)]
@@ -413,7 +408,7 @@ def test_a_record_before_its_last_delivery_is_delivered_without_its_neighbours()
 
 
 def test_the_size_of_parts_depends_on_the_span():
-    """Four records, of which one is done with: half of four are handed out, and nothing beside them."""
+    """Half of a span of four records is delivered, although one of them is complete."""
     partition = SharePartition(0)
     spans = (0, 3), (4, 7)
     taken(partition, *spans, wanted=AcquireLimits(records_max=8, batch_size=4))
@@ -428,7 +423,7 @@ def test_the_size_of_parts_depends_on_the_span():
 
 
 def test_a_restart_keeps_what_was_durable():
-    """Deliveries and what is done with; what lay between was acquired by somebody who never spoke."""
+    """Delivery counts and complete records; records between them were acquired and never acknowledged."""
     partition = SharePartition(
         4, [StateBatch(6, 6, ACKNOWLEDGED, 1), StateBatch(7, 7, AVAILABLE, 2), StateBatch(8, 9, ARCHIVED, 1)]
     )
@@ -443,7 +438,7 @@ def test_a_restart_keeps_what_was_durable():
 
 
 def test_neighbours_are_one_run():
-    """A thousand records that were treated alike take one entry, however they came and went."""
+    """A thousand records with the same history take one entry."""
     partition = SharePartition(0)
     for first in range(0, 1000, 10):
         taken(partition, (first, first + 9))

@@ -1,10 +1,12 @@
-"""A share partition against a model, over any sequence of acquiring, acknowledging, time-outs and restarts.
+"""A share partition, compared with a model over any sequence of acquisitions, acknowledgements, time-outs and restarts.
 
-a record is acquired by at most one member at a time
-what was accepted or rejected, and answered, is never delivered again
-a record is delivered at most as often as the limit allows, between two restarts that forget nothing
-the start only rises, and everything in front of it is done with
-a restart from the durable records loses nothing that was answered
+Invariants:
+
+* At most one member has acquired a record.
+* After the response to an accept or reject, the record is never delivered again.
+* Between two restarts, no record is delivered more often than the limit allows.
+* The start only rises, and everything before it is complete.
+* A restart from the durable records loses no change that a member got a response for.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ KEY = ShareKey("g", bytes(16), 0)
 
 @attrs.define
 class Known:
-    """What the model knows of a record."""
+    """The model's state of a record."""
 
     owner: str = ""
     lock_until_ms: int = 0
@@ -44,7 +46,7 @@ class Known:
 
 
 class SharePartitionMachine(RuleBasedStateMachine):
-    """Records are the offsets of a log of batches of some sizes; its changes go through a share coordinator."""
+    """Records are offsets of a log with batches of several sizes; changes pass through a share coordinator."""
 
     @initialize(sizes=st.lists(st.integers(1, 7), min_size=3, max_size=12), updates_max=st.integers(0, 3))
     def begin(self, sizes, updates_max):
@@ -62,7 +64,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
         self.start_offset = 0
 
     def keep(self, write):
-        """Append a write: from here on it is durable."""
+        """Append a write and make it durable."""
         self.journal += write.records
         self.states.durable([write])
 
@@ -85,13 +87,13 @@ class SharePartitionMachine(RuleBasedStateMachine):
         found = [batch for batch in self.batches if batch.last >= offset][:read]
         wanted = AcquireLimits(records_max=records_max, batch_size=batch_size, mode=mode)
         acquired = self.partition.acquire(member, offset, found, wanted, self.now_ms)
-        assert acquired, "what is said to be available can be acquired"
+        assert acquired, "an available record can be acquired"
         total = 0
         for first, last, count in acquired:
             for record in self.records[first : last + 1]:
                 total += 1
-                assert not record.is_done, "what is done with does not come back"
-                assert not record.owner, "somebody else has it"
+                assert not record.is_done, "a complete record is not delivered again"
+                assert not record.owner, "another member has acquired it"
                 record.owner, record.lock_until_ms = member, self.now_ms + RULES.lock_duration_ms
                 record.deliveries += 1
                 assert count == record.deliveries <= RULES.delivery_count_max
@@ -112,9 +114,9 @@ class SharePartitionMachine(RuleBasedStateMachine):
         try:
             change = self.partition.acknowledge(member, [AcknowledgementBatch(first, last, types)], self.now_ms)
         except AcknowledgeError:
-            assert not is_owner, "the owner may say what it likes"
+            assert not is_owner, "the owner may acknowledge with any type"
             return
-        assert is_owner, "nobody else may"
+        assert is_owner, "no other member may"
         for number in touched:
             kind = types[0] if len(types) == 1 else types[number - first]
             self.say(self.records[number], kind)
@@ -139,7 +141,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
     def time_passes(self, passed_ms):
         self.now_ms += passed_ms
         due = [record for record in self.records if record.owner and record.lock_until_ms <= self.now_ms]
-        assert not due or self.partition.next_lock_ms <= self.now_ms, "no lock is looked at too late"
+        assert not due or self.partition.next_lock_ms <= self.now_ms, "no lock is checked too late"
         self.changed(self.partition.expire_locks(self.now_ms))
         for record in due:
             self.say(record, AcknowledgeType.RELEASE)
@@ -147,7 +149,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.records)
     @rule()
     def restart(self):
-        """Acquisitions are lost, as in Kafka; with them the deliveries that nobody has spoken of."""
+        """Lose acquisitions, as in Kafka, and the deliveries that were not acknowledged."""
         self.states = ShareStates(self.updates_max)
         for offset, record in enumerate(self.journal):
             replay_share(self.states, record, offset)
@@ -191,7 +193,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
         assert all(not record.owner and not record.is_done for record in self.records[position:])
 
     def teardown(self):
-        """Whatever was going on: in the end every record is done with, after at most so many deliveries."""
+        """Check that every record becomes complete after a limited number of deliveries."""
         if not hasattr(self, "partition"):
             return
         for _ in range(len(self.records) * (RULES.delivery_count_max + 2)):

@@ -1,4 +1,4 @@
-"""Share sessions: epochs, their errors, what is listed, and whose end is whose."""
+"""Share sessions: epochs, errors, listed partitions, connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PLACE, OTHER = (bytes(16), 0), (bytes(16), 1)
 
 
 def test_epochs_follow_each_other():
-    """The first request of a session has epoch 0, the next 1; another one is refused and changes nothing."""
+    """The first request has epoch 0, the next one 1; any other epoch is rejected and changes nothing."""
     sessions = ShareSessions(10)
     session = sessions.open("g", "m", "c", [PLACE])
     with pytest.raises(ShareSessionError) as refused:
@@ -25,7 +25,6 @@ def test_epochs_follow_each_other():
 
 
 def test_unknown_sessions_raise_not_found():
-    """SHARE_SESSION_NOT_FOUND, also after it was removed."""
     sessions = ShareSessions(10)
     sessions.open("g", "m", "c", [])
     assert sessions.remove("g", "m") is not None
@@ -36,7 +35,7 @@ def test_unknown_sessions_raise_not_found():
 
 
 def test_the_number_of_sessions_is_limited():
-    """SHARE_SESSION_LIMIT_REACHED, but a member may open its own again."""
+    """A member may reopen its own session at the limit."""
     sessions = ShareSessions(1)
     sessions.open("g", "m", "c", [])
     sessions.open("g", "m", "c", [])
@@ -68,11 +67,10 @@ def test_listed_partitions():
     assert session.must_list(PLACE, has_records=False, has_error=True)
     assert session.must_list(PLACE, **quiet)
     assert not session.must_list(PLACE, **quiet)
-    assert session.must_list(OTHER, **quiet), "it was asked for without being of the session"
+    assert session.must_list(OTHER, **quiet), "it is not in the session"
 
 
 def test_sessions_of_a_connection():
-    """They end with it, whatever their groups are."""
     sessions = ShareSessions(10)
     for member in ("a", "b"):
         sessions.open("g", member, "one", [])

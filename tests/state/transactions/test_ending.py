@@ -1,6 +1,7 @@
-"""EndTxn by state, epoch and verdict: every cell was asked of Apache Kafka 4.3.1.
+"""EndTxn by state, epoch and requested result: every cell was observed on Apache Kafka 4.3.1.
 
-Those of prepared transactions are from its TransactionCoordinator.endTransaction: nobody can hold it in these states.
+The cells of prepared transactions are from its TransactionCoordinator.endTransaction, since no client can keep a
+transaction in these states.
 """
 
 import pytest
@@ -18,7 +19,7 @@ FENCED, INVALID, RETRY, MAPPING = (
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
 )
 S = TransactionState
-VERSION_2 = [  # state, abort again, abort now, commit again, commit now
+VERSION_2 = [  # state, abort with previous and current epoch, commit with previous and current epoch
     (S.EMPTY, FENCED, ENDS, FENCED, INVALID),
     (S.COMPLETE_ABORT, ALREADY_ENDED, ENDS, INVALID, INVALID),
     (S.COMPLETE_COMMIT, INVALID, ENDS, ALREADY_ENDED, INVALID),
@@ -102,6 +103,6 @@ def test_only_version_2_changes_the_producer_id_at_an_end(version, next_producer
     ],
 )
 def test_with_version_2_a_repeated_end_may_name_the_previous_producer_id(change, producer_id, epoch, verdict):
-    """Only with the last epoch of that, and while nothing began with the new one."""
+    """Only with its last epoch, and until a transaction begins with the new id."""
     found = known(**{"state": S.COMPLETE_COMMIT, "epoch": 0, "previous_producer_id": 6} | change)
     assert check_of_version(2)(found, producer_id, epoch, committed=True) is verdict

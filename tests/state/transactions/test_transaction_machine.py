@@ -1,11 +1,11 @@
-"""The coordinator against a model, with a crash possible after every single step that was appended.
+"""The transaction coordinator, compared with a model; a crash is possible after every single appended entry.
 
-Rules of this file: all that is appended stands in one journal, as in the broker. A crash keeps a prefix of it that
-holds at least what somebody was told; it may cut through a decision, which the broker's frames do not even allow.
-Clients write batches under tags of their own: what becomes of a transaction is read from where its tags and the
-markers behind them ended up, partition by partition, and never from the coordinator.
+All entries are in one journal, as in the broker. A crash keeps a prefix of it that holds at least the entries that
+clients got a response for. It may cut through a decision, which the broker's frames do not even allow. Clients write
+batches with tags. The result of a transaction is derived from the positions of its tags and markers in each partition,
+never from the coordinator.
 
-Longer than most files: it is one machine, and the coordinators that it finds out.
+Longer than most files: one machine, and the faulty coordinators that it detects.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ TIMEOUT_MS = 1_000
 
 @attrs.frozen
 class Data:
-    """A batch of a client, and the transaction that the client means it for."""
+    """A batch of a client and the transaction it belongs to."""
 
     partition: Partition
     producer: Producer
@@ -59,7 +59,7 @@ class Data:
 
 @attrs.define(eq=False)
 class Client:
-    """One producer: what it was told, the transaction that it is at, and whether it waits to hear of its end."""
+    """A producer with its responses, its transaction, and whether it waits for the end of that."""
 
     transactional_id: str
     producer: Producer
@@ -71,16 +71,16 @@ class Client:
 
 @attrs.define(eq=False)
 class WideEnd:
-    """A wide transaction whose markers are not all appended."""
+    """A wide transaction with markers still to append."""
 
     transactional_id: str
     markers: list
     decided_at: int
-    """How many entries hold its decision."""
+    """Number of entries at its decision."""
 
 
 class Journal:
-    """What was appended, and the partitions' view of it."""
+    """The appended entries, and the state of each partition."""
 
     def __init__(self, entries=()):
         self.entries = []
@@ -89,7 +89,7 @@ class Journal:
             self.append(entry)
 
     def append(self, entry):
-        """Append one entry; raises LogError where a partition would refuse it."""
+        """Append one entry; raise LogError if a partition would reject it."""
         offset = len(self.entries)
         if isinstance(entry, Data):
             states, (producer_id, epoch) = self.producers[entry.partition], attrs.astuple(entry.producer)
@@ -103,7 +103,7 @@ class Journal:
         self.entries.append(entry)
 
     def fates(self):
-        """Tag -> the verdicts over its batches; None for one that no marker follows."""
+        """Return the verdicts for the batches of each tag; None for a batch without a later marker."""
         fates, undecided = {}, {}
         for entry in self.entries:
             if isinstance(entry, Data):
@@ -148,7 +148,7 @@ class Transactions(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, len(PARTITIONS)))
     def mark(self, count):
-        """Append some markers of a wide transaction whose end is durable; all are durable before it is completed."""
+        """Append some markers of a wide transaction; all are durable before it is completed."""
         if not self.wide_ends:
             return
         end = self.wide_ends[0]
@@ -165,7 +165,7 @@ class Transactions(RuleBasedStateMachine):
             self.mark(len(PARTITIONS))
 
     def tell(self):
-        """An answer leaves: all that was appended is durable."""
+        """Send a response: all entries so far become durable."""
         self.told = len(self.journal.entries)
 
     @rule(target=clients, transactional_id=st.sampled_from(IDS), version=st.sampled_from([0, 2]))
@@ -177,7 +177,7 @@ class Transactions(RuleBasedStateMachine):
             if decision.error is ErrorCode.NONE:
                 return Client(transactional_id, decision.producer, version)
             self.mark_all()
-        raise AssertionError("who comes again is let in")
+        raise AssertionError("a retry succeeds")
 
     @rule(target=clients, client=clients)
     def go_on_after_an_error(self, client):
@@ -190,9 +190,9 @@ class Transactions(RuleBasedStateMachine):
 
     @rule(client=clients, partition=st.sampled_from(PARTITIONS), waits=st.booleans(), adds=st.booleans())
     def write(self, client, partition, waits, adds):
-        """As Produce: added by the batch (version 2), or added before and verified (version 0)."""
+        """Produce: the batch adds the partition (version 2), or it was added before and is verified (version 0)."""
         if client.is_ending:
-            return  # it is to hear first what became of its transaction
+            return  # it must first learn the result of its transaction
         producer, name = client.producer, client.transactional_id
         if client.version == 0 and adds:
             self.append(self.coordinator.add_partitions(name, producer, [partition], 0, self.now_ms))
@@ -208,7 +208,7 @@ class Transactions(RuleBasedStateMachine):
             if error is not ErrorCode.NONE:
                 return
         known = self.coordinator.get(name)
-        if known.state not in PREPARED:  # else its batch comes before the marker, and is of the transaction that ends
+        if known.state not in PREPARED:  # else its batch precedes the marker and belongs to the ending transaction
             assert (known.producer_id, known.producer_epoch) == attrs.astuple(producer), "a fenced producer writes"
         tag = client.tag or f"{name}-{next(self.tags)}"
         if decision is not None:
@@ -230,7 +230,7 @@ class Transactions(RuleBasedStateMachine):
         self.append(decision)
         if decision.error is not ErrorCode.NONE or not waits:
             client.is_ending = client.is_ending or decision.error is ErrorCode.NONE
-            return  # who does not wait asks again, or is gone
+            return  # the client retries, or has disconnected
         self.tell()
         client.is_ending = False
         if decision.steps and client.tag:
@@ -241,7 +241,7 @@ class Transactions(RuleBasedStateMachine):
 
     @rule(client=clients, committed=st.booleans(), epochs_ago=st.integers(1, 3))
     def end_late(self, client, committed, epochs_ago):
-        """A request of the past, which went another way."""
+        """Deliver an old request that was delayed."""
         past = Producer(client.producer.producer_id, client.producer.epoch - epochs_ago)
         before = self.coordinator.get(client.transactional_id)
         decision = self.coordinator.end(client.transactional_id, past, 2, self.now_ms, committed=committed)
@@ -260,7 +260,7 @@ class Transactions(RuleBasedStateMachine):
         self.start_again(data.draw(st.integers(self.told, len(self.journal.entries)), label="kept"))
 
     def start_again(self, kept):
-        """After a crash that left so many entries."""
+        """Restart after a crash that kept `kept` entries."""
         self.journal = Journal(self.journal.entries[:kept])
         self.wide_ends.clear()
         self.coordinator = self.make(self.coordinator.settings.markers_at_once)
@@ -301,7 +301,7 @@ class Transactions(RuleBasedStateMachine):
                 assert (producer_id, partition) in open_partitions, "it would hang for ever"
 
     def teardown(self):
-        """Once all is quiet nothing is undecided."""
+        """Check that no transaction stays undecided."""
         self.now_ms += TIMEOUT_MS + 1
         while late := self.coordinator.timed_out(self.now_ms):
             for decision in late:
@@ -317,7 +317,7 @@ class NeverFinishes(TransactionCoordinator):
 
 
 class ForgetsToMark(TransactionCoordinator):
-    """Completes a transaction with the first of its markers only."""
+    """Completes a transaction after its first marker only."""
 
     def _end(self, *arguments):
         decision = super()._end(*arguments)
@@ -329,7 +329,7 @@ class ForgetsToMark(TransactionCoordinator):
 
 
 class BelievesEveryEpoch(TransactionCoordinator):
-    """Ends whatever transaction is open, for whoever asks."""
+    """Ends any open transaction for any client."""
 
     def end(self, transactional_id, producer, version, now_ms, *, committed):
         known = self.get(transactional_id)
@@ -338,7 +338,7 @@ class BelievesEveryEpoch(TransactionCoordinator):
 
 
 class WritesTheRecordLast(TransactionCoordinator):
-    """Marks before it is decided."""
+    """Appends markers before the decision."""
 
     def end(self, *arguments, **more):
         decision = super().end(*arguments, **more)
@@ -346,7 +346,7 @@ class WritesTheRecordLast(TransactionCoordinator):
 
 
 def crash_within_an_end(coordinator_type, committed, kept):
-    """A transaction over two partitions ends, and of the entries of its end so many are there after a crash."""
+    """End a transaction over two partitions, and crash with some entries of its end."""
     machine = Transactions()
     machine.coordinator_type = coordinator_type
     machine.coordinator = machine.make()

@@ -1,4 +1,4 @@
-"""Records of `__transaction_state`, byte for byte as Kafka lays them out."""
+"""Records of `__transaction_state`, byte for byte as in Kafka."""
 
 import struct
 
@@ -120,7 +120,7 @@ def test_an_unknown_version_or_state_is_corrupt(value):
 
 @pytest.mark.parametrize(("producer_id", "epoch", "state"), [(-1, 2, 0), (7, -2, 0), (7, 2, 6), (7, 2, 7)])
 def test_impossible_transactions_are_corrupt(producer_id, epoch, state):
-    """No producer, an epoch below the first, and the two states that are steps in between."""
+    """No producer, an epoch below the first, and the two transient states."""
     value = b"\0\0" + struct.pack(">qhib", producer_id, epoch, 1, state) + b"\0" * 4 + struct.pack(">qq", 12, -1)
     with pytest.raises(CorruptStateRecordError):
         read_transaction(KEY, value)

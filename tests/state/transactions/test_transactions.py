@@ -1,4 +1,4 @@
-"""The rules of the transaction coordinator, one by one; what clients are answered was asked of Apache Kafka 4.3.1.
+"""Rules of the transaction coordinator, one by one; the responses were observed on Apache Kafka 4.3.1.
 
 Longer than most files: one test for each rule.
 """
@@ -50,7 +50,7 @@ def end(coordinator, producer, *, committed=True, version=2, now_ms=0):
 
 
 def states(decision):
-    """What the steps are: states of records, and verdicts of markers."""
+    """Return the steps as states of records and verdicts of markers."""
     return [
         read_transaction(step.key, step.value)[1].state
         if isinstance(step, StateRecord)
@@ -60,7 +60,7 @@ def states(decision):
 
 
 def marked(decision):
-    """The markers that are to follow."""
+    """Return the later markers."""
     return [(marker.partition, marker.committed) for marker in decision.later]
 
 
@@ -83,7 +83,7 @@ def test_an_empty_id_is_invalid_everywhere(coordinator):
 
 
 def test_a_producer_has_no_epoch_that_is_kept_for_fencing_it(coordinator):
-    """The last one is only ever the coordinator's own."""
+    """Only the coordinator uses the last epoch."""
     init(coordinator)
     known = attrs.evolve(coordinator.get("x"), last_producer_epoch=5)
     assert attrs.evolve(known, producer_epoch=EPOCH_MAX).bumped(1, 5, 0) is None
@@ -190,7 +190,7 @@ def test_used_up_epochs_bring_a_new_producer_id(coordinator):
     assert init(coordinator, expected=producer) == Producer(101, 0)
     assert init(coordinator, expected=producer) is not FENCED
     coordinator.replay(("x", used_up))
-    assert init(coordinator) == Producer(102, 0), "who begins anew has none to name"
+    assert init(coordinator) == Producer(102, 0), "a new client cannot name one"
 
 
 def test_the_transaction_that_uses_up_the_epochs_ends_with_a_new_producer_id(coordinator):
@@ -335,7 +335,7 @@ def begin_as(coordinator, name, partitions, timeout_ms=100):
 
 
 def test_timed_out_transactions_are_aborted_in_parts():
-    """To abort all of them in one turn would take seconds."""
+    """Aborting all of them in one turn would take seconds."""
     coordinator = coordinator_with(markers_at_once=10)
     for name, partitions in [("a", 4), ("b", 6), ("c", 30), ("d", 1), ("e", 1)]:
         assert begin_as(coordinator, name, partitions) is NONE
