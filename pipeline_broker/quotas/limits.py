@@ -49,6 +49,7 @@ class _Level(NamedTuple):
     by_client_id: bool
 
 
+# In Kafka's order of precedence.
 LEVELS = (
     _Level(lambda user, client_id: ((CLIENT_ID, client_id), (USER, user)), by_user=True, by_client_id=True),
     _Level(lambda user, _: ((CLIENT_ID, None), (USER, user)), by_user=True, by_client_id=True),

@@ -167,6 +167,7 @@ class Features(ReplayedWrites):
         return self._pending.latest(name, self.level(name))
 
     def _check(self, update: FeatureUpdate, known: Mapping[str, Feature]) -> None:
+        # Texts are Kafka's. The single broker is controller 1.
         if update.upgrade_type not in KNOWN_TYPES:
             raise _invalid(update, "The controller does not support the given upgrade type.")
         if update.level < 0:

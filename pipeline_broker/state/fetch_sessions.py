@@ -255,6 +255,7 @@ class FetchSessions(Generic[Key, Request]):
     ) -> FetchContext[Key, Request]:
         added = self._sum(key for key in partitions if key not in session.partitions)
         if added > self._room and not self._evict(session.size + added, added, now_ms, spared=session):
+            # The client then opens a new session, as after an eviction.
             self._close(session)
             return FetchContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, NO_SESSION, {})
         for key, request in partitions.items():

@@ -109,6 +109,7 @@ class LogStarts:
                     del starts[topic_id]
             else:
                 partitions = starts.setdefault(topic_id, {})
+                # Compacted and archived records may be replayed twice, or after later ones.
                 partitions[partition] = max(offset, partitions.get(partition, 0))
 
     def replayed(self, topic_ids: Collection[bytes]) -> None:

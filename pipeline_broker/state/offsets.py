@@ -62,6 +62,7 @@ class CommittedOffsets:
             return change
         if holder is not None:
             self._pending.append([key for key, _ in change.changes])
+        # Deletion and expiration must cover offsets that are not durable yet.
         self._unsettled.setdefault(change.group_id, []).append(change)
         return change
 

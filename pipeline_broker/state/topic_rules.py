@@ -78,6 +78,7 @@ def check_replication_factor(factor: int) -> None:
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "Replication factor must be larger than 0, or -1 to use the default value.",
         )
+    # Kafka's text, including log directories, which this broker cannot cordon.
     if factor > 1:
         raise TopicError(
             ErrorCode.INVALID_REPLICATION_FACTOR,

@@ -69,7 +69,7 @@ class AcquireLimits:
 
     Attributes:
         records_max: maximum number of records.
-        batch_size: minimum number of records of an acquired batch, where batches of the log end there.
+        batch_size: minimum number of records of each span but the last; spans end where batches of the log end.
         mode: meaning of `records_max`.
     """
 

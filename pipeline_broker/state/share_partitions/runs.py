@@ -108,6 +108,7 @@ class Runs:
 
     def move(self, run: Run, state: RecordState) -> None:
         """Change the state of a run that is not complete; only ACQUIRED runs keep member and lock."""
+        # Final states; `done` would count the records twice.
         assert run.state not in TERMINAL
         run.state = state
         if state is not RecordState.ACQUIRED:

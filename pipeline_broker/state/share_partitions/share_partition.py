@@ -159,7 +159,7 @@ class SharePartition:
             now_ms: start of renewed locks.
 
         Returns:
-            the change that must be durable before the member gets its response; None if nothing changed.
+            the change that must be durable before the member gets its response; None for renewals only.
 
         Raises:
             AcknowledgeError: this member has not acquired one of the records; nothing was changed.

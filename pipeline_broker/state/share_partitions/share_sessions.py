@@ -89,6 +89,7 @@ class ShareSessions:
         Raises:
             ShareSessionError: there are too many sessions or partitions (SHARE_SESSION_LIMIT_REACHED).
         """
+        # First, so that a member can replace its own session at the limit.
         self.remove(group_id, member_id)
         listed = dict.fromkeys(partitions, True)
         if len(self._sessions) >= self._sessions_max:

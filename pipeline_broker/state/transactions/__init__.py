@@ -1,0 +1,1 @@
+"""The transaction coordinator: states of transactional ids, their records in `__transaction_state`, and EndTxn."""

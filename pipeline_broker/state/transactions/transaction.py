@@ -94,7 +94,7 @@ class Transaction:
         return attrs.evolve(self, state=state, previous_producer_id=self.producer_id, **changes)
 
     def bumped(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> Transaction | None:
-        """Return the id with the next epoch, for a client that starts or continues after an error (KIP-360).
+        """Return the state with the next epoch, for a client that starts or continues after an error (KIP-360).
 
         Args:
             timeout_ms: transaction timeout that the client requests.
@@ -102,7 +102,7 @@ class Transaction:
             now_ms: wall clock.
 
         Returns:
-            None if the client's epoch is outdated, so that it is fenced.
+            None if the client's epoch is outdated, so that the client is fenced.
         """
         if expected_epoch is None:
             epoch, last = self.producer_epoch + 1, NO_EPOCH
@@ -117,7 +117,7 @@ class Transaction:
         return self._empty(timeout_ms, now_ms, producer_epoch=epoch, last_producer_epoch=last)
 
     def rotated(self, producer_id: int, timeout_ms: int, now_ms: int, *, is_known: bool) -> Transaction:
-        """Return the id with a new producer id, because the epochs of the current one are used up.
+        """Return the state with a new producer id, because the epochs of the current one are used up.
 
         Args:
             producer_id: the new producer id.
