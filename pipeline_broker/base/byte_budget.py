@@ -24,7 +24,7 @@ class _Holder:
 
 
 class Kept:
-    """A charge of the budget, with its size in bytes."""
+    """Bytes that a holder has charged to the budget."""
 
     __slots__ = ("_budget", "_drop", "_holder", "size_bytes")
 

@@ -3,8 +3,8 @@
     key   = int16 type, fields        0 or 1: group, topic, partition of a committed offset
     value = int16 version, fields     null: a tombstone
 
-The records of each group protocol are next to it (`groups/classic/records.py`). Unknown
-types are skipped: another version of the broker wrote them.
+The records of each group protocol are next to it (`groups/classic/records.py`). Unknown types are skipped: another
+version of the broker wrote them.
 """
 
 from __future__ import annotations

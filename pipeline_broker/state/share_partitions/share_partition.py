@@ -239,7 +239,7 @@ class SharePartition:
 
     def expire_locks(self, now_ms: int) -> StateChange | None:
         """Make records with expired locks available; return the change to append, if any."""
-        # No lock has expired yet, so there is no need to visit the runs.
+        # No lock has expired yet, so the runs need no visit.
         if now_ms < self.next_lock_ms:
             return None
         due = [run for run in self.runs if run.state is RecordState.ACQUIRED and run.lock_until_ms <= now_ms]
