@@ -444,9 +444,9 @@ EQUIVALENT: dict[str, str] = {
     f"{STATE}/groups/coordinator.py GroupCoordinator.__init__: 0 -> 1": NONE_MADE,
     f"{STATE}/groups/coordinator.py GroupCoordinator.__init__: 1 -> 2": NONE_MADE,
     f"{STATE}/group_records.py _key_head: 0 -> 1": "the partition is cut off",
-    f"{STATE}/groups/commits.py commit: prepared.size_bytes <= offsets.memory.room_bytes -> prepared.size_bytes < "
-    "offsets.memory.room_bytes": REPLACED,
-    f"{STATE}/groups/commits.py commit: without is_room_for_all in is_room_for_all or offsets.admits(changes, "
+    f"{STATE}/groups/commits.py commit: prepared.size_bytes <= offsets.memory.free_bytes -> prepared.size_bytes < "
+    "offsets.memory.free_bytes": REPLACED,
+    f"{STATE}/groups/commits.py commit: without fits_as_new in fits_as_new or offsets.admits(changes, "
     "request.holder)": REPLACED,
     f"{SESSIONS}_open: size <= self._room -> size < self._room": NO_VICTIM,
     f"{STATE}/groups/classic/membership.py leave: each == group.leader -> each != group.leader": (

@@ -1,7 +1,4 @@
-"""What administrators ask of groups of any kind, and how they are answered.
-
-OffsetDelete    Kafka asks the group as a whole first, then for each topic whether a member subscribes to it
-"""
+"""Requests of administrators that apply to every kind of group: ListGroups and OffsetDelete."""
 
 from __future__ import annotations
 
@@ -21,8 +18,6 @@ __all__ = ["DeletedOffset", "DeletedOffsets", "ListedGroup", "delete_offsets"]
 
 @attrs.frozen
 class ListedGroup:
-    """One line of a list of groups."""
-
     group_id: str
     protocol_type: str
     state: str
@@ -31,7 +26,7 @@ class ListedGroup:
 
 @attrs.frozen
 class DeletedOffset:
-    """A partition whose committed offset is to be forgotten."""
+    """A partition whose committed offset should be deleted."""
 
     topic: str
     partition: int
@@ -39,12 +34,12 @@ class DeletedOffset:
 
 @attrs.frozen
 class DeletedOffsets:
-    """The answer to a request to delete offsets.
+    """The result of an OffsetDelete request.
 
     Attributes:
-        error: about the request; if there is one, nothing is deleted.
-        errors: one for each partition.
-        write: the answer may leave when it is durable.
+        error: the error of the whole request; if it is not NONE, nothing is deleted.
+        errors: one per partition, in the order of the request.
+        write: the tombstones to append; None if no offset is deleted. The response waits until it is durable.
     """
 
     error: ErrorCode = ErrorCode.NONE
@@ -55,11 +50,15 @@ class DeletedOffsets:
 def delete_offsets(
     group: Group | None, offsets: CommittedOffsets, group_id: str, wanted: Collection[DeletedOffset]
 ) -> DeletedOffsets:
-    """Decide which offsets are forgotten: none of the group without a name, which may commit and be deleted."""
+    """Decide which committed offsets of a group may be deleted, and return their tombstones.
+
+    The empty group id is refused, although it may commit offsets and be deleted.
+    """
     if not group_id:
         return DeletedOffsets(ErrorCode.INVALID_GROUP_ID)
     if group is None:
         return DeletedOffsets(ErrorCode.GROUP_ID_NOT_FOUND)
+    # Kafka checks the group as a whole first, then each topic for a subscribed member.
     error = group.delete_offsets_error()
     if error is not ErrorCode.NONE:
         return DeletedOffsets(error)

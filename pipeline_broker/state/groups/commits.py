@@ -1,6 +1,6 @@
-"""Committing and reading offsets: what is the same for groups of all kinds.
+"""OffsetCommit and OffsetFetch, as far as they are the same for every kind of group.
 
-Who may commit is said by the group (`group.py`); when an offset goes, by `offset_expiry.py`.
+`Group.commit_error` decides which members may commit, and `offset_expiry.py` which offsets expire.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ __all__ = [
 
 
 class PartitionCommit(NamedTuple):
-    """One partition of a commit."""
-
     topic: str
     partition: int
     offset: int
@@ -46,21 +44,21 @@ class PartitionCommit(NamedTuple):
 
 
 class PreparedOffsets:
-    """The offsets of a commit as records in their batch: all of its work that does not depend on the group.
+    """The offsets of a commit, encoded as the records of a batch. It covers all work that does not depend on the group.
 
-    It is done offset by offset, so that others may have their turns in between; the commit itself is one change.
+    Offsets are added one by one, so that a large commit can be prepared over several turns of the event loop. The
+    commit
+    itself stays one change.
 
     Args:
-        group_id: whose offsets.
-        settings: of all groups.
-        now_ms: when they are committed.
+        now_ms: the commit timestamp.
         retention_ms: see CommitRequest.
 
     Attributes:
-        errors: for each that was added why it may not be stored, or NONE.
-        changes, records, body: of those that may be stored.
-        size_bytes: that they would take if there were none of these partitions yet.
-        metadata_size: of all of them.
+        errors: one per added offset; NONE if it may be stored.
+        changes, records, body: the offsets that may be stored.
+        size_bytes: memory that the offsets take if all of their partitions are new.
+        metadata_size: length of the metadata of all offsets together.
     """
 
     __slots__ = (
@@ -88,7 +86,6 @@ class PreparedOffsets:
         self.size_bytes = self.metadata_size = 0
 
     def add(self, partition: PartitionCommit) -> None:
-        """Prepare the next one."""
         metadata = partition.metadata or ""
         if len(metadata) > self._metadata_size_max:
             self.errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
@@ -108,13 +105,14 @@ class PreparedOffsets:
 
 @attrs.frozen(kw_only=True)
 class CommitRequest:
-    """A member, or somebody outside of group management (generation -1), says how far it is.
+    """An offset commit by a member, or by a client that does not use group management (generation -1).
 
     Attributes:
-        retention_ms: how long the offsets are kept (versions 2 to 4); -1 leaves that to the broker.
-        missing_group_named: a missing group is GROUP_ID_NOT_FOUND (version 9 and later), not ILLEGAL_GENERATION.
-        holder: whose transaction the commit is part of; None for none.
-        prepared: the same partitions, where that was done before.
+        retention_ms: retention of these offsets (OffsetCommit versions 2 to 4); -1 uses the broker's.
+        missing_group_named: report a missing group as GROUP_ID_NOT_FOUND (version 9 and later) instead of
+            ILLEGAL_GENERATION.
+        holder: the transaction that the commit is part of; None outside of transactions.
+        prepared: the same partitions, if the caller has prepared them already.
     """
 
     group_id: str
@@ -130,7 +128,10 @@ class CommitRequest:
 
 @attrs.frozen
 class CommitResult:
-    """An error per partition of the request; the ones without may be answered when `write` is durable."""
+    """The result of a commit: one error per partition of the request.
+
+    Partitions without an error may be acknowledged once `write` is durable.
+    """
 
     errors: tuple[ErrorCode, ...]
     write: Write | None = None
@@ -138,8 +139,6 @@ class CommitResult:
 
 @attrs.frozen
 class FetchTopic:
-    """What somebody wants to know of a topic."""
-
     topic: str
     partitions: Sequence[int]
     topic_id: bytes = NO_TOPIC_ID
@@ -147,11 +146,7 @@ class FetchTopic:
 
 @attrs.frozen
 class FetchedOffset:
-    """Where a group is in one partition; offset -1 where it never committed.
-
-    Attributes:
-        error: why it is not told.
-    """
+    """The committed offset of one partition; offset -1 if the group never committed one."""
 
     topic: str
     partition: int
@@ -160,12 +155,12 @@ class FetchedOffset:
 
 
 NOT_COMMITTED = CommittedOffset(-1)
+# Per commit. Apache Kafka refuses about as much, by `max.message.bytes` of a batch of `__consumer_offsets`.
 METADATA_BYTES_MAX = 1 << 20
-"""Of one commit: about what Apache Kafka takes in a batch of its topic (`max.message.bytes`)."""
 
 
 def prepare(request: CommitRequest, settings: GroupSettings, now_ms: int) -> PreparedOffsets:
-    """Prepare the partitions of a request that nobody has prepared."""
+    """Prepare all partitions of a request at once."""
     prepared = PreparedOffsets(request.group_id, settings, now_ms, request.retention_ms)
     for partition in request.partitions:
         prepared.add(partition)
@@ -173,12 +168,16 @@ def prepare(request: CommitRequest, settings: GroupSettings, now_ms: int) -> Pre
 
 
 def commit(offsets: CommittedOffsets, request: CommitRequest, prepared: PreparedOffsets) -> CommitResult:
-    """Store what is acceptable of a commit that the group takes."""
+    """Return the write that stores the acceptable offsets of a commit.
+
+    The caller has checked that the group accepts the commit.
+    """
     changes = prepared.changes
     if not changes:
         return CommitResult(tuple(prepared.errors))
-    is_room_for_all = prepared.size_bytes <= offsets.memory.room_bytes  # else it is looked at what they replace
-    is_admitted = is_room_for_all or offsets.admits(changes, request.holder)
+    # The cheap test counts every offset as new. `admits` is exact: it subtracts the offsets that they replace.
+    fits_as_new = prepared.size_bytes <= offsets.memory.free_bytes
+    is_admitted = fits_as_new or offsets.admits(changes, request.holder)
     if prepared.metadata_size > METADATA_BYTES_MAX or not is_admitted:
         refused = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
         return CommitResult(tuple(refused if error is ErrorCode.NONE else error for error in prepared.errors))
@@ -188,7 +187,7 @@ def commit(offsets: CommittedOffsets, request: CommitRequest, prepared: Prepared
 
 
 def deletion(offsets: CommittedOffsets, group_id: str, keys: Iterable[OffsetKey]) -> Write:
-    """Delete offsets of a group."""
+    """Return the write that deletes committed offsets of a group."""
     change = offsets.change((key, None) for key in keys)
     return Write(group_id, tuple(offset_tombstone(key) for key, _ in change.changes), change)
 
@@ -196,9 +195,10 @@ def deletion(offsets: CommittedOffsets, group_id: str, keys: Iterable[OffsetKey]
 def fetch(
     offsets: CommittedOffsets, group_id: str, topics: Iterable[FetchTopic] | None, *, require_stable: bool = False
 ) -> list[FetchedOffset]:
-    """What a group has committed: for the partitions asked for, in their order, or for all (None).
+    """Return committed offsets of a group: those of the requested partitions, in their order, or all if `topics` is
+    None.
 
-    With `require_stable` nothing is told that a transaction which is open may change.
+    With `require_stable`, a partition that an open transaction has committed to gets UNSTABLE_OFFSET_COMMIT (KIP-447).
     """
     if topics is None:
         return [
@@ -225,5 +225,5 @@ def _found(
 
 
 def _other_topic(committed: bytes, wanted: bytes) -> bool:
-    """Whether the offset is about a former topic of the same name."""
+    """Return whether the offset belongs to a deleted topic of the same name."""
     return NO_TOPIC_ID not in {committed, wanted} and committed != wanted

@@ -1,13 +1,13 @@
-"""The coordinator of groups of all kinds and of their committed offsets.
+"""The coordinator of all groups and of their committed offsets.
 
-Rules of this room: see `group.py` and `state/outcome.py`. A request that cannot be answered at once is parked under the
-caller's token, and its answer comes out of whichever call makes it possible. The caller
+A request that has to wait is parked under its caller's token. A later call returns its answer in an `Outcome`.
+The caller:
 
-    * appends the records of every `Write` in the outcome, in order, and calls `durable` (or `failed`) with it after;
-    * calls `advance` when `next_deadline_ms` has come;
-    * after a restart calls `replay` for every durable record in order, then `loaded`.
+* appends the records of every `Write` of an outcome, in order, then calls `durable` (or `failed`) with it;
+* calls `advance` at `next_deadline_ms`;
+* after a restart calls `replay` for every durable record in order, then `loaded`.
 
-Longer than most files: whatever is asked about any group comes through here.
+Longer than most files because every request about any group passes through this class.
 """
 
 from __future__ import annotations
@@ -57,22 +57,22 @@ EXPIRY = "offset expiry"
 
 @attrs.frozen(eq=False)
 class GroupDeleted:
-    """A group and its offsets: gone once their tombstones are durable."""
+    """The deletion of a group and its offsets, complete once their tombstones are durable."""
 
     group: Group
     offsets: OffsetChange
 
 
 class GroupCoordinator:
-    """All groups of a broker, and what they have committed.
+    """All groups of a broker and their committed offsets.
 
     Args:
-        topics: those that exist; none unless given.
-        configs_of: what was set for a single group, by its id.
+        topics: the existing topics; empty by default.
+        configs_of: returns the config overrides of a group, by its id.
 
     Attributes:
-        memory: what groups and offsets hold.
-        forgetting: the offsets of topics that are gone.
+        memory: memory held by all groups and offsets.
+        forgetting: offsets of deleted topics that are still to be deleted.
     """
 
     def __init__(
@@ -94,8 +94,7 @@ class GroupCoordinator:
 
     @functools.cached_property
     def classic(self) -> ClassicGroups:
-        """The groups of the classic protocol."""
-        from pipeline_broker.state.groups.classic.coordinator import (  # noqa: PLC0415 - on first use, see group.py
+        from pipeline_broker.state.groups.classic.coordinator import (  # noqa: PLC0415 - load a kind on first use
             ClassicGroups,
         )
 
@@ -105,8 +104,8 @@ class GroupCoordinator:
 
     @functools.cached_property
     def consumer(self) -> ConsumerGroups:
-        """The groups of the consumer protocol."""
-        from pipeline_broker.state.groups.consumer.coordinator import (  # noqa: PLC0415 - on first use, see group.py
+        """The groups of the consumer protocol (KIP-848)."""
+        from pipeline_broker.state.groups.consumer.coordinator import (  # noqa: PLC0415 - load a kind on first use
             ConsumerGroups,
         )
 
@@ -116,15 +115,14 @@ class GroupCoordinator:
 
     @functools.cached_property
     def share(self) -> ShareGroups:
-        """The groups that share partitions."""
-        from pipeline_broker.state.groups.share.coordinator import ShareGroups  # noqa: PLC0415 - see `classic`
+        """The share groups (KIP-932)."""
+        from pipeline_broker.state.groups.share.coordinator import ShareGroups  # noqa: PLC0415 - load on first use
 
         share = ShareGroups(self.settings, self.registry)
         self._kinds.append(share)
         return share
 
     def change_settings(self, settings: GroupSettings) -> None:
-        """Act on other settings from now on."""
         self.settings = settings
         self.memory.bytes_max = settings.memory_bytes_max
         for kind in self._kinds:
@@ -142,7 +140,12 @@ class GroupCoordinator:
     # Members of the classic protocol
 
     def join(self, request: JoinRequest, token: object, now_ms: int) -> Outcome:
-        """Answer a JoinGroup, or park it; an empty group of consumers becomes a classic one."""
+        """Answer a JoinGroup request, or park it under `token`.
+
+        A join turns an empty consumer group into a classic group. A consumer group with members accepts it as a member
+        of
+        the classic protocol.
+        """
         group = self.registry.get(request.group_id)
         if group is None or group.group_type is GroupType.CLASSIC:
             return self.classic.join(request, token, now_ms)
@@ -158,19 +161,19 @@ class GroupCoordinator:
         return outcome
 
     def sync(self, request: SyncRequest, token: object, now_ms: int) -> Outcome:
-        """Answer a SyncGroup, or park it."""
+        """Answer a SyncGroup request, or park it under `token`."""
         if self._type_of(request.group_id) is GroupType.CONSUMER:
             return self.consumer.sync(request, token, now_ms)
         return self.classic.sync(request, token, now_ms)
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
-        """Note that a member is alive."""
+        """Restart the session of a member of the classic protocol, and return the error for its response."""
         if self._type_of(request.group_id) is GroupType.CONSUMER:
             return self.consumer.classic_heartbeat(request, now_ms)
         return self.classic.heartbeat(request, now_ms)
 
     def leave(self, group_id: str, leaving: Iterable[LeavingMember], now_ms: int) -> tuple[LeaveResult, Outcome]:
-        """Let members go; the answer may leave when the writes of the outcome are durable."""
+        """Remove members. The response must wait until the writes of the outcome are durable."""
         if self._type_of(group_id) is GroupType.CONSUMER:
             return self.consumer.leave(group_id, leaving, now_ms)
         return self.classic.leave(group_id, leaving, now_ms)
@@ -178,7 +181,7 @@ class GroupCoordinator:
     # Administration
 
     def describe(self, group_id: str) -> DescribedGroup:
-        """Show a group of the classic protocol; any other is not found."""
+        """Describe a group of the classic protocol; a group of any other kind counts as not found."""
         group = self.registry.shown(group_id)
         if group is not None and group.group_type is GroupType.CLASSIC:
             return self.classic.describe(group)
@@ -188,10 +191,11 @@ class GroupCoordinator:
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = (), group_ids: Iterable[str] | None = None
     ) -> list[ListedGroup]:
-        """Name the groups that are in one of the states and of one of the types, in any case; none given: all.
+        """List the groups that match the filters; an empty filter matches every group.
 
         Args:
-            group_ids: of these, as far as they are there; or of all.
+            states, types: compared without regard to case.
+            group_ids: list only these groups, as far as they exist; None lists all.
         """
         wanted_states = {state.lower() for state in states}
         wanted_types = {group_type.lower() for group_type in types}
@@ -204,7 +208,7 @@ class GroupCoordinator:
         ]
 
     def delete(self, group_ids: Iterable[str], now_ms: int) -> tuple[dict[str, ErrorCode], Outcome]:
-        """Delete empty groups with their offsets; the answer may leave when the writes are durable."""
+        """Delete empty groups with their offsets. The response must wait until the writes are durable."""
         outcome = Outcome()
         errors: dict[str, ErrorCode] = {}
         for group_id in group_ids:
@@ -220,22 +224,26 @@ class GroupCoordinator:
                 outcome.writes.append(self._delete(group, now_ms))
         return errors, outcome
 
-    # From outside
+    # Interventions by operators, outside the Kafka protocol
 
     def expire_members(self, group_id: str, member_id: str | None, now_ms: int) -> Outcome | None:
-        """Take out a member, or all, as if their session were over; None where there is no such group or member."""
+        """Remove a member, or all members if `member_id` is None, as if their sessions had expired.
+
+        Returns None if the group or the member does not exist.
+        """
         group = self.registry.get(group_id)
         if group is None or group.is_deleted or (member_id is not None and member_id not in group.members):
             return None
         outcome = Outcome()
         for each in list(group.members) if member_id is None else [member_id]:
-            remaining = self.registry.get(group_id)  # a group may become one of another kind when members go
-            assert remaining is not None, "it stays, without members"
+            # Look the group up again: removing a member may convert it to another kind.
+            remaining = self.registry.get(group_id)
+            assert remaining is not None, "a group outlives its members"
             outcome.extend(self._kind(remaining.group_type).expire_member(remaining, each, now_ms))
         return outcome
 
     def force_rebalance(self, group_id: str, now_ms: int) -> Outcome | None:
-        """Have the members of a group come to a new agreement; None where there are none."""
+        """Start a rebalance of a group; return None if it has no members or does not exist."""
         group = self.registry.get(group_id)
         if group is None or group.is_empty or group.is_deleted:
             return None
@@ -244,7 +252,10 @@ class GroupCoordinator:
     # Offsets
 
     def commit(self, request: CommitRequest, now_ms: int) -> CommitResult:
-        """Check a commit; it is visible after `durable` was called with its write, never after `failed`."""
+        """Check a commit and return its errors and its write.
+
+        The offsets become visible when `durable` is called with the write.
+        """
         group = self.registry.get(request.group_id)
         if group is None and request.generation_id >= 0:
             error = ErrorCode.GROUP_ID_NOT_FOUND if request.missing_group_named else ErrorCode.ILLEGAL_GENERATION
@@ -264,54 +275,61 @@ class GroupCoordinator:
         return result
 
     def fetch_error(self, group_id: str, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Whether somebody may read the offsets of a group, as the member that he says to be (version 9 and later)."""
+        """Check the member id and epoch of an OffsetFetch request (version 9 and later)."""
         group = self.registry.get(group_id)
         return ErrorCode.NONE if group is None else group.fetch_error(member_id, member_epoch)
 
     def fetch(
         self, group_id: str, topics: Iterable[FetchTopic] | None = None, *, require_stable: bool = False
     ) -> list[FetchedOffset]:
-        """Show the durable offsets of a group: of some partitions, or (None) all; see `commits.fetch`."""
+        """Return durable offsets of a group, of some partitions or of all (None); see `commits.fetch`."""
         group = self.registry.get(group_id)
         if group is not None and group.is_deleted and topics is None:
             return []
         return commits.fetch(self._offsets, group_id, topics, require_stable=require_stable)
 
     def committed_partitions(self, group_id: str, topic: str | None = None) -> dict[str, list[int]]:
-        """The partitions that `fetch` shows of a group, by topic, to be fetched some at a time; `topic` None is all."""
+        """Return the partitions with committed offsets, by topic, so that a caller can fetch them in batches.
+
+        Args:
+            topic: list this topic only; None lists all topics.
+        """
         group = self.registry.get(group_id)
         return {} if group is not None and group.is_deleted else self._offsets.partitions_of_group(group_id, topic)
 
     def count_offsets(self, group_id: str) -> int:
-        """How many offsets `fetch` shows of a group, without looking at each."""
+        """Return the number of offsets that `fetch` returns for a group, in constant time."""
         group = self.registry.get(group_id)
         return 0 if group is not None and group.is_deleted else self._offsets.count(group_id)
 
     def delete_offsets(self, group_id: str, wanted: Collection[DeletedOffset]) -> DeletedOffsets:
-        """Forget what a group has committed, but for topics that it subscribes to."""
+        """Delete committed offsets of a group, except those of topics that it subscribes to."""
         return delete_offsets(self.registry.get(group_id), self._offsets, group_id, wanted)
 
     def forget_before(self, request: CommitRequest) -> Outcome:
-        """What must be deleted before a transaction stores offsets for topics that were deleted and made anew."""
+        """Return the tombstones that must precede the offsets of a transactional commit.
+
+        These are the pending deletions of offsets of the same partitions, whose topics were deleted and created again.
+        """
         keys = (OffsetKey(request.group_id, it.topic, it.partition) for it in request.partitions)
         return self.forgetting.before(request.group_id, keys)
 
     def topic_changed(self) -> None:
-        """A topic came, grew or went."""
+        """Note that a topic was created or deleted, or got more partitions."""
         for kind in self._kinds:
             kind.topic_changed()
 
     # Time and durability
 
     def next_deadline_ms(self) -> int | None:
-        """When `advance` must be called at the latest; None: not until something else happens."""
+        """Return the latest time to call `advance`; None if no timer runs."""
         if self.forgetting or self._to_check:
             return 0
         deadlines = [self._deadlines.next_ms(), *(kind.next_deadline_ms() for kind in self._kinds)]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def advance(self, now_ms: int) -> Outcome:
-        """Do what is due."""
+        """Run the timers that have expired, and the next part of long deletions and expiry checks."""
         outcome = self.forgetting.some()
         for kind in self._kinds:
             outcome.extend(kind.advance(now_ms))
@@ -323,7 +341,7 @@ class GroupCoordinator:
         return outcome
 
     def durable(self, write: Write, now_ms: int) -> Outcome:
-        """The records of a write are durable; writes become durable in the order in which they were returned."""
+        """Apply a write whose records are durable. Writes become durable in the order in which they were returned."""
         change = write.change
         if isinstance(change, OffsetChange):
             self._offsets.apply(change)
@@ -335,7 +353,7 @@ class GroupCoordinator:
         return Outcome()
 
     def failed(self, write: Write, error: ErrorCode, now_ms: int) -> Outcome:
-        """The records of a write will never be durable."""
+        """Undo a write whose records could not be stored."""
         change = write.change
         if isinstance(change, OffsetChange):
             self._offsets.drop(change)
@@ -347,10 +365,10 @@ class GroupCoordinator:
         return Outcome()
 
     def replay(self, record: GroupRecord) -> None:
-        """Take over one durable record.
+        """Apply one durable record.
 
         Raises:
-            MisplacedRecordError: it cannot be; nothing has changed.
+            MisplacedRecordError: the record contradicts the records before it; nothing has changed.
         """
         if record.owner is not None:
             self._kind(record.owner).replay(record.change)
@@ -361,7 +379,7 @@ class GroupCoordinator:
             self.classic.create(subject.group_id, -1)
 
     def replay_held(self, holder: Holder, record: GroupRecord) -> None:
-        """The same of a record that is part of a transaction, of which only committed offsets count."""
+        """Apply a record that belongs to an open transaction; only committed offsets have an effect."""
         if record.owner is not None:
             return
         subject, committed = record.change
@@ -371,11 +389,13 @@ class GroupCoordinator:
                 self.classic.create(subject.group_id, -1)
 
     def end_transaction(self, holder: Holder, *, committed: bool) -> None:
-        """The marker of a transaction is durable in one partition of the offsets' topic."""
+        """Apply or drop the offsets of a transaction whose marker is durable in one partition of
+        `__consumer_offsets`.
+        """
         self._offsets.end_transaction(holder, committed=committed)
 
     def loaded(self, now_ms: int) -> Outcome:
-        """All records are replayed: sessions start now."""
+        """Start the sessions of all members, after the last record was replayed."""
         outcome = Outcome()
         for kind in self._kinds:
             outcome.extend(kind.loaded(now_ms))
@@ -383,7 +403,7 @@ class GroupCoordinator:
         return outcome
 
     def unload(self, now_ms: int) -> Outcome:
-        """Give up all groups: who waits is told to look for another coordinator. This one must not be used again."""
+        """Answer all parked requests with NOT_COORDINATOR. The coordinator must not be used afterwards."""
         outcome = Outcome()
         for kind in self._kinds:
             outcome.extend(kind.unload(now_ms))

@@ -1,9 +1,4 @@
-"""What groups have committed for topics that are gone, forgotten some at a time: it may be a hundred thousand offsets.
-
-Rules of this file: an offset waits here until its tombstone is appended. A later one of the same partition is about
-another topic of that name: a commit replaces what waits, and a transaction, which may abort, has it forgotten first.
-A broker that is killed meanwhile finds the rest at its next start, by the ids of topics that offsets are stored with.
-"""
+"""Deletion of offsets that groups have committed for deleted topics, in batches."""
 
 from __future__ import annotations
 
@@ -18,16 +13,24 @@ from pipeline_broker.state.topics import TopicCatalogue
 
 __all__ = ["Forgetting"]
 
+# Deleting this much takes about 2 ms of a turn. Deleting 5,000 offsets at once blocked the event loop for 19 ms.
 GROUPS_AT_ONCE_MAX = 100
 OFFSETS_AT_ONCE_MAX = 1_000
-"""Of so many groups so many are forgotten in one turn: about 2 ms of work."""
 
 
 class Forgetting:
-    """See the rules of the file.
+    """A queue of committed offsets to delete because their topics were deleted.
+
+    An offset stays in the queue until its tombstone is appended. A commit to a queued partition belongs to a new topic
+    of
+    the same name, and its record must not be deleted by a later tombstone. So a plain commit removes the partition from
+    the queue (`replaced`). A transaction may abort, so its commit appends the tombstone first (`before`).
+
+    If the broker is killed, the next startup finds the rest (`of_missing`) by the topic ids that offsets are stored
+    with.
 
     Args:
-        offsets: of all groups.
+        offsets: the offsets of all groups.
     """
 
     def __init__(self, offsets: CommittedOffsets) -> None:
@@ -35,24 +38,24 @@ class Forgetting:
         self._waiting: dict[tuple[str, str], dict[int, None]] = {}  # partitions of the topics of groups
 
     def __bool__(self) -> bool:
-        """Whether anything waits."""
         return bool(self._waiting)
 
     def topic(self, topic: str) -> Outcome:
-        """Forget what was committed for a topic, now or by `some`."""
+        """Queue all offsets of a topic, and delete the first batch."""
         for group_id, partitions in self._offsets.of_topic(topic).items():
             self._waiting.setdefault((group_id, topic), {}).update(partitions)
         return self.some()
 
     def of_missing(self, topics: TopicCatalogue) -> None:
-        """Forget by `some` what was committed for any topic but these; older releases left out some of the ids."""
+        """Queue the offsets of all topics but the existing `topics`."""
         for key, committed in self._offsets.all():
             topic = topics.get(key.topic)
+            # Older releases stored some offsets without a topic id; the name decides for those.
             if topic is None or committed.topic_id not in {topic.topic_id, NO_TOPIC_ID}:
                 self._waiting.setdefault((key.group_id, key.topic), {})[key.partition] = None
 
     def some(self) -> Outcome:
-        """Forget the next ones that wait."""
+        """Delete the next batch."""
         outcome = Outcome()
         left = OFFSETS_AT_ONCE_MAX
         for group_id, topic in list(islice(self._waiting, GROUPS_AT_ONCE_MAX)):
@@ -66,17 +69,19 @@ class Forgetting:
         return outcome
 
     def before(self, group_id: str, keys: Iterable[OffsetKey]) -> Outcome:
-        """Forget those of some offsets of a group that wait, because the next commit is behind them."""
+        """Delete those of the offsets that are queued, so that the group can commit to the same partitions
+        afterwards.
+        """
         found = self._remove(keys) if self._waiting else []
         return Outcome(writes=[deletion(self._offsets, group_id, found)] if found else [])
 
     def replaced(self, keys: Iterable[OffsetKey]) -> None:
-        """Others are appended in place of some offsets: what waits of these need not be forgotten."""
+        """Remove offsets from the queue because a commit replaces them."""
         if self._waiting:
             self._remove(keys)
 
     def _remove(self, keys: Iterable[OffsetKey]) -> list[OffsetKey]:
-        """Those of the keys that waited, and wait no more."""
+        """Remove offsets from the queue; return those that were in it."""
         removed = []
         for key in keys:
             of_topic = key.group_id, key.topic

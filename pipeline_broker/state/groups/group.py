@@ -1,8 +1,4 @@
-"""What a group of any kind is to the rest of the broker.
-
-Rules of this room: it knows what all kinds of groups have in common and imports none of them but on first use; a broker
-without a kind of group in use never loads it.
-"""
+"""The interface that groups of every kind have towards the rest of the broker."""
 
 from __future__ import annotations
 
@@ -18,14 +14,14 @@ from pipeline_broker.wire.error import ErrorCode
 __all__ = ["MEMBERS_AT_ONCE_MAX", "Group", "GroupType", "OffsetAge"]
 
 MEMBERS_AT_ONCE_MAX = 200
-"""Members about whom all is decided in a turn that others share: about half a millisecond of work."""
+"""Largest group whose rebalance may share a turn with other requests: about half a millisecond of work."""
 
 OffsetAge = Callable[[CommittedOffset], int]
-"""From when, in milliseconds since 1970, the age of an offset counts."""
+"""Returns the time from which the age of an offset counts, in milliseconds since 1970."""
 
 
 class GroupType(Enum):
-    """Kinds of groups by the names that clients see."""
+    """Kinds of groups, by the names that clients see."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -33,10 +29,10 @@ class GroupType(Enum):
 
 
 class Group(Protocol):
-    """One group.
+    """A group of any kind.
 
     Attributes:
-        memory: what it holds.
+        memory: memory held by the group.
     """
 
     group_id: str
@@ -44,47 +40,47 @@ class Group(Protocol):
 
     @property
     def group_type(self) -> GroupType:
-        """Its kind."""
+        ...
 
     @property
     def members(self) -> Mapping[str, Any]:
-        """Those that are in it, by their ids."""
+        """Members by their ids."""
 
     @property
     def state_name(self) -> str:
-        """Its state as clients see it."""
+        """The state, by the name that clients see."""
 
     @property
     def protocol_type_name(self) -> str:
-        """What its members do together: `consumer`, `share`, or what classic members agreed on; empty for none."""
+        """`consumer`, `share`, or the protocol type that classic members agreed on; empty if none."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members, so that it may be deleted."""
+        """Whether the group has no members, so that it may be deleted."""
 
     @property
     def is_deleted(self) -> bool:
-        """Whether it is on its way to be deleted."""
+        """Whether a deletion of the group has begun; its tombstones may not be durable yet."""
 
     @property
     def is_deletable_unasked(self) -> bool:
-        """Whether it may go with the last of its offsets."""
+        """Whether the group may be deleted with the last of its offsets, without a request."""
 
     @property
     def is_joining_long(self) -> bool:
-        """Whether a member that joins may have more decided than what is decided beside other requests."""
+        """Whether a join may take too long to share a turn with other requests (see MEMBERS_AT_ONCE_MAX)."""
 
     def commit_error(self, request: CommitRequest) -> ErrorCode:
-        """Whether a commit is acceptable."""
+        """Return NONE if the group accepts a commit."""
 
     def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Whether somebody who calls himself a member may read the group's offsets."""
+        """Return NONE if a client with this member id and epoch may read the group's offsets."""
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member consumes the topic, as far as that is known."""
+        """Return whether a member subscribes to the topic, as far as that is known."""
 
     def delete_offsets_error(self) -> ErrorCode:
-        """Whether offsets of the group may be deleted now, but for topics that it subscribes to."""
+        """Return NONE if offsets of topics without a subscription may be deleted now."""
 
     def offset_age(self) -> OffsetAge | None:
-        """From when the age of an offset counts; None while nothing of the group expires."""
+        """Return a function for the start of an offset's age; None while no offset of the group expires."""

@@ -1,8 +1,4 @@
-"""What the coordinator asks of each kind of group.
-
-Rules of this room: see `group.py` and `state/outcome.py`. A kind owns its groups' members, timers and records; what is
-about groups of all kinds (their ids, their offsets, lists, deletion) is the coordinator's.
-"""
+"""The interface between the group coordinator and each kind of group."""
 
 from __future__ import annotations
 
@@ -15,61 +11,61 @@ from pipeline_broker.wire.error import ErrorCode
 __all__ = ["DUE_AT_ONCE_MAX", "GroupKind"]
 
 DUE_AT_ONCE_MAX = 100
-"""Timers that go off in one turn, each a change of its own: about 1 ms; the others are due in the next ones."""
+"""Largest number of timers that expire in one turn, about 1 ms of work. The rest expire in the next turns."""
 
 
 class GroupKind(Protocol):
-    """All groups of one kind; groups are passed as `Any`, since each kind knows its own.
+    """All groups of one kind. Groups are passed as `Any` because each kind has its own class.
 
     Attributes:
-        changes: the classes of `Write.change` that are this kind's.
+        changes: the classes of `Write.change` that belong to this kind.
     """
 
     changes: tuple[type, ...]
     settings: GroupSettings
 
     def replay(self, change: Any) -> None:
-        """Take over one durable record as `state/groups/records.py` has read it.
+        """Apply one durable record, decoded by `state/groups/records.py`.
 
         Raises:
-            MisplacedRecordError: it cannot be; nothing has changed.
+            MisplacedRecordError: the record contradicts the records before it; nothing has changed.
         """
 
     def loaded(self, now_ms: int) -> Outcome:
-        """All records are replayed: sessions start now."""
+        """Start the sessions of all members, after the last record was replayed."""
 
     def unload(self, now_ms: int) -> Outcome:
-        """The groups are gone: who waits is told to look for another coordinator."""
+        """Answer all parked requests with NOT_COORDINATOR."""
 
     def next_deadline_ms(self) -> int | None:
-        """When `advance` must be called at the latest; None: not until something else happens."""
+        """Return the latest time to call `advance`; None if no timer runs."""
 
     def advance(self, now_ms: int) -> Outcome:
-        """Do what is due, or some of it: the rest is due at once."""
+        """Run expired timers, up to DUE_AT_ONCE_MAX; the rest keep their deadlines."""
 
     def durable(self, change: Any, now_ms: int) -> Outcome:
-        """The records of a change are durable."""
+        """Apply a change whose records are durable."""
 
     def failed(self, change: Any, error: ErrorCode, now_ms: int) -> Outcome:
-        """The records of a change will never be durable."""
+        """Undo a change whose records could not be stored."""
 
     def committed(self, group: Any, member_id: str, now_ms: int) -> None:
-        """A commit of a member was accepted, so it lives."""
+        """Restart the session of a member whose commit was accepted."""
 
     def expire_member(self, group: Any, member_id: str, now_ms: int) -> Outcome:
-        """Take out a member as if its session were over."""
+        """Remove a member as if its session had expired."""
 
     def force_rebalance(self, group: Any, now_ms: int) -> Outcome:
-        """Have all members come to a new agreement, although nothing changed."""
+        """Start a rebalance although nothing has changed."""
 
     def delete(self, group: Any, now_ms: int) -> tuple[StateRecord, ...]:
-        """Begin to delete an empty group; the records that do."""
+        """Begin to delete an empty group; return its tombstones."""
 
     def deleted(self, group: Any) -> None:
-        """That a group is deleted is durable."""
+        """Remove a group whose tombstones are durable."""
 
     def not_deleted(self, group: Any, now_ms: int) -> None:
-        """That a group is deleted will never be durable."""
+        """Restore a group whose tombstones could not be stored."""
 
     def topic_changed(self) -> None:
-        """A topic came, grew or went."""
+        """Note that a topic was created or deleted, or got more partitions."""

@@ -1,9 +1,6 @@
-"""How much memory groups of all kinds hold with their offsets and share states, and how much they may.
+"""A bound on the memory that groups hold, with their committed offsets and share states.
 
-Rules of this file: each group counts what its members say, and what they are given, in a `HeldBytes` of its own, where
-that changes; the registry adds the group to the total while it is in it. What only repeats what clients have sent, or
-follows from it, is counted with it by a factor. Kafka has no such bound: it bounds members (`group.max.size`), not what
-each of them says.
+Kafka has no such bound: `group.max.size` limits the members of a group, not the size of their metadata.
 """
 
 from __future__ import annotations
@@ -23,37 +20,37 @@ __all__ = [
     "sizes_of",
 ]
 
+# Estimates for CPython objects. Each covers data that only repeats or follows from what a client has sent.
 GROUP_BYTES = 2_000
-"""An empty group, with its place in all tables."""
+"""An empty group, with its entries in all tables."""
 MEMBER_BYTES = 2_000
-"""A member that says nothing, with its timers."""
+"""A member without metadata, with its timers."""
 OFFSET_BYTES = 500
 """A committed offset without metadata."""
 SHARE_STATE_BYTES = 1_000
-"""What the coordinators of groups and of share states keep of a partition that a share group reads."""
+"""A partition of a share group, in the group coordinator and the share coordinator together."""
 ENTRY_BYTES = 150
-"""A partition that a member is given, or the entry of a name in a table."""
+"""An assigned partition, or the entry of a name in a table."""
+# One member may hold at most 1/8 of the memory of all groups.
 MEMBER_SHARE = 8
-"""A single member may hold so small a part of what all groups may."""
 
 
 def sizes_of(values: Iterable[str | bytes | None]) -> int:
-    """Bytes that texts take in memory."""
+    """Return the memory that strings and byte strings take."""
     return sum(map(getsizeof, values))
 
 
 def size_of_names(names: Collection[str]) -> int:
-    """Bytes that names take with their entries in a table."""
+    """Return the memory that names take, including their entries in a table."""
     return sizes_of(names) + ENTRY_BYTES * len(names)
 
 
 class GroupMemory:
-    """What all groups hold together.
+    """The memory of all groups together, and its bound.
 
     Attributes:
-        bytes_max: the bound; it may be changed at any time.
-        bytes_held: what they hold.
-        refused: requests that were refused for it.
+        bytes_max: the bound; may be changed at any time.
+        refused: number of requests refused because of the bound.
     """
 
     __slots__ = ("bytes_held", "bytes_max", "refused")
@@ -65,26 +62,28 @@ class GroupMemory:
 
     @property
     def refusal(self) -> str:
-        """What a client is told that was refused."""
+        """The error message for a refused client."""
         return (
-            f"The groups of this broker may hold {self.bytes_max} bytes, one member {self.bytes_max // MEMBER_SHARE}:"
-            " this would be more."
+            f"This request needs more memory than groups may hold: {self.bytes_max} bytes together, and"
+            f" {self.bytes_max // MEMBER_SHARE} bytes for one member. Raise pipeline.group.bytes, or use fewer groups."
         )
 
     @property
-    def room_bytes(self) -> int:
-        """How much more may be held."""
+    def free_bytes(self) -> int:
         return max(0, self.bytes_max - self.bytes_held)
 
     def has_room(self, added_bytes: int) -> bool:
-        """Whether so much more may be held; what shrinks, or stays as large, is never refused."""
-        if added_bytes <= self.room_bytes:
+        """Return whether `added_bytes` more may be held; otherwise count a refusal.
+
+        A change that takes no more memory than before always fits, even if the bound was lowered.
+        """
+        if added_bytes <= self.free_bytes:
             return True
         self.refused += 1
         return False
 
     def admits(self, held_bytes: int, wanted_bytes: int) -> bool:
-        """Whether a member that holds `held_bytes` may hold `wanted_bytes`."""
+        """Return whether one member may grow from `held_bytes` to `wanted_bytes`; otherwise count a refusal."""
         if held_bytes < wanted_bytes > self.bytes_max // MEMBER_SHARE:
             self.refused += 1
             return False
@@ -92,7 +91,7 @@ class GroupMemory:
 
 
 class HeldBytes:
-    """What one group holds; counted in a total while it is part of one."""
+    """The memory of one group, included in a total while the group is registered."""
 
     __slots__ = ("_count", "_total")
 
@@ -102,17 +101,16 @@ class HeldBytes:
 
     @property
     def count(self) -> int:
-        """Bytes that it holds."""
         return self._count
 
     def add(self, size_bytes: int) -> None:
-        """It holds so much more, or less."""
+        """Add to the memory of the group; `size_bytes` is negative if it shrinks."""
         self._count += size_bytes
         if self._total is not None:
             self._total.bytes_held += size_bytes
 
     def count_in(self, total: GroupMemory | None) -> None:
-        """Be part of a total, or of none."""
+        """Include the group in a total, or exclude it (None)."""
         if self._total is not None:
             self._total.bytes_held -= self._count
         self._total = total

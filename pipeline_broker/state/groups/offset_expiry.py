@@ -1,8 +1,10 @@
-"""Expiry of committed offsets, checked now and then, some groups at a time, for groups of all kinds:
+"""Expiry of committed offsets, for all kinds of groups. A periodic check takes a few groups per turn.
 
-topics that a member of the group subscribes to      never
-a commit that brought its own expiry time            at that time
-all others                                           retention after their age began, which the group says
+| offset | expires |
+|---|---|
+| of a topic that a member subscribes to | never |
+| committed with its own expiry time | at that time |
+| any other | after the retention, counted from the start of its age (`Group.offset_age`) |
 """
 
 from __future__ import annotations
@@ -16,28 +18,27 @@ from pipeline_broker.state.offsets import CommittedOffsets
 
 __all__ = ["ToCheck", "expired"]
 
+# Checking this many offsets takes 1 to 4 ms of a turn.
 OFFSETS_AT_ONCE_MAX = 1_000
-"""Of groups that have so many together it is checked in one turn which have expired: 1 to 4 ms of work."""
+# A group takes as long to check as this many offsets.
 GROUP_COST = 5
-"""A group costs as much as so many offsets."""
 
 
 class ToCheck:
-    """The groups whose offsets are still to be checked."""
+    """A queue of groups whose offsets must be checked."""
 
     def __init__(self) -> None:
         self._waiting: deque[str] = deque()
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
         return bool(self._waiting)
 
     def add(self, group_ids: Iterable[str]) -> None:
-        """All of them are to be checked, those of an earlier check that has not come to them once."""
+        """Queue groups. A group that still waits from an earlier check is queued once."""
         self._waiting = deque(dict.fromkeys((*self._waiting, *group_ids)))
 
     def some(self, count_offsets: Callable[[str], int]) -> Iterator[str]:
-        """Those of the next turn: at least one, whatever it has."""
+        """Yield the groups of the next turn: at least one, however many offsets it has."""
         left = OFFSETS_AT_ONCE_MAX
         while self._waiting and left > 0:
             left -= GROUP_COST + count_offsets(self._waiting[0])
@@ -45,7 +46,7 @@ class ToCheck:
 
 
 def expired(group: Group, offsets: CommittedOffsets, retention_ms: int, now_ms: int) -> list[OffsetKey]:
-    """The offsets of a group that have outlived their time."""
+    """Return the expired offsets of a group."""
     age_begins_ms = group.offset_age()
     if age_begins_ms is None:
         return []

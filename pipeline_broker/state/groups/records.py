@@ -1,7 +1,6 @@
-"""Records of `__consumer_offsets` as they are read: by a start, by produce, and by `inspect`.
+"""Decoding of `__consumer_offsets` records, for startup, produce requests and `inspect`.
 
-Rules of this file: bytes in, values out; nothing depends on what was read before. Whatever is wrong with the bytes is a
-CorruptStateRecordError. The code of a kind of groups is imported for its first record.
+Decoding has no state. Invalid bytes raise a CorruptStateRecordError.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ RECORD_OWNERS: Mapping[int, GroupType] = {
     **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), GroupType.CONSUMER),
     **dict.fromkeys(range(10, 16), GroupType.SHARE),
 }
-"""The types of records that a kind of groups reads. Others belong to brokers of another age and are stepped over."""
+"""Record types by the kind of group they belong to. Other types belong to other Kafka versions and are skipped."""
 
 
 class GroupRecord(NamedTuple):
-    """A record.
+    """A decoded record.
 
     Attributes:
-        owner: the kind of groups that takes it over; None for a committed offset.
-        change: what it says: of an offset its key and the offset, None where that is gone; else the kind's own.
+        owner: the kind of group that applies it; None for a committed offset.
+        change: for an offset its key and the offset (None for a tombstone); otherwise defined by the kind.
     """
 
     owner: GroupType | None
@@ -35,7 +34,7 @@ class GroupRecord(NamedTuple):
 
 
 def read_group_record(key: bytes, value: bytes | None) -> GroupRecord | None:
-    """Read a record; None for a type that is not known. Raises CorruptStateRecordError."""
+    """Decode a record; return None if its type is unknown. Raises CorruptStateRecordError."""
     kind = record_type(key)
     if kind in OFFSET_TYPES:
         return GroupRecord(None, (offset_key(key), None if value is None else offset_from_value(value)))
@@ -45,13 +44,13 @@ def read_group_record(key: bytes, value: bytes | None) -> GroupRecord | None:
 
 def _read(owner: GroupType, kind: int, key: bytes, value: bytes | None) -> Any:
     if owner is GroupType.CLASSIC:
-        from pipeline_broker.state.groups.classic.records import read_group  # noqa: PLC0415 - see the rules of the file
+        from pipeline_broker.state.groups.classic.records import read_group  # noqa: PLC0415 - load a kind on first use
 
         return read_group(key, value)
     if owner is GroupType.CONSUMER:
-        from pipeline_broker.state.groups.consumer.records import read_update  # noqa: PLC0415 - see above
+        from pipeline_broker.state.groups.consumer.records import read_update  # noqa: PLC0415 - load on first use
 
         return read_update(kind, key, value)
-    from pipeline_broker.state.groups.share.records import read_group_record as read  # noqa: PLC0415 - see above
+    from pipeline_broker.state.groups.share.records import read_group_record as read  # noqa: PLC0415 - on first use
 
     return read(kind, key, value)

@@ -1,7 +1,7 @@
-"""All groups by their ids, whatever their kind.
+"""A registry of all groups by their ids, in two views: pending (`get`) and durable (`shown`).
 
-Rules of this file: a group is decided upon as it will be (`get`) and shown as it is durable (`shown`). Kinds that show
-what they decide, as classic groups do in Kafka, give the same object for both.
+Requests are decided on the pending view and clients see the durable one. A kind that shows its decisions at once, like
+Kafka's classic groups, registers the same object in both.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ __all__ = ["GroupRegistry", "check_replaceable"]
 
 
 def check_replaceable(group: Group | None, kind: GroupType) -> None:
-    """Whether a group of a record may take the place of one that is there.
+    """Check that a replayed record may replace an existing group with one of another kind.
 
-    A group of which nothing but offsets is known may become one of any kind, as in Kafka's GroupMetadataManager; any
-    other must have been deleted by an earlier record.
+    As in Kafka's GroupMetadataManager, a group with nothing but offsets may become a group of any kind. Any other group
+    must have been deleted by an earlier record.
 
     Args:
-        group: that is there; None for none.
-        kind: of the record, for the error.
+        group: the existing group, if any.
+        kind: the kind of group in the record, for the error message.
 
     Raises:
-        MisplacedRecordError: it may not.
+        MisplacedRecordError: the group may not be replaced.
     """
     if group is None:
         return
@@ -40,15 +40,14 @@ INT64_MAX = 2**63 - 1
 
 
 def _size_of(group: Group) -> int:
-    """What the registry itself holds of a group."""
     return GROUP_BYTES + sizes_of((group.group_id,))
 
 
 class GroupRegistry:
-    """One group for each id.
+    """All groups of a broker, one per id.
 
     Args:
-        memory: of all groups; each counts while `get` gives it.
+        memory: a total in which each group counts while `get` returns it.
     """
 
     def __init__(self, memory: GroupMemory | None = None) -> None:
@@ -57,15 +56,14 @@ class GroupRegistry:
         self._shown: dict[str, Group] = {}
 
     def get(self, group_id: str) -> Group | None:
-        """A group as it will be when all that is on its way is durable."""
+        """Return a group as it will be when all pending writes are durable."""
         return self._groups.get(group_id)
 
     def all(self) -> list[Group]:
-        """All groups, as `get` gives them."""
         return list(self._groups.values())
 
     def put(self, group: Group) -> None:
-        """Take in a group, instead of any other with its id."""
+        """Register a group, replacing any other with the same id."""
         before = self._groups.get(group.group_id)
         if before is not group:
             if before is not None:
@@ -75,24 +73,24 @@ class GroupRegistry:
             group.memory.count_in(self.memory)
 
     def remove(self, group: Group) -> None:
-        """Forget a group, unless another one has its id by now."""
+        """Remove a group, unless another one has replaced it."""
         if self._groups.get(group.group_id) is group:
             del self._groups[group.group_id]
             group.memory.count_in(None)
             self.memory.bytes_held -= _size_of(group)
 
     def shown(self, group_id: str) -> Group | None:
-        """A group as it is durable."""
+        """Return a group in its durable state."""
         return self._shown.get(group_id)
 
     def all_shown(self) -> Iterator[Group]:
         return iter(self._shown.values())
 
     def show(self, group: Group) -> None:
-        """A group, or its kind, is durable."""
+        """Make a group, or its change of kind, visible to clients."""
         self._shown[group.group_id] = group
 
     def hide(self, group: Group) -> None:
-        """That a group is gone is durable, unless another one has its id by now."""
+        """Hide a deleted group from clients, unless another one has replaced it."""
         if self._shown.get(group.group_id) is group:
             del self._shown[group.group_id]

@@ -1,6 +1,6 @@
-"""What a broker's configuration says of groups, with Kafka's defaults.
+"""Broker settings of groups, with Kafka's defaults.
 
-Rules of this file: values only, so that it can be made before any kind of group is in use.
+This module holds only values and imports no kind of group.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ INT32_MAX = 2**31 - 1
 
 @attrs.frozen(kw_only=True)
 class GroupSettings:
-    """Kafka's settings of groups and committed offsets; those that begin with `consumer_` are of KIP-848.
+    """Kafka's settings of groups and committed offsets; those that begin with `consumer_` belong to KIP-848.
 
-    `memory_bytes_max` is this broker's own, see `memory.py`.
+    `memory_bytes_max` has no counterpart in Kafka; see `memory.py`.
     """
 
     memory_bytes_max: int = 134_217_728
@@ -47,7 +47,7 @@ class GroupSettings:
     consumer_downgrade_enabled: bool = True
 
     def of_group(self, configs: Mapping[str, str]) -> GroupSettings:
-        """The settings of one group, given what was set for it; within the bounds that the broker has now."""
+        """Return the settings of one group, with its config overrides clamped to the broker's current bounds."""
         changes: dict[str, Any] = {}
         for name, field in GROUP_CONFIGS.items():
             if name in configs:
@@ -61,4 +61,4 @@ GROUP_CONFIGS: Mapping[str, str] = {
     "consumer.heartbeat.interval.ms": "consumer_heartbeat_interval_ms",
     "consumer.assignment.interval.ms": "consumer_assignment_interval_ms",
 }
-"""What may be set for a single group, and acts: the field that it replaces."""
+"""Configs that may be overridden per group, and the field that each one replaces."""

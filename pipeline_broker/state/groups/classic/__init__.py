@@ -1,0 +1,2 @@
+"""Groups of the classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
+

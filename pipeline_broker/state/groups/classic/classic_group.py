@@ -1,8 +1,8 @@
-"""A classic group: its members, their votes, its state.
+"""The state of a classic group: its members, their votes for a protocol, and the state machine of its rebalances.
 
-Rules of this file: everything that decides what a group *is* lives here; who asked, and who gets which answer, does
-not. A state changes by `transition` only, and only along `PREVIOUS_STATES`:
     Empty -> PreparingRebalance -> CompletingRebalance -> Stable -> PreparingRebalance ...
+
+This module knows nothing about requests and responses; `joining.py`, `membership.py` and `rebalancing.py` do.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class GroupState(Enum):
-    """States by the names that clients see."""
+    """States, by the names that clients see."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -37,8 +37,8 @@ class GroupState(Enum):
     DEAD = "Dead"
 
 
-# From which states each state may be entered. Dead lasts from the request to delete until that is durable; back to
-# Empty when it could not be stored.
+# A group is Dead from the request to delete it until its tombstone is durable. If that cannot be stored, it returns to
+# Empty.
 PREVIOUS_STATES: dict[GroupState, frozenset[GroupState]] = {
     GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
     GroupState.PREPARING_REBALANCE: frozenset(
@@ -60,7 +60,7 @@ COMMIT_ANSWERS: dict[GroupState, ErrorCode] = {
 
 @attrs.define(eq=False, kw_only=True)
 class Member:
-    """A member of a group; `is_new` until its first join is answered."""
+    """A member of a classic group; `is_new` until its first join is answered."""
 
     member_id: str
     group_instance_id: str | None
@@ -74,37 +74,36 @@ class Member:
 
     @property
     def size_bytes(self) -> int:
-        """What it holds."""
-        said = sizes_of(each for protocol in self.protocols for each in (protocol.name, protocol.metadata))
+        protocols = sizes_of(each for protocol in self.protocols for each in (protocol.name, protocol.metadata))
         names = sizes_of((self.member_id, self.group_instance_id, self.client_id, self.client_host))
-        return MEMBER_BYTES + said + names + len(self.assignment)
+        return MEMBER_BYTES + protocols + names + len(self.assignment)
 
     def metadata(self, protocol_name: str) -> bytes:
-        """What the member says about itself under one protocol."""
+        """Return the member's metadata for a protocol. Raises KeyError if it does not support the protocol."""
         for protocol in self.protocols:
             if protocol.name == protocol_name:
                 return protocol.metadata
         raise KeyError(protocol_name)
 
     def vote(self, candidates: Iterable[str]) -> str:
-        """The candidate that the member prefers."""
+        """Return the first candidate in the member's order of preference."""
         return next(protocol.name for protocol in self.protocols if protocol.name in candidates)
 
 
 @attrs.define(eq=False, kw_only=True)
 class ClassicGroup:
-    """One group.
+    """A group of the classic protocol.
 
     Attributes:
-        state_since_ms: when the group came into its state; -1 when the record did not say.
-        parked_joins: member id -> token of its join; such a member has joined the coming generation.
-        parked_syncs: member id -> token of its sync.
-        pending_joins: ids given out, whose owners were told to join again with them.
-        pending_syncs: members of this generation that have not yet asked for their assignment.
-        assigned_generation_id: the last generation whose leader gave an assignment; it gives one only once.
-        is_initial: the rebalance in progress is the first after Empty; it waits for more members to come.
-        grew: a member came since the initial delay was last (re)started.
-        initial_remaining_ms: how much more its delay may be extended.
+        state_since_ms: time of the last state change; -1 if the group's record did not contain it.
+        parked_joins: tokens of JoinGroup requests by member id; these members have joined the next generation.
+        parked_syncs: tokens of SyncGroup requests by member id.
+        pending_joins: ids sent with MEMBER_ID_REQUIRED to clients that have not joined with them yet.
+        pending_syncs: members of this generation that have not sent a SyncGroup request yet.
+        assigned_generation_id: the last generation whose leader sent an assignment; a leader sends only one.
+        is_initial: the current rebalance is the first since Empty; it waits for more members.
+        grew: a member has joined since the initial delay was last started.
+        initial_remaining_ms: time by which the initial delay may still be extended.
     """
 
     group_type: ClassVar[GroupType] = GroupType.CLASSIC
@@ -131,33 +130,32 @@ class ClassicGroup:
     _supporters: Counter[str] = attrs.Factory(Counter)
 
     def transition(self, state: GroupState, now_ms: int) -> None:
-        """Go to `state`; a move that the table does not know is our bug."""
+        """Change the state. A transition that is not in PREVIOUS_STATES is a bug and fails an assertion."""
         assert self.state in PREVIOUS_STATES[state], f"{self.group_id}: {self.state} -> {state}"
         self.state = state
         self.state_since_ms = now_ms
 
     @property
     def can_rebalance(self) -> bool:
-        """Whether a rebalance may start now."""
         return self.state in PREVIOUS_STATES[GroupState.PREPARING_REBALANCE]
 
     @property
     def all_joined(self) -> bool:
-        """Whether nobody is missing in the coming generation."""
+        """Whether every member has joined the next generation."""
         return len(self.parked_joins) == len(self.members) and not self.pending_joins
 
     @property
     def is_joining_long(self) -> bool:
-        """See Group: the last one that is missing begins the generation."""
+        """See Group. The last missing join completes the generation."""
         return not self.is_initial and len(self.parked_joins) + 1 >= len(self.members) > MEMBERS_AT_ONCE_MAX
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long the slowest member may take to join or to sync."""
+        """The longest rebalance timeout of all members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def add(self, member: Member) -> None:
-        """Take in a member; the first gives the group its protocol type elsewhere and becomes its leader here."""
+        """Add a member; the first one becomes the leader."""
         assert member.member_id not in self.members
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static_members
@@ -170,7 +168,7 @@ class ClassicGroup:
             self.leader = member.member_id
 
     def remove(self, member_id: str) -> None:
-        """Forget a member or an id that was given out; its parked requests must have been answered."""
+        """Remove a member or a pending id. Its parked requests must have been answered."""
         assert member_id not in self.parked_joins
         assert member_id not in self.parked_syncs
         self._forget_pending(member_id)
@@ -192,7 +190,7 @@ class ClassicGroup:
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
-        """Replace what a member supports and how patient it is."""
+        """Replace the protocols and timeouts of a member."""
         self._count(member.protocols, -1)
         self._count(protocols, 1)
         before_bytes = member.size_bytes
@@ -202,7 +200,7 @@ class ClassicGroup:
         member.session_timeout_ms = session_timeout_ms
 
     def expect(self, member_id: str) -> None:
-        """Somebody is to join again with an id that was given out."""
+        """Expect a client to join with an id that was sent to it."""
         self.pending_joins.add(member_id)
         self.memory.add(MEMBER_BYTES + sizes_of((member_id,)))
 
@@ -212,12 +210,12 @@ class ClassicGroup:
             self.memory.add(-MEMBER_BYTES - sizes_of((member_id,)))
 
     def assign(self, member: Member, assignment: bytes) -> None:
-        """Give a member its assignment, or take it back (empty)."""
+        """Set the assignment of a member; empty revokes it."""
         self.memory.add(len(assignment) - len(member.assignment))
         member.assignment = assignment
 
     def replace_static(self, old_id: str, new_id: str) -> Member:
-        """Give a static member a new id; it keeps its assignment, and its place if it is the leader."""
+        """Give a static member a new id. It keeps its assignment, and the leadership if it leads."""
         assert old_id not in self.parked_joins
         assert old_id not in self.parked_syncs
         member = self.members.pop(old_id)
@@ -235,7 +233,10 @@ class ClassicGroup:
         return member
 
     def member_error(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Whether such a member exists; one whose instance id somebody else took over is fenced."""
+        """Return NONE if the group has this member.
+
+        Returns FENCED_INSTANCE_ID if another member now uses the instance id.
+        """
         if group_instance_id is not None:
             owner = self.static_members.get(group_instance_id)
             if owner is not None and owner != member_id:
@@ -245,14 +246,14 @@ class ClassicGroup:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def generation_error(self, member_id: str, group_instance_id: str | None, generation_id: int) -> ErrorCode:
-        """Whether such a member exists, and is of this generation."""
+        """Return NONE if the group has this member in this generation."""
         error = self.member_error(member_id, group_instance_id)
         if error is ErrorCode.NONE and generation_id != self.generation_id:
             return ErrorCode.ILLEGAL_GENERATION
         return error
 
     def supports(self, protocol_type: str, protocols: Iterable[MemberProtocol]) -> bool:
-        """Whether somebody with these protocols would have one in common with all members."""
+        """Return whether a client with these protocols may join: one of them must be common to all members."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(tuple(protocols))
         candidates = self._candidates()
@@ -261,7 +262,7 @@ class ClassicGroup:
         )
 
     def select_protocol(self) -> str:
-        """The protocol with most votes among those that all support; the first one voted for wins a tie."""
+        """Return the protocol with the most votes among those that all members support; the first vote wins a tie."""
         candidates = self._candidates()
         if len(candidates) == 1:
             return candidates.pop()
@@ -269,7 +270,7 @@ class ClassicGroup:
         return votes.most_common(1)[0][0]
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader is one who joined; False when nobody is there to lead."""
+        """Ensure that the leader has joined the next generation; return False if no member has joined."""
         if self.leader is None:
             return False
         if self.leader not in self.parked_joins:
@@ -280,7 +281,7 @@ class ClassicGroup:
         return True
 
     def next_generation(self, now_ms: int) -> None:
-        """Close the join phase: to CompletingRebalance, or to Empty when nobody is left."""
+        """End the join phase and enter CompletingRebalance, or Empty if no members remain."""
         self.generation_id = next_epoch(self.generation_id)
         self.pending_syncs.clear()
         self.is_initial = False
@@ -293,7 +294,7 @@ class ClassicGroup:
         self.refresh_topics()
 
     def refresh_topics(self) -> None:
-        """Work out which topics the members consume; None when that cannot be known."""
+        """Update `topics` from the members' subscriptions; None if a subscription cannot be read."""
         before = self.topics
         self.topics = self._found_topics()
         self.memory.add(size_of_names(self.topics or ()) - size_of_names(before or ()))
@@ -303,12 +304,12 @@ class ClassicGroup:
             return None
         if not self.members:
             return frozenset()
-        assert self.protocol_name is not None, "they have agreed"
+        assert self.protocol_name is not None, "a group with members has selected a protocol"
         name = self.protocol_name
         return subscribed_topics(member.metadata(name) for member in self.members.values())
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
-        """What the leader is told."""
+        """Return the list of members that the leader receives in its JoinGroup response."""
         assert self.protocol_name is not None
         name = self.protocol_name
         return tuple(
@@ -316,7 +317,7 @@ class ClassicGroup:
             for member in self.members.values()
         )
 
-    # What is asked of groups of all kinds, see `state/groups/group.py`
+    # The interface `Group`, see `state/groups/group.py`
 
     @property
     def state_name(self) -> str:
@@ -339,10 +340,10 @@ class ClassicGroup:
         return self.is_empty and not self.pending_joins
 
     def commit_error(self, request: CommitRequest) -> ErrorCode:
-        """Whether a commit is acceptable: from a member of the generation, or, to an empty group, from anybody.
+        """Return NONE if a commit is acceptable: from a member of the current generation, or from any client if Empty.
 
-        As part of a transaction it is so while a rebalance goes on too, and from somebody who does not say who he is:
-        before version 3 of TxnOffsetCommit nobody could (as in Apache Kafka).
+        A transactional commit is also accepted during a rebalance, and without a member id: clients could not send one
+        before version 3 of TxnOffsetCommit (as in Apache Kafka).
         """
         if self.state is GroupState.DEAD:
             return COMMIT_ANSWERS[self.state]
@@ -357,27 +358,23 @@ class ClassicGroup:
         return ErrorCode.NONE if request.holder is not None else COMMIT_ANSWERS[self.state]
 
     def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """See Group: anybody may."""
         del member_id, member_epoch
         return ErrorCode.NONE
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """See Group; consumers whose subscriptions cannot be read may be subscribed to anything."""
+        # Consumers with unreadable subscriptions may be subscribed to any topic.
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE if self.topics is None else topic in self.topics
 
     def delete_offsets_error(self) -> ErrorCode:
-        """See Group: of members that are no consumers nobody knows what they use."""
         if self.is_deleted:
             return ErrorCode.GROUP_ID_NOT_FOUND
+        # The coordinator cannot read which topics are used by members of another protocol type, such as Kafka Connect.
         is_known = self.is_empty or self.protocol_type == CONSUMER_PROTOCOL_TYPE
         return ErrorCode.NONE if is_known else ErrorCode.NON_EMPTY_GROUP
 
     def offset_age(self) -> OffsetAge | None:
-        """See Group.
-
-        From when it became Empty or, where that is not known, from each commit; of consumers that are Stable, and of
-        offsets stored by hand, from each commit.
-        """
+        # Kafka's OffsetExpirationCondition: offsets of an Empty group age since it became Empty. Offsets of a Stable
+        # group of consumers, and of clients without group management, age since each commit.
         if self.protocol_type is None:
             return lambda committed: committed.commit_timestamp_ms
         if self.state is GroupState.EMPTY:
@@ -393,5 +390,5 @@ class ClassicGroup:
     def _count(self, protocols: Iterable[MemberProtocol], change: int) -> None:
         for name in {protocol.name for protocol in protocols}:
             self._supporters[name] += change
-            if not self._supporters[name]:  # names are the clients' choice: keep none that nobody supports
+            if not self._supporters[name]:  # clients choose the names: a name without members would leak
                 del self._supporters[name]

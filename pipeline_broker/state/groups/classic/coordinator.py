@@ -1,7 +1,7 @@
-"""The groups of the classic protocol, one of the kinds of groups.
+"""The classic groups of a broker, as one of the kinds of groups.
 
-Rules of this room: see `state/groups/kind.py`. Members act on the live state at once, as in Kafka; what must be durable
-first is parked until it is.
+As in Kafka, members and clients see the pending state at once. A response that depends on a record is parked until
+that record is durable.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ClassicGroups:
     """All classic groups of a broker; see `GroupKind`.
 
     Args:
-        registry: of all groups.
+        registry: the groups of every kind.
     """
 
     changes: tuple[type, ...] = (AssignmentStored, StaticMemberStored)
@@ -55,10 +55,10 @@ class ClassicGroups:
         self._registry = registry
         self._deadlines: Deadlines[Timer] = Deadlines()
 
-    # Members; the coordinator has made sure that a group of the id is a classic one
+    # Requests of members. The coordinator has checked that an existing group of this id is a classic one.
 
     def join(self, request: JoinRequest, token: object, now_ms: int) -> Outcome:
-        """Answer a JoinGroup, or park it."""
+        """Answer a JoinGroup request, or park it under `token`."""
         turn = self._turn(now_ms)
         group = self._group(request.group_id)
         error = self.join_error(request, group)
@@ -76,7 +76,7 @@ class ClassicGroups:
         return turn.outcome
 
     def join_error(self, request: JoinRequest, group: Group | None) -> ErrorCode:
-        """What is wrong with a join, whatever the kind of its group."""
+        """Check a join as far as the rules do not depend on the kind of group."""
         if not request.group_id:
             return ErrorCode.INVALID_GROUP_ID
         least_ms, most_ms = self.settings.session_timeout_ms_min, self.settings.session_timeout_ms_max
@@ -87,13 +87,12 @@ class ClassicGroups:
         return ErrorCode.NONE
 
     def refuse_join(self, request: JoinRequest, error: ErrorCode, token: object, now_ms: int) -> Outcome:
-        """Answer a join with an error."""
         turn = self._turn(now_ms)
         turn.answer(token, JoinResult(error=error, member_id=request.member_id))
         return turn.outcome
 
     def sync(self, request: SyncRequest, token: object, now_ms: int) -> Outcome:
-        """Answer a SyncGroup, or park it."""
+        """Answer a SyncGroup request, or park it under `token`."""
         turn = self._turn(now_ms)
         group = self._group(request.group_id)
         if not request.group_id:
@@ -105,7 +104,7 @@ class ClassicGroups:
         return turn.outcome
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
-        """Note that a member is alive."""
+        """Restart the session of a member, and return the error for its response."""
         if not request.group_id:
             return ErrorCode.INVALID_GROUP_ID
         group = self._group(request.group_id)
@@ -114,7 +113,7 @@ class ClassicGroups:
         return membership.heartbeat(self._turn(now_ms), group, request)
 
     def leave(self, group_id: str, leaving: Iterable[LeavingMember], now_ms: int) -> tuple[LeaveResult, Outcome]:
-        """Let members go; the answer may leave when the writes of the outcome are durable."""
+        """Remove members. The response must wait until the writes of the outcome are durable."""
         turn = self._turn(now_ms)
         group = self._group(group_id)
         if not group_id:
@@ -138,7 +137,6 @@ class ClassicGroups:
         return turn.outcome
 
     def force_rebalance(self, group: ClassicGroup, now_ms: int) -> Outcome:
-        """See GroupKind: the members join again."""
         turn = self._turn(now_ms)
         rebalancing.prepare_or_complete(turn, group)
         return turn.outcome
@@ -146,7 +144,7 @@ class ClassicGroups:
     # Administration
 
     def describe(self, group: Group) -> DescribedGroup:
-        """Show one group with its members; metadata of a protocol only where one is agreed."""
+        """Describe a group with its members; without their metadata unless the group is Stable."""
         assert isinstance(group, ClassicGroup)
         stable_protocol = group.protocol_name if group.state is GroupState.STABLE else None
         return DescribedGroup(
@@ -168,17 +166,21 @@ class ClassicGroups:
         )
 
     def not_found(self, group_id: str, reason: str) -> DescribedGroup:
-        """Say that there is no such group; `reason` in Kafka's words."""
+        """Describe a missing group; `reason` is Kafka's error message."""
         return DescribedGroup(group_id=group_id, not_found=reason, state=GroupState.DEAD.value)
 
     def create(self, group_id: str, now_ms: int) -> ClassicGroup:
-        """Make a group without members; `now_ms` -1: nobody knows since when."""
+        """Create a group without members; `now_ms` is -1 if its age is unknown."""
         group = ClassicGroup(group_id=group_id, state_since_ms=now_ms)
         self._take_in(group)
         return group
 
     def take_over(self, group: ClassicGroup, now_ms: int, *, rebalances: bool) -> Outcome:
-        """Continue a group that was of another kind: its sessions start, and where it `rebalances` all join again."""
+        """Register a group converted from another kind, and start its sessions.
+
+        Args:
+            rebalances: all members must join again.
+        """
         self._registry.put(group)
         turn = self._turn(now_ms)
         for member in group.members.values():
@@ -188,11 +190,11 @@ class ClassicGroups:
         return turn.outcome
 
     def records(self, group: ClassicGroup) -> tuple[StateRecord, ...]:
-        """The records of a group that was of another kind."""
+        """Return the records of a group converted from another kind."""
         return (group_metadata_record(group, {each.member_id: each.assignment for each in group.members.values()}),)
 
     def give_up(self, group: ClassicGroup, now_ms: int) -> Outcome:
-        """Let a group become one of another kind: who waits is told to join again."""
+        """Stop serving a group that becomes one of another kind: answer parked requests, so that members join again."""
         turn = self._turn(now_ms)
         again = ErrorCode.REBALANCE_IN_PROGRESS
         for member_id in (*group.members, *group.pending_joins):
@@ -204,7 +206,6 @@ class ClassicGroups:
         return turn.outcome
 
     def delete(self, group: ClassicGroup, now_ms: int) -> tuple[StateRecord, ...]:
-        """See GroupKind: it is Dead until that is durable."""
         turn = self._turn(now_ms)
         for member_id in list(group.pending_joins):
             turn.remove(group, member_id)
@@ -259,11 +260,11 @@ class ClassicGroups:
             self.deleted(group)
 
     def loaded(self, now_ms: int) -> Outcome:
-        """See GroupKind; a group above the size limit rebalances."""
         turn = self._turn(now_ms)
         for group in self._all():
             for member in group.members.values():
                 turn.refresh_session(group, member)
+            # Kafka does the same: the limit may have been lowered while the broker was down.
             if len(group.members) > self.settings.group_size_max:
                 rebalancing.prepare_rebalance(turn, group)
         return turn.outcome
@@ -278,7 +279,7 @@ class ClassicGroups:
         return turn.outcome
 
     def topic_changed(self) -> None:
-        """See GroupKind: clients look after topics themselves."""
+        """Do nothing: clients of the classic protocol watch topics themselves."""
 
     def _turn(self, now_ms: int) -> Turn:
         return Turn(now_ms, self.settings, self._deadlines)

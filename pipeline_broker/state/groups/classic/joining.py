@@ -1,11 +1,12 @@
-"""JoinGroup: who is let in, under which id, and whether that starts a rebalance.
+"""JoinGroup: checks, member ids, and the decision to rebalance.
 
-state        somebody new                 a member
-Empty        first rebalance              25 UNKNOWN_MEMBER_ID
-Preparing    parked                       parked
-Completing   rebalance                    same metadata: current generation again; else rebalance
-Stable       rebalance                    leader, or changed metadata: rebalance; else current generation again
-Dead         15 COORDINATOR_NOT_AVAILABLE
+| state | new member | existing member |
+|---|---|---|
+| Empty | starts the first rebalance | UNKNOWN_MEMBER_ID |
+| PreparingRebalance | parked | parked |
+| CompletingRebalance | rebalance | same metadata: current generation again; else rebalance |
+| Stable | rebalance | leader or changed metadata: rebalance; else current generation again |
+| Dead | COORDINATOR_NOT_AVAILABLE | COORDINATOR_NOT_AVAILABLE |
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["StaticMemberStored", "has_memory", "join", "static_member_not_stored", "static_member_stored"]
 
-# A client id may be as long as a string can be; the id made from it must still fit into one.
+# A client id may be as long as a Kafka string (32,767 bytes). The member id made from it must fit into a string too.
 MEMBER_ID_PREFIX_MAX = 1_000
 
 
 @attrs.frozen(eq=False)
 class StaticMemberStored:
-    """A static member came back under a new id into a stable group: true once the group's record is durable."""
+    """The change of a static member that returns to a stable group with a new id, applied once the record is
+    durable.
+    """
 
     group: ClassicGroup
     old_id: str
@@ -67,7 +70,6 @@ def _refusal(turn: Turn, group: ClassicGroup, request: JoinRequest) -> ErrorCode
 
 
 def _member_of(request: JoinRequest, member_id: str) -> Member:
-    """Somebody new, as the request describes it."""
     return Member(
         member_id=member_id,
         group_instance_id=request.group_instance_id,
@@ -81,7 +83,7 @@ def _member_of(request: JoinRequest, member_id: str) -> Member:
 
 
 def has_memory(memory: GroupMemory, group: ClassicGroup | None, request: JoinRequest) -> bool:
-    """Whether there is memory for what a member says; one that says no more than before is never refused."""
+    """Return whether the memory bound allows the member's metadata; metadata that has not grown is always allowed."""
     member_id = request.member_id
     if group is not None and request.group_instance_id is not None:
         member_id = group.static_members.get(request.group_instance_id, member_id)
@@ -91,10 +93,10 @@ def has_memory(memory: GroupMemory, group: ClassicGroup | None, request: JoinReq
 
 
 def _has_room(turn: Turn, group: ClassicGroup, member_id: str) -> bool:
-    """Whether the group may grow by this join.
+    """Return whether the group's size limit allows this join.
 
-    While joins are collected it is those that joined who count: so the last to come back are dropped when the limit was
-    lowered meanwhile.
+    During the join phase only members that have joined count. So if the limit was lowered, the last ones to rejoin are
+    dropped.
     """
     if group.state in {GroupState.EMPTY, GroupState.DEAD}:
         return True
@@ -129,8 +131,8 @@ def _add(turn: Turn, group: ClassicGroup, request: JoinRequest, member_id: str, 
     member = _member_of(request, member_id)
     group.add(member)
     turn.park_join(group, member, token)
-    # Nobody can tell whether the client is still there: it knows no id to send heartbeats with, and its connection is
-    # not read while it waits. So a parked join of somebody new ends after a while; a client that is there asks again.
+    # The broker cannot tell whether the client is alive: it has no member id to send heartbeats with, and its
+    # connection is not read while the join is parked. So the join of a new member times out; a live client retries.
     turn.start_session(group, member_id, turn.settings.new_member_join_timeout_ms)
     rebalancing.prepare_or_complete(turn, group)
 
@@ -144,7 +146,7 @@ def _join_member(turn: Turn, group: ClassicGroup, request: JoinRequest, token: o
     unchanged = member.protocols == request.protocols
     leads = group.state is GroupState.STABLE and group.leader == request.member_id
     if group.state is not GroupState.PREPARING_REBALANCE and unchanged and not leads:
-        # its answer was lost, or it only wants to be sure: the generation stands
+        # The client retries a lost response: repeat the current generation instead of starting a rebalance.
         turn.answer(token, rebalancing.generation_result(group, request.member_id))
         return
     _update(group, member, request)
@@ -163,7 +165,7 @@ def _replace_static(
     ids: tuple[str, str],
     token: object,
 ) -> None:
-    """Let a static member that was restarted take the place of its former self, which is fenced."""
+    """Replace a static member by its restarted instance, and fence the old one."""
     old_id, new_id = ids
     fenced = ErrorCode.FENCED_INSTANCE_ID
     turn.answer_join(group, old_id, JoinResult(error=fenced, member_id=old_id))
@@ -193,13 +195,13 @@ def _replace_static(
 
 
 def _still_waits(change: StaticMemberStored) -> bool:
-    """Whether the join that was parked for the record still waits for it, not for a rebalance begun meanwhile."""
+    """Return whether the join still waits for this record, and not for a rebalance that began later."""
     group = change.group
     return group.parked_joins.get(change.new_id) is change.token and group.state is GroupState.STABLE
 
 
 def static_member_stored(turn: Turn, change: StaticMemberStored) -> None:
-    """The new id is durable: the member is in, without a rebalance."""
+    """Admit a static member whose new id is durable, without a rebalance."""
     if not _still_waits(change):
         return
     group = change.group
@@ -207,14 +209,14 @@ def static_member_stored(turn: Turn, change: StaticMemberStored) -> None:
     if change.assignment_skippable:
         result = result._replace(skip_assignment=group.leader == change.new_id)
     else:
-        # an old client that hears it leads would assign anew: it is told the name that its former self had
+        # A client before version 9 that learns that it leads would assign again. So it receives its old id as leader.
         result = result._replace(leader=change.old_leader, members=())
     turn.answer_join(group, change.new_id, result)
     turn.refresh_session(group, group.members[change.new_id])
 
 
 def static_member_not_stored(turn: Turn, change: StaticMemberStored, error: ErrorCode) -> None:
-    """The new id could not be stored: the old one stays."""
+    """Restore the old id of a static member whose new id could not be stored."""
     if not _still_waits(change):
         return
     group = change.group

@@ -1,13 +1,15 @@
-"""SyncGroup, Heartbeat, LeaveGroup: what a member may do in each state of its group.
+"""SyncGroup, Heartbeat and LeaveGroup: responses by the state of the group.
 
-state        sync                                     heartbeat    commit (see `ClassicGroup.commit_error`)
-Empty        25                                       25           25
-Preparing    27                                       27 *         ok *
-Completing   follower parked; leader's is stored       0 *         27
-Stable       the assignment                            0 *         ok *
-Dead         15                                       15           15
+| state | sync | heartbeat | commit (see `ClassicGroup.commit_error`) |
+|---|---|---|---|
+| Empty | 25 | 25 | 25 |
+| PreparingRebalance | 27 | 27 * | ok * |
+| CompletingRebalance | follower: parked; leader: assignment stored | 0 * | 27 |
+| Stable | the assignment * | 0 * | ok * |
+| Dead | 15 | 15 | 15 |
 
-* the session of the member starts anew
+15 is COORDINATOR_NOT_AVAILABLE, 25 UNKNOWN_MEMBER_ID, 27 REBALANCE_IN_PROGRESS.
+A star marks the requests that restart the session of the member.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ SYNC_REFUSALS: dict[GroupState, ErrorCode] = {
     GroupState.DEAD: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
 
-# How an append that failed looks to the member that caused it.
+# Kafka's mapping of append errors to errors of a SyncGroup response.
 STORE_ERRORS: dict[ErrorCode, ErrorCode] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -65,7 +67,7 @@ STORE_ERRORS: dict[ErrorCode, ErrorCode] = {
 
 @attrs.frozen(eq=False)
 class AssignmentStored:
-    """The leader's assignment: everybody's once its record is durable, if the generation is still the same."""
+    """The leader's assignment, applied once its record is durable if the generation is still the same."""
 
     group: ClassicGroup
     generation_id: int
@@ -93,8 +95,8 @@ def sync(turn: Turn, group: ClassicGroup, request: SyncRequest, token: object, m
         turn.answer(token, SyncResult(error=error))
         return
     member = group.members[request.member_id]
-    # A leader that asks again before its first assignment is durable waits for that one: a second record would say
-    # something else than the members were told.
+    # A leader that repeats its request before its first assignment is durable waits for that one. A second record
+    # could differ from the assignment that the members have received.
     assigns = group.leader == request.member_id and group.assigned_generation_id != group.generation_id
     assignments = {each: request.assignments.get(each, b"") for each in group.members} if assigns else {}
     if not memory.has_room(sum(map(len, assignments.values()))):
@@ -122,21 +124,21 @@ def _awaited(change: AssignmentStored) -> bool:
 
 
 def assignment_stored(turn: Turn, change: AssignmentStored) -> None:
-    """The assignment is durable: the group is stable."""
+    """Make the group Stable, after the assignment became durable, and answer all parked syncs."""
     if _awaited(change):
         rebalancing.propagate_assignments(turn, change.group, change.assignments)
         turn.to_state(change.group, GroupState.STABLE)
 
 
 def assignment_not_stored(turn: Turn, change: AssignmentStored, error: ErrorCode) -> None:
-    """The assignment could not be stored: all wait for another generation."""
+    """Fail all parked syncs and rebalance, after the assignment could not be stored."""
     if _awaited(change):
         rebalancing.fail_syncs(turn, change.group, STORE_ERRORS.get(error, error))
         rebalancing.prepare_or_complete(turn, change.group)
 
 
 def heartbeat(turn: Turn, group: ClassicGroup, request: HeartbeatRequest) -> ErrorCode:
-    """Note that a member is alive, and tell it whether to join again."""
+    """Restart the session of a member, and return whether it must join again."""
     if group.state is not GroupState.DEAD:
         error = group.generation_error(request.member_id, request.group_instance_id, request.generation_id)
         if error is not ErrorCode.NONE:
@@ -146,7 +148,7 @@ def heartbeat(turn: Turn, group: ClassicGroup, request: HeartbeatRequest) -> Err
 
 
 def leave(turn: Turn, group: ClassicGroup, leaving: tuple[LeavingMember, ...]) -> tuple[LeftMember, ...]:
-    """Take members out at once, and rebalance once for all of them."""
+    """Remove members, and rebalance once for all of them."""
     left = []
     gone: dict[str, None] = {}
     for who in leaving:
@@ -156,7 +158,8 @@ def leave(turn: Turn, group: ClassicGroup, leaving: tuple[LeavingMember, ...]) -
         elif error is ErrorCode.NONE:
             gone[member_id] = None
         left.append(LeftMember(who.member_id, who.group_instance_id, error))
-    for member_id in sorted(gone, key=lambda each: each == group.leader):  # last, else each of them would lead in turn
+    # Remove the leader last, or each of the others would be elected leader in turn.
+    for member_id in sorted(gone, key=lambda each: each == group.leader):
         turn.remove(group, member_id)
     if group.state is not GroupState.EMPTY and any(who.error is ErrorCode.NONE for who in left):
         rebalancing.prepare_or_complete(turn, group)
@@ -164,7 +167,7 @@ def leave(turn: Turn, group: ClassicGroup, leaving: tuple[LeavingMember, ...]) -
 
 
 def _find(group: ClassicGroup, who: LeavingMember) -> tuple[str, ErrorCode]:
-    """Whom a request to leave means; an administrator names static members by their instance id alone."""
+    # Administrators name static members by their instance id alone.
     if who.member_id == "":
         owner = group.static_members.get(who.group_instance_id or "", "")
         return owner, ErrorCode.NONE if owner else ErrorCode.UNKNOWN_MEMBER_ID

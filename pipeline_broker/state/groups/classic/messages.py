@@ -1,4 +1,4 @@
-"""Questions and answers of classic groups, free of versions: an API handler translates to and from these."""
+"""Requests and responses of classic groups, independent of API versions. The API handlers translate them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 @attrs.frozen
 class MemberProtocol:
-    """One way of assigning that a member supports, with what it tells the leader about itself."""
+    """A protocol (assignment strategy) that a member supports, with the member's metadata for the leader."""
 
     name: str
     metadata: bytes
@@ -35,11 +35,11 @@ class MemberProtocol:
 
 @attrs.frozen(kw_only=True)
 class JoinRequest:
-    """A member, or somebody who wants to be one, asks for the next generation.
+    """A JoinGroup request of a member or a new client.
 
     Attributes:
-        fresh_id: unique text (a random uuid) from which a member id is made if one is needed.
-        member_id_required: join again with the id that was given (version 4 and later).
+        fresh_id: a random UUID, used for the member id if the request has none.
+        member_id_required: the client must join again with the id that it receives (version 4 and later).
         assignment_skippable: the client understands `skip_assignment` (version 9 and later).
     """
 
@@ -58,7 +58,7 @@ class JoinRequest:
 
 
 class JoinedMember(NamedTuple):
-    """What the leader learns of a member."""
+    """A member, as listed in the leader's JoinGroup response."""
 
     member_id: str
     group_instance_id: str | None
@@ -66,8 +66,6 @@ class JoinedMember(NamedTuple):
 
 
 class JoinResult(NamedTuple):
-    """The answer to a `JoinRequest`."""
-
     error: ErrorCode = ErrorCode.NONE
     member_id: str = ""
     generation_id: int = -1
@@ -80,7 +78,7 @@ class JoinResult(NamedTuple):
 
 @attrs.frozen(kw_only=True)
 class SyncRequest:
-    """A member asks for its assignment; the leader brings everybody's."""
+    """A SyncGroup request; the leader's contains the assignments of all members."""
 
     group_id: str
     generation_id: int
@@ -92,8 +90,6 @@ class SyncRequest:
 
 
 class SyncResult(NamedTuple):
-    """The answer to a `SyncRequest`."""
-
     error: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None
     protocol_name: str | None = None
@@ -102,8 +98,6 @@ class SyncResult(NamedTuple):
 
 @attrs.frozen(kw_only=True)
 class HeartbeatRequest:
-    """A member says that it is alive."""
-
     group_id: str
     generation_id: int
     member_id: str
@@ -111,15 +105,13 @@ class HeartbeatRequest:
 
 
 class LeavingMember(NamedTuple):
-    """Who leaves: a member by its id, or a static one by its instance id alone."""
+    """A member to remove; a static one may be named by its instance id alone (member id "")."""
 
     member_id: str
     group_instance_id: str | None = None
 
 
 class LeftMember(NamedTuple):
-    """What became of a `LeavingMember`."""
-
     member_id: str
     group_instance_id: str | None
     error: ErrorCode
@@ -127,7 +119,7 @@ class LeftMember(NamedTuple):
 
 @attrs.frozen
 class LeaveResult:
-    """The answer to a request to leave; `error` is about the request, each member has its own."""
+    """The result of a LeaveGroup request. `error` is about the whole request; each member has its own."""
 
     error: ErrorCode = ErrorCode.NONE
     members: tuple[LeftMember, ...] = ()
@@ -135,8 +127,6 @@ class LeaveResult:
 
 @attrs.frozen
 class DescribedMember:
-    """A member as an administrator sees it."""
-
     member_id: str
     group_instance_id: str | None
     client_id: str
@@ -147,7 +137,7 @@ class DescribedMember:
 
 @attrs.frozen(kw_only=True)
 class DescribedGroup:
-    """A group as an administrator sees it; one that does not exist is `Dead`, with the reason in `not_found`."""
+    """A described group. A missing group has the state `Dead`, and the reason in `not_found`."""
 
     group_id: str
     not_found: str | None = None

@@ -1,6 +1,6 @@
-"""The phases of a rebalance: prepare, collect joins, complete the generation, collect syncs.
+"""The phases of a classic rebalance: collect joins, complete the generation, collect syncs.
 
-Who starts one is not decided here; who answers whom when a phase ends is.
+`joining.py` and `membership.py` decide when to start one.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = [
     "synced",
 ]
 
+# Minimum wait for static members if none of them has joined. Their rebalance timeout may be 0 ms: the timer would spin.
 ROUND_MS_MIN = 1_000
-"""How long a group waits again at least for static members of whom none came; they may say that they wait 0 ms."""
 
 
 def prepare_or_complete(turn: Turn, group: ClassicGroup) -> None:
-    """Start a rebalance; if one is collecting joins already, see whether it has them all."""
+    """Start a rebalance, or complete the current join phase if no member is missing."""
     if group.can_rebalance:
         prepare_rebalance(turn, group)
     else:
@@ -38,7 +38,9 @@ def prepare_or_complete(turn: Turn, group: ClassicGroup) -> None:
 
 
 def prepare_rebalance(turn: Turn, group: ClassicGroup) -> None:
-    """Enter the join phase. The first of a group waits for more members to come."""
+    """Enter the join phase. The first rebalance of a group waits for more members
+    (`group.initial.rebalance.delay.ms`).
+    """
     if group.state is GroupState.COMPLETING_REBALANCE:
         fail_syncs(turn, group, ErrorCode.REBALANCE_IN_PROGRESS)
     turn.cancel_timer(TimerKind.SYNC, group)
@@ -58,13 +60,13 @@ def prepare_rebalance(turn: Turn, group: ClassicGroup) -> None:
 
 
 def maybe_complete_join(turn: Turn, group: ClassicGroup) -> None:
-    """End the join phase if everybody is there; the first one of a group always waits for its delay."""
+    """End the join phase if all members have joined; the initial delay always runs to its end."""
     if group.state is GroupState.PREPARING_REBALANCE and group.all_joined and not group.is_initial:
         complete_join(turn, group)
 
 
 def expire_initial_delay(turn: Turn, group: ClassicGroup) -> None:
-    """Wait again if members came meanwhile and there is time left; else end the join phase."""
+    """Extend the initial delay if members have joined since it started and time remains; else end the join phase."""
     if not group.grew:
         complete_join(turn, group)
         return
@@ -75,13 +77,13 @@ def expire_initial_delay(turn: Turn, group: ClassicGroup) -> None:
 
 
 def complete_join(turn: Turn, group: ClassicGroup) -> None:
-    """End the join phase: drop who did not come, open the generation, tell everybody who leads."""
+    """End the join phase: drop dynamic members that have not joined, begin the generation, answer all joins."""
     turn.cancel_timer(TimerKind.JOIN, group)
     for member in list(group.members.values()):
         if member.member_id not in group.parked_joins and member.group_instance_id is None:
             turn.remove(group, member.member_id)
     if not group.elect_joined_leader() and group.members:
-        # only static members are left and none of them came: they keep their places for another round
+        # Only static members remain, and none has joined: they keep their membership for another round, as in Kafka.
         turn.set_timer(TimerKind.JOIN, group, max(group.rebalance_timeout_ms, ROUND_MS_MIN))
         return
     group.next_generation(turn.now_ms)
@@ -97,7 +99,7 @@ def complete_join(turn: Turn, group: ClassicGroup) -> None:
 
 
 def generation_result(group: ClassicGroup, member_id: str) -> JoinResult:
-    """What a member is told of the current generation; the leader also who its members are."""
+    """Return the JoinGroup response for the current generation; the leader's lists all members."""
     assert group.leader is not None, "it has members"
     return JoinResult(
         member_id=member_id,
@@ -110,15 +112,15 @@ def generation_result(group: ClassicGroup, member_id: str) -> JoinResult:
 
 
 def expire_sync(turn: Turn, group: ClassicGroup) -> None:
-    """Drop the members that never asked for their assignment, and rebalance without them."""
-    assert group.pending_syncs, "who syncs, or leaves, last ends the timer, and so does a rebalance"
+    """Drop the members that have sent no SyncGroup request in time, and rebalance without them."""
+    assert group.pending_syncs, "the last sync or leave cancels the timer, and so does a rebalance"
     for member_id in sorted(group.pending_syncs):
         turn.remove(group, member_id)
     prepare_rebalance(turn, group)
 
 
 def expire_session(turn: Turn, group: ClassicGroup, member_id: str) -> None:
-    """Drop somebody who was not heard of in time; who waits for an answer of ours is not late, unless it is new."""
+    """Remove a member whose session expired; one that waits for a response is not late, unless it is new."""
     member = group.members.get(member_id)
     waits = member_id in group.parked_joins or member_id in group.parked_syncs
     if member is None or member.is_new or not waits:
@@ -126,14 +128,14 @@ def expire_session(turn: Turn, group: ClassicGroup, member_id: str) -> None:
 
 
 def synced(turn: Turn, group: ClassicGroup, member_id: str) -> None:
-    """Note that a member asked for its assignment."""
+    """Note that a member has sent its SyncGroup request."""
     group.pending_syncs.discard(member_id)
     if not group.pending_syncs:
         turn.cancel_timer(TimerKind.SYNC, group)
 
 
 def propagate_assignments(turn: Turn, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
-    """Give every member its assignment, and answer those that wait for it."""
+    """Set the assignment of every member, and answer the parked syncs."""
     for member in group.members.values():
         group.assign(member, assignments.get(member.member_id, b""))
         result = SyncResult(
@@ -146,7 +148,7 @@ def propagate_assignments(turn: Turn, group: ClassicGroup, assignments: dict[str
 
 
 def fail_syncs(turn: Turn, group: ClassicGroup, error: ErrorCode) -> None:
-    """Take all assignments back, and answer those that wait for one with an error."""
+    """Revoke all assignments, and answer the parked syncs with an error."""
     for member in group.members.values():
         group.assign(member, b"")
         if turn.answer_sync(group, member.member_id, SyncResult(error=error)):
@@ -154,7 +156,7 @@ def fail_syncs(turn: Turn, group: ClassicGroup, error: ErrorCode) -> None:
 
 
 def remove_member(turn: Turn, group: ClassicGroup, member_id: str) -> None:
-    """Take one member, or one id that was given out, out of the group, and rebalance if that is needed."""
+    """Remove a member or a pending id, then rebalance if necessary."""
     was_member = member_id in group.members
     turn.remove(group, member_id)
     if was_member:

@@ -1,6 +1,5 @@
-"""The records of classic groups: type 2 of `__consumer_offsets`, with Kafka's own layout.
-
-Rules of this file: see `state/group_records.py`.
+"""Records of classic groups: type 2 of `__consumer_offsets` (GroupMetadataKey and GroupMetadataValue), as Kafka writes
+them.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ VALUE_VERSION = 3
 
 
 def group_metadata_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> StateRecord:
-    """The record of a group as it is, with these assignments; a member without one has an empty one."""
+    """Return the record of a group with these assignments; a member without one gets an empty one."""
     protocol = group.protocol_name
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
@@ -48,28 +47,28 @@ def group_metadata_record(group: ClassicGroup, assignments: Mapping[str, bytes])
 
 
 def new_group_record(group: ClassicGroup) -> StateRecord:
-    """The record of a group that was just created: nobody has completed a join in it yet."""
+    """Return the record of a group that was just created and has no generation yet."""
     value = GroupMetadataValue(current_state_timestamp=group.state_since_ms, protocol=None, leader=None)
     return StateRecord(_group_key(group.group_id), record_value(VALUE_VERSION, value))
 
 
 def group_tombstone(group_id: str) -> StateRecord:
-    """The record that says that a group is gone."""
     return StateRecord(_group_key(group_id), None)
 
 
 def read_group(key: bytes, value: bytes | None) -> tuple[str, ClassicGroup | None]:
-    """Read which group a record is about, and the group; raises CorruptStateRecordError."""
+    """Decode a record to the group id and the group, None for a tombstone. Raises CorruptStateRecordError."""
     group_id = read_record_key(GroupMetadataKey, key).group
     return group_id, None if value is None else _group(group_id, value)
 
 
 def _group(group_id: str, value: bytes) -> ClassicGroup:
-    """The group of a value: Stable if it has members, Empty otherwise. Sessions are not running."""
     read = read_record_value(GroupMetadataValue, value)
     _check_members(read)
     group = ClassicGroup(
         group_id=group_id,
+        # Kafka's GroupMetadataManager does not store the state: a group with members is loaded as Stable. `loaded`
+        # starts the sessions.
         state=GroupState.STABLE if read.members else GroupState.EMPTY,
         state_since_ms=read.current_state_timestamp,
         generation_id=read.generation,
@@ -97,11 +96,11 @@ def _group(group_id: str, value: bytes) -> ClassicGroup:
 
 
 def _check_members(read: GroupMetadataValue) -> None:
-    """Refuse a group that cannot be: clients would meet it as soon as one of them joins."""
+    # Reject an impossible group here: later, it would fail the requests of the first clients that join.
     ids = [member.member_id for member in read.members]
     instances = [member.group_instance_id for member in read.members if member.group_instance_id is not None]
     if len(set(ids)) < len(ids) or len(set(instances)) < len(instances):
-        raise CorruptStateRecordError("GroupMetadataValue: two members with one id")
+        raise CorruptStateRecordError("GroupMetadataValue: two members with the same id")
     if ids and read.protocol is None:
         raise CorruptStateRecordError("GroupMetadataValue: members without a protocol")
 

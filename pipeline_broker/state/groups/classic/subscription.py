@@ -1,6 +1,6 @@
-"""The one thing a coordinator reads in a consumer's metadata: which topics it subscribes to.
+"""Decoding of the subscribed topics from consumer protocol metadata. The coordinator reads nothing else of it.
 
-int16 version, array (int32 count) of strings (int16 length, UTF-8), then more that does not matter here
+Layout: int16 version, array (int32 count) of strings (int16 length, UTF-8), then fields that are ignored here.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _LENGTH = struct.Struct(">h")
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """All topics that the members name; None when one of them cannot be read."""
+    """Return all topics that the members subscribe to; None if a subscription cannot be decoded."""
     topics: set[str] = set()
-    for subscription in set(subscriptions):  # most members say the same
+    for subscription in set(subscriptions):  # most members subscribe to the same topics
         try:
             topics.update(_read(subscription))
         except (struct.error, ValueError):
@@ -30,13 +30,13 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
 def _read(subscription: bytes) -> list[str]:
     _, count = _HEAD.unpack_from(subscription)
     if count < 0:
-        raise ValueError("fewer topics than none")
+        raise ValueError("negative number of topics")
     position, topics = _HEAD.size, []
     for _ in range(count):
         (length,) = _LENGTH.unpack_from(subscription, position)
         position += _LENGTH.size
         if not 0 <= length <= len(subscription) - position:
-            raise ValueError("a topic is longer than the rest")
+            raise ValueError("a topic name exceeds the data")
         topics.append(text_of(subscription[position : position + length]))
         position += length
     return topics

@@ -195,7 +195,7 @@ class ShareGroups:
         The others are begun with later heartbeats, so the group reads them when others have made room.
         """
         new = {}
-        left = min(PARTITIONS_BEGUN_MAX, self._registry.memory.room_bytes // SHARE_STATE_BYTES)
+        left = min(PARTITIONS_BEGUN_MAX, self._registry.memory.free_bytes // SHARE_STATE_BYTES)
         for name, topic in topics.items():
             _, known = group.initialized.get(topic.topic_id, ("", frozenset[int]()))
             if len(known) >= topic.partitions and not topic.lost:
