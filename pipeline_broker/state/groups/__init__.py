@@ -6,4 +6,3 @@
 * A module of this package imports a kind only on its first use, so a broker loads only the kinds that its clients use.
 * A group counts its memory in its own `HeldBytes` whenever that changes. The registry adds it to the total.
 """
-

@@ -309,7 +309,8 @@ class GroupCoordinator:
     def forget_before(self, request: CommitRequest) -> Outcome:
         """Return the tombstones that must precede the offsets of a transactional commit.
 
-        These are the pending deletions of offsets of the same partitions, whose topics were deleted and created again.
+        Topics of the commit may have been deleted and created again. Then their old offsets may still wait for
+        deletion.
         """
         keys = (OffsetKey(request.group_id, it.topic, it.partition) for it in request.partitions)
         return self.forgetting.before(request.group_id, keys)
@@ -341,7 +342,9 @@ class GroupCoordinator:
         return outcome
 
     def durable(self, write: Write, now_ms: int) -> Outcome:
-        """Apply a write whose records are durable. Writes become durable in the order in which they were returned."""
+        """Apply a write after its records became durable. Writes become durable in the order in which they were
+        returned.
+        """
         change = write.change
         if isinstance(change, OffsetChange):
             self._offsets.apply(change)
@@ -353,7 +356,7 @@ class GroupCoordinator:
         return Outcome()
 
     def failed(self, write: Write, error: ErrorCode, now_ms: int) -> Outcome:
-        """Undo a write whose records could not be stored."""
+        """Undo a write after its records could not be stored."""
         change = write.change
         if isinstance(change, OffsetChange):
             self._offsets.drop(change)

@@ -39,8 +39,7 @@ class Group(Protocol):
     memory: HeldBytes
 
     @property
-    def group_type(self) -> GroupType:
-        ...
+    def group_type(self) -> GroupType: ...
 
     @property
     def members(self) -> Mapping[str, Any]:
@@ -56,19 +55,19 @@ class Group(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the group has no members, so that it may be deleted."""
+        """True if the group has no members, so that it may be deleted."""
 
     @property
     def is_deleted(self) -> bool:
-        """Whether a deletion of the group has begun; its tombstones may not be durable yet."""
+        """True once a deletion of the group has begun; its tombstones may not be durable yet."""
 
     @property
     def is_deletable_unasked(self) -> bool:
-        """Whether the group may be deleted with the last of its offsets, without a request."""
+        """True if the group may be deleted with the last of its offsets, without a request."""
 
     @property
     def is_joining_long(self) -> bool:
-        """Whether a join may take too long to share a turn with other requests (see MEMBERS_AT_ONCE_MAX)."""
+        """True if a join may take too long to share a turn with other requests (see MEMBERS_AT_ONCE_MAX)."""
 
     def commit_error(self, request: CommitRequest) -> ErrorCode:
         """Return NONE if the group accepts a commit."""

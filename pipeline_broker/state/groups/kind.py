@@ -44,10 +44,10 @@ class GroupKind(Protocol):
         """Run expired timers, up to DUE_AT_ONCE_MAX; the rest keep their deadlines."""
 
     def durable(self, change: Any, now_ms: int) -> Outcome:
-        """Apply a change whose records are durable."""
+        """Apply a change after its records became durable."""
 
     def failed(self, change: Any, error: ErrorCode, now_ms: int) -> Outcome:
-        """Undo a change whose records could not be stored."""
+        """Undo a change after its records could not be stored."""
 
     def committed(self, group: Any, member_id: str, now_ms: int) -> None:
         """Restart the session of a member whose commit was accepted."""
@@ -62,10 +62,10 @@ class GroupKind(Protocol):
         """Begin to delete an empty group; return its tombstones."""
 
     def deleted(self, group: Any) -> None:
-        """Remove a group whose tombstones are durable."""
+        """Remove a group after its tombstones became durable."""
 
     def not_deleted(self, group: Any, now_ms: int) -> None:
-        """Restore a group whose tombstones could not be stored."""
+        """Restore a group after its tombstones could not be stored."""
 
     def topic_changed(self) -> None:
         """Note that a topic was created or deleted, or got more partitions."""

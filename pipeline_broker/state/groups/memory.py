@@ -20,7 +20,7 @@ __all__ = [
     "sizes_of",
 ]
 
-# Estimates for CPython objects. Each covers data that only repeats or follows from what a client has sent.
+# Estimates for CPython objects. Each includes the data that the broker derives from the client's own.
 GROUP_BYTES = 2_000
 """An empty group, with its entries in all tables."""
 MEMBER_BYTES = 2_000

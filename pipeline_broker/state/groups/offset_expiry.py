@@ -25,7 +25,7 @@ GROUP_COST = 5
 
 
 class ToCheck:
-    """A queue of groups whose offsets must be checked."""
+    """A queue of groups to check for expired offsets."""
 
     def __init__(self) -> None:
         self._waiting: deque[str] = deque()

@@ -1,2 +1,1 @@
 """Groups of the classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
-

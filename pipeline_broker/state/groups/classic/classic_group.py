@@ -141,7 +141,7 @@ class ClassicGroup:
 
     @property
     def all_joined(self) -> bool:
-        """Whether every member has joined the next generation."""
+        """True if every member has joined the next generation."""
         return len(self.parked_joins) == len(self.members) and not self.pending_joins
 
     @property
@@ -373,8 +373,8 @@ class ClassicGroup:
         return ErrorCode.NONE if is_known else ErrorCode.NON_EMPTY_GROUP
 
     def offset_age(self) -> OffsetAge | None:
-        # Kafka's OffsetExpirationCondition: offsets of an Empty group age since it became Empty. Offsets of a Stable
-        # group of consumers, and of clients without group management, age since each commit.
+        # Offsets of an Empty group age from the moment it became Empty. Offsets of a Stable group of consumers, and of
+        # clients without group management, age from each commit.
         if self.protocol_type is None:
             return lambda committed: committed.commit_timestamp_ms
         if self.state is GroupState.EMPTY:

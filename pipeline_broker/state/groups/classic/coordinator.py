@@ -264,7 +264,7 @@ class ClassicGroups:
         for group in self._all():
             for member in group.members.values():
                 turn.refresh_session(group, member)
-            # Kafka does the same: the limit may have been lowered while the broker was down.
+            # The limit may have been lowered while the broker was down. A rebalance enforces it.
             if len(group.members) > self.settings.group_size_max:
                 rebalancing.prepare_rebalance(turn, group)
         return turn.outcome

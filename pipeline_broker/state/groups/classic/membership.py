@@ -52,7 +52,7 @@ SYNC_REFUSALS: dict[GroupState, ErrorCode] = {
     GroupState.DEAD: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
 
-# Kafka's mapping of append errors to errors of a SyncGroup response.
+# Errors of a failed append, and the errors that members receive for them.
 STORE_ERRORS: dict[ErrorCode, ErrorCode] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -83,7 +83,7 @@ def complete_join(turn: Turn, group: ClassicGroup) -> None:
         if member.member_id not in group.parked_joins and member.group_instance_id is None:
             turn.remove(group, member.member_id)
     if not group.elect_joined_leader() and group.members:
-        # Only static members remain, and none has joined: they keep their membership for another round, as in Kafka.
+        # Only static members remain, and none has joined: they keep their membership for another round.
         turn.set_timer(TimerKind.JOIN, group, max(group.rebalance_timeout_ms, ROUND_MS_MIN))
         return
     group.next_generation(turn.now_ms)

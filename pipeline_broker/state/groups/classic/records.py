@@ -67,8 +67,7 @@ def _group(group_id: str, value: bytes) -> ClassicGroup:
     _check_members(read)
     group = ClassicGroup(
         group_id=group_id,
-        # Kafka's GroupMetadataManager does not store the state: a group with members is loaded as Stable. `loaded`
-        # starts the sessions.
+        # Records do not contain the state. Sessions are not running yet; `loaded` starts them.
         state=GroupState.STABLE if read.members else GroupState.EMPTY,
         state_since_ms=read.current_state_timestamp,
         generation_id=read.generation,

@@ -1,8 +1,8 @@
-"""What members own: the group's epoch, the target assignment, the step of one member towards it.
+"""Epochs and assignments of a consumer group, and the reconciliation of one member.
 
-group epoch        moves when members, subscriptions or topics change
-assignment epoch   follows it, at most once in an assignment interval
-member epoch       follows that, when the member has given back what it must
+* Group epoch: increases when members, subscriptions or topics change.
+* Assignment epoch: follows the group epoch, at most once per assignment interval.
+* Member epoch: follows the assignment epoch, after the member has revoked its partitions.
 """
 
 from __future__ import annotations
@@ -25,9 +25,13 @@ ASSIGNORS: Mapping[str, Assignor] = {"uniform": assign_uniform, "range": assign_
 
 
 def refresh_epoch(step: Step, *, must_bump: bool) -> None:
-    """Move to the next epoch if something changed that members say, or topics."""
+    """Bump the group epoch if subscriptions or topics have changed.
+
+    Args:
+        must_bump: the caller has changed a member or its subscription.
+    """
     group = step.group
-    if not must_bump and group.topics_version == step.topics_version:  # of a new group it is -1
+    if not must_bump and group.topics_version == step.topics_version:  # -1 in a new group
         return
     is_new = group.epoch == 0
     group.topics_version = step.topics_version
@@ -37,12 +41,12 @@ def refresh_epoch(step: Step, *, must_bump: bool) -> None:
 
 
 def bump_epoch(step: Step) -> None:
-    """Move to the next epoch, because members went."""
+    """Bump the group epoch, because members were removed or a rebalance is forced."""
     _move(step, metadata_hash(step.topics, step.group.subscribed_topics), 1)
 
 
 def _move(step: Step, found_hash: int, epochs: int) -> None:
-    """As in Kafka a new group is in epoch 1 before anybody subscribes to anything."""
+    # As in Kafka, a new group has epoch 1 before its first subscription. So the first join bumps the epoch twice.
     group = step.group
     step.emit(Subject.GROUP_EPOCH, "", GroupEpoch(next_epoch(group.epoch, epochs), found_hash))
     if group.has_partition_metadata:
@@ -50,13 +54,13 @@ def _move(step: Step, found_hash: int, epochs: int) -> None:
 
 
 def assignor_name(step: Step) -> str:
-    """The assignor that most members want, or the broker's first."""
+    """Return the assignor that most members prefer, or the broker's default."""
     preferred = step.group.preferred_assignor
     return preferred if preferred in step.settings.consumer_assignors else step.settings.consumer_assignors[0]
 
 
 def is_target_due(step: Step) -> bool:
-    """Whether the target assignment is behind the group's epoch, and was not made a moment ago."""
+    """Return whether a new target assignment is needed and the assignment interval has passed."""
     group = step.group
     if group.epoch <= group.assignment_epoch:
         return False
@@ -66,12 +70,12 @@ def is_target_due(step: Step) -> bool:
 
 
 def update_target(step: Step) -> None:
-    """Make the target assignment of the group's epoch, unless the last one was made a moment ago."""
+    """Compute the target assignment of the group epoch, unless the assignment interval has not passed yet."""
     group = step.group
     if not is_target_due(step):
         return
     counts: dict[bytes, int] = {}
-    ids: dict[frozenset[str], frozenset[bytes]] = {}  # most members subscribe alike
+    ids: dict[frozenset[str], frozenset[bytes]] = {}  # a cache: most members have the same subscription
     members = []
     for member in group.members.values():
         names = group.topics_of(member.metadata)
@@ -92,7 +96,11 @@ def update_target(step: Step) -> None:
 
 
 def reconcile(step: Step, member: Member, owned: Partitions | None, *, subscription_changed: bool) -> Member:
-    """Take a member one step towards its target; returns it as it is then."""
+    """Move a member one step towards its target assignment, and return its new state.
+
+    Args:
+        owned: partitions that the member reports to own; None if the request does not say.
+    """
     group = step.group
     epoch = group.assignment_epoch
     if not subscription_changed and member.current.is_reconciled_to(epoch):

@@ -1,9 +1,9 @@
-"""Members of the classic protocol in a consumer group: JoinGroup, SyncGroup and Heartbeat serve them as before.
+"""JoinGroup, SyncGroup and Heartbeat of classic members in a consumer group (KIP-848, "online migration").
 
-generation       the member's epoch
-rebalance        told by Heartbeat: the group's epoch moved on, something must be given back, or what was waited for
-is free now; whoever does not join again within its rebalance timeout goes
-assignment       the coordinator's, told by SyncGroup; there is no leader
+* The generation is the member epoch.
+* Heartbeat announces a rebalance: the group epoch has moved on, partitions must be revoked, or awaited partitions are
+  free. A member that does not rejoin within its rebalance timeout is removed.
+* The coordinator assigns partitions and sends them in SyncGroup responses; the group has no leader.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PROTOCOL_TYPE = "consumer"
 
 
 def join(step: Step, request: JoinRequest) -> JoinResult:
-    """Take in a member, or one step further; raises GroupError."""
+    """Add a member, or move it one step towards its target. Raises GroupError."""
     member_id = request.member_id or request.fresh_id
     check_full(step, request.member_id)
     if request.protocol_type != PROTOCOL_TYPE or not step.group.supports_classic(
@@ -105,7 +105,7 @@ def _metadata(request: JoinRequest, subscription: ConsumerProtocolSubscription) 
 
 
 def _member(step: Step, member_id: str, instance_id: str | None, generation_id: int) -> tuple[Member, ClassicMetadata]:
-    """The member that a request is of, which must be a classic one of this generation."""
+    """Return the classic member that sent a request, after checking its generation."""
     group = step.group
     if instance_id is None:
         member = group.members.get(member_id)
@@ -119,7 +119,7 @@ def _member(step: Step, member_id: str, instance_id: str | None, generation_id: 
 
 
 def sync(step: Step, request: SyncRequest) -> SyncResult:
-    """Tell a member what it owns; raises GroupError."""
+    """Return the assignment of a member. Raises GroupError."""
     member, classic = _member(step, request.member_id, request.group_instance_id, request.generation_id)
     name, data = classic.protocols[0]
     if request.protocol_type not in {None, PROTOCOL_TYPE} or request.protocol_name not in {None, name}:
@@ -138,7 +138,7 @@ def sync(step: Step, request: SyncRequest) -> SyncResult:
 
 
 def heartbeat(step: Step, request: HeartbeatRequest) -> ErrorCode:
-    """Hear of a member, and tell it whether to join again; raises GroupError."""
+    """Restart the session of a member, and return whether it must join again. Raises GroupError."""
     member, _ = _member(step, request.member_id, request.group_instance_id, request.generation_id)
     step.start_session(member)
     current = member.current
@@ -153,12 +153,12 @@ def heartbeat(step: Step, request: HeartbeatRequest) -> ErrorCode:
 
 
 def _is_behind(step: Step, member: Member) -> bool:
-    """Whether a member would get another assignment, were it to join again now."""
+    """Return whether a join now would change the member's epoch or assignment."""
     return member.current.member_epoch < step.group.assignment_epoch or assigning.is_target_due(step)
 
 
 def _waits(step: Step, member: Member) -> bool:
-    """Whether something of the member's target is still owned by somebody else."""
+    """Return whether another member still owns a partition of the member's target."""
     group = step.group
     for topic_id, partitions in group.target_of(member.member_id).items():
         missing = partitions - member.current.assigned.get(topic_id, {}).keys()
@@ -168,7 +168,10 @@ def _waits(step: Step, member: Member) -> bool:
 
 
 def leaving(step: Step, who: LeavingMember) -> tuple[LeftMember, Member | None]:
-    """Whom a request to leave means: members of either protocol, static ones also by their instance id alone."""
+    """Resolve one entry of a LeaveGroup request to a member of either protocol.
+
+    Returns the result for the response and the member to remove, if any.
+    """
     group, error = step.group, ErrorCode.NONE
     if who.group_instance_id is None:
         member = group.members.get(who.member_id)

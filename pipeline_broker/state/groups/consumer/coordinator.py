@@ -1,8 +1,8 @@
-"""The consumer groups of KIP-848, one of the kinds of groups.
+"""The consumer groups of a broker (KIP-848), as one of the kinds of groups.
 
-Rules of this room: see `state/groups/kind.py` and `member.py`. There are two of each group: one that is decided upon,
-and one that is shown, which takes over the same updates when their records are durable. An answer waits for the records
-of its request or, where it has none, for those of the group that are still on their way.
+Every group exists twice: a pending one, on which requests are decided, and the shown one, to which the same updates are
+applied once their records are durable. A response waits for the records of its request. If it has none, it waits for
+the pending records of the group.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class ConsumerGroups:
     """All consumer groups of a broker; see `GroupKind`.
 
     Args:
-        registry: of all groups.
-        classic: takes over groups whose last member of the consumer protocol goes.
-        topics: those that exist.
-        configs_of: what was set for a group.
+        registry: the groups of every kind.
+        classic: receives groups that are downgraded.
+        topics: the existing topics.
+        configs_of: returns the config overrides of a group, by its id.
     """
 
     changes: tuple[type, ...] = (GroupUpdated,)
@@ -83,7 +83,7 @@ class ConsumerGroups:
     # Members of the consumer protocol
 
     def heartbeat(self, request: HeartbeatRequest, token: object, now_ms: int) -> Outcome:
-        """Answer a ConsumerGroupHeartbeat, when that is durable."""
+        """Answer a ConsumerGroupHeartbeat once its changes are durable."""
         try:
             heartbeats.check_request(request, self.settings)
             if heartbeats.is_leaving(request):
@@ -94,13 +94,15 @@ class ConsumerGroups:
             return _refused(token, HeartbeatResult(error=error.code, message=error.message))
 
     def heard_of(self, group_id: str, member_id: str, now_ms: int) -> None:
-        """Keep the session of a member that cannot be served now: it is not its fault."""
+        """Restart the session of a member although the broker cannot serve its request now, so that it is not
+        removed.
+        """
         group = self._group(group_id)
         if group is not None and member_id in group.members:
             self._step(group, now_ms).start_session(group.members[member_id])
 
     def _step_of(self, request: HeartbeatRequest, now_ms: int) -> Step:
-        """The group that a heartbeat is about: one that there is, or a new one for whoever joins."""
+        """Return a step on the group of a heartbeat: an existing one, or a new one if the member joins."""
         group_id, joins = request.group_id, request.member_epoch == 0
         group = self._registry.get(group_id)
         if isinstance(group, ConsumerGroup):
@@ -134,7 +136,7 @@ class ConsumerGroups:
     # Members of the classic protocol
 
     def join(self, request: JoinRequest, token: object, now_ms: int) -> Outcome:
-        """Answer a JoinGroup to a consumer group, when that is durable."""
+        """Answer a JoinGroup request to a consumer group once its changes are durable."""
         group = self._group(request.group_id)
         assert group is not None, "the coordinator has seen that it is one"
         step = self._step(group, now_ms)
@@ -145,14 +147,14 @@ class ConsumerGroups:
             return _refused(token, JoinResult(error=error.code, member_id=request.member_id))
         if not was_mixed or not migration.can_downgrade(step, frozenset(), replaced=True):
             return self._finish(step, token, result)
-        # The others continue undisturbed (KAFKA-19546), unless the member returns with another subscription or has no
-        # target yet. Then all join again; this one learns it from a generation that does not exist, as in Kafka.
+        # The other members continue undisturbed (KAFKA-19546), unless this one has changed its subscription or has no
+        # target yet. Then all join again. As in Kafka, this member gets a generation that does not exist (0).
         rebalances = not epoch == group.epoch == group.assignment_epoch
         result = result._replace(generation_id=0 if rebalances else epoch)
         return self._finish(step, token, result, self._downgrade(step, frozenset(), epoch, rebalances=rebalances))
 
     def sync(self, request: SyncRequest, token: object, now_ms: int) -> Outcome:
-        """Answer a SyncGroup to a consumer group."""
+        """Answer a SyncGroup request to a consumer group once pending records are durable."""
         group = self._group(request.group_id)
         assert group is not None, "the coordinator has seen that it is one"
         step = self._step(group, now_ms)
@@ -162,7 +164,7 @@ class ConsumerGroups:
             return _refused(token, SyncResult(error=error.code))
 
     def classic_heartbeat(self, request: ClassicHeartbeatRequest, now_ms: int) -> ErrorCode:
-        """Answer a Heartbeat to a consumer group."""
+        """Answer a Heartbeat request to a consumer group."""
         group = self._group(request.group_id)
         assert group is not None, "the coordinator has seen that it is one"
         try:
@@ -171,7 +173,7 @@ class ConsumerGroups:
             return error.code
 
     def leave(self, group_id: str, leaving: Iterable[LeavingMember], now_ms: int) -> tuple[LeaveResult, Outcome]:
-        """Let members of either protocol go; the answer may leave when the writes of the outcome are durable."""
+        """Remove members of either protocol. The response must wait until the writes of the outcome are durable."""
         group = self._group(group_id)
         assert group is not None, "the coordinator has seen that it is one"
         step = self._step(group, now_ms)
@@ -180,15 +182,14 @@ class ConsumerGroups:
         outcome = self._finish(step, None, None, self._remove(step, tuple(members.values())))
         return LeaveResult(members=tuple(left for left, _ in found)), outcome
 
-    def committed(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
-        """See GroupKind: only heartbeats keep members of the consumer protocol in their group."""
+    # Only heartbeats extend the session of a member of the consumer protocol.
+    def committed(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None: ...
 
     def expire_member(self, group: ConsumerGroup, member_id: str, now_ms: int) -> Outcome:
         step = self._step(group, now_ms)
         return self._finish(step, None, None, self._remove(step, (group.members[member_id],)))
 
     def force_rebalance(self, group: ConsumerGroup, now_ms: int) -> Outcome:
-        """See GroupKind: the group moves to its next epoch."""
         step = self._step(group, now_ms)
         bump_epoch(step)
         return self._finish(step, None, None)
@@ -196,7 +197,7 @@ class ConsumerGroups:
     # Administration
 
     def describe(self, group_id: str) -> DescribedConsumerGroup:
-        """Show a group as it is durable."""
+        """Describe a group in its durable state."""
         group = self._registry.shown(group_id)
         if group is None:
             return DescribedConsumerGroup(group_id=group_id, not_found=f"Group {group_id} not found.")
@@ -205,15 +206,15 @@ class ConsumerGroups:
         return describe_group(self._step(group, 0))
 
     def assignments(self, group: ConsumerGroup) -> Iterator[tuple[Member, tuple[NamedPartitions, ...]]]:
-        """Show the members of a group one by one, each with its assignment."""
+        """Yield the members of a group one by one, each with its assignment."""
         step = self._step(group, 0)
         for member in list(group.members.values()):
             yield member, assignment_of(step, member)
 
     def tombstones(self, group: Group, now_ms: int) -> Write:
-        """Tombstones for an empty group that a classic one replaces."""
+        """Return the write that deletes an empty group, which a classic group replaces."""
         records = self.delete(group, now_ms)
-        return Write(group.group_id, records, GroupUpdated(group.group_id, (), goes=True))
+        return Write(group.group_id, records, GroupUpdated(group.group_id, (), is_removed=True))
 
     def delete(self, group: Group, now_ms: int) -> tuple[StateRecord, ...]:
         assert isinstance(group, ConsumerGroup)
@@ -228,7 +229,7 @@ class ConsumerGroups:
             self._registry.hide(shown)
 
     def not_deleted(self, group: ConsumerGroup, now_ms: int) -> None:
-        """See GroupKind: what was decided in vain is forgotten when its topic is loaded again."""
+        """Do nothing: replay restores the group when the coordinator loads its partition again."""
 
     # Time and durability
 
@@ -236,7 +237,7 @@ class ConsumerGroups:
         return self._deadlines.next_ms()
 
     def advance(self, now_ms: int) -> Outcome:
-        """See GroupKind: members whose time is over go, those of one group together."""
+        """Remove members with expired timers, all members of one group in one write."""
         late: dict[str, dict[str, Member]] = {}
         for timer in self._deadlines.pop_due(now_ms):
             group = self._group(timer.group_id)
@@ -255,7 +256,7 @@ class ConsumerGroups:
         del now_ms
         self._settle(change)
         shown = self._registry.shown(change.group_id)
-        if change.goes:
+        if change.is_removed:
             if isinstance(shown, ConsumerGroup):
                 self._registry.hide(shown)
             if change.successor is not None:
@@ -287,7 +288,7 @@ class ConsumerGroups:
         group = self._registry.get(group_id)
         if not isinstance(group, ConsumerGroup):
             if update.value is None:
-                return  # of a group that went, or became a classic one
+                return  # a tombstone of a group that was deleted, or converted to a classic one
             check_replaceable(group, GroupType.CONSUMER)
             if group is not None:
                 self._registry.hide(group)
@@ -303,7 +304,7 @@ class ConsumerGroups:
             step = self._step(group, now_ms)
             for member in group.members.values():
                 step.start_session(member)
-                if member.current.gives_back and member.metadata.classic is None:
+                if member.current.must_revoke and member.metadata.classic is None:
                     step.start(TimerKind.REBALANCE, member.member_id, member.metadata.rebalance_timeout_ms)
         return Outcome()
 
@@ -316,7 +317,7 @@ class ConsumerGroups:
         return outcome
 
     def topic_changed(self) -> None:
-        """See GroupKind: each group looks at its topics with the next heartbeat."""
+        """Let each group compare its topics again on its next heartbeat."""
         self._topics_version += 1
 
     def _group(self, group_id: str) -> ConsumerGroup | None:
@@ -331,7 +332,7 @@ class ConsumerGroups:
         return Step(group, now_ms, settings, self._topics, self._topics_version, self._deadlines, self._registry.memory)
 
     def _remove(self, step: Step, members: tuple[Member, ...]) -> Outcome | None:
-        """Take members out; what else that leaves to do, if the others are a classic group now."""
+        """Remove members; return a further outcome if the group is downgraded to a classic one."""
         leaving = frozenset(member.member_id for member in members)
         if leaving and migration.can_downgrade(step, leaving):
             return self._downgrade(step, leaving, step.group.epoch, rebalances=True)
@@ -344,14 +345,14 @@ class ConsumerGroups:
         self._registry.remove(step.group)
         outcome = self._classic.take_over(classic, step.now_ms, rebalances=rebalances)
         records = [record_of(classic.group_id, update) for update in step.updates]
-        change = GroupUpdated(classic.group_id, (), goes=True, successor=classic)
+        change = GroupUpdated(classic.group_id, (), is_removed=True, successor=classic)
         outcome.writes.insert(0, Write(classic.group_id, (*records, *self._classic.records(classic)), change))
         self._unsettled.setdefault(classic.group_id, []).append(change)
         step.updates.clear()
         return outcome
 
     def _finish(self, step: Step, token: object, result: Any, outcome: Outcome | None = None) -> Outcome:
-        """Write what was decided, and answer when all of the group is durable."""
+        """Write the updates of a step, and answer once all pending records of the group are durable."""
         outcome = Outcome() if outcome is None else outcome
         group_id = step.group.group_id
         if step.updates:

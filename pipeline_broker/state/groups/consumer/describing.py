@@ -1,4 +1,4 @@
-"""A consumer group as administrators see it."""
+"""Descriptions of consumer groups for administrators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["assignment_of", "describe_group"]
 
 
 def describe_group(step: Step) -> DescribedConsumerGroup:
-    """Show a group with its members; topics that are gone are left out."""
+    """Describe a group with its members, without deleted topics."""
     group = step.group
     return DescribedConsumerGroup(
         group_id=group.group_id,
@@ -47,12 +47,12 @@ def _member(step: Step, member: Member) -> DescribedConsumerMember:
 
 
 def assignment_of(step: Step, member: Member) -> tuple[NamedPartitions, ...]:
-    """Show what a member has; topics that are gone are left out."""
+    """Return the partitions that a member owns, without deleted topics."""
     return _named(step, _owned(member))
 
 
 def _owned(member: Member) -> dict[bytes, set[int]]:
-    """What a member was given, and what it was asked to give back and has not."""
+    """Return assigned partitions, and those that the member must revoke but still owns."""
     owned: dict[bytes, set[int]] = {}
     for part in (member.current.assigned, member.current.revoking):
         for topic_id, epochs in part.items():

@@ -1,4 +1,4 @@
-"""Assignments of the embedded protocol (`wire.consumer_protocol`) as topic ids: written for members, read of them."""
+"""Translation between topic ids and the topic names of the embedded consumer protocol (`wire.consumer_protocol`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["partitions_by_id", "write_assignment"]
 
 
 def write_assignment(topics: TopicView, partitions: Partitions, version: int) -> bytes:
-    """What a member is given; topics that are gone are left out."""
+    """Encode the assignment of a member, without deleted topics."""
     named = []
     for topic_id, numbers in partitions.items():
         topic = topics.by_id(topic_id)
@@ -31,7 +31,7 @@ def partitions_by_id(
     topics: TopicView,
     named: Iterable[ConsumerProtocolAssignment.TopicPartition | ConsumerProtocolSubscription.TopicPartition],
 ) -> Partitions:
-    """The same by topic id; topics that are gone are left out."""
+    """Return the partitions by topic id, without deleted topics."""
     found: dict[bytes, frozenset[int]] = {}
     for each in named:
         topic = topics.get(each.topic)

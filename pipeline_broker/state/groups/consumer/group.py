@@ -1,11 +1,11 @@
-"""A consumer group: its epochs, its members, its target assignment.
+"""A consumer group: its epochs, its members and its target assignment.
 
-Rules of this room: see `member.py`. The state is worked out from the epochs, never stored:
+The state is derived from the epochs and never stored:
 
-    Empty         no members
-    Assigning     the target assignment is older than the group's epoch
-    Reconciling   a member is not where the target assignment wants it
-    Stable        all members are
+    Empty         the group has no members
+    Assigning     the target assignment is older than the group epoch
+    Reconciling   a member has not reached the target assignment
+    Stable        all members have reached it
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import attrs
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.consumer.member import (
     LEAVING_EPOCH,
-    NOTHING,
+    NO_ASSIGNMENT,
     CurrentAssignment,
     Member,
     MemberMetadata,
@@ -32,25 +32,26 @@ from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["ConsumerGroup"]
 
-GONE = attrs.evolve(NOTHING, member_epoch=LEAVING_EPOCH, previous_epoch=LEAVING_EPOCH)
-"""What remains of a member whose assignment is gone, until the rest of it goes."""
+# The assignment of a member between the tombstone of its assignment and the tombstone of the member itself.
+REMOVED = attrs.evolve(NO_ASSIGNMENT, member_epoch=LEAVING_EPOCH, previous_epoch=LEAVING_EPOCH)
 
 
 @attrs.define(eq=False)
 class ConsumerGroup:
-    """One group.
+    """A group of the consumer protocol.
 
     Attributes:
-        epoch: 0 until the group is complete for the first time.
-        metadata_hash: of the topics as they were when `epoch` was decided.
-        assignment_epoch: the epoch that `target` was made for.
-        assigned_ms: when it was.
-        target: member id -> what it is to own.
-        members, static_members: by id, and the ids by instance id.
-        regexes: the resolved regular expressions.
-        has_partition_metadata: whether a record of former brokers is to be forgotten.
-        topics_version: that of all topics when `metadata_hash` was compared with them; -1 before that.
-        is_deleted: see Group; the registry does not decide on it any more then.
+        epoch: the group epoch; 0 until the group is complete for the first time.
+        metadata_hash: hash of the subscribed topics when `epoch` was last bumped.
+        assignment_epoch: the group epoch for which `target` was computed.
+        assigned_ms: the time at which `target` was computed.
+        target: target assignment by member id.
+        static_members: member ids by instance id.
+        regexes: resolved regular expressions of subscriptions.
+        has_partition_metadata: a record written by Kafka before 4.1 exists and must get a tombstone.
+        topics_version: version of the topics when `metadata_hash` was last compared with them; -1 if never.
+        is_deleted: see Group. Always False, because the registry forgets a consumer group as soon as its deletion
+            begins.
     """
 
     group_type: ClassVar[GroupType] = GroupType.CONSUMER
@@ -76,13 +77,13 @@ class ConsumerGroup:
     classic_members: int = 0
 
     def apply(self, update: Update) -> None:
-        """Take over one change."""
+        """Apply one update."""
         _APPLY[update.subject](self, update.name, update.value)
 
     def copy(self) -> ConsumerGroup:
-        """Another group with the same content, which changes on its own."""
+        """Return an independent copy of the group."""
         other = ConsumerGroup(group_id=self.group_id)
-        other.memory.add(self.memory.count)  # part of no total: the copy is not counted again
+        other.memory.add(self.memory.count)  # not part of a total: the group is counted only once
         for field in attrs.fields(ConsumerGroup):
             value = getattr(self, field.name)
             if field.name != "memory":
@@ -135,7 +136,7 @@ class ConsumerGroup:
             before = Member(member_id)
             self._count(before, 1)
         self._release(before)
-        member = attrs.evolve(before, current=GONE if value is None else value)
+        member = attrs.evolve(before, current=REMOVED if value is None else value)
         self.members[member_id] = member
         self.memory.add(_size_of(member.current.assigned) + _size_of(member.current.revoking))
         for owned in (member.current.assigned, member.current.revoking):
@@ -168,37 +169,35 @@ class ConsumerGroup:
             for name, _ in metadata.classic.protocols:
                 _add(self._classic_protocols, name, change)
 
-    # What is asked while something is decided
+    # Queries
 
     def static_member(self, instance_id: str) -> Member | None:
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
     def owner(self, topic_id: bytes, partition: int) -> str | None:
-        """Who owns a partition, or has been told to give it back and has not."""
+        """Return the member that owns a partition; a partition stays owned until its revocation is confirmed."""
         return self._owners.get((topic_id, partition))
 
     def target_of(self, member_id: str) -> Partitions:
-        """What a member is to own."""
         return self.target.get(member_id, {})
 
     def regex_members(self, regex: str) -> int:
-        """How many members subscribe to a regular expression."""
+        """Return the number of members that subscribe to a regular expression."""
         return self._regex_members.get(regex, 0)
 
     @property
     def subscribed_regexes(self) -> Iterator[str]:
-        """All regular expressions that members subscribe to."""
         return iter(self._regex_members)
 
     def topics_of(self, metadata: MemberMetadata) -> frozenset[str]:
-        """What a member subscribes to, by name or by a regular expression that is resolved."""
+        """Return the topics that a member subscribes to, by name or by a resolved regular expression."""
         resolved = self.regexes.get(metadata.topic_regex)
         return metadata.topic_names if resolved is None else metadata.topic_names | resolved.topics
 
     @property
     def subscribed_topics(self) -> frozenset[str]:
-        """What any member subscribes to."""
+        """Topics that at least one member subscribes to."""
         topics = set(self._names)
         for regex in self._regex_members:
             resolved = self.regexes.get(regex)
@@ -207,21 +206,20 @@ class ConsumerGroup:
         return frozenset(topics)
 
     def supports_classic(self, protocols: Mapping[str, bytes]) -> bool:
-        """Whether somebody with these protocols has one in common with all classic members."""
+        """Return whether one of the protocols is supported by all classic members."""
         return any(self._classic_protocols.get(name, 0) == self.classic_members for name in protocols)
 
     @property
     def preferred_assignor(self) -> str | None:
-        """The assignor that most members asked for."""
+        """The assignor that most members have requested."""
         names = Counter(member.metadata.server_assignor for member in self.members.values())
         del names[None]
         return names.most_common(1)[0][0] if names else None
 
-    # What is asked of groups of all kinds, see `state/groups/group.py`
+    # The interface `Group`, see `state/groups/group.py`
 
     @property
     def state_name(self) -> str:
-        """See the rules of this file."""
         if not self.members:
             return "Empty"
         if self.epoch > self.assignment_epoch:
@@ -236,7 +234,7 @@ class ConsumerGroup:
 
     @property
     def is_joining_long(self) -> bool:
-        """See Group: partitions are assigned anew to all."""
+        # A join recomputes the assignment of all members.
         return len(self.members) > MEMBERS_AT_ONCE_MAX
 
     @property
@@ -244,10 +242,11 @@ class ConsumerGroup:
         return not self.members
 
     def commit_error(self, request: CommitRequest) -> ErrorCode:
-        """See Group: of a member, in its epoch; to an empty group, of anybody.
+        """Return NONE if a commit is acceptable: from a member in its current epoch, or from any client if Empty.
 
-        A member that is behind may commit what it owns without a break since the epoch that it knows (KIP-1251); with
-        anything else beside it, it may commit nothing.
+        A member in an older epoch may commit partitions that it has owned without a break since that epoch (KIP-1251).
+        A
+        single other partition makes the whole commit fail.
         """
         epoch = request.generation_id
         if epoch < 0 and not self.members:
@@ -282,7 +281,6 @@ class ConsumerGroup:
         )
 
     def delete_offsets_error(self) -> ErrorCode:
-        """See Group: what it consumes is known of each member."""
         return ErrorCode.NONE
 
     def offset_age(self) -> OffsetAge | None:
@@ -295,12 +293,11 @@ def _size_of(partitions: Mapping[bytes, Collection[int]]) -> int:
 
 def _add(counter: Counter[str], name: str, change: int) -> None:
     counter[name] += change
-    if not counter[name]:  # names are the clients' choice: keep none that nobody has
+    if not counter[name]:  # clients choose the names: a name without members would leak
         del counter[name]
 
 
 def _is_owned_since(current: CurrentAssignment, partition: PartitionCommit, epoch: int) -> bool:
-    """Whether a partition was assigned to a member in `epoch` or before, without a break."""
     for owned in (current.assigned, current.revoking):
         assigned_epoch = owned.get(partition.topic_id, {}).get(partition.partition)
         if assigned_epoch is not None:

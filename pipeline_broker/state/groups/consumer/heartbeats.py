@@ -1,11 +1,11 @@
-"""ConsumerGroupHeartbeat: the one request of the consumer protocol.
+"""ConsumerGroupHeartbeat, the only request of the consumer protocol (KIP-848).
 
-    epoch 0    joins, or joins again after it was fenced
-    epoch > 0  stays: the group's, or the one before if it owns no more than it was given (an answer was lost)
-    epoch -1   leaves
-    epoch -2   a static member leaves for a while
-
-Rules of this file: a request is checked as a whole before anything is emitted; refusals are in Kafka's order and words.
+| member epoch | meaning |
+|---|---|
+| 0 | the member joins, or joins again after it was fenced |
+| > 0 | the member stays |
+| -1 | the member leaves |
+| -2 | a static member leaves temporarily |
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Field = TypeVar("Field")
 
 
 def check_request(request: HeartbeatRequest, settings: GroupSettings) -> None:
-    """Refuse what makes no sense, whatever the group is."""
+    """Check the fields of a request that do not depend on the group. Raises GroupError."""
     epoch = request.member_epoch
     if request.id_required or epoch > 0 or epoch == LEAVING_EPOCH:
         _check_not_empty(request.member_id, "MemberId can't be empty.")
@@ -83,12 +83,12 @@ def _invalid(message: str) -> GroupError:
 
 
 def is_leaving(request: HeartbeatRequest) -> bool:
-    """Whether the member goes."""
+    """Return whether the member leaves, for good or temporarily."""
     return request.member_epoch in {LEAVING_EPOCH, LEAVING_STATIC_EPOCH}
 
 
 def check_full(step: Step, member_id: str) -> None:
-    """Refuse a member that the group has no place for."""
+    """Raise GroupError if the group has no space for another member."""
     size_max = step.settings.consumer_group_size_max
     if len(step.group.members) >= size_max and member_id not in step.group.members:
         raise GroupError(
@@ -98,13 +98,13 @@ def check_full(step: Step, member_id: str) -> None:
 
 
 def check_memory(step: Step, old: Member | None, new: MemberMetadata) -> None:
-    """Refuse a member that says more than there is memory for."""
+    """Raise GroupError if the memory bound does not allow the member's metadata."""
     if not step.memory.admits(0 if old is None else old.metadata.size_bytes, new.size_bytes):
         raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, step.memory.refusal)
 
 
 def heartbeat(step: Step, request: HeartbeatRequest) -> HeartbeatResult:
-    """Take in a member, or hear of it; raises GroupError."""
+    """Add a member, or restart its session, and move it one step towards its target. Raises GroupError."""
     member_id = request.member_id or request.fresh_id
     check_full(step, request.member_id)
     old = _find(step, request, member_id)
@@ -114,7 +114,7 @@ def heartbeat(step: Step, request: HeartbeatRequest) -> HeartbeatResult:
     if old is not None and old.member_id != member_id:
         old = replace_member(step, old, member_id)
     before = old or Member(member_id)
-    if before.metadata.classic is not None:  # it speaks the other protocol now
+    if before.metadata.classic is not None:  # the member has switched from the classic protocol
         step.stop(TimerKind.JOIN, member_id)
         step.stop(TimerKind.SYNC, member_id)
     changed = update_member(step, before, metadata)
@@ -129,17 +129,18 @@ def heartbeat(step: Step, request: HeartbeatRequest) -> HeartbeatResult:
         subscription_changed=changed or before.metadata.topic_regex != metadata.topic_regex,
     )
     step.start_session(member)
-    told = request.is_full or _differs(before.current.assigned, member.current.assigned)  # who joins says all
+    # A member sends a full request if it joins or a response was lost. It needs the assignment even if unchanged.
+    must_send = request.is_full or _differs(before.current.assigned, member.current.assigned)
     return HeartbeatResult(
         member_id=member_id,
         member_epoch=member.current.member_epoch,
         heartbeat_interval_ms=step.settings.consumer_heartbeat_interval_ms,
-        assignment=partitions_of(member.current.assigned) if told else None,
+        assignment=partitions_of(member.current.assigned) if must_send else None,
     )
 
 
 def update_member(step: Step, before: Member, metadata: MemberMetadata) -> bool:
-    """Keep what a member says of itself; whether it names other topics now."""
+    """Store the metadata of a member; return whether its subscribed topic names have changed."""
     if metadata != before.metadata or before.member_id not in step.group.members:
         step.emit(Subject.MEMBER, before.member_id, metadata)
     return metadata.topic_names != before.metadata.topic_names
@@ -164,7 +165,7 @@ def _chosen(new: Field | None, old: Field) -> Field:
 
 
 def _find(step: Step, request: HeartbeatRequest, member_id: str) -> Member | None:
-    """The member that the request is of, or whose place it takes; None for somebody new."""
+    """Return the member that sent the request, or the static member that it replaces; None for a new member."""
     group, joins = step.group, request.member_epoch == 0
     if request.instance_id is None:
         member = group.members.get(member_id)
@@ -213,7 +214,7 @@ def _check_epoch(member: Member, request: HeartbeatRequest) -> None:
         return
     is_last = epoch == current.previous_epoch and _is_within(request.owned, current.assigned)
     if epoch < current.member_epoch and is_last:
-        return  # the answer that told it of the next epoch was lost
+        return  # the response with the new epoch was lost
     compared = "greater" if epoch > current.member_epoch else "smaller"
     raise GroupError(
         ErrorCode.FENCED_MEMBER_EPOCH,
@@ -235,12 +236,15 @@ def _differs(before: OwnedPartitions, after: OwnedPartitions) -> bool:
 
 
 def partitions_of(owned: OwnedPartitions) -> dict[bytes, frozenset[int]]:
-    """Without the epochs."""
+    """Return the partitions without their assignment epochs."""
     return {topic_id: frozenset(epochs) for topic_id, epochs in owned.items()}
 
 
 def leaving_members(step: Step, request: HeartbeatRequest) -> tuple[HeartbeatResult, tuple[Member, ...]]:
-    """Who goes for good by a request, and its answer; one that leaves for a while is noted here. Raises GroupError."""
+    """Return the response to a member that leaves, and the members to remove.
+
+    A static member that leaves temporarily is not removed: this function only updates its epoch. Raises GroupError.
+    """
     group, member_id = step.group, request.member_id
     result = HeartbeatResult(member_id=member_id, member_epoch=request.member_epoch)
     if request.instance_id is None:

@@ -1,4 +1,4 @@
-"""Members that go: because they say so, because they are not heard of, or because they give nothing back."""
+"""Removal of members: they leave, their session expires, or they do not revoke partitions in time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["remove_members", "replace_member", "tombstone_all"]
 
 
 def remove_members(step: Step, members: Collection[Member]) -> None:
-    """Take members out, and move to the next epoch once for all of them."""
+    """Remove members, and bump the group epoch once for all of them."""
     regexes = Counter(member.metadata.topic_regex for member in members)
     for regex, count in regexes.items():
         if regex and step.group.regex_members(regex) == count:
@@ -27,14 +27,14 @@ def remove_members(step: Step, members: Collection[Member]) -> None:
 
 
 def _remove(step: Step, member: Member) -> None:
-    """In Kafka's order: readers of old need to know last that there was a member."""
+    # In Kafka's order: the tombstone of the member itself is last.
     for subject in (Subject.CURRENT, Subject.TARGET, Subject.MEMBER):
         step.emit(subject, member.member_id, None)
     step.stop_all(member.member_id)
 
 
 def replace_member(step: Step, old: Member, new_id: str) -> Member:
-    """Give a static member a new id; it keeps what it owns, and has no epoch until it is told one."""
+    """Give a static member a new id. It keeps its assignment; its epoch is 0 until it is reconciled."""
     group = step.group
     target, current = group.target_of(old.member_id), old.current
     _remove(step, old)
@@ -45,7 +45,7 @@ def replace_member(step: Step, old: Member, new_id: str) -> Member:
 
 
 def tombstone_all(step: Step) -> None:
-    """Take everything out: the group goes, or becomes another kind."""
+    """Remove the whole group: it is deleted, or converted to another kind."""
     group = step.group
     for subject, names in (
         (Subject.CURRENT, list(group.members)),

@@ -1,11 +1,8 @@
-"""A member of a consumer group: what it said of itself, and what it owns.
+"""A member of a consumer group: its metadata and its current assignment.
 
-Rules of this room: it is a kind of groups (`state/groups/kind.py`). Everything that records hold is frozen; a group
-changes by `ConsumerGroup.apply` only, the same way when something is decided, becomes durable, or is replayed.
-
-    Stable                owns what the target of its epoch says
-    UnrevokedPartitions   was asked to give partitions back, and has not said yet that it did
-    UnreleasedPartitions  waits for partitions that others have not given back yet
+Stable                owns its target assignment
+UnrevokedPartitions   must revoke partitions, and has not confirmed it yet
+UnreleasedPartitions  waits for partitions that other members have not revoked yet
 """
 
 from __future__ import annotations
@@ -21,8 +18,8 @@ from pipeline_broker.state.groups.memory import MEMBER_BYTES, size_of_names, siz
 __all__ = [
     "LEAVING_EPOCH",
     "LEAVING_STATIC_EPOCH",
-    "NOBODY",
-    "NOTHING",
+    "NO_ASSIGNMENT",
+    "NO_METADATA",
     "ClassicMetadata",
     "CurrentAssignment",
     "Member",
@@ -35,16 +32,16 @@ __all__ = [
 Partitions: TypeAlias = Mapping[bytes, frozenset[int]]
 """Partitions by topic id."""
 OwnedPartitions: TypeAlias = Mapping[bytes, Mapping[int, int]]
-"""The same, each with the epoch in which it was assigned to its owner."""
+"""Partitions by topic id, each with the member epoch in which it was assigned."""
 
 LEAVING_EPOCH = -1
-"""A member says so that it leaves."""
+"""Epoch sent by a member that leaves."""
 LEAVING_STATIC_EPOCH = -2
-"""A static member says so that it leaves for a while; its place is kept until its session ends."""
+"""Epoch sent by a static member that leaves temporarily. It keeps its membership until its session expires."""
 
 
 class MemberState(IntEnum):
-    """Numbered as in records."""
+    """States of a member, numbered as in Kafka's records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -54,7 +51,11 @@ class MemberState(IntEnum):
 
 @attrs.frozen
 class ClassicMetadata:
-    """What a member of the classic protocol said when it joined: its protocols by name, the preferred one first."""
+    """Metadata of a member that joined by the classic protocol.
+
+    Attributes:
+        protocols: pairs of name and metadata, the preferred one first.
+    """
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -62,10 +63,10 @@ class ClassicMetadata:
 
 @attrs.frozen(kw_only=True)
 class MemberMetadata:
-    """What a member said of itself.
+    """Metadata that a member sends about itself.
 
     Attributes:
-        topic_regex: empty where it gave none.
+        topic_regex: empty if the member subscribes by names only.
         classic: None for members of the consumer protocol.
     """
 
@@ -81,21 +82,19 @@ class MemberMetadata:
 
     @property
     def size_bytes(self) -> int:
-        """What a member holds that says this, with the entries of its names in the tables of the group.
-
-        It counts twice: groups are kept as they will be and as they are durable.
-        """
+        """Memory of a member with this metadata."""
         texts = sizes_of((self.instance_id, self.rack_id, self.client_id, self.client_host, self.topic_regex))
-        said = () if self.classic is None else [each for protocol in self.classic.protocols for each in protocol]
-        return 2 * (MEMBER_BYTES + texts + sizes_of(said) + size_of_names(self.topic_names))
+        protocols = () if self.classic is None else [each for protocol in self.classic.protocols for each in protocol]
+        # Twice: a group exists in its pending and in its durable state.
+        return 2 * (MEMBER_BYTES + texts + sizes_of(protocols) + size_of_names(self.topic_names))
 
 
 @attrs.frozen(kw_only=True)
 class CurrentAssignment:
-    """Where a member is on its way to its target.
+    """The epoch and partitions of a member on the way to its target.
 
     Attributes:
-        revoking: partitions that it was asked to give back, and still owns.
+        revoking: partitions that the member must revoke and still owns.
     """
 
     member_epoch: int = 0
@@ -105,14 +104,14 @@ class CurrentAssignment:
     revoking: OwnedPartitions = attrs.Factory(dict)
 
     @property
-    def gives_back(self) -> bool:
-        """Whether the member has partitions to give back; one that left for a while has none."""
+    def must_revoke(self) -> bool:
+        """True if the member must revoke partitions; never for a static member that has left temporarily."""
         return self.state is MemberState.UNREVOKED_PARTITIONS and self.member_epoch != LEAVING_STATIC_EPOCH
 
     def moved_to(
         self, member_epoch: int, state: MemberState, assigned: OwnedPartitions, revoking: OwnedPartitions
     ) -> CurrentAssignment:
-        """The next step; as in Kafka the epoch before is remembered also where it is the same."""
+        """Return the next assignment. As in Kafka, `previous_epoch` is set even if the epoch stays the same."""
         return CurrentAssignment(
             member_epoch=member_epoch,
             previous_epoch=self.member_epoch,
@@ -122,18 +121,16 @@ class CurrentAssignment:
         )
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
-        """Whether the member owns exactly what the target of that epoch says."""
+        """Return whether the member owns exactly its target of that epoch."""
         return self.state is MemberState.STABLE and self.member_epoch == target_epoch
 
 
-NOBODY = MemberMetadata()
-NOTHING = CurrentAssignment()
+NO_METADATA = MemberMetadata()
+NO_ASSIGNMENT = CurrentAssignment()
 
 
 @attrs.frozen
 class Member:
-    """One member."""
-
     member_id: str
-    metadata: MemberMetadata = NOBODY
-    current: CurrentAssignment = NOTHING
+    metadata: MemberMetadata = NO_METADATA
+    current: CurrentAssignment = NO_ASSIGNMENT

@@ -1,4 +1,4 @@
-"""Questions and answers of consumer groups, free of versions: an API handler translates to and from these."""
+"""Requests and responses of consumer groups, independent of API versions. The API handlers translate them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = [
 
 
 class GroupError(Exception):
-    """A request that is refused; nothing has changed.
+    """A refused request; the group is unchanged.
 
     Attributes:
-        code: what the client is told.
-        message: the same in Kafka's words.
+        code: the error code for the client.
+        message: Kafka's error message.
     """
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
@@ -40,15 +40,15 @@ def _everything(name: str) -> bool:
 
 @attrs.frozen(kw_only=True)
 class HeartbeatRequest:
-    """A member joins (epoch 0), stays in (its epoch), leaves (-1), or leaves for a while (-2).
+    """A ConsumerGroupHeartbeat request: join (epoch 0), stay (> 0), leave (-1) or leave temporarily (-2).
 
     Attributes:
-        owned: what it owns; None: as before.
-        topic_names, topic_regex, server_assignor, rack_id: None: as before.
-        rebalance_timeout_ms: -1: as before.
-        fresh_id: unique text that becomes its id where it brings none.
-        id_required: it must bring one (version 1 and later).
-        may_describe: whether the client may know of a topic; asked for what a regular expression matches.
+        owned: partitions that the member owns; None if unchanged.
+        topic_names, topic_regex, server_assignor, rack_id: None if unchanged.
+        rebalance_timeout_ms: -1 if unchanged.
+        fresh_id: a random UUID, used as member id if the request has none.
+        id_required: the request must contain a member id (version 1 and later).
+        may_describe: returns whether the client may describe a topic; filters the matches of a regular expression.
     """
 
     group_id: str
@@ -69,14 +69,14 @@ class HeartbeatRequest:
 
     @property
     def is_full(self) -> bool:
-        """Whether it says all that can be said, so that it is told all."""
+        """True if the request contains all fields, so that the response must contain the assignment."""
         subscribes = self.topic_names is not None or self.topic_regex is not None
         return self.rebalance_timeout_ms != -1 and subscribes and self.owned is not None
 
 
 @attrs.frozen(kw_only=True)
 class HeartbeatResult:
-    """The answer to a `HeartbeatRequest`; `assignment` is None where nothing has changed."""
+    """The response to a heartbeat; `assignment` is None if it is unchanged."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -87,13 +87,11 @@ class HeartbeatResult:
 
 
 NamedPartitions = tuple[bytes, str, tuple[int, ...]]
-"""Topic id, topic name, partitions."""
+"""Topic id, topic name and sorted partitions."""
 
 
 @attrs.frozen(kw_only=True)
 class DescribedConsumerMember:
-    """A member as an administrator sees it."""
-
     member_id: str
     instance_id: str | None
     rack_id: str | None
@@ -109,7 +107,7 @@ class DescribedConsumerMember:
 
 @attrs.frozen(kw_only=True)
 class DescribedConsumerGroup:
-    """A group as an administrator sees it; one that does not exist has the reason in `not_found`."""
+    """A described group; a missing one has the reason in `not_found`."""
 
     group_id: str
     not_found: str | None = None

@@ -1,10 +1,10 @@
-"""From a classic group to a consumer group and back, while their members stay (KIP-848, "online migration").
+"""Online migration between classic and consumer groups (KIP-848).
 
-    up     the first member of the consumer protocol joins a classic group of consumers: its members stay as they are,
-           with what they own, and are served by JoinGroup, SyncGroup and Heartbeat as before
-    down   the last member of the consumer protocol goes: the others join again, in a classic group
+* Upgrade: the first member of the consumer protocol joins a classic group of consumers. The classic members keep
+  their partitions, and JoinGroup, SyncGroup and Heartbeat continue to serve them.
+* Downgrade: the last member of the consumer protocol leaves. The others join again, in a classic group.
 
-Rules of this file: the records of both sides are one write, so after a crash there is the one or the other.
+One write contains the records of both groups, so a crash leaves either the old group or the new one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["can_downgrade", "check_upgrade", "downgrade", "upgrade"]
 
 
 def check_upgrade(classic: ClassicGroup, settings: GroupSettings) -> None:
-    """Refuse what cannot become a consumer group; raises GroupError."""
+    """Raise GroupError if a classic group cannot become a consumer group."""
     if not settings.consumer_upgrade_enabled:
         reason = "online upgrade is disabled"
     elif classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
@@ -62,7 +62,7 @@ def _refusal(classic: ClassicGroup, reason: str) -> GroupError:
 
 
 def upgrade(step: Step, classic: ClassicGroup) -> None:
-    """Make the (new) group of a step what a classic group is; raises GroupError, and changes nothing then."""
+    """Fill the new group of a step from a classic group. Raises GroupError before anything changes."""
     try:
         members = [_to_member(member, classic, step.topics) for member in classic.members.values()]
     except MalformedError:
@@ -116,11 +116,11 @@ def _to_member(member: ClassicMember, classic: ClassicGroup, topics: TopicView) 
 
 
 def can_downgrade(step: Step, leaving: frozenset[str], *, replaced: bool = False) -> bool:
-    """Whether a group without these members is one of classic members only, and may become a classic group.
+    """Return whether a group has only classic members left after some leave, and may become a classic group.
 
     Args:
-        leaving: the ids of those who go.
-        replaced: a static member of the consumer protocol came back as one of the classic protocol.
+        leaving: the ids of the members that leave.
+        replaced: a static member of the consumer protocol has returned as a classic member.
     """
     group, settings = step.group, step.settings
     staying = [member for member_id, member in group.members.items() if member_id not in leaving]
@@ -135,10 +135,8 @@ def can_downgrade(step: Step, leaving: frozenset[str], *, replaced: bool = False
 
 
 def _can_be_classic(members: Sequence[Member]) -> bool:
-    """Whether all are of the classic protocol, have one protocol in common, and no instance id twice.
-
-    Members that joined here have; records may say anything.
-    """
+    """Return whether all members are classic, share a protocol and have distinct instance ids."""
+    # Joins guarantee the last two conditions; replayed records do not.
     protocols = [{name for name, _ in each.metadata.classic.protocols} for each in members if each.metadata.classic]
     instances = [each.metadata.instance_id for each in members if each.metadata.instance_id is not None]
     return (
@@ -147,9 +145,9 @@ def _can_be_classic(members: Sequence[Member]) -> bool:
 
 
 def downgrade(step: Step, leaving: frozenset[str], generation_id: int) -> ClassicGroup:
-    """Take everything out of the group of a step; returns the classic group that its classic members are in then.
+    """Remove everything from the consumer group of a step, and return the classic group of its remaining members.
 
-    Each member has been assigned its target, as in Kafka: what it does not own yet included.
+    As in Kafka, each member is assigned its full target, including partitions that it does not own yet.
     """
     group = step.group
     classic = ClassicGroup(

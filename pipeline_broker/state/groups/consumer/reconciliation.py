@@ -1,11 +1,11 @@
-"""How a member gets from what it owns to what it is to own: a pure function of both.
+"""Reconciliation of one member with its target assignment, as a pure function.
 
-    Stable               its epoch is not the target's: next step; else nothing
-    UnrevokedPartitions  it still owns what it was asked to give back: nothing; else next step
-    UnreleasedPartitions next step
+    Stable                next step if the target epoch is newer; else no change
+    UnrevokedPartitions   no change while the member owns partitions that it must revoke; else next step
+    UnreleasedPartitions  next step
 
-The next step: what the target does not name must be given back first, in the epoch that the member has. Then it comes
-to the target's epoch, with whatever of the target nobody else owns; for the rest it waits.
+In the next step, the member first revokes partitions outside its target and keeps its epoch. Then it moves to the
+target epoch, with all partitions of its target that no other member owns. It waits for the rest.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ __all__ = ["Reconciliation"]
 
 @attrs.frozen(kw_only=True)
 class Reconciliation:
-    """What the next step of a member depends on.
+    """The input of a member's next step.
 
     Attributes:
-        current: where it is.
-        target: what it is to own, in `target_epoch`.
-        subscribed: the ids of the topics that it subscribes to; of others it owns nothing, whatever the target says.
-        subscription_changed: it said just now to what it subscribes.
-        owned: what it says that it owns; None where it says nothing.
-        is_taken: whether somebody else owns a partition.
+        target: the target assignment of `target_epoch`.
+        subscribed: ids of the topics that the member subscribes to. It gets no partitions of other topics, even if the
+            target contains them.
+        subscription_changed: this request has changed the subscription.
+        owned: partitions that the member reports to own; None if the request does not say.
+        is_taken: returns whether another member owns a partition.
     """
 
     current: CurrentAssignment
@@ -46,7 +46,7 @@ class Reconciliation:
     is_taken: Callable[[bytes, int], bool]
 
     def next(self) -> CurrentAssignment:
-        """The next step, or where the member is."""
+        """Return the next assignment, or the current one if nothing changes."""
         current = self.current
         if current.state is MemberState.STABLE and current.member_epoch == self.target_epoch:
             return self._without_unsubscribed() if self.subscription_changed else current
@@ -80,11 +80,11 @@ class Reconciliation:
         for topic_id in current.assigned.keys() | self.target.keys():
             wanted = self.target.get(topic_id, frozenset()) if topic_id in self.subscribed else frozenset()
             missing, epochs = wanted, current.assigned.get(topic_id)
-            if epochs:  # a new member has none of its topics, which may be 10,000
+            if epochs:  # skip the work for a new member: it owns none of its topics, which may be 10,000
                 kept = {partition: since for partition, since in epochs.items() if partition in wanted}
-                given_back = {partition: since for partition, since in epochs.items() if partition not in wanted}
+                revoked = {partition: since for partition, since in epochs.items() if partition not in wanted}
                 missing = wanted - kept.keys()
-                for found, into in ((kept, assigned), (given_back, revoking)):
+                for found, into in ((kept, assigned), (revoked, revoking)):
                     if found:
                         into[topic_id] = found
             takeable = {partition for partition in missing if not self.is_taken(topic_id, partition)}

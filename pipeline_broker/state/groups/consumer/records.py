@@ -1,7 +1,6 @@
-"""The records of consumer groups: types 3 to 8 and 16 of `__consumer_offsets`, with Kafka's own layouts.
+"""Records of consumer groups: types 3 to 8 and 16 of `__consumer_offsets`, in Kafka's layouts.
 
-Rules of this file: see `state/group_records.py`. What a record holds is an `Update`; lists are sorted, so that the same
-update is the same bytes.
+Lists are sorted, so that equal updates have equal bytes.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ from pipeline_broker.wire.messages.groups.consumer_group_records import (
 __all__ = ["read_update", "record_of"]
 
 VALUE_VERSION = 0
-NOT_SAID = -1
-"""The assignment epoch of a partition in records of brokers that wrote none: older than any that a client knows."""
+# Assignment epoch of a partition in records that contain none. It is older than every epoch that a client may send.
+UNKNOWN_EPOCH = -1
 
 MemberValue = ConsumerGroupMemberMetadataValue
 CurrentValue = ConsumerGroupCurrentMemberAssignmentValue
@@ -51,7 +50,7 @@ TargetValue = ConsumerGroupTargetAssignmentMemberValue
 
 
 class Layout(NamedTuple):
-    """How one subject is written: `name` is the second field of its key, if it has one."""
+    """The record layout of one subject; `name` is the second field of its key, if it has one."""
 
     key: type[Any]
     name: str | None
@@ -61,7 +60,7 @@ class Layout(NamedTuple):
 
 
 def record_of(group_id: str, update: Update) -> StateRecord:
-    """The record of an update."""
+    """Return the record of an update."""
     layout = LAYOUTS[update.subject]
     fields = {"group_id": group_id}
     if layout.name is not None:
@@ -73,7 +72,7 @@ def record_of(group_id: str, update: Update) -> StateRecord:
 
 
 def read_update(record_type: int, key: bytes, value: bytes | None) -> tuple[str, Update]:
-    """Which group a record is about, and what it changes; raises CorruptStateRecordError."""
+    """Decode a record to the group id and the update. Raises CorruptStateRecordError."""
     subject = Subject(record_type)
     layout = LAYOUTS[subject]
     read = read_record_key(layout.key, key)
@@ -152,7 +151,8 @@ def _read_member(read: MemberValue) -> MemberMetadata:
 
 
 def _check_protocols(protocols: Sequence[MemberValue.ClassicProtocol]) -> None:
-    """Refuse a member of the classic protocol that could not have joined: its assignment is written as it asked."""
+    # A classic member with such a subscription cannot have joined. Its assignment is encoded in the version of its
+    # subscription, so an unreadable one would fail later requests.
     try:
         read_subscription(protocols[0].metadata if protocols else b"")
     except MalformedError as error:
@@ -172,7 +172,7 @@ def _read_owned(read: Iterable[CurrentValue.TopicPartitions]) -> OwnedPartitions
     for each in read:
         epochs = each.assignment_epochs
         if epochs is None or len(epochs) != len(each.partitions):
-            epochs = [NOT_SAID] * len(each.partitions)
+            epochs = [UNKNOWN_EPOCH] * len(each.partitions)
         owned[each.topic_id] = dict(zip(each.partitions, epochs, strict=True))
     return owned
 

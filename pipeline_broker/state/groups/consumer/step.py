@@ -1,8 +1,4 @@
-"""One call on one consumer group: what it may look at, and what it has decided so far.
-
-Rules of this file: whoever decides checks everything first and then emits; an update counts at once for what is decided
-next, and is shown to others when its record is durable. Timers are set here and nowhere else.
-"""
+"""The context of one call on one consumer group: its inputs, and the updates and timers that it decides."""
 
 from __future__ import annotations
 
@@ -24,17 +20,15 @@ __all__ = ["Step", "Timer", "TimerKind"]
 
 
 class TimerKind(IntEnum):
-    """What a deadline of a member is about."""
+    """Kinds of deadlines of a member."""
 
-    SESSION = 0  # it must be heard of
-    REBALANCE = 1  # it must give back what it was asked for
-    JOIN = 2  # of the classic protocol: it was told to join again
-    SYNC = 3  # of the classic protocol: it joined and must ask for its assignment
+    SESSION = 0  # time until the next heartbeat
+    REBALANCE = 1  # time to revoke partitions
+    JOIN = 2  # classic protocol: time to rejoin
+    SYNC = 3  # classic protocol: time between the join and its SyncGroup request
 
 
 class Timer(NamedTuple):
-    """The key of a deadline."""
-
     kind: TimerKind
     group_id: str
     member_id: str
@@ -42,14 +36,18 @@ class Timer(NamedTuple):
 
 @attrs.define
 class Step:
-    """See the rules of the file.
+    """One call on one consumer group.
+
+    Check a request completely before you emit the first update: an emitted update counts at once for later decisions,
+    and
+    cannot be undone. Other clients see it once its record is durable. Only this class sets timers.
 
     Attributes:
-        settings: of this group.
-        memory: of all groups.
-        topics_version: changes with every topic that comes, grows or goes.
-        records: what must be written in front of the updates.
-        replaces: the classic group that became this one.
+        settings: of this group, with its config overrides.
+        memory: the memory of all groups.
+        topics_version: increases whenever a topic is created, deleted or gets more partitions.
+        records: records to write before those of the updates.
+        replaces: the classic group that this group replaces.
     """
 
     group: ConsumerGroup
@@ -64,24 +62,24 @@ class Step:
     replaces: object = None
 
     def emit(self, subject: Subject, name: str, value: Value | None) -> None:
-        """Decide a change."""
+        """Apply a change to the group, and add it to the updates to write."""
         update = Update(subject, name, value)
         self.group.apply(update)
         self.updates.append(update)
 
     def emit_current(self, member_id: str, current: CurrentAssignment) -> None:
-        """Decide where a member is; it has its rebalance timeout to give back what it was asked for."""
+        """Change the assignment of a member, and start its rebalance timeout if it must revoke partitions."""
         self.emit(Subject.CURRENT, member_id, current)
         member = self.group.members[member_id]
         if member.metadata.classic is not None:
-            return  # has timers of its own for that
+            return  # JOIN and SYNC bound a rebalance of a classic member
         if current.state is MemberState.UNREVOKED_PARTITIONS:
             self.start(TimerKind.REBALANCE, member_id, member.metadata.rebalance_timeout_ms)
         else:
             self.stop(TimerKind.REBALANCE, member_id)
 
     def start_session(self, member: Member) -> None:
-        """Expect to hear of a member within its session timeout."""
+        """Restart the session of a member."""
         classic = member.metadata.classic
         timeout_ms = self.settings.consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
         self.start(TimerKind.SESSION, member.member_id, timeout_ms)
@@ -91,7 +89,7 @@ class Step:
         self.deadlines.set(Timer(kind, self.group.group_id, member_id), self.now_ms + delay_ms)
 
     def start_if_absent(self, kind: TimerKind, member_id: str, delay_ms: int) -> None:
-        """Start a timer of a member, unless it runs."""
+        """Start a timer of a member, unless it is running."""
         if Timer(kind, self.group.group_id, member_id) not in self.deadlines:
             self.start(kind, member_id, delay_ms)
 
@@ -99,6 +97,5 @@ class Step:
         self.deadlines.cancel(Timer(kind, self.group.group_id, member_id))
 
     def stop_all(self, member_id: str) -> None:
-        """Stop all timers of a member."""
         for kind in TimerKind:
             self.stop(kind, member_id)

@@ -1,8 +1,7 @@
-"""Subscriptions by regular expression: which topics match, and when that is looked at again.
+"""Subscriptions by regular expression: resolving them to topics, and refreshing the result.
 
-A new expression is resolved in the request that brings it. All of a group are when topics came meanwhile, but not
-within a second of the last time, and of many with many topics only some in one heartbeat, because all clients wait
-meanwhile. Kafka does both in a thread of its own, so a member hears of what matched with one of its next heartbeats.
+The request that brings a new expression resolves it at once. In Kafka, a separate thread does, and the member gets its
+topics with a later heartbeat.
 """
 
 from __future__ import annotations
@@ -17,17 +16,19 @@ from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["change_regex", "check_regex", "refresh_regexes"]
 
+# Kafka waits ten seconds. A refresh takes only milliseconds here.
 REFRESH_INTERVAL_MS_MIN = 1_000
-"""Kafka's is ten seconds; looking takes milliseconds here."""
+# Refresh even without new topics: ACLs may have changed the topics that a group may see.
 REFRESH_INTERVAL_MS_MAX = 600_000
-"""After which rights may have changed what a group may see."""
+# Topic names that one heartbeat may match, at about a microsecond each; at least one expression is refreshed. Matching
+# all expressions of a group at once would block the event loop.
 NAMES_MATCHED_MAX = 4_000
-"""Names of topics that a heartbeat matches when it looks again, about microseconds; but always one expression."""
 UNRESOLVED_MS = -1
 
 
 def check_regex(regex: str | None) -> None:
-    """Refuse an expression that is none, also where the group has it: it may come from a record of another origin."""
+    """Raise GroupError if an expression is invalid."""
+    # Also check an expression that the group already has: it may come from a record that another broker wrote.
     if not regex:
         return
     try:
@@ -40,7 +41,7 @@ def check_regex(regex: str | None) -> None:
 
 
 def change_regex(step: Step, before: str, after: str, may_describe: Callable[[str], bool]) -> bool:
-    """Follow a member that subscribes to another expression now; whether that may change who gets what."""
+    """Replace the expression of a member; return whether that may change assignments."""
     if before == after:
         return False
     group = step.group
@@ -52,9 +53,9 @@ def change_regex(step: Step, before: str, after: str, may_describe: Callable[[st
 
 
 def refresh_regexes(step: Step, may_describe: Callable[[str], bool]) -> bool:
-    """Look again at what matches, if topics came or long after the last time; whether anything else matches now.
+    """Resolve expressions again if topics have changed or the result is too old; return whether any result changed.
 
-    What was looked at longest ago comes first; what is left is looked at with the group's next heartbeats.
+    The oldest results are refreshed first. The next heartbeats of the group refresh the rest.
     """
     group = step.group
     stale: list[tuple[int, str]] = []
@@ -95,9 +96,9 @@ def _resolve(step: Step, regexes: Iterable[str], names: Collection[str], may_des
 
 
 def _matching(regex: str, names: Iterable[str]) -> list[str]:
-    """Return the names that an expression of the group matches: none if it is invalid, as in a record, or too slow.
+    """Return the names that an expression of the group matches: none if it is invalid or too slow.
 
-    `check_regex` refuses the member that subscribes by an invalid one; the other members continue.
+    `check_regex` refuses a member with an invalid expression. A replayed one must not disturb the other members.
     """
     try:
         return compiled(regex).matching(names)

@@ -1,8 +1,4 @@
-"""What a group knows of topics: those that exist, by name, with their ids and partitions.
-
-The hash of the topics that a group subscribes to says whether any of them came, went, or grew. Kafka's own hash is of
-the same things; the value differs, so a group that Kafka wrote moves on by one epoch when it is first looked at.
-"""
+"""The view of existing topics that consumer groups use, and a hash of their metadata."""
 
 from __future__ import annotations
 
@@ -18,25 +14,27 @@ HASH_BYTES = 8
 
 
 class TopicView(Protocol):
-    """The topics that exist; `state.topics.TopicCatalogue` is one."""
+    """An interface to the existing topics; `state.topics.TopicCatalogue` implements it."""
 
-    def get(self, name: str) -> Topic | None:
-        """A topic by its name."""
+    def get(self, name: str) -> Topic | None: ...
 
-    def by_id(self, topic_id: bytes) -> Topic | None:
-        """A topic by its id."""
+    def by_id(self, topic_id: bytes) -> Topic | None: ...
 
-    def all(self) -> Iterable[Topic]:
-        """All topics."""
+    def all(self) -> Iterable[Topic]: ...
 
 
 def topic_ids(topics: TopicView, names: Iterable[str]) -> frozenset[bytes]:
-    """The ids of the topics of these names that exist."""
+    """Return the ids of the named topics that exist."""
     return frozenset(topic.topic_id for topic in _existing(topics, names))
 
 
 def metadata_hash(topics: TopicView, names: Iterable[str]) -> int:
-    """See the rules of this file; 0 where none of them exists, as in Kafka."""
+    """Return a hash of the named topics that exist: it changes if one is created, deleted or gets more partitions.
+
+    As in Kafka, the hash is 0 if none exists. Otherwise its value differs from Kafka's. So the epoch of a group that
+    Kafka
+    wrote is bumped once, when this broker first checks it.
+    """
     digest = hashlib.blake2b(digest_size=HASH_BYTES)
     count = 0
     for topic in _existing(topics, sorted(names)):

@@ -1,7 +1,4 @@
-"""What can change in a consumer group: one update for each record.
-
-Rules of this room: see `member.py`. A value of None says that the subject is gone.
-"""
+"""Updates of a consumer group, one for each record. A value of None is a tombstone."""
 
 from __future__ import annotations
 
@@ -18,10 +15,10 @@ __all__ = ["GroupEpoch", "GroupUpdated", "ResolvedRegex", "Subject", "TargetEpoc
 
 
 class Subject(IntEnum):
-    """What an update is about: the type of its record."""
+    """Subjects of updates, numbered like the types of their records."""
 
     GROUP_EPOCH = 3
-    PARTITION_METADATA = 4  # written by Kafka before 4.1, and forgotten as soon as anything is written
+    PARTITION_METADATA = 4  # written by Kafka before 4.1; gets a tombstone with the next group epoch
     MEMBER = 5
     TARGET_EPOCH = 6
     TARGET = 7
@@ -31,7 +28,7 @@ class Subject(IntEnum):
 
 @attrs.frozen
 class GroupEpoch:
-    """The group's epoch, and a hash of the topics that it was decided upon."""
+    """The group epoch, and the hash of the subscribed topics when it was bumped."""
 
     epoch: int
     metadata_hash: int = 0
@@ -39,7 +36,7 @@ class GroupEpoch:
 
 @attrs.frozen
 class TargetEpoch:
-    """The epoch of the target assignment, and when it was made."""
+    """The epoch of the target assignment, and the time at which it was computed."""
 
     epoch: int
     timestamp_ms: int = 0
@@ -47,11 +44,11 @@ class TargetEpoch:
 
 @attrs.frozen
 class ResolvedRegex:
-    """Which topics matched a regular expression.
+    """The topics that matched a regular expression.
 
     Attributes:
-        version: of the topics that were looked at.
-        timestamp_ms: when that was.
+        version: version of the topics at that time.
+        timestamp_ms: time of the match.
     """
 
     topics: frozenset[str]
@@ -64,10 +61,10 @@ Value: TypeAlias = GroupEpoch | MemberMetadata | TargetEpoch | Partitions | Curr
 
 @attrs.frozen
 class Update:
-    """One change.
+    """One change of a group.
 
     Attributes:
-        name: a member's id, or a regular expression; empty for what is the group's own.
+        name: a member id or a regular expression; empty for a change of the group itself.
     """
 
     subject: Subject
@@ -77,15 +74,15 @@ class Update:
 
 @attrs.define(eq=False)
 class GroupUpdated:
-    """The change of a `Write`: these updates are shown, and these answers given, when their records are durable.
+    """The change of a `Write`: updates to show and responses to send once its records are durable.
 
     Attributes:
-        goes: the group is no consumer group any more.
-        successor: the group that it became instead, if it did.
+        is_removed: the group no longer exists as a consumer group.
+        successor: the classic group that replaces it, if any.
     """
 
     group_id: str
     updates: tuple[Update, ...]
     completions: list[Completion] = attrs.Factory(list)
-    goes: bool = False
+    is_removed: bool = False
     successor: Group | None = None

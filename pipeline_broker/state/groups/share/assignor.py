@@ -1,8 +1,8 @@
-"""The assignor `simple`: who of a share group reads which partitions.
+"""The assignor `simple` of share groups, a pure function.
 
-Rules of this file: it decides from members, partitions and what everybody has now, and keeps nothing. Every partition
-has as many members as every other of its topic, give or take one, and at least one; with more members than partitions
-they share them, so that nobody is idle. Who has a partition keeps it while that is fair.
+All partitions of a topic have the same number of members, give or take one, and at least one. If a topic has more
+members than partitions, members share partitions, so that none is idle. A member keeps its partitions while that is
+balanced.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import TypeAlias
 __all__ = ["ASSIGNORS", "Assignment", "Assignor", "assign"]
 
 Assignment: TypeAlias = Mapping[bytes, frozenset[int]]
-"""Topic id: partitions."""
+"""Partitions by topic id."""
 Assignor: TypeAlias = Callable[
     [Mapping[bytes, Collection[str]], Mapping[bytes, Collection[int]], Mapping[str, Assignment]],
     dict[str, dict[bytes, frozenset[int]]],
 ]
-"""As `assign`."""
+"""A function with the signature of `assign`."""
 
 
 def assign(
@@ -27,15 +27,14 @@ def assign(
     partitions: Mapping[bytes, Collection[int]],
     current: Mapping[str, Assignment],
 ) -> dict[str, dict[bytes, frozenset[int]]]:
-    """Who shall read what.
+    """Return the partitions that each member should read, by member id and topic id.
+
+    Members without partitions are left out.
 
     Args:
-        subscribers: the members of each topic, by its id.
-        partitions: those of each topic that can be read.
-        current: what each member has.
-
-    Returns:
-        of every member that has something.
+        subscribers: member ids by topic id.
+        partitions: readable partitions by topic id.
+        current: the current assignment of each member.
     """
     target: dict[str, dict[bytes, set[int]]] = {}
     load: dict[str, int] = {member: 0 for members in subscribers.values() for member in members}
@@ -54,17 +53,17 @@ def assign(
 def _share_out(
     topic_id: bytes, members: list[str], wanted: list[int], current: Mapping[str, Assignment], load: Mapping[str, int]
 ) -> dict[str, set[int]]:
-    """The partitions of one topic for those who subscribe to it."""
     readers_min, more = divmod(len(members), len(wanted))
     readers_max = max(1, readers_min + (1 if more else 0))
     share, one_more = divmod(len(wanted), len(members)) if readers_min < 1 else (1, 0)
     readers: dict[int, set[str]] = {partition: set() for partition in wanted}
     given: dict[str, set[int]] = {}
-    for member in members:  # what is fair stays: so many may keep one more than the others
+    # Members keep a balanced part of their partitions. `one_more` of them may keep one more than the others.
+    for member in members:
         kept: set[int] = set()
         for partition in sorted(current.get(member, {}).get(topic_id, ())):
-            has_room = len(kept) < share or (len(kept) == share and one_more > 0)
-            if partition in readers and len(readers[partition]) < readers_max and has_room:
+            may_keep = len(kept) < share or (len(kept) == share and one_more > 0)
+            if partition in readers and len(readers[partition]) < readers_max and may_keep:
                 one_more -= len(kept) == share
                 readers[partition].add(member)
                 kept.add(partition)
@@ -72,13 +71,13 @@ def _share_out(
             given[member] = kept
     least = [(len(given.get(member, ())), load[member], member) for member in members]
     heapify(least)
-    for partition in wanted:  # nothing is left unread
+    for partition in wanted:  # every partition gets a reader
         if not readers[partition]:
             count, before, member = least[0]
             heapreplace(least, (count + 1, before, member))
             readers[partition].add(member)
             given.setdefault(member, set()).add(partition)
-    for member in sorted(members, key=lambda name: (load[name], name)):  # nobody is idle
+    for member in sorted(members, key=lambda name: (load[name], name)):  # every member gets a partition
         if member not in given:
             partition = min(wanted, key=lambda one: (len(readers[one]), one))
             readers[partition].add(member)
@@ -87,4 +86,4 @@ def _share_out(
 
 
 ASSIGNORS: Mapping[str, Assignor] = {"simple": assign}
-"""By their names in `group.share.assignors`."""
+"""Assignors by their names in `group.share.assignors`."""

@@ -1,10 +1,10 @@
-"""All share groups: who is a member, and who reads what (KIP-932).
+"""The share groups of a broker (KIP-932): membership, assignments and administration.
 
-Rules of this file: see `state/outcome.py` and `groups/kind.py`. A heartbeat is decided at once and answered when its
-records are durable; what it changes counts for the next heartbeat already, and is shown when it is durable. A member's
-epoch follows the assignment it was told; whoever comes with another one is fenced and joins again.
+A heartbeat is decided at once and answered when its records are durable. Its changes count for the next heartbeat
+immediately, but clients see them only when they are durable. A member with an unexpected epoch is fenced and must
+rejoin.
 
-Longer than most files: members, assignments and administration change the same few fields of a group.
+Longer than most files because membership, assignments and administration change the same few fields of a group.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ from pipeline_broker.wire.error import ErrorCode
 __all__ = ["ShareGroupChange", "ShareGroups"]
 
 LEAVING_EPOCH = -1
+# Partitions that one heartbeat may initialize, so that it does not block the event loop. The next heartbeats do the rest.
 PARTITIONS_BEGUN_MAX = 1_000
-"""How many partitions a group begins to read with one heartbeat; it begins the others with the next ones."""
 
 
 @attrs.frozen(eq=False)
 class ShareGroupChange:
-    """What may be shown when the records are durable."""
+    """The description to show once the records of a write are durable."""
 
     group: ShareGroup
     shown: DescribedShareGroup
 
 
 class ShareGroups:
-    """The kind of groups that share partitions; see GroupKind.
+    """All share groups of a broker; see `GroupKind`.
 
     Args:
-        settings: of groups of all kinds; those that act here come with each heartbeat.
-        registry: of all groups.
+        settings: settings of all kinds of groups. Each heartbeat brings the settings of its share group.
+        registry: the groups of every kind.
     """
 
     changes: tuple[type, ...] = (ShareGroupChange,)
@@ -74,10 +74,10 @@ class ShareGroups:
     def heartbeat(
         self, heartbeat: Heartbeat, find_topic: FindTopic, settings: ShareGroupSettings, now_ms: int
     ) -> HeartbeatAnswer:
-        """Let a member join, stay or leave.
+        """Add, keep or remove a member.
 
         Raises:
-            ShareGroupError: it may not.
+            ShareGroupError: the request is refused.
         """
         if heartbeat.member_epoch == LEAVING_EPOCH:
             return self._leave(heartbeat)
@@ -89,7 +89,7 @@ class ShareGroups:
         else:
             _check_epoch(member, heartbeat.member_epoch)
         held = 0 if is_new else member.size_bytes
-        member = attrs.evolve(member)  # the group's own stays as it is if this is refused
+        member = attrs.evolve(member)  # a copy, so that the member stays unchanged if the request is refused
         changed = member.update(heartbeat)
         memory = self._registry.memory
         if not memory.admits(held, member.size_bytes):
@@ -106,11 +106,11 @@ class ShareGroups:
         is_due = is_joining or now_ms >= group.assigned_ms + settings.assignment_interval_ms
         if group.assignment_epoch < group.epoch and is_due:
             self._assign(group, topics, settings, now_ms, written)
-        is_told = self._tell(group, member, written)
+        is_reassigned = self._reconcile(group, member, written)
         self._sessions.set((group.group_id, member.member_id), now_ms + settings.session_timeout_ms)
-        must_tell = is_told or is_joining
+        must_send = is_reassigned or is_joining
         return HeartbeatAnswer(
-            member.epoch, member.assignment if must_tell else None, begins, self._write(group, written)
+            member.epoch, member.assignment if must_send else None, begins, self._write(group, written)
         )
 
     def _group(self, group_id: str, *, is_joining: bool) -> ShareGroup:
@@ -154,14 +154,13 @@ class ShareGroups:
         self._sessions.cancel((group.group_id, member_id))
         group.epoch = next_epoch(group.epoch)
         write = self._write(group, [*records.member_tombstones(group.group_id, member_id), records.group_record(group)])
-        assert write is not None, "there are records"
+        assert write is not None, "it has records"
         return write
 
     def expire_member(self, group: ShareGroup, member_id: str, now_ms: int) -> Outcome:  # noqa: ARG002 - GroupKind's
         return Outcome(writes=[self._remove(group, member_id)])
 
     def force_rebalance(self, group: ShareGroup, now_ms: int) -> Outcome:  # noqa: ARG002 - GroupKind's signature
-        """See GroupKind: the group moves to its next epoch."""
         group.epoch = next_epoch(group.epoch)
         write = self._write(group, [records.group_record(group)])
         return Outcome(writes=[] if write is None else [write])
@@ -171,7 +170,7 @@ class ShareGroups:
     def _follow_topics(
         self, group: ShareGroup, topics: Mapping[str, FoundTopic], written: list[StateRecord], *, must_rise: bool
     ) -> list[Subscribed]:
-        """Notice topics that came, grew or went; returns the partitions that are new to the group."""
+        """Bump the epoch if members or topics have changed; return the partitions that are new to the group."""
         metadata_hash = hash_of(topics)
         is_new = must_rise or metadata_hash != group.metadata_hash
         new = self._partitions_to_begin(group, topics)
@@ -190,9 +189,9 @@ class ShareGroups:
         ]
 
     def _partitions_to_begin(self, group: ShareGroup, topics: Mapping[str, FoundTopic]) -> dict[str, list[int]]:
-        """Those that are new to the group, or whose state is lost, by topic: PARTITIONS_BEGUN_MAX, if there is memory.
+        """Return partitions that are new to the group or have lost their state, by topic name.
 
-        The others are begun with later heartbeats, so the group reads them when others have made room.
+        At most PARTITIONS_BEGUN_MAX, and as many as the memory bound allows. Later heartbeats begin the others.
         """
         new = {}
         left = min(PARTITIONS_BEGUN_MAX, self._registry.memory.free_bytes // SHARE_STATE_BYTES)
@@ -216,7 +215,6 @@ class ShareGroups:
         now_ms: int,
         written: list[StateRecord],
     ) -> None:
-        """Work out who shall read what."""
         subscribers: dict[bytes, list[str]] = {topic.topic_id: [] for topic in topics.values()}
         for member in group.members.values():
             for name in member.topics:
@@ -234,14 +232,14 @@ class ShareGroups:
         written.append(records.target_epoch_record(group))
 
     @staticmethod
-    def _tell(group: ShareGroup, member: ShareMember, written: list[StateRecord]) -> bool:
-        """Bring a member to the target; whether what it reads has changed."""
+    def _reconcile(group: ShareGroup, member: ShareMember, written: list[StateRecord]) -> bool:
+        """Move a member to its target assignment; return whether its assignment has changed."""
         target = group.target.get(member.member_id, {})
         is_changed = target != member.assignment
         if member.epoch != group.assignment_epoch or is_changed:
             member.previous_epoch, member.epoch = member.epoch, group.assignment_epoch
             member.assignment = target
-            written.append(records.told_record(group.group_id, member))
+            written.append(records.current_record(group.group_id, member))
         return is_changed
 
     def _write(self, group: ShareGroup, written: list[StateRecord]) -> Write | None:
@@ -252,40 +250,40 @@ class ShareGroups:
     # Administration
 
     def find(self, group_id: str) -> ShareGroup | None:
-        """A share group as it will be; None for none, or one of another kind."""
+        """Return a share group in its pending state; None if it is missing or of another kind."""
         group = self._registry.get(group_id)
         return group if isinstance(group, ShareGroup) and not group.is_deleted else None
 
     def existing(self, group_id: str) -> ShareGroup:
-        """A share group as it will be.
+        """Return a share group in its pending state.
 
         Raises:
-            ShareGroupError: there is none.
+            ShareGroupError: the group is missing or of another kind.
         """
         return self._group(group_id, is_joining=False)
 
     def describe(self, group_id: str) -> DescribedShareGroup:
-        """A group as it is durable.
+        """Describe a group in its durable state.
 
         Raises:
-            ShareGroupError: there is none.
+            ShareGroupError: the group is missing or of another kind.
         """
         group = self._registry.shown(group_id)
         if group is None:
             raise ShareGroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         if not isinstance(group, ShareGroup):
             raise ShareGroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
-        assert group.shown is not None, "the registry shows it"
+        assert group.shown is not None, "set before the registry shows the group"
         return group.shown
 
     def create(self, group_id: str, partitions: int) -> tuple[ShareGroup, list[StateRecord]]:
-        """A group whose offsets are set before there are members, and the record that makes it.
+        """Return the group to set offsets of, creating it without members if necessary, and the records to append.
 
         Args:
-            partitions: of how many the offsets are set.
+            partitions: number of partitions to set offsets of.
 
         Raises:
-            ShareGroupError: there is one of another kind, or no memory.
+            ShareGroupError: the group is of another kind, or the memory bound is reached.
         """
         group = self._group(group_id, is_joining=True)
         memory = self._registry.memory
@@ -299,20 +297,20 @@ class ShareGroups:
 
     @staticmethod
     def begin(group: ShareGroup, name: str, topic_id: bytes, partitions: frozenset[int]) -> StateRecord:
-        """Note partitions whose state is kept from now on."""
+        """Add partitions with a state in the share coordinator; return the record to append."""
         group.begin(topic_id, name, partitions)
         return records.initialized_record(group)
 
     @staticmethod
     def forget(group: ShareGroup, topic_ids: set[bytes]) -> list[StateRecord]:
-        """Note topics whose state is not kept any more."""
-        gone = topic_ids & group.initialized.keys()
-        for topic_id in gone:
+        """Remove topics without a state in the share coordinator; return the records to append."""
+        removed = topic_ids & group.initialized.keys()
+        for topic_id in removed:
             group.forget(topic_id)
-        return [records.initialized_record(group)] if gone else []
+        return [records.initialized_record(group)] if removed else []
 
     def write(self, group: ShareGroup, written: list[StateRecord]) -> Write | None:
-        """The records of an administrator's change as one write; None for none."""
+        """Return the records of an administrator's change as one write; None if it has none."""
         return self._write(group, written)
 
     def all(self) -> list[ShareGroup]:
@@ -354,7 +352,7 @@ class ShareGroups:
         return Outcome()
 
     def unload(self, now_ms: int) -> Outcome:
-        """See GroupKind: nobody waits here."""
+        """Do nothing: requests to share groups are never parked."""
         del now_ms
         return Outcome()
 
@@ -362,7 +360,7 @@ class ShareGroups:
         return self._sessions.next_ms()
 
     def advance(self, now_ms: int) -> Outcome:
-        """Let members go that were silent for too long."""
+        """Remove members with expired sessions."""
         outcome = Outcome()
         for group_id, member_id in self._sessions.pop_due(now_ms, DUE_AT_ONCE_MAX):
             group = self.find(group_id)
@@ -378,12 +376,15 @@ class ShareGroups:
         return Outcome()
 
     def failed(self, change: ShareGroupChange, error: ErrorCode, now_ms: int) -> Outcome:
-        """See GroupKind: a broker whose journal fails ends, and what has no place was refused before."""
+        """Do nothing.
+
+        A broker stops if its journal fails, and a request that exceeds the disk space is refused before it gets here.
+        """
         del change, error, now_ms
         return Outcome()
 
     def committed(self, group: Any, member_id: str, now_ms: int) -> None:
-        """See GroupKind: members of share groups commit nothing."""
+        """Do nothing: members of share groups commit no offsets."""
 
     def delete(self, group: ShareGroup, now_ms: int) -> tuple[StateRecord, ...]:
         del now_ms
@@ -400,7 +401,7 @@ class ShareGroups:
         group.is_deleted = False
 
     def topic_changed(self) -> None:
-        """See GroupKind: the next heartbeat looks at the topics anyhow."""
+        """Do nothing: each heartbeat checks the topics."""
 
 
 def _check_epoch(member: ShareMember, epoch: int) -> None:

@@ -1,7 +1,4 @@
-"""What goes into the share groups and what comes out of them.
-
-Rules of this file: it is data.
-"""
+"""Requests and responses of share groups, independent of API versions."""
 
 from __future__ import annotations
 
@@ -28,20 +25,20 @@ __all__ = [
 
 
 class ShareGroupError(KafkaError):
-    """Why a request about a share group is refused."""
+    """A refused request to a share group."""
 
 
 @attrs.frozen(kw_only=True)
 class ShareGroupSettings:
-    """The settings that count for one group, with Kafka's defaults.
+    """The settings of one share group, with Kafka's defaults.
 
     Attributes:
-        session_timeout_ms: after so long without a heartbeat a member is gone.
-        heartbeat_interval_ms: what members are told.
-        size_max: members.
-        assignment_interval_ms: between two new assignments, but for a member that joins: it would wait for its next
-            heartbeat otherwise, doing nothing.
-        assignor: the name of the one of all share groups.
+        session_timeout_ms: a member without a heartbeat for this time is removed.
+        heartbeat_interval_ms: the interval that each response contains.
+        size_max: the largest number of members.
+        assignment_interval_ms: the shortest time between two assignments. A joining member does not wait for it:
+            otherwise it would be idle until its next heartbeat.
+        assignor: the same for all share groups of the broker.
     """
 
     session_timeout_ms: int = 45_000
@@ -52,11 +49,11 @@ class ShareGroupSettings:
 
 
 class FoundTopic(NamedTuple):
-    """A topic that exists.
+    """An existing topic.
 
     Attributes:
-        partitions: how many it has.
-        lost: partitions of which the share coordinator keeps no state, whatever the group thinks: the topic of
+        partitions: their number.
+        lost: partitions without a state in the share coordinator, although the group has initialized them. The topic of
             its records was deleted.
     """
 
@@ -66,12 +63,12 @@ class FoundTopic(NamedTuple):
 
 
 FindTopic: TypeAlias = Callable[[str], FoundTopic | None]
-"""The topic of a name that there is, and that the member may see."""
+"""Returns the topic of a name, or None if it does not exist or the member may not describe it."""
 
 
 @attrs.frozen(kw_only=True)
 class Heartbeat:
-    """What a member says; see ShareGroupHeartbeat."""
+    """A ShareGroupHeartbeat request; `rack_id` and `topics` are None if unchanged."""
 
     group_id: str
     member_id: str
@@ -83,7 +80,7 @@ class Heartbeat:
 
 
 class Subscribed(NamedTuple):
-    """Partitions that a group begins to read: the share coordinator must know of them before the group does."""
+    """A partition that a group begins to read. The share coordinator must initialize its state first."""
 
     topic_id: bytes
     partition: int
@@ -92,13 +89,13 @@ class Subscribed(NamedTuple):
 
 @attrs.frozen
 class HeartbeatAnswer:
-    """What the member is told when the records are durable.
+    """The response to a heartbeat, to be sent once the records are durable.
 
     Attributes:
-        member_epoch: the epoch it has now; -1 when it has left.
-        assignment: None where it has not changed.
-        begins: what must be durable before `write` is.
-        write: None where nothing has changed.
+        member_epoch: the new epoch; -1 if the member has left.
+        assignment: None if unchanged.
+        begins: partitions to initialize in the share coordinator; durable before `write` is appended.
+        write: None if nothing has changed.
     """
 
     member_epoch: int
@@ -109,8 +106,6 @@ class HeartbeatAnswer:
 
 @attrs.frozen
 class DescribedMember:
-    """A member as it is shown."""
-
     member_id: str
     rack_id: str | None
     member_epoch: int
@@ -122,11 +117,11 @@ class DescribedMember:
 
 @attrs.frozen
 class DescribedShareGroup:
-    """A group as it is durable.
+    """A group in its durable state.
 
     Attributes:
-        topic_names: of the ids in the assignments and of all partitions whose state is kept.
-        initialized: partitions whose state is kept.
+        topic_names: names by topic id, of all assigned and initialized partitions.
+        initialized: partitions with a state in the share coordinator.
     """
 
     group_id: str

@@ -1,9 +1,9 @@
-"""Records of `__consumer_offsets` that hold share groups, in Kafka's layouts.
+"""Records of share groups: types 10 to 15 of `__consumer_offsets`, in Kafka's layouts.
 
-    10 a member    11 a group    12 the assignment's epoch    13 a member's target    14 what a member was told
-    15 the partitions whose state the share coordinator keeps
+    10 member   11 group epoch   12 target assignment epoch   13 target assignment of a member
+    14 current assignment of a member   15 partitions with a state in the share coordinator
 
-Rules of this file: bytes and values, no decisions; what does not make sense is a CorruptStateRecordError.
+Invalid records raise a CorruptStateRecordError.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
     "MEMBER",
     "TARGET_EPOCH",
     "TARGET_MEMBER",
-    "TOLD_MEMBER",
+    "CURRENT_MEMBER",
     "TYPES",
     "ShareGroupRecord",
     "group_record",
@@ -48,17 +48,16 @@ __all__ = [
     "replay",
     "target_epoch_record",
     "target_record",
-    "told_record",
+    "current_record",
 ]
 
-MEMBER, GROUP, TARGET_EPOCH, TARGET_MEMBER, TOLD_MEMBER, INITIALIZED = TYPES = range(10, 16)
+MEMBER, GROUP, TARGET_EPOCH, TARGET_MEMBER, CURRENT_MEMBER, INITIALIZED = TYPES = range(10, 16)
 VERSION = 0
+# Kafka writes no other member state in the current assignment of a share group's member.
 STABLE = 0
-"""The one state that Kafka writes of a member that was told its assignment."""
 
 
 def member_record(group_id: str, member: ShareMember) -> StateRecord:
-    """Who a member is and what it subscribes to."""
     value = ShareGroupMemberMetadataValue(
         rack_id=member.rack_id,
         client_id=member.client_id,
@@ -70,13 +69,12 @@ def member_record(group_id: str, member: ShareMember) -> StateRecord:
 
 
 def group_record(group: ShareGroup) -> StateRecord:
-    """The group's epoch."""
     value = ShareGroupMetadataValue(epoch=group.epoch, metadata_hash=group.metadata_hash)
     return StateRecord(_group_key(group.group_id), record_value(VERSION, value))
 
 
 def target_epoch_record(group: ShareGroup) -> StateRecord:
-    """The epoch that the target was made for."""
+    """Return the record of the epoch for which the target assignment was computed."""
     value = ShareGroupTargetAssignmentMetadataValue(
         assignment_epoch=group.assignment_epoch, assignment_timestamp=group.assigned_ms
     )
@@ -84,7 +82,6 @@ def target_epoch_record(group: ShareGroup) -> StateRecord:
 
 
 def target_record(group_id: str, member_id: str, assignment: Assignment) -> StateRecord:
-    """What a member shall read."""
     value = ShareGroupTargetAssignmentMemberValue(
         topic_partitions=[
             ShareGroupTargetAssignmentMemberValue.TopicPartition(topic_id, sorted(partitions))
@@ -95,8 +92,8 @@ def target_record(group_id: str, member_id: str, assignment: Assignment) -> Stat
     return StateRecord(key, record_value(VERSION, value))
 
 
-def told_record(group_id: str, member: ShareMember) -> StateRecord:
-    """What a member was told to read."""
+def current_record(group_id: str, member: ShareMember) -> StateRecord:
+    """Return the record of a member's epoch and current assignment."""
     value = ShareGroupCurrentMemberAssignmentValue(
         member_epoch=member.epoch,
         previous_member_epoch=member.previous_epoch,
@@ -106,12 +103,12 @@ def told_record(group_id: str, member: ShareMember) -> StateRecord:
             for topic_id, partitions in member.assignment.items()
         ],
     )
-    key = record_key(TOLD_MEMBER, ShareGroupCurrentMemberAssignmentKey(group_id, member.member_id))
+    key = record_key(CURRENT_MEMBER, ShareGroupCurrentMemberAssignmentKey(group_id, member.member_id))
     return StateRecord(key, record_value(VERSION, value))
 
 
 def initialized_record(group: ShareGroup) -> StateRecord:
-    """The partitions whose state is kept."""
+    """Return the record of all partitions with a state in the share coordinator."""
     value = ShareGroupStatePartitionMetadataValue(
         initialized_topics=[
             ShareGroupStatePartitionMetadataValue.TopicPartitionsInfo(topic_id, name, sorted(partitions))
@@ -122,16 +119,15 @@ def initialized_record(group: ShareGroup) -> StateRecord:
 
 
 def member_tombstones(group_id: str, member_id: str) -> tuple[StateRecord, ...]:
-    """A member is gone."""
     return (
-        StateRecord(record_key(TOLD_MEMBER, ShareGroupCurrentMemberAssignmentKey(group_id, member_id)), None),
+        StateRecord(record_key(CURRENT_MEMBER, ShareGroupCurrentMemberAssignmentKey(group_id, member_id)), None),
         StateRecord(record_key(TARGET_MEMBER, ShareGroupTargetAssignmentMemberKey(group_id, member_id)), None),
         StateRecord(record_key(MEMBER, ShareGroupMemberMetadataKey(group_id, member_id)), None),
     )
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str]) -> tuple[StateRecord, ...]:
-    """A group is gone, with those who are still in it."""
+    """Return tombstones of a group and its remaining members."""
     members = tuple(record for member_id in member_ids for record in member_tombstones(group_id, member_id))
     keys = (_initialized_key(group_id), _target_key(group_id), _group_key(group_id))
     return members + tuple(StateRecord(key, None) for key in keys)
@@ -153,12 +149,11 @@ def _initialized_key(group_id: str) -> bytes:
 
 
 class ShareGroupRecord(NamedTuple):
-    """A record as it was read.
+    """A decoded record.
 
     Attributes:
-        group_id: the group that it is about.
-        member_id: the member that it is about; empty where it is about the group as a whole.
-        value: the message of its type; None where what the record is about is gone.
+        member_id: empty for records of the group itself.
+        value: the message of its type; None for a tombstone.
     """
 
     kind: int
@@ -168,7 +163,7 @@ class ShareGroupRecord(NamedTuple):
 
 
 def read_group_record(kind: int, key: bytes, value: bytes | None) -> ShareGroupRecord:
-    """Read a record of one of the types of this file; raises CorruptStateRecordError."""
+    """Decode a record of a type in TYPES. Raises CorruptStateRecordError."""
     held = None if value is None else read_record_value(_VALUES[kind], value)
     return ShareGroupRecord(kind, *_group_of(kind, key), held)
 
@@ -178,7 +173,7 @@ _VALUES: Mapping[int, type[Any]] = {
     GROUP: ShareGroupMetadataValue,
     TARGET_EPOCH: ShareGroupTargetAssignmentMetadataValue,
     TARGET_MEMBER: ShareGroupTargetAssignmentMemberValue,
-    TOLD_MEMBER: ShareGroupCurrentMemberAssignmentValue,
+    CURRENT_MEMBER: ShareGroupCurrentMemberAssignmentValue,
     INITIALIZED: ShareGroupStatePartitionMetadataValue,
 }
 
@@ -190,15 +185,15 @@ def _group_of(kind: int, key: bytes) -> tuple[str, str]:
     if kind == TARGET_MEMBER:
         target = read_record_key(ShareGroupTargetAssignmentMemberKey, key)
         return target.group_id, target.member_id
-    if kind == TOLD_MEMBER:
-        told = read_record_key(ShareGroupCurrentMemberAssignmentKey, key)
-        return told.group_id, told.member_id
-    # the three others have the same layout
+    if kind == CURRENT_MEMBER:
+        current = read_record_key(ShareGroupCurrentMemberAssignmentKey, key)
+        return current.group_id, current.member_id
+    # The keys of the three other types have the same layout.
     return read_record_key(ShareGroupMetadataKey, key).group_id, ""
 
 
 def replay(group: ShareGroup, record: ShareGroupRecord) -> None:
-    """Take a value over into its group."""
+    """Apply a record that is not a tombstone to its group."""
     kind, member_id, value = record.kind, record.member_id, record.value
     if kind == GROUP:
         group.epoch, group.metadata_hash = value.epoch, value.metadata_hash

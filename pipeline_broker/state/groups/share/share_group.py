@@ -1,7 +1,7 @@
-"""One share group: its members, what they subscribe to, and what they shall read.
+"""A share group: its members, their subscriptions and their assignments.
 
-Rules of this file: data and questions; what changes it is in `coordinator.py`. Epochs are those of KIP-932: the group's
-rises when members or topics change, the assignment's follows it, and a member's is the assignment that it was given.
+Epochs are those of KIP-932. The group epoch increases when members or topics change, the assignment epoch follows it,
+and a member's epoch is that of the assignment it has received. `coordinator.py` makes the changes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ JOINING_EPOCH = 0
 
 @attrs.define(eq=False)
 class ShareMember:
-    """A member; `epoch` and `assignment` are what it was told last."""
+    """A member, with the epoch and assignment that it last received."""
 
     member_id: str
     rack_id: str | None = None
@@ -44,12 +44,13 @@ class ShareMember:
 
     @property
     def size_bytes(self) -> int:
-        """What it holds, once as it will be and once as it is shown; but for what it reads."""
+        """Memory of the member without its assignment."""
         texts = sizes_of((self.member_id, self.rack_id, self.client_id, self.client_host))
+        # Twice: a group exists in its pending and in its durable state.
         return 2 * (MEMBER_BYTES + texts + size_of_names(self.topics))
 
     def update(self, heartbeat: Heartbeat) -> bool:
-        """Take over what the member says of itself; whether it reads other topics now."""
+        """Apply the metadata of a heartbeat; return whether the subscription has changed."""
         self.client_id, self.client_host = heartbeat.client_id, heartbeat.client_host
         if heartbeat.rack_id is not None:
             self.rack_id = heartbeat.rack_id
@@ -63,20 +64,18 @@ class ShareMember:
 
 @attrs.define(eq=False)
 class ShareGroup:
-    """A group as it will be when all that is on its way is durable; `shown` is it as it is durable.
+    """A group in its pending state; `shown` describes its durable state.
 
     Attributes:
-        epoch: rises with every change that needs a new assignment.
-        metadata_hash: of the topics that the epoch was made for.
-        assignment_epoch: the epoch that `target` was made for.
-        assigned_ms: when that was.
-        members: by their ids.
-        target: what each member shall read.
-        initialized: topic id: name, and the partitions whose state the share coordinator keeps; changed by `begin`,
-            `forget` and `restore`.
-        is_deleted: it is on its way to be deleted.
-        shown: what clients are shown.
-        target_bytes: what `target` holds; it is counted in `memory`.
+        epoch: increases with every change that needs a new assignment.
+        metadata_hash: hash of the subscribed topics at `epoch`.
+        assignment_epoch: the epoch for which `target` was computed.
+        assigned_ms: the time at which `target` was computed.
+        target: target assignment by member id.
+        initialized: topic name, and partitions with a state in the share coordinator, by topic id; changed only by
+            `begin`, `forget` and `restore`, which count its memory.
+        is_deleted: a deletion of the group has begun.
+        target_bytes: the part of `memory` that `target` takes.
     """
 
     group_id: str
@@ -93,25 +92,25 @@ class ShareGroup:
     target_bytes: int = 0
 
     def count_target(self) -> None:
-        """Count what `target` holds now."""
+        """Update the memory of `target`; call it after each change of `target`."""
         partitions = sum(len(each) for assignment in self.target.values() for each in assignment.values())
         self.memory.add(2 * ENTRY_BYTES * partitions - self.target_bytes)
         self.target_bytes = 2 * ENTRY_BYTES * partitions
 
     def begin(self, topic_id: bytes, name: str, partitions: Collection[int]) -> None:
-        """Note partitions of a topic whose state is kept from now on."""
+        """Add partitions with a state in the share coordinator."""
         _, known = self.initialized.get(topic_id, (name, frozenset[int]()))
         now_known = known.union(partitions)
         self.initialized[topic_id] = name, now_known
         self.memory.add(SHARE_STATE_BYTES * (len(now_known) - len(known)))
 
     def forget(self, topic_id: bytes) -> None:
-        """Note a topic whose state is not kept any more."""
+        """Remove a topic, after the share coordinator deleted its states."""
         _, known = self.initialized.pop(topic_id)
         self.memory.add(-SHARE_STATE_BYTES * len(known))
 
     def restore(self, initialized: Mapping[bytes, tuple[str, frozenset[int]]]) -> None:
-        """Note what a record says of all topics."""
+        """Replace all initialized partitions by those of a record."""
         for topic_id in list(self.initialized):
             self.forget(topic_id)
         for topic_id, (name, partitions) in initialized.items():
@@ -123,7 +122,6 @@ class ShareGroup:
 
     @property
     def state_name(self) -> str:
-        """See Group; as it is durable."""
         return "Empty" if self.shown is None else self.shown.state
 
     @property
@@ -135,22 +133,20 @@ class ShareGroup:
         return not self.members
 
     @property
-    def is_deletable_unasked(self) -> bool:
-        """See Group; it has no offsets that could expire."""
+    def is_deletable_unasked(self) -> bool:  # a share group has no offsets that could expire
         return False
 
     @property
     def is_joining_long(self) -> bool:
-        """See Group: partitions are assigned anew to all."""
+        # A join recomputes the assignment of all members.
         return len(self.members) > MEMBERS_AT_ONCE_MAX
 
     def commit_error(self, request: CommitRequest) -> ErrorCode:
-        """Share groups commit no offsets."""
+        """Refuse every commit: share groups have no committed offsets."""
         del request
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Nor do they have any."""
         del member_id, member_epoch
         return ErrorCode.GROUP_ID_NOT_FOUND
 
@@ -164,7 +160,7 @@ class ShareGroup:
         return None
 
     def described(self) -> DescribedShareGroup:
-        """The group as it is now."""
+        """Describe the group in its pending state."""
         return DescribedShareGroup(
             group_id=self.group_id,
             state="Stable" if self.members else "Empty",

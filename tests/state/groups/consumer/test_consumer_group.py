@@ -5,9 +5,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.state.groups.consumer.group import GONE, ConsumerGroup
+from pipeline_broker.state.groups.consumer.group import REMOVED, ConsumerGroup
 from pipeline_broker.state.groups.consumer.member import (
-    NOTHING,
+    NO_ASSIGNMENT,
     ClassicMetadata,
     CurrentAssignment,
     MemberMetadata,
@@ -102,7 +102,7 @@ def check(group, model):
         found = group.static_member(f"i-{member_id}")
         is_static = member_id in metadata and metadata[member_id].instance_id is not None
         assert (None if found is None else found.member_id) == (member_id if is_static else None)
-        held = current.get(member_id, NOTHING)
+        held = current.get(member_id, NO_ASSIGNMENT)
         assert group.target_of(member_id) == target.get(member_id, {})
         for topic_id in (b"t", b"u"):
             owns = topic_id in held.assigned or topic_id in held.revoking
@@ -110,7 +110,7 @@ def check(group, model):
     epoch, target_epoch = model.get((Subject.GROUP_EPOCH, "")), model.get((Subject.TARGET_EPOCH, ""))
     assert (group.epoch, group.metadata_hash) == ((0, 0) if epoch is None else (2, 77))
     assert (group.assignment_epoch, group.assigned_ms) == ((0, 0) if target_epoch is None else (2, 99))
-    is_stable = all(current.get(each, NOTHING).is_reconciled_to(group.assignment_epoch) for each in metadata)
+    is_stable = all(current.get(each, NO_ASSIGNMENT).is_reconciled_to(group.assignment_epoch) for each in metadata)
     expected = "Stable" if is_stable else "Reconciling"
     expected = "Assigning" if group.epoch > group.assignment_epoch else expected
     assert group.state_name == (expected if metadata else "Empty")
@@ -123,7 +123,7 @@ def apply(model, update):
             if update.value is None:
                 return
             model[Subject.MEMBER, update.name] = MemberMetadata()
-        model[key] = GONE if update.value is None else update.value
+        model[key] = REMOVED if update.value is None else update.value
     elif update.value is None:
         model.pop(key, None)
         if update.subject is Subject.MEMBER:

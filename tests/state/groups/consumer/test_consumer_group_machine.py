@@ -267,13 +267,13 @@ class ConsumerGroupLives(RuleBasedStateMachine):
         timers = set(self.driver.coordinator.consumer._deadlines._due_ms)
         group = self.live()
         members = {} if group is None else group.members
-        gives_back = {
+        must_revoke = {
             member_id
             for member_id, it in members.items()
             if it.current.state is MemberState.UNREVOKED_PARTITIONS and it.current.member_epoch != LEAVING_STATIC_EPOCH
         }
         expected = {(TimerKind.SESSION, "g", each) for each in members}
-        assert timers == expected | {(TimerKind.REBALANCE, "g", each) for each in gives_back}
+        assert timers == expected | {(TimerKind.REBALANCE, "g", each) for each in must_revoke}
 
     @invariant()
     def the_epoch_never_falls(self) -> None:

@@ -203,12 +203,12 @@ def test_who_does_not_give_back_in_time_is_out_though_it_sends_heartbeats(driver
     assert driver.beat("a", member_epoch=2).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.parametrize("gives_back", [True, False])
-def test_after_a_restart_only_who_was_asked_to_give_something_back_has_a_time_for_that(driver, gives_back):
+@pytest.mark.parametrize("must_revoke", [True, False])
+def test_after_a_restart_only_who_was_asked_to_give_something_back_has_a_time_for_that(driver, must_revoke):
     """And it is the whole time; whoever has nothing to give back only has to be heard of."""
     driver.enter("a", rebalance_timeout_ms=10_000)
     driver.tick(1_000)
-    if gives_back:
+    if must_revoke:
         driver.enter("b")
         driver.beat("a", member_epoch=2)
         driver.tick(9_000)
@@ -216,7 +216,7 @@ def test_after_a_restart_only_who_was_asked_to_give_something_back_has_a_time_fo
     driver.tick(9_999)
     assert driver.beat("a", member_epoch=2).error is ErrorCode.NONE
     driver.tick(1)
-    expected = ErrorCode.UNKNOWN_MEMBER_ID if gives_back else ErrorCode.NONE
+    expected = ErrorCode.UNKNOWN_MEMBER_ID if must_revoke else ErrorCode.NONE
     assert driver.beat("a", member_epoch=2).error is expected
 
 

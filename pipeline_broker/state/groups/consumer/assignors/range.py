@@ -1,8 +1,8 @@
-"""The assignor `range`: neighbouring partitions of each topic, so that topics that are joined go to the same members.
+"""The assignor `range`: contiguous partitions of each topic, for consumers that join topics.
 
-Of each topic every member that subscribes to it gets a run of partitions; runs differ by one at most, and the first
-members have the longer ones. Topics with the same subscribers and as many partitions are cut alike (co-partitioning).
-Static members come first, by their instance ids, so that one that comes back under another id finds its old run.
+Each subscriber of a topic gets one range. Range sizes differ by at most one, and the first members get the longer ones.
+Topics with equal subscribers and partition counts are divided equally (co-partitioning). Static members come first,
+ordered by instance id, so that a restarted one gets its old range although its member id differs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["assign_range"]
 
 
 def assign_range(members: list[AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Partitions]:
-    """Give each topic's partitions in ranges, in the order of the members."""
+    """Assign contiguous ranges of each topic, in the order of the members."""
     ordered = sorted(members, key=_place)
     subscribers: dict[bytes, list[AssignorMember]] = {}
     for member in ordered:

@@ -1,8 +1,4 @@
-"""What an assignor is given and gives back.
-
-Rules of this room: assignors are pure functions, named as in Kafka's `group.consumer.assignors`. Racks are not looked
-at. The same input gives the same assignment, in whichever order members are given.
-"""
+"""The input and output of an assignor."""
 
 from __future__ import annotations
 
@@ -15,11 +11,11 @@ __all__ = ["Assignor", "AssignorMember"]
 
 
 class AssignorMember(NamedTuple):
-    """One member as an assignor sees it.
+    """One member, as an assignor sees it.
 
     Attributes:
-        topic_ids: what it subscribes to, of topics that exist.
-        target: what it was to own so far.
+        topic_ids: existing topics that the member subscribes to.
+        target: its previous target assignment.
     """
 
     member_id: str
@@ -29,4 +25,4 @@ class AssignorMember(NamedTuple):
 
 
 Assignor: TypeAlias = Callable[[list[AssignorMember], Mapping[bytes, int]], dict[str, Partitions]]
-"""Members and the number of partitions of each topic -> what each member is to own."""
+"""Maps the members, and the number of partitions by topic id, to the target assignment of each member."""

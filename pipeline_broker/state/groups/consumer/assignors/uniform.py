@@ -1,11 +1,14 @@
-"""The assignor `uniform`: as many partitions for each member as for any other, and as few moves as that takes.
+"""The assignor `uniform`: balances the number of partitions per member with as few moves as possible.
 
-First everybody keeps what still is there for them; where all subscribe alike, no more than an equal share, and one
-more while there are more partitions than such shares (Kafka's UniformHomogeneousAssignmentBuilder). Then what nobody
-has goes to whoever has least. Then, topic by topic, partitions move from the member with most to the subscriber with
-least while they differ by two or more. A move lessens the sum of the squares of what members have, so there is an end;
-then for every partition its owner has at most one more than any other subscriber of its topic. Where all subscribe
-alike, members differ by one at most, and nothing moves that need not.
+1. Each member keeps its previous partitions. If all subscriptions are equal, it keeps at most its fair share, as in
+   Kafka's UniformHomogeneousAssignmentBuilder.
+2. Unassigned partitions go to the subscriber with the fewest partitions.
+3. Topic by topic, partitions move from the member with the most to the subscriber with the fewest, while the two differ
+   by at least two.
+
+Each move reduces the sum of squared loads, so step 3 terminates. Afterwards the owner of a partition has at most one
+partition more than any other subscriber of the topic. If all subscriptions are equal, loads differ by at most one and
+the number of moves is minimal.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ DIFFERENCE_MAX = 1
 
 
 def assign_uniform(members: list[AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Partitions]:
-    """Give members as many partitions as each other, with few moves."""
+    """Assign nearly equal numbers of partitions, with few moves."""
     ordered = sorted(members, key=lambda member: member.member_id)
     plan = _Plan(ordered, partition_counts)
     if ordered and all(member.topic_ids == ordered[0].topic_ids for member in ordered):
@@ -38,7 +41,7 @@ def assign_uniform(members: list[AssignorMember], partition_counts: Mapping[byte
 
 
 class _Plan:
-    """Who has what; `loads` says how many partitions of all topics a member has."""
+    """A partial assignment; `loads` counts the partitions of each member over all topics."""
 
     def __init__(self, members: list[AssignorMember], partition_counts: Mapping[bytes, int]) -> None:
         self.loads = {member.member_id: 0 for member in members}
@@ -46,7 +49,7 @@ class _Plan:
         for member in members:
             for topic_id in member.topic_ids:
                 self._subscribers.setdefault(topic_id, []).append(member.member_id)
-        # those with few subscribers have least choice: they come first
+        # Topics with the fewest subscribers first: they have the least choice.
         self.topic_ids = sorted(self._subscribers, key=lambda topic_id: (len(self._subscribers[topic_id]), topic_id))
         self._free = {topic_id: set(range(partition_counts[topic_id])) for topic_id in self.topic_ids}
         self._held: dict[bytes, dict[str, set[int] | frozenset[int]]] = {topic_id: {} for topic_id in self.topic_ids}
@@ -59,7 +62,7 @@ class _Plan:
                     self.loads[member.member_id] += len(kept)
 
     def _changing(self, topic_id: bytes, member_id: str) -> set[int]:
-        """What a member has of a topic, to be changed; most members keep what they have."""
+        # Copy on write: most members keep their partitions, and share the sets of their previous targets.
         held = self._held[topic_id]
         partitions = held.get(member_id, frozenset())
         if isinstance(partitions, frozenset):
@@ -67,7 +70,7 @@ class _Plan:
         return partitions
 
     def free_excess(self) -> None:
-        """Take from each member what is more than its share of all partitions."""
+        """Take away the partitions of each member that exceed its fair share."""
         partitions = sum(map(len, self._free.values())) + sum(self.loads.values())
         share, left_over = divmod(partitions, len(self.loads))
         for member_id, load in self.loads.items():
@@ -86,11 +89,11 @@ class _Plan:
                     excess -= len(taken)
 
     def give_out(self, topic_id: bytes) -> None:
-        """Give what nobody has to whoever has least."""
+        """Give the free partitions of a topic to the subscribers with the fewest partitions."""
         subscribers, free = self._subscribers[topic_id], self._free[topic_id]
         if not free:
             return
-        if len(subscribers) == 1:  # as all topics of a group of one member, which may be 10,000
+        if len(subscribers) == 1:  # fast path for a group of one member, which may read 10,000 topics
             self._changing(topic_id, subscribers[0]).update(free)
             self.loads[subscribers[0]] += len(free)
             return
@@ -103,7 +106,7 @@ class _Plan:
             heapq.heapreplace(least, (load + 1, member_id))
 
     def balance(self, topic_id: bytes) -> bool:
-        """Move partitions of a topic until that would make nothing better; whether any moved."""
+        """Move partitions of a topic until no move improves the balance; return whether any partition moved."""
         held, loads = self._held[topic_id], self.loads
         subscribers = self._subscribers[topic_id]
         if max(map(loads.__getitem__, held)) - min(map(loads.__getitem__, subscribers)) <= DIFFERENCE_MAX:
@@ -130,12 +133,11 @@ class _Plan:
             self._changing(topic_id, giver).remove(partition)
             self._changing(topic_id, taker).add(partition)
             loads[giver] -= 1
-            loads[taker] += 1  # which is one more than the least: it never has to give
+            loads[taker] += 1  # now one more than the least, so the taker never becomes a giver
             moved = True
         return moved
 
     def result(self, members: list[AssignorMember]) -> dict[str, Partitions]:
-        """What each member is to own."""
         assigned: dict[str, dict[bytes, frozenset[int]]] = {member.member_id: {} for member in members}
         for topic_id, held in self._held.items():
             for member_id, partitions in held.items():
