@@ -1,10 +1,7 @@
-"""Decode and encode functions of declared messages, one pair per version, compiled on first use.
+"""Encode and decode functions of messages, one pair per version, compiled on first use.
 
-Rules of this room: bytes in, messages out, no I/O. A message is declared once with its version ranges
-(`wire/messages`); the first use of a version writes a Python function for it and compiles it. Whatever is wrong
-with input is a DecodeError; what cannot be written is an EncodeError, a mistake of ours. Text that is not UTF-8 is
-read as in Kafka, with replacements (`wire/text.py`), or reported to a caller that asks for `utf8_only`. Bytes after a
-message are the caller's business: a decoder returns the position after it.
+Decoders return the position after the message and ignore further bytes. They replace text that is not UTF-8, like
+Kafka (`wire/text.py`), unless the caller asks for `utf8_only`.
 """
 
 from __future__ import annotations
@@ -47,7 +44,7 @@ Encoder: TypeAlias = Callable[[Message], list[Buffer]]
 
 
 def versions_of(message: type) -> range:
-    """All versions that a message class declares."""
+    """Return all versions that a message class declares."""
     schema: Schema = cast("Any", message).SCHEMA
     return parse_versions(schema.versions)
 
@@ -72,7 +69,7 @@ def _check_version(message: type, version: int) -> None:
 def decoder(message: type[Message], version: int, *, utf8_only: bool = False) -> Decoder[Message]:
     """Return the function `(buffer, position) -> (message, position after it)` of a version.
 
-    With `utf8_only` the function raises NotUtf8Error for text that is not UTF-8.
+    With `utf8_only`, the function raises NotUtf8Error for text that is not UTF-8.
     """
     return cast("Decoder[Message]", _decoder(cast("Any", message), version, utf8_only=utf8_only))
 
@@ -80,32 +77,34 @@ def decoder(message: type[Message], version: int, *, utf8_only: bool = False) ->
 def stepwise_decoder(
     message: type[Message], version: int, *, utf8_only: bool = False
 ) -> Callable[[Buffer, int], Generator[None, None, tuple[Message, int, int]]]:
-    """Like `decoder`, for messages above LARGE_BYTES: it yields now and then, and refuses more than ELEMENTS_MAX.
+    """Return a generator function like `decoder`, for messages larger than LARGE_BYTES.
 
-    The generator returns the message, the position after it, and how many elements it had left.
+    It yields after about every ELEMENTS_A_TURN elements and refuses a message with more than ELEMENTS_MAX. The
+    generator
+    returns the message, the position after it, and the number of elements that were left of ELEMENTS_MAX.
     """
     made = _decoder(cast("Any", message), version, in_steps=True, utf8_only=utf8_only)
     return cast("Any", made)  # type: ignore[no-any-return]  # generated
 
 
 def encoder(message: type[Message], version: int) -> Encoder[Message]:
-    """Return the function `message -> parts` of a version; records are parts of their own, not copied."""
+    """Return the function `message -> parts` of a version. Records are separate parts, which are not copied."""
     return cast("Encoder[Message]", _encoder(cast("Any", message), version))
 
 
 def stepwise_encoder(message: type[Message], version: int) -> Callable[[Message], Generator[None, None, list[Buffer]]]:
-    """Like `encoder`, for messages that may be large: it yields now and then.
+    """Return a generator function like `encoder`, for messages that may be large.
 
-    The generator raises ResponseTooLargeError once there are more than RESPONSE_BYTES_MAX bytes.
+    It yields after about every ELEMENTS_A_TURN elements, and raises ResponseTooLargeError above RESPONSE_BYTES_MAX.
     """
     return cast("Any", _encoder(cast("Any", message), version, in_steps=True))  # type: ignore[no-any-return]  # generated
 
 
 def decode(message: type[Message], version: int, buffer: Buffer, position: int = 0) -> tuple[Message, int]:
-    """Read a message; for occasional use, where a looked-up `decoder` is not worth keeping."""
+    """Decode a message. In hot code, keep the function that `decoder` returns."""
     return decoder(message, version)(buffer, position)
 
 
 def encode(message: Message, version: int) -> list[Buffer]:
-    """Write a message as parts; for occasional use, where a looked-up `encoder` is not worth keeping."""
+    """Encode a message to parts. In hot code, keep the function that `encoder` returns."""
     return encoder(type(message), version)(message)

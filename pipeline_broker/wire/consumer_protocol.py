@@ -1,7 +1,7 @@
-"""Reading what consumers of the classic protocol tell their leader, and what it gives them (Kafka's ConsumerProtocol).
+"""Kafka's ConsumerProtocol: subscriptions and assignments that consumers of classic groups exchange.
 
-The layout is int16 version, then ConsumerProtocolSubscription or ConsumerProtocolAssignment. A later version is read as
-the last one known, because later ones only add at the end. The bytes are a stranger's: a broker stores them unread.
+Layout: int16 version, then ConsumerProtocolSubscription or ConsumerProtocolAssignment. Clients write these bytes and
+brokers store them unread, so they may be malformed.
 """
 
 from __future__ import annotations
@@ -26,35 +26,34 @@ __all__ = [
 ]
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
-"""The protocol type of groups whose members write these messages."""
+"""Protocol type of groups of consumers."""
 VERSION = struct.Struct(">h")
 Message = TypeVar("Message", ConsumerProtocolAssignment, ConsumerProtocolSubscription)
 
 
 class MalformedError(Exception):
-    """Bytes that are not of this protocol."""
+    """Bytes that do not follow the consumer protocol."""
 
 
 def subscription_version(data: bytes) -> int:
-    """The version of a subscription, which is that of the assignment that answers it; raises MalformedError."""
+    """Return the version of a subscription; its assignment must have the same. Raises MalformedError."""
     return _version(ConsumerProtocolSubscription, data)
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """What a member says of itself; raises MalformedError."""
+    """Decode a subscription. Raises MalformedError."""
     return _read(ConsumerProtocolSubscription, data)
 
 
 def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
-    """What a member was given, nothing for no bytes; raises MalformedError."""
+    """Decode an assignment; no bytes are an empty one. Raises MalformedError."""
     return _read(ConsumerProtocolAssignment, data) if data else ConsumerProtocolAssignment()
 
 
 def assigned_partitions(protocol_type: str, data: bytes) -> dict[str, tuple[int, ...]] | None:
-    """The partitions that a member of a classic group was given, by topic, in order.
+    """Return the sorted partitions that a member of a classic group is assigned, by topic.
 
-    Returns:
-        None if the group is not one of consumers (as that of Kafka Connect's workers), or the bytes are malformed.
+    Returns None for malformed bytes, and for groups of another protocol type (such as Kafka Connect workers).
     """
     if protocol_type != CONSUMER_PROTOCOL_TYPE:
         return None
@@ -70,10 +69,11 @@ def assigned_partitions(protocol_type: str, data: bytes) -> dict[str, tuple[int,
 
 def _version(message: type[Message], data: bytes) -> int:
     if len(data) < VERSION.size:
-        raise MalformedError("too short for a version")
+        raise MalformedError(f"{len(data)} bytes are too short for a version")
     (version,) = VERSION.unpack_from(data)
     if version < 0:
-        raise MalformedError(f"version {version}")
+        raise MalformedError(f"version {version} is negative")
+    # Newer versions only append fields, so they can be read as the newest known one.
     return min(int(version), max(versions_of(message)))
 
 

@@ -1,9 +1,7 @@
-"""Writes the source of one decode function for a (message class, version).
+"""A code generator for decode functions, one per message class and version.
 
-Rules of this file: nested structs are read inline, without calls; neighbouring fixed-width fields, and the first
-byte of the varint that follows them, are one struct call; a length or count is compared with the remaining bytes
-before it is used; a large message has its array elements counted, because small ones grow when they become objects.
-In generated code `b` is the buffer, `p` the position and `end` its length.
+In the generated code, `b` is the buffer, `p` the position and `end` the length of the buffer. For speed, nested structs
+are inlined, and adjacent fixed-width fields are one `struct` call, with the first byte of a varint that follows them.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ NAMES = {
 
 
 def has_records(message: type, structure: type, version: int) -> bool:
-    """Whether a view of the buffer outlives the call in this version."""
+    """Return whether a message contains records in this version: views of the buffer, which outlive the call."""
     for field in fields_of(structure):
         if version not in field.versions:
             continue
@@ -46,7 +44,7 @@ def has_records(message: type, structure: type, version: int) -> bool:
 
 
 def size_min(message: type, field: Field, version: int, *, flexible: bool) -> int:
-    """Count the bytes that one element of an array field takes at least."""
+    """Return the smallest encoded size of an element of an array field, in bytes."""
     structure = resolve(message, field.type)
     if structure is None:
         assert isinstance(field.type, str)
@@ -65,27 +63,30 @@ def size_min(message: type, field: Field, version: int, *, flexible: bool) -> in
 
 
 def length_size(kind: str, *, flexible: bool) -> int:
-    """Bytes of the length before a string, bytes or records, at least."""
+    """Return the smallest encoded size of the length of a string, bytes or records, in bytes."""
     if flexible:
         return 1
     return 2 if kind == "string" else 4
 
 
 class Length(NamedTuple):
-    """A length or count that has been read; compact ones are kept as they are written, one too large, zero for null."""
+    """Expressions of the generated code for a length or count.
+
+    The variable holds the encoded value. That of a compact length is the length plus one, or zero for null.
+    """
 
     variable: str
     value: str
     is_null: str
-    base: str
-    """What the variable holds when the length is zero."""
+    base: str  # the value of the variable if the length is zero
 
 
 class DecoderWriter:
-    """Turns a declaration into the source of its decode function.
+    """A generator of the source of one decode function.
 
-    For large messages, `in_steps`, that is a generator: it counts elements and yields where others may have a turn.
-    Where `utf8_only`, malformed text is an error, which costs valid text nothing; else it is replaced.
+    Args:
+        in_steps: write a generator function for large messages. It counts elements and yields between them.
+        utf8_only: let malformed text fail instead of replacing it. Valid text costs nothing more.
     """
 
     def __init__(self, message: Any, version: int, *, in_steps: bool = False, utf8_only: bool = False) -> None:
@@ -98,11 +99,11 @@ class DecoderWriter:
         self.has_views = has_records(message, message, version)
         variant = "_in_steps" * in_steps + "_utf8" * utf8_only
         self.source = Source(f"decode_{message.__name__}_v{version}{variant}", "b, p", NAMES)
+        # Fixed-width reads that are not written yet: struct code and variable.
         self.run: list[tuple[str, str]] = []
-        """Fixed-width reads not yet written: struct code and variable."""
 
     def write(self) -> Any:
-        """Write and compile the function."""
+        """Generate and compile the function."""
         source = self.source
         with source.block("try:"):
             if self.has_views:
@@ -112,7 +113,7 @@ class DecoderWriter:
             source.line("end = len(b)")
             if self.in_steps:
                 source.line("left, turn = ELEMENTS_MAX, ELEMENTS_A_TURN")
-                source.line("if not turn: yield  # a message without arrays is read by a generator too")
+                source.line("if not turn: yield  # makes this a generator even without arrays")
             result = self.structure(self.message, self.message.__name__)
             source.line(f"return {result}, p{', left' * self.in_steps}")
         with source.block("except (struct_error, IndexError) as error:"):
@@ -123,13 +124,13 @@ class DecoderWriter:
         return source.compile()
 
     def fixed(self, code: str, stem: str) -> str:
-        """Add a fixed-width read to the current run."""
+        """Add a fixed-width read to the pending run."""
         variable = self.source.variable(stem)
         self.run.append((code, variable))
         return variable
 
     def flush(self) -> None:
-        """Write the current run as one read."""
+        """Write the pending run as one `struct` call."""
         if not self.run:
             return
         codes = "".join(code for code, _ in self.run)
@@ -143,7 +144,7 @@ class DecoderWriter:
         self.source.line(f"p += {width(codes)}")
 
     def uvarint(self, stem: str, *, path_if_string: str = "") -> str:
-        """Read an unsigned varint: its first byte with the run, a second one inline, more of them by a call."""
+        """Read an unsigned varint: one byte with the pending run, the second one inline, further ones by a call."""
         source = self.source
         variable = self.fixed("B", stem)
         self.flush()
@@ -159,7 +160,6 @@ class DecoderWriter:
         return variable
 
     def length(self, kind: str, stem: str, path: str) -> Length:
-        """Read a length or count."""
         if self.flexible:
             variable = self.uvarint(stem, path_if_string=path if kind == "string" else "")
             return Length(variable, f"{variable} - 1", f"not {variable}", "1")
@@ -168,7 +168,7 @@ class DecoderWriter:
         return Length(variable, variable, f"{variable} == -1", "0")
 
     def value(self, field: Field, path: str, *, in_tag: bool = False) -> str:
-        """Read a field; returns the variable or expression that holds it once the run is flushed."""
+        """Read a field; return the variable or expression that holds its value after the next `flush`."""
         nullable = self.version in field.nullable
         if field.is_array:
             return self.array(field, path, nullable=nullable)
@@ -179,7 +179,6 @@ class DecoderWriter:
         return self.primitive(str(field.type), field.name, path, nullable=nullable)
 
     def primitive(self, kind: str, stem: str, path: str, *, nullable: bool) -> str:
-        """Read a value that is not a struct."""
         if kind in FORMATS:
             return self.fixed(FORMATS[kind], stem)
         source = self.source
@@ -195,13 +194,14 @@ class DecoderWriter:
         return variable
 
     def sized(self, kind: str, length: Length, variable: str, path: str) -> None:
-        """Read the content of a string, bytes or records whose length is known."""
+        """Read the content of a string, bytes or records after its length."""
         source = self.source
         source.line(f"stop = p + {length.value}")
         source.line(f"if not p <= stop <= end: raise bad_length({path!r}, {length.value}, end - p)")
         if kind == "string":
             data = f"b[p:stop]{'.tobytes()' * self.has_views}"
             source.line(f"{variable} = {data}.decode()" if self.utf8_only else f"{variable} = text_of({data})")
+            # Replacing malformed text is slow, so long text counts as several elements of a turn.
             if self.in_steps and not self.utf8_only:
                 source.line(f"turn -= (stop - p) // {primitives.MALFORMED_UNIT_BYTES}")
         elif kind == "bytes" and self.has_views:
@@ -211,7 +211,6 @@ class DecoderWriter:
         source.line("p = stop")
 
     def array(self, field: Field, path: str, *, nullable: bool) -> str:
-        """Read a list."""
         source = self.source
         count = self.length("array", f"{field.name}_count", path)
         variable = source.variable(field.name)
@@ -225,10 +224,11 @@ class DecoderWriter:
         return variable
 
     def elements(self, field: Field, count: Length, variable: str, path: str) -> None:
-        """Read the elements of a list whose count is known."""
+        """Read the elements of an array after its count."""
         source = self.source
         size = size_min(self.message, field, self.version, flexible=self.flexible)
         total = f"({count.value}) * {size}"
+        # Check before any allocation: a count may claim two billion elements.
         source.line(f"if not 0 <= {total} <= end - p: raise bad_length({path!r}, {count.value}, end - p)")
         if self.in_steps:
             source.line(f"left -= {count.value}")
@@ -257,7 +257,7 @@ class DecoderWriter:
                     source.line("turn = ELEMENTS_A_TURN")
 
     def optional_structure(self, structure: type, stem: str, path: str, *, in_tag: bool) -> str:
-        """Read a struct that may be null: one byte before it says so, in a tag section a varint."""
+        """Read a nullable struct. A byte before it, or a varint in a tag section, says whether it is present."""
         source = self.source
         if in_tag:
             marker = self.uvarint(f"{stem}_present")
@@ -275,7 +275,7 @@ class DecoderWriter:
         return variable
 
     def structure(self, structure: type, path: str) -> str:
-        """Read a struct with its tag section; returns the expression that builds it."""
+        """Read a struct with its tag section; return the expression that builds it."""
         values: dict[str, str] = {}
         tagged: list[Field] = []
         for field in fields_of(structure):
@@ -294,7 +294,7 @@ class DecoderWriter:
         return f"{name}({', '.join(values.values())})"
 
     def default(self, field: Field) -> str:
-        """Return the expression of a field's default; lists are made anew for every message."""
+        """Return the expression of a field's default; each message gets its own lists."""
         if field.is_array:
             return "None" if field.default is None else "[]"
         if isinstance(field.type, type) and field.default is not None:
@@ -302,7 +302,7 @@ class DecoderWriter:
         return repr(field.default)
 
     def tags(self, tagged: list[Field], values: dict[str, str], path: str) -> None:
-        """Read a tag section; fields not declared in this version are stepped over."""
+        """Read a tag section; skip fields that this version does not declare."""
         source = self.source
         for field in tagged:
             values[field.name] = source.variable(field.name)
@@ -324,7 +324,6 @@ class DecoderWriter:
             source.line("p += 1")
 
     def tag(self, tagged: list[Field], values: dict[str, str], path: str) -> None:
-        """Read one entry of a tag section."""
         source = self.source
         tag = self.uvarint("tag")
         size = self.uvarint("size")

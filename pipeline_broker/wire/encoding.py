@@ -1,9 +1,10 @@
-"""Writes the source of one encode function for a (message class, version).
+"""A code generator for encode functions, one per message class and version.
 
-Rules of this file: fixed-width neighbours and the varint that follows them are one struct call; records are parts of
-their own and never copied, and so are large bytes where a message is written in steps; a tagged field is left out
-when it has its default; a value that this version cannot carry is an error unless the schema calls the field
-ignorable. In generated code `w` collects the bytes of the current part.
+In the generated code, `w` collects the bytes of the current part. Adjacent fixed-width fields are one `struct` call,
+with the varint that follows them. Records are separate parts, which are never copied. In steps, large bytes are too.
+
+A tagged field with its default value is left out. A value that the version cannot carry is an error, unless the schema
+declares the field ignorable.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ NULL_LENGTHS = {"string": ("h", "-1"), "bytes": ("i", "-1"), "records": ("i", "-
 
 
 class EncoderWriter:
-    """Turns a declaration into the source of its encode function.
+    """A generator of the source of one encode function.
 
-    `in_steps`, that is a generator: it yields where others may have a turn, and refuses what becomes too large.
+    Args:
+        in_steps: write a generator function. It yields between elements and refuses a message above RESPONSE_BYTES_MAX.
     """
 
     def __init__(self, message: Any, version: int, *, in_steps: bool = False) -> None:
@@ -53,18 +55,18 @@ class EncoderWriter:
         self.has_views = has_records(message, message, version)
         self.source = Source(f"encode_{message.__name__}_v{version}{'_in_steps' * in_steps}", "m", NAMES)
         self.sink = "w.append"
+        # Fixed-width writes that are not written yet: struct code and expression. A zero byte has the code "x".
         self.run: list[tuple[str, str]] = []
-        """Fixed-width writes not yet written: struct code and expression; a zero byte is the code "x"."""
 
     def write(self) -> Any:
-        """Write and compile the function."""
+        """Generate and compile the function."""
         source = self.source
         with source.block("try:"):
             if self.has_views or self.in_steps:
                 source.line("parts = []")
             if self.in_steps:
                 source.line("size, turn = 0, ELEMENTS_A_TURN")
-                source.line("if not turn: yield  # a message without arrays is written by a generator too")
+                source.line("if not turn: yield  # makes this a generator even without arrays")
             source.line("w = []")
             self.structure(self.message, "m", self.message.__name__)
             self.flush()
@@ -78,11 +80,11 @@ class EncoderWriter:
         return source.compile()
 
     def fixed(self, code: str, expression: str) -> None:
-        """Add a fixed-width write to the current run."""
+        """Add a fixed-width write to the pending run."""
         self.run.append((code, expression))
 
     def packed(self, *more: tuple[str, str]) -> str:
-        """Return the expression that packs the current run with more behind it."""
+        """Return the expression that packs the pending run, followed by `more`."""
         run = [*self.run, *more]
         codes = "".join(code for code, _ in run)
         if set(codes) == {"x"}:
@@ -90,17 +92,17 @@ class EncoderWriter:
         return f"{self.source.struct_method('pack', codes)}({', '.join(text for code, text in run if code != 'x')})"
 
     def flush(self) -> None:
-        """Write the current run as one append."""
+        """Write the pending run as one append."""
         if self.run:
             self.source.line(f"{self.sink}({self.packed()})")
             self.run.clear()
 
     def length_of(self, data: str) -> str:
-        """Return the expression of a length as it is written: compact ones are one larger."""
+        """Return the expression of an encoded length; a compact one is the length plus one."""
         return f"len({data}) + 1" if self.flexible else f"len({data})"
 
     def length(self, kind: str, variable: str) -> None:
-        """Write the run and a length or count, made by `length_of`, behind it."""
+        """Write the pending run, followed by an encoded length or count (see `length_of`)."""
         if not self.flexible:
             self.fixed(NULL_LENGTHS[kind][0], variable)
             self.flush()
@@ -114,7 +116,7 @@ class EncoderWriter:
         self.run.clear()
 
     def null(self, kind: str) -> None:
-        """Write the run and a null of this kind behind it."""
+        """Write the pending run, followed by a null of this kind."""
         if self.flexible:
             self.fixed("x", "")
         else:
@@ -122,7 +124,6 @@ class EncoderWriter:
         self.flush()
 
     def value(self, field: Field, expression: str, path: str, *, in_tag: bool = False) -> None:
-        """Write a field whose value is the expression."""
         structure = resolve(self.message, field.type)
         kind = "array" if field.is_array else str(field.type)
         if kind in FORMATS:
@@ -146,7 +147,6 @@ class EncoderWriter:
                 self.flush()
 
     def fixed_value(self, kind: str, expression: str) -> None:
-        """Write a value of a fixed width."""
         if kind == "uuid":
             variable = self.source.variable("uuid")
             self.source.line(f"{variable} = {expression}")
@@ -155,7 +155,6 @@ class EncoderWriter:
         self.fixed(FORMATS[kind], expression)
 
     def content(self, field: Field, variable: str, path: str) -> None:
-        """Write a value that is not null."""
         structure = resolve(self.message, field.type)
         if field.is_array:
             self.array(field, structure, variable, path)
@@ -167,7 +166,7 @@ class EncoderWriter:
             self.sized(str(field.type), variable, is_text=field.name.endswith("error_message"))
 
     def sized(self, kind: str, variable: str, *, is_text: bool = False) -> None:
-        """Write a string or bytes with its length; a text for people is cut where it is too long."""
+        """Write a string or bytes with its length; `is_text` truncates an error message that is too long."""
         source = self.source
         length = source.variable("length")
         data = source.variable("data") if kind == "string" else variable
@@ -193,7 +192,7 @@ class EncoderWriter:
             source.line(f"turn -= {length} // CHUNK_UNIT_BYTES")
 
     def records(self, variable: str) -> None:
-        """Write the length of records; the records themselves become parts."""
+        """Write the length of records, and add the records themselves as parts."""
         source = self.source
         length = source.variable("length")
         source.line(f"if isinstance({variable}, BUFFERS): {variable} = ({variable},)")
@@ -204,7 +203,6 @@ class EncoderWriter:
         source.line(f"parts.extend({variable})")
 
     def array(self, field: Field, structure: type | None, variable: str, path: str) -> None:
-        """Write a list."""
         source = self.source
         count = source.variable("count")
         source.line(f"{count} = {self.length_of(variable)}")
@@ -226,7 +224,7 @@ class EncoderWriter:
                 self.end_turn()
 
     def end_turn(self) -> None:
-        """Write that others have a turn once enough elements were written; what there is becomes a part."""
+        """Write the code that ends a turn after enough elements: it makes the collected bytes a part and yields."""
         source = self.source
         source.line("turn -= 1")
         with source.block("if turn < 0:"):
@@ -238,7 +236,7 @@ class EncoderWriter:
             source.line("turn = ELEMENTS_A_TURN")
 
     def optional_structure(self, structure: type, variable: str, path: str, *, in_tag: bool) -> None:
-        """Write a struct that may be null: one byte before it says so, in a tag section a varint."""
+        """Write a nullable struct. A byte before it says whether it is present."""
         run = list(self.run)
         with self.source.block(f"if {variable} is None:"):
             self.fixed("b", "0" if in_tag else "-1")
@@ -250,7 +248,6 @@ class EncoderWriter:
             self.flush()
 
     def structure(self, structure: type, variable: str, path: str) -> None:
-        """Write a struct with its tag section."""
         if not variable.isidentifier():
             local = self.source.variable("struct")
             self.source.line(f"{local} = {variable}")
@@ -271,7 +268,7 @@ class EncoderWriter:
             self.tags(tagged, variable, path)
 
     def is_set(self, field: Field, expression: str) -> str:
-        """Return the condition under which a field differs from its default."""
+        """Return the condition that a field differs from its default."""
         if field.default is None:
             return f"{expression} is not None"
         if field.is_array:
@@ -282,12 +279,12 @@ class EncoderWriter:
         return f"{expression} != {field.default!r}"
 
     def refuse(self, field: Field, expression: str, path: str) -> None:
-        """Raise for a value that would be lost in this version."""
+        """Write the check that raises EncodeError for a value that this version would lose."""
         message = f"{path} cannot be sent in version {self.version}"
         self.source.line(f"if {self.is_set(field, expression)}: raise EncodeError({message!r})")
 
     def tags(self, tagged: list[Field], variable: str, path: str) -> None:
-        """Write a tag section of the fields that differ from their defaults, in the order of their tags."""
+        """Write a tag section with the fields that differ from their defaults, in ascending order of their tags."""
         source = self.source
         self.flush()
         section = source.variable("section")

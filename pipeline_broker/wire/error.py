@@ -1,7 +1,4 @@
-"""Kafka's error codes: their numbers, which of them a client may retry, and what to say to a person.
-
-Rules of this file: names and numbers are Kafka's and complete; a text is given where a response has a field for one.
-"""
+"""Kafka's error codes, and error messages for them."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """Every error code of the protocol."""
+    """All error codes of the protocol, with Kafka's names."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -184,7 +181,7 @@ RETRIABLE = frozenset(
         ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     }
 )
-"""Errors that a client may answer by sending the same request again."""
+"""Errors after which a client may send the same request again."""
 
 TEXTS = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "The broker failed in a way that it did not expect.",
@@ -192,13 +189,13 @@ TEXTS = {
     ErrorCode.CORRUPT_MESSAGE: "The records fail their checksum, are too large or are damaged otherwise.",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This broker has no such topic or partition.",
     ErrorCode.MESSAGE_TOO_LARGE: "The batch is larger than the largest that the topic accepts.",
-    ErrorCode.OFFSET_METADATA_TOO_LARGE: "The metadata beside the offset is longer than the broker's limit.",
+    ErrorCode.OFFSET_METADATA_TOO_LARGE: "The metadata of the offset is longer than offset.metadata.max.bytes.",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.NOT_COORDINATOR: "This broker is not the coordinator of that group or transaction, or cannot write now.",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "The topic name is not valid.",
     ErrorCode.INVALID_REQUIRED_ACKS: "The number of acknowledgements must be -1, 0 or 1.",
     ErrorCode.ILLEGAL_GENERATION: "The generation is not the group's current one.",
-    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "The member shares no protocol with the group's other members.",
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "The member has no protocol in common with the other members.",
     ErrorCode.INVALID_GROUP_ID: "The group id is not valid.",
     ErrorCode.UNKNOWN_MEMBER_ID: "The group has no such member.",
     ErrorCode.INVALID_SESSION_TIMEOUT: "The session timeout is outside the range that the broker allows.",
@@ -206,7 +203,7 @@ TEXTS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "This needs a permission on the topic that the client lacks.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "This needs a permission on the group that the client lacks.",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "This needs a permission on the cluster that the client lacks.",
-    ErrorCode.INVALID_TIMESTAMP: "The time stamp of a record is out of the accepted range.",
+    ErrorCode.INVALID_TIMESTAMP: "The timestamp of a record is outside the accepted range.",
     ErrorCode.UNSUPPORTED_VERSION: "The broker does not support this version of the API.",
     ErrorCode.TOPIC_ALREADY_EXISTS: "A topic of this name exists.",
     ErrorCode.INVALID_PARTITIONS: "The number of partitions is not valid.",
@@ -219,22 +216,22 @@ TEXTS = {
     ErrorCode.POLICY_VIOLATION: "A policy of the broker forbids this.",
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: "The batch does not continue the producer's sequence.",
     ErrorCode.DUPLICATE_SEQUENCE_NUMBER: "The broker has already stored this batch.",
-    ErrorCode.INVALID_PRODUCER_EPOCH: "The producer has been replaced by one of a newer epoch.",
+    ErrorCode.INVALID_PRODUCER_EPOCH: "A producer with a newer epoch has replaced this one.",
     ErrorCode.INVALID_TXN_STATE: "The transaction's state does not allow this.",
     ErrorCode.INVALID_PRODUCER_ID_MAPPING: "The producer id does not belong to this transactional id.",
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: "The transaction timeout is longer than the broker allows.",
     ErrorCode.CONCURRENT_TRANSACTIONS: "The previous transaction of this producer is still being completed.",
-    ErrorCode.OPERATION_NOT_ATTEMPTED: "Nothing was tried, because another part of the request failed.",
+    ErrorCode.OPERATION_NOT_ATTEMPTED: "The broker did not attempt this, because another part of the request failed.",
     ErrorCode.KAFKA_STORAGE_ERROR: "The broker cannot write now, as on a full disk; its log says why and what to do.",
     ErrorCode.UNKNOWN_PRODUCER_ID: "The broker holds no state of this producer.",
     ErrorCode.REASSIGNMENT_IN_PROGRESS: "The partitions are being reassigned.",
     ErrorCode.NON_EMPTY_GROUP: "The group still has members.",
-    ErrorCode.GROUP_ID_NOT_FOUND: "There is no such group.",
+    ErrorCode.GROUP_ID_NOT_FOUND: "The group does not exist.",
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND: "The broker has no such fetch session.",
     ErrorCode.INVALID_FETCH_SESSION_EPOCH: "The epoch is not the next one of the fetch session.",
     ErrorCode.TOPIC_DELETION_DISABLED: "Topics cannot be deleted: delete.topic.enable is false.",
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "This request version cannot carry that compression.",
-    ErrorCode.MEMBER_ID_REQUIRED: "Join again with the member id of this answer.",
+    ErrorCode.MEMBER_ID_REQUIRED: "Join again with the member id in this response.",
     ErrorCode.GROUP_MAX_SIZE_REACHED: "The group is full.",
     ErrorCode.FENCED_INSTANCE_ID: "Another member has taken over this group instance id.",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "The group is subscribed to that topic.",
@@ -243,24 +240,24 @@ TEXTS = {
     ErrorCode.THROTTLING_QUOTA_EXCEEDED: "The client exceeds its quota.",
     ErrorCode.PRODUCER_FENCED: "A newer producer uses this transactional id.",
     ErrorCode.UNKNOWN_TOPIC_ID: "This broker has no topic with that id.",
-    ErrorCode.MISMATCHED_ENDPOINT_TYPE: "The request came to the wrong type of endpoint.",
+    ErrorCode.MISMATCHED_ENDPOINT_TYPE: "The request was sent to the wrong type of endpoint.",
     ErrorCode.UNSUPPORTED_ENDPOINT_TYPE: "The broker does not know this type of endpoint.",
 }
-"""What to tell a person about an error, unless the place that raises it knows better."""
+"""Default error messages, for errors that are raised without a more specific one."""
 
 
 def text_of(code: int) -> str | None:
-    """Return the text to send with an error; None for no error, and the code's name where there is no text."""
+    """Return the message to send with an error: None for NONE, and the name of the code if it has no message."""
     error = ErrorCode(code)
     return None if error is ErrorCode.NONE else TEXTS.get(error, error.name)
 
 
 class KafkaError(Exception):
-    """Something that a client asks for is refused; nothing was changed.
+    """A refused request; nothing has changed.
 
     Attributes:
-        code: what the client is told.
-        message: the same in words; None leaves it to the code.
+        code: the error code for the client.
+        message: the error message; None uses the default message of the code.
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:

@@ -1,8 +1,7 @@
-"""Headers in front of every request and response.
+"""Request and response headers.
 
-Rules of this file: the client id is always an old nullable string, in header version 2 too; a request header has
-a tag section where the request's version is flexible, a response header likewise, except that answers to
-ApiVersions never have one, so that a client which guessed a wrong version can read them.
+The client id is always encoded as a non-compact nullable string. Headers have a tag section if the version of the
+request is flexible.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from pipeline_broker.wire.registry import FLEXIBLE_FROM, ApiKey
 from pipeline_broker.wire.text import text_of
 
 REQUEST: Final = struct.Struct(">hhih")
-"""API key, API version, correlation id, length of the client id."""
+"""Layout: API key, API version, correlation id, length of the client id."""
 
 CORRELATION: Final = struct.Struct(">i")
 CORRELATION_AND_TAGS: Final = struct.Struct(">ix")
@@ -33,8 +32,6 @@ API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 
 @attrs.define
 class RequestHeader:
-    """The header of a request."""
-
     api_key: int
     api_version: int
     correlation_id: int
@@ -42,10 +39,11 @@ class RequestHeader:
 
 
 def read_request_header(frame: Buffer, position: int = 0) -> tuple[RequestHeader, int]:
-    """Read the header of a request; returns it and the position of the body.
+    """Decode a request header; return it and the position of the body.
 
-    An API key that the protocol does not know is a DecodeError, because it does not say where the body begins. The
-    version is not checked: an unsupported one of ApiVersions has an answer.
+    An unknown API key raises a DecodeError, because the position of the body depends on it. The version is not checked:
+    an
+    ApiVersions request of an unsupported version gets a response.
     """
     end = len(frame)
     try:
@@ -69,7 +67,7 @@ def read_request_header(frame: Buffer, position: int = 0) -> tuple[RequestHeader
 
 
 def encode_request_header(header: RequestHeader) -> bytes:
-    """Write the header of a request."""
+    """Encode a request header. Raises EncodeError if the client id is too long."""
     data = b"" if header.client_id is None else header.client_id.encode()
     if len(data) > STRING_SIZE_MAX:
         raise EncodeError(f"client id of {len(data)} bytes")
@@ -79,14 +77,15 @@ def encode_request_header(header: RequestHeader) -> bytes:
 
 
 def response_header(api_key: int, version: int, correlation_id: int) -> bytes:
-    """Write the header of the response to a request of this API and version."""
+    """Encode the header of the response to a request of this API and version."""
+    # An ApiVersions response never has a tag section, so that a client can read it even if it guessed a wrong version.
     if version >= FLEXIBLE_FROM[api_key] and api_key != API_VERSIONS:
         return CORRELATION_AND_TAGS.pack(correlation_id)
     return CORRELATION.pack(correlation_id)
 
 
 def read_response_header(api_key: int, version: int, frame: Buffer, position: int = 0) -> tuple[int, int]:
-    """Read the header of a response; returns the correlation id and the position of the body."""
+    """Decode a response header; return the correlation id and the position of the body."""
     try:
         (correlation_id,) = CORRELATION.unpack_from(frame, position)
         position += 4

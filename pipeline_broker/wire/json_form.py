@@ -1,8 +1,7 @@
-"""A message as JSON, in the form of Kafka's own converters.
+"""Messages as JSON, in the form of Kafka's generated JSON converters.
 
-Rules of this file: it reads declarations and messages and knows no API. Names are camelCase; a field that the version
-does not have is left out, a tagged one too while it has its default; ids are URL-safe and bytes plain base64; records
-are told by their size only.
+Names are camelCase. Fields that the version does not have are left out, and so are tagged fields with their default.
+UUIDs are URL-safe base64, and bytes standard base64. Records appear only by their size.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ UUID = "uuid"
 
 
 class _Field(NamedTuple):
-    """One field that a version has."""
-
     attribute: str
     name: str
     kind: str | type
@@ -79,6 +76,6 @@ def _struct(value: Any, message: type, struct: type, version: int) -> dict[str, 
 
 
 def json_form(message: Any, version: int) -> dict[str, Any]:
-    """What `json.dumps` takes: a message as Kafka's converter of that version shows it."""
+    """Return a message as a value for `json.dumps`, like Kafka's converter of that version."""
     kind: Any = type(message)
     return _struct(message, kind, kind, version)

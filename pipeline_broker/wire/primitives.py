@@ -1,8 +1,4 @@
-"""What generated codecs call at run time: the two error types, varints and tag sections.
-
-Rules of this file: nothing here knows a schema; a length is compared with the bytes that remain before anything
-is read or allocated; whatever is wrong with the input is a DecodeError.
-"""
+"""The runtime of generated codecs: error types, limits, varints and tag sections."""
 
 from __future__ import annotations
 
@@ -11,57 +7,57 @@ from typing import Final, TypeAlias
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 STRING_SIZE_MAX: Final = 0x7FFF
-"""Kafka refuses longer strings in both length encodings, although compact strings could say more."""
+"""The longest string. Kafka enforces it for both encodings, although a compact length could exceed it."""
 
 VARINT_BYTES_MAX: Final = 5
-"""An unsigned varint carries 32 bits, seven to a byte."""
+"""The longest unsigned varint: 32 bits, seven per byte."""
 
 ELEMENTS_MAX: Final = 50_000
-"""Array elements and tagged fields of one large message: each may be one byte and takes fifty once it is decoded."""
+"""Array elements and tagged fields of a large message. An element of one byte takes fifty bytes after decoding."""
 
 LARGE_BYTES = 16 * 1024
-"""Messages up to this size are read in one go; larger ones in steps, and their elements are counted."""
+"""Larger messages are decoded in steps, and their elements are counted."""
 
 ELEMENTS_A_TURN: Final = 2_000
-"""Elements that are read or written before others have a turn: about 4 ms of work."""
+"""Elements that one turn of the event loop decodes or encodes: about 4 ms of work."""
 
 TAGS_MAX: Final = 1_000
-"""Tagged fields of one section: no version of any message has twenty."""
+"""Tagged fields of one section. No version of any message declares as many as twenty."""
 
 RESPONSE_BYTES_MAX: Final = 32 * 1024 * 1024
-"""A response of this size is written; records do not count."""
+"""The largest response, without its records."""
 
 MALFORMED_UNIT_BYTES: Final = 32
-"""Text of this size counts as one element of a turn when a message with malformed text is read."""
+"""While decoding, text of this size counts as one element of a turn, because it may be malformed."""
 
 CHUNK_UNIT_BYTES: Final = 1024
-"""So many bytes of text count as one element when a response is written."""
+"""While encoding, text or bytes of this size count as one element of a turn."""
 
 OWN_PART_BYTES_MIN: Final = 16 * 1024
-"""Bytes of this size are a part of their own of a response that is written in steps: they are not copied."""
+"""While encoding in steps, bytes of this size become a separate part, which is not copied."""
 
 UUID_ZERO: Final = bytes(16)
-"""Kafka's "no uuid"."""
+"""Kafka's null UUID."""
 
 
 class DecodeError(Exception):
-    """The bytes are not what the schema says: the one error that decoding raises."""
+    """Bytes that do not match the schema; the only error that decoding raises."""
 
 
 class NotUtf8Error(DecodeError):
-    """Text is not UTF-8: raised only by the decoders that leave it to the caller what to do with such a message."""
+    """Text that is not UTF-8; raised only by decoders with `utf8_only`."""
 
 
 class EncodeError(Exception):
-    """The message cannot be written in this version: a mistake of ours, never of a peer."""
+    """A message that this version cannot carry; a bug of the sender, never of its peer."""
 
 
 class ResponseTooLargeError(Exception):
-    """A request asks for an answer that is larger, or takes longer to make, than any is allowed to be."""
+    """A request whose response would exceed the limits on size or time."""
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """Read an unsigned varint; returns the value and the position after it."""
+    """Decode an unsigned varint; return the value and the position after it."""
     try:
         first = buffer[position]
     except IndexError:
@@ -70,7 +66,7 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def read_uvarint_rest(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Finish a varint whose first byte, at position - 1, has its continuation bit set."""
+    """Decode the rest of a varint; its first byte is at `position - 1` and has its continuation bit set."""
     value = first & 0x7F
     shift = 7
     for index in range(position, position + VARINT_BYTES_MAX - 1):
@@ -85,22 +81,25 @@ def read_uvarint_rest(buffer: Buffer, position: int, first: int) -> tuple[int, i
 
 
 def read_tag_count(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
-    """Read how many fields a tag section has; refuses more than the remaining bytes can hold, two bytes each."""
+    """Decode the number of fields of a tag section; refuse more than the remaining bytes can hold."""
     count, position = read_uvarint(buffer, position)
     if count > TAGS_MAX:
         raise DecodeError(f"{count} tagged fields; the limit is {TAGS_MAX}")
+    # A field has at least two bytes: its tag and its size.
     if count * 2 > end - position:
         raise DecodeError(f"{count} tagged fields do not fit into {end - position} bytes")
     return count, position
 
 
 def skip_tags(buffer: Buffer, position: int, end: int) -> int:
-    """Step over a tag section of fields unknown to us."""
+    """Skip a tag section; return the position after it."""
     return skip_tags_within(buffer, position, end, ELEMENTS_MAX)[0]
 
 
 def skip_tags_within(buffer: Buffer, position: int, end: int, left: int) -> tuple[int, int]:
-    """Step over a tag section of fields unknown to us; returns the position and how many elements are left."""
+    """Skip a tag section of at most `left` fields; return the position after it and how many more elements are
+    allowed.
+    """
     count, position = read_tag_count(buffer, position, end)
     left -= count
     if left < 0:
@@ -110,53 +109,53 @@ def skip_tags_within(buffer: Buffer, position: int, end: int, left: int) -> tupl
         size, position = read_uvarint(buffer, position)
         position += size
         if position > end:
-            raise DecodeError(f"tagged field of {size} bytes ends {position - end} bytes behind the end")
+            raise DecodeError(f"tagged field of {size} bytes ends {position - end} bytes after the end of the message")
     return position, left
 
 
 def too_many_elements(path: str) -> DecodeError:
-    """Name the array, or the tag section, with which a large message has more elements than are decoded."""
+    """Return the error for an array or tag section that exceeds ELEMENTS_MAX."""
     return DecodeError(f"{path}: a message has at most {ELEMENTS_MAX} elements")
 
 
 def bad_length(path: str, length: int, remaining: int) -> DecodeError:
-    """Name the field whose length is negative, null against the schema or beyond the rest of the buffer."""
+    """Return the error for a length that is negative, null in a field that is not nullable, or exceeds the buffer."""
     if length == -1:
         return DecodeError(f"{path} must not be null")
     return DecodeError(f"{path}: length {length} with {remaining} bytes left")
 
 
 def string_too_long(path: str, length: int) -> DecodeError:
-    """Name the string field that exceeds Kafka's limit."""
+    """Return the error for a string that exceeds STRING_SIZE_MAX."""
     return DecodeError(f"{path}: string of {length} bytes, the limit is {STRING_SIZE_MAX}")
 
 
 def response_too_large(name: str) -> ResponseTooLargeError:
-    """Name the message that is larger than RESPONSE_BYTES_MAX."""
+    """Return the error for a message that exceeds RESPONSE_BYTES_MAX."""
     return ResponseTooLargeError(f"{name}: a response has at most {RESPONSE_BYTES_MAX} bytes")
 
 
 def bad_tag_size(path: str, surplus: int) -> DecodeError:
-    """Name the tagged field whose declared size is not the size of its value."""
+    """Return the error for a tagged field with a value longer or shorter than its declared size."""
     return DecodeError(
-        f"{path}: tagged value is {abs(surplus)} bytes {'longer' if surplus > 0 else 'shorter'} than said"
+        f"{path}: tagged value is {abs(surplus)} bytes {'longer' if surplus > 0 else 'shorter'} than declared"
     )
 
 
 def write_string_length(length: int) -> bytes:
-    """Write the compact length of a string, one more than its bytes; refuses what no reader accepts."""
+    """Encode the compact length of a string (its size plus one). Raises EncodeError above STRING_SIZE_MAX."""
     if length > STRING_SIZE_MAX + 1:
         raise EncodeError(f"string of {length - 1} bytes, the limit is {STRING_SIZE_MAX}")
     return write_uvarint(length)
 
 
 def cut_text(data: bytes) -> bytes:
-    """What fits of a text for people: a name that it repeats may be as long as any string is."""
+    """Truncate an error message to the longest string. It may quote a name that is as long itself."""
     return data if len(data) <= STRING_SIZE_MAX else data[:STRING_SIZE_MAX].decode(errors="ignore").encode()
 
 
 def write_uvarint(value: int) -> bytes:
-    """Write an unsigned varint."""
+    """Encode an unsigned varint."""
     if value < 0x80:
         return SINGLE_BYTES[value]
     out = bytearray()
@@ -168,14 +167,14 @@ def write_uvarint(value: int) -> bytes:
 
 
 def tagged_field(tag: int, payload: bytes) -> bytes:
-    """One entry of a tag section."""
+    """Encode one entry of a tag section."""
     return write_uvarint(tag) + write_uvarint(len(payload)) + payload
 
 
 def tag_section(fields: list[bytes]) -> bytes:
-    """Write a tag section from entries in ascending order of their tags."""
+    """Encode a tag section from its entries, in ascending order of their tags."""
     return write_uvarint(len(fields)) + b"".join(fields) if fields else b"\0"
 
 
 SINGLE_BYTES: Final = tuple(bytes((value,)) for value in range(0x80))
-"""The varints of one byte, by value."""
+"""Encoded varints of one byte, by value."""

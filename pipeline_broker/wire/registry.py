@@ -1,7 +1,7 @@
-"""Every API key of the protocol with its name, its versions, where its flexible versions begin, and its folder.
+"""All API keys of the protocol, with their names, versions, flexible versions and folders.
 
-Rules of this file: it is data, and the only place that says which versions an API has; complete also for APIs that this
-broker does not serve, because a request header can be read only with it. `apis/registry.py` says what is served.
+It includes APIs that this broker does not serve, because reading a request header depends on them. `apis/registry.py`
+lists the served ones.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pipeline_broker.wire.schema import VERSION_MAX, Schema
 
 
 class ApiKey(IntEnum):
-    """The number of every API; 4 to 7 are of former releases and have no versions left."""
+    """The number of each API. 4 to 7 belong to former Kafka releases and have no versions left."""
 
     PRODUCE = 0
     FETCH = 1
@@ -118,10 +118,10 @@ class Api(NamedTuple):
     """One API of the protocol.
 
     Attributes:
-        name: Kafka's.
-        versions: the valid ones.
-        flexible_from: the first flexible version; NEVER where none is.
-        subject: the folder of its messages, and of its handler; None where its messages are not declared.
+        name: Kafka's name.
+        versions: all valid versions.
+        flexible_from: the first flexible version; NEVER if none is flexible.
+        subject: the folder of its messages and its handler; None if its messages are not declared.
     """
 
     key: ApiKey
@@ -132,7 +132,7 @@ class Api(NamedTuple):
 
     @property
     def module(self) -> str:
-        """Where its messages are in `wire.messages`, and its handler is in `apis`."""
+        """Module of its messages in `wire.messages`, and of its handler in `apis`."""
         return f"{self.subject}.{self.key.name.lower()}"
 
 
@@ -234,31 +234,31 @@ API_KEYS = {
         Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, "DeleteShareGroupOffsets", range(1), 0, "share"),
     )
 }
-"""Every API by its key."""
+"""APIs by their keys."""
 
 FLEXIBLE_FROM: dict[int, int] = {int(key): api.flexible_from for key, api in API_KEYS.items()}
-"""First flexible version by key: all that reading a header needs."""
+"""The first flexible version of each API, by key; enough to read headers."""
 
 
 def is_flexible(api_key: int, version: int) -> bool:
-    """Whether a request of this version has compact lengths and tag sections; KeyError for an unknown key."""
+    """Return whether a version has compact lengths and tag sections. Raises KeyError for an unknown key."""
     return version >= FLEXIBLE_FROM[api_key]
 
 
 def api_name(key: int | str) -> str:
-    """Kafka's name of an API; what is none is called as it is."""
+    """Return Kafka's name of an API; an unknown key is returned as text."""
     return API_KEYS[ApiKey(key)].name if key in API_KEYS else str(key)
 
 
 def schema_of(api_key: ApiKey) -> Schema:
-    """What the request and the response of an API say of themselves."""
+    """Return the schema of the request and the response of an API."""
     api = API_KEYS[api_key]
     flexible = "none" if api.flexible_from == NEVER else f"{api.flexible_from}+"
     return Schema(int(api_key), f"{api.versions[0]}-{api.versions[-1]}", flexible)
 
 
 def message_classes(api_key: int) -> tuple[type[Any], type[Any]]:
-    """Import the declaration of an API and return its request and response; KeyError where there is none."""
+    """Import and return the request and response classes of an API. Raises KeyError if they are not declared."""
     api = API_KEYS[ApiKey(api_key)] if api_key in FLEXIBLE_FROM else None
     if api is None or api.subject is None:
         raise KeyError(api_key)

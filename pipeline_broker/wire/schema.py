@@ -1,8 +1,7 @@
-"""How a message is declared: attrs classes whose fields say in which versions they exist and how they are written.
+"""Declarations of messages: attrs classes with the type and the versions of each field.
 
-Rules of this file: it names types and versions only and writes no bytes; a field is declared once for all versions;
-version texts are Kafka's own ("3+", "0-12", "4", "none") and are parsed when a codec is compiled, not at import.
-A struct that is itself a field (not an element of an array) is frozen, because every message shares its default.
+A field is declared once for all versions. Version ranges are texts in Kafka's notation ("3+", "0-12", "4", "none");
+they are parsed when a codec is compiled, so imports stay fast.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Struct = TypeVar("Struct")
 
 
 class Schema(NamedTuple):
-    """What a message class says of itself; `key` is the API key, or the type of a coordinator record."""
+    """The schema of a message class; `key` is its API key, or the type of a coordinator record."""
 
     key: int
     versions: str
@@ -31,7 +30,11 @@ class Schema(NamedTuple):
 
 
 class Spec(NamedTuple):
-    """How one field is written; `type` is a primitive's name, a struct class or the name of a sibling struct."""
+    """The declaration of one field.
+
+    Attributes:
+        type: the name of a primitive, a struct class, or the name of a sibling struct.
+    """
 
     type: str | type
     is_array: bool
@@ -43,7 +46,7 @@ class Spec(NamedTuple):
 
 
 class Field(NamedTuple):
-    """A declared field with its name and its version texts parsed."""
+    """A declared field with its name and parsed version ranges."""
 
     name: str
     type: str | type
@@ -57,7 +60,7 @@ class Field(NamedTuple):
 
 @cache
 def parse_versions(text: str) -> range:
-    """Turn Kafka's version text into a range: "3+", "0-12", "4" or "none"."""
+    """Parse a version range in Kafka's notation: "3+", "0-12", "4" or "none"."""
     if text == "none":
         return range(0)
     if text.endswith("+"):
@@ -68,7 +71,7 @@ def parse_versions(text: str) -> range:
 
 @cache
 def fields_of(struct: type) -> tuple[Field, ...]:
-    """List the fields of a declared class in the order in which they are written."""
+    """Return the fields of a declared class in their order on the wire."""
     found = []
     for attribute in attrs.fields(struct):
         spec: Spec = attribute.metadata["spec"]
@@ -78,7 +81,7 @@ def fields_of(struct: type) -> tuple[Field, ...]:
 
 
 def resolve(message: type, name: str | type) -> type | None:
-    """Find the struct class behind a type; None for a primitive."""
+    """Return the struct class that a type refers to; None for a primitive."""
     if isinstance(name, type):
         return name
     struct = getattr(message, name, None)
@@ -95,14 +98,14 @@ def declare(
     ignorable: bool,
     is_array: bool = False,
 ) -> Any:
-    """Make the attrs field of a declaration."""
+    """Return the attrs field of a declaration."""
     spec = Spec(type_, is_array, versions, nullable, default, tag, ignorable)
     initial = attrs.Factory(list) if is_array and default is not None else default
     return attrs.field(default=initial, metadata={"spec": spec})
 
 
 def boolean(versions: str, *, default: bool = False, tag: int | None = None, ignorable: bool = False) -> Any:
-    """One byte, 0 or 1."""
+    """Declare a bool of one byte."""
     return declare("bool", versions, "none", default, tag=tag, ignorable=ignorable)
 
 
@@ -137,7 +140,7 @@ def float64(versions: str, *, default: float = 0.0, tag: int | None = None, igno
 
 
 def uuid(versions: str, *, tag: int | None = None, ignorable: bool = False) -> Any:
-    """Sixteen raw bytes, all zero for none."""
+    """Declare a UUID of 16 bytes; the default is all zero, Kafka's null UUID."""
     return declare("uuid", versions, "none", UUID_ZERO, tag=tag, ignorable=ignorable)
 
 
@@ -149,33 +152,36 @@ def string(
     tag: int | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """Declare a text in UTF-8 of at most 32767 bytes."""
+    """Declare a UTF-8 string of at most 32,767 bytes."""
     return declare("string", versions, nullable, default, tag=tag, ignorable=ignorable)
 
 
 def binary(versions: str, *, nullable: str = "none", default: bytes | None = b"", ignorable: bool = False) -> Any:
-    """Bytes of another protocol, copied out of the buffer on reading."""
+    """Declare bytes, which are copied out of the buffer on decoding."""
     return declare("bytes", versions, nullable, default, tag=None, ignorable=ignorable)
 
 
 def record_set(versions: str, *, nullable: str = "none") -> Any:
-    """Record batches: a view of the buffer on reading, a buffer or a sequence of buffers on writing; never copied."""
+    """Declare record batches, which are never copied.
+
+    Decoding returns a view of the buffer. Encoding takes a buffer or a sequence of buffers.
+    """
     return declare("records", versions, nullable, None, tag=None, ignorable=False)
 
 
 @cache
 def shared_default(type_: type) -> Any:
-    """Make the one default instance of a struct class; frozen, so sharing it is safe."""
+    """Return the default instance of a struct class. All messages share it, so the class must be frozen."""
     return type_()
 
 
 def struct(type_: type[Struct], versions: str, *, tag: int | None = None, ignorable: bool = False) -> Any:
-    """Declare a struct whose default is its class's own; the class must be frozen."""
+    """Declare a struct with the default instance of its class. The class must be frozen."""
     return declare(type_, versions, "none", shared_default(cast("Any", type_)), tag=tag, ignorable=ignorable)
 
 
 def optional_struct(type_: type[Struct], versions: str, *, tag: int | None = None, ignorable: bool = False) -> Any:
-    """Declare a struct that may be null and is so by default."""
+    """Declare a nullable struct; its default is null."""
     return declare(type_, versions, versions, None, tag=tag, ignorable=ignorable)
 
 
@@ -188,5 +194,5 @@ def array(
     tag: int | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """Declare a list of a primitive, or of a struct that is an attribute of the message class, by name."""
+    """Declare an array of a primitive, or of a struct that is an attribute of the message class."""
     return declare(type_, versions, nullable, default, tag=tag, ignorable=ignorable, is_array=True)

@@ -1,7 +1,6 @@
-"""Text of peers that is not UTF-8, read like Java reads it.
+"""Decoding of text that may not be UTF-8, as in Java.
 
-Rules of this file: each malformed sequence becomes U+FFFD, as in Apache Kafka, so a name has the same meaning in both.
-Text never becomes longer than a string may be. No loop over bytes in Python: all of a request may be malformed.
+Each malformed sequence becomes U+FFFD, as in Apache Kafka, so that a name has the same meaning in both brokers.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from pipeline_broker.wire.primitives import cut_text
 __all__ = ["REPLACEMENT", "replaced_text", "text_of"]
 
 REPLACEMENT: Final = "\ufffd"
+# Java replaces an encoded surrogate (CESU-8) once; Python replaces each of its bytes.
 _SURROGATE: Final = re.compile(r"\xed[\xa0-\xbf][\x80-\xbf]?")
-"""For Java an encoded surrogate (CESU-8) is one malformed sequence, for Python each of its bytes is one."""
 _ONE_MALFORMED: Final = "\xff"
+# Maps each byte to one character, so that regular expressions work on bytes.
 _BYTES: Final = "latin-1"
-"""Bytes as characters: the encoding that has one for each."""
 
 
 def text_of(data: bytes) -> str:
@@ -30,6 +29,7 @@ def text_of(data: bytes) -> str:
 
 
 def replaced_text(data: bytes) -> str:
-    """Decode text that is known to be malformed; cuts it if the replacements make it too long to write."""
+    """Decode malformed text. Truncates it if the replacements make it longer than a string may be."""
+    # Without a Python loop over the bytes: a client may send a whole request of malformed text.
     text = _SURROGATE.sub(_ONE_MALFORMED, data.decode(_BYTES)).encode(_BYTES).decode(errors="replace")
     return cut_text(text.encode()).decode()

@@ -1,7 +1,4 @@
-"""Ids as text.
-
-Rules of this file: the form is that of Kafka's `Uuid.toString`, which all of its tools print.
-"""
+"""UUIDs as text, in the form of Kafka's `Uuid.toString`."""
 
 from __future__ import annotations
 
@@ -11,5 +8,5 @@ __all__ = ["uuid_text"]
 
 
 def uuid_text(value: bytes) -> str:
-    """URL-safe base64 of 16 bytes, without padding: 22 characters."""
+    """Return a UUID of 16 bytes as URL-safe base64 without padding: 22 characters."""
     return base64.urlsafe_b64encode(value).decode().rstrip("=")

@@ -195,10 +195,12 @@ def deletion(offsets: CommittedOffsets, group_id: str, keys: Iterable[OffsetKey]
 def fetch(
     offsets: CommittedOffsets, group_id: str, topics: Iterable[FetchTopic] | None, *, require_stable: bool = False
 ) -> list[FetchedOffset]:
-    """Return committed offsets of a group: those of the requested partitions, in their order, or all if `topics` is
-    None.
+    """Return committed offsets of a group, in the order of the requested partitions.
 
-    With `require_stable`, a partition that an open transaction has committed to gets UNSTABLE_OFFSET_COMMIT (KIP-447).
+    Args:
+        topics: the requested partitions; None requests all.
+        require_stable: return UNSTABLE_OFFSET_COMMIT for partitions that an open transaction has committed to
+            (KIP-447).
     """
     if topics is None:
         return [

@@ -342,8 +342,9 @@ class GroupCoordinator:
         return outcome
 
     def durable(self, write: Write, now_ms: int) -> Outcome:
-        """Apply a write after its records became durable. Writes become durable in the order in which they were
-        returned.
+        """Apply a write after its records became durable.
+
+        Writes become durable in the order in which they were returned.
         """
         change = write.change
         if isinstance(change, OffsetChange):
@@ -392,9 +393,7 @@ class GroupCoordinator:
                 self.classic.create(subject.group_id, -1)
 
     def end_transaction(self, holder: Holder, *, committed: bool) -> None:
-        """Apply or drop the offsets of a transaction whose marker is durable in one partition of
-        `__consumer_offsets`.
-        """
+        """Apply or drop the offsets of a transaction, after its marker became durable in one partition of the topic."""
         self._offsets.end_transaction(holder, committed=committed)
 
     def loaded(self, now_ms: int) -> Outcome:

@@ -69,9 +69,7 @@ class Forgetting:
         return outcome
 
     def before(self, group_id: str, keys: Iterable[OffsetKey]) -> Outcome:
-        """Delete those of the offsets that are queued, so that the group can commit to the same partitions
-        afterwards.
-        """
+        """Delete the queued ones of these offsets, so that the group can commit to their partitions afterwards."""
         found = self._remove(keys) if self._waiting else []
         return Outcome(writes=[deletion(self._offsets, group_id, found)] if found else [])
 

@@ -28,9 +28,7 @@ MEMBER_ID_PREFIX_MAX = 1_000
 
 @attrs.frozen(eq=False)
 class StaticMemberStored:
-    """The change of a static member that returns to a stable group with a new id, applied once the record is
-    durable.
-    """
+    """The new id of a static member that returns to a stable group, applied once its record is durable."""
 
     group: ClassicGroup
     old_id: str

@@ -38,8 +38,9 @@ def prepare_or_complete(turn: Turn, group: ClassicGroup) -> None:
 
 
 def prepare_rebalance(turn: Turn, group: ClassicGroup) -> None:
-    """Enter the join phase. The first rebalance of a group waits for more members
-    (`group.initial.rebalance.delay.ms`).
+    """Enter the join phase.
+
+    The first rebalance of a group waits for more members (`group.initial.rebalance.delay.ms`).
     """
     if group.state is GroupState.COMPLETING_REBALANCE:
         fail_syncs(turn, group, ErrorCode.REBALANCE_IN_PROGRESS)

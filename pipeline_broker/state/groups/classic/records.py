@@ -1,6 +1,4 @@
-"""Records of classic groups: type 2 of `__consumer_offsets` (GroupMetadataKey and GroupMetadataValue), as Kafka writes
-them.
-"""
+"""Records of classic groups: type 2 of `__consumer_offsets`, in Kafka's layout."""
 
 from __future__ import annotations
 

@@ -69,8 +69,9 @@ class Turn:
         self.outcome.completions.append(Completion(token, result))
 
     def park_join(self, group: ClassicGroup, member: Member, token: object) -> None:
-        """Park a join until the generation is complete; an earlier join of the same member fails with
-        REBALANCE_IN_PROGRESS.
+        """Park a join until the generation is complete.
+
+        An earlier join of the same member fails with REBALANCE_IN_PROGRESS.
         """
         self.answer_join(
             group,
@@ -86,8 +87,9 @@ class Turn:
             self.answer(token, result)
 
     def park_sync(self, group: ClassicGroup, member: Member, token: object) -> None:
-        """Park a sync until the assignment is durable; an earlier sync of the same member fails with
-        REBALANCE_IN_PROGRESS.
+        """Park a sync until the assignment is durable.
+
+        An earlier sync of the same member fails with REBALANCE_IN_PROGRESS.
         """
         self.answer_sync(group, member.member_id, SyncResult(error=ErrorCode.REBALANCE_IN_PROGRESS))
         group.parked_syncs[member.member_id] = token

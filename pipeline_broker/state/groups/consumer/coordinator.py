@@ -94,9 +94,7 @@ class ConsumerGroups:
             return _refused(token, HeartbeatResult(error=error.code, message=error.message))
 
     def heard_of(self, group_id: str, member_id: str, now_ms: int) -> None:
-        """Restart the session of a member although the broker cannot serve its request now, so that it is not
-        removed.
-        """
+        """Restart the session of a member that the broker cannot serve now, so that it stays in its group."""
         group = self._group(group_id)
         if group is not None and member_id in group.members:
             self._step(group, now_ms).start_session(group.members[member_id])

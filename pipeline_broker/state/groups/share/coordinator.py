@@ -41,7 +41,7 @@ from pipeline_broker.wire.error import ErrorCode
 __all__ = ["ShareGroupChange", "ShareGroups"]
 
 LEAVING_EPOCH = -1
-# Partitions that one heartbeat may initialize, so that it does not block the event loop. The next heartbeats do the rest.
+# Partitions that one heartbeat may initialize. The next heartbeats of the group initialize the rest.
 PARTITIONS_BEGUN_MAX = 1_000
 
 

@@ -1,4 +1,4 @@
-"""ApiVersions: which APIs and versions a broker speaks."""
+"""ApiVersions: list the APIs and versions that a broker supports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeCluster: the cluster and its brokers."""
+"""DescribeCluster: describe the cluster and its brokers."""
 
 from __future__ import annotations
 

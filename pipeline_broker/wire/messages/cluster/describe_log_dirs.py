@@ -1,4 +1,4 @@
-"""DescribeLogDirs: how full the data directories are, and with what."""
+"""DescribeLogDirs: describe the log directories, and the size of each partition in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeQuorum: the voters of the metadata partition."""
+"""DescribeQuorum: describe the voters of the metadata partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ElectLeaders: have partitions led by another replica."""
+"""ElectLeaders: elect other replicas as leaders of partitions."""
 
 from __future__ import annotations
 

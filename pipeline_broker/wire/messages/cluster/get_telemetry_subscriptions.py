@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions: which metrics of a client are wanted."""
+"""GetTelemetrySubscriptions: get the metrics that a client should push (KIP-714)."""
 
 from __future__ import annotations
 

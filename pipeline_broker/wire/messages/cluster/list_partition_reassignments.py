@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: which partitions are on their way to other brokers."""
+"""ListPartitionReassignments: list ongoing moves of partitions to other brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PushTelemetry: metrics of a client."""
+"""PushTelemetry: send metrics of a client (KIP-714)."""
 
 from __future__ import annotations
 

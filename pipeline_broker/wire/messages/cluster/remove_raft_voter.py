@@ -1,4 +1,4 @@
-"""RemoveRaftVoter: take a controller out of the quorum."""
+"""RemoveRaftVoter: remove a controller from the quorum."""
 
 from __future__ import annotations
 

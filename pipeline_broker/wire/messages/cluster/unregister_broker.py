@@ -1,4 +1,4 @@
-"""UnregisterBroker: forget a broker."""
+"""UnregisterBroker: remove the registration of a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UpdateFeatures: finalize levels of features."""
+"""UpdateFeatures: change the finalized levels of features (KIP-584)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AlterConfigs: set all values of a resource, the predecessor of IncrementalAlterConfigs."""
+"""AlterConfigs: replace all configs of a resource; the predecessor of IncrementalAlterConfigs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeConfigs: read the configuration of topics and brokers."""
+"""DescribeConfigs: describe the configs of topics, brokers and other resources."""
 
 from __future__ import annotations
 

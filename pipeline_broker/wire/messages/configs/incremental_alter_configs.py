@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: change single configuration values."""
+"""IncrementalAlterConfigs: change single configs of a resource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListConfigResources: what settings can be described of."""
+"""ListConfigResources: list the resources that have configs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteRecords: delete what stands in front of an offset."""
+"""DeleteRecords: delete the records before an offset."""
 
 from __future__ import annotations
 

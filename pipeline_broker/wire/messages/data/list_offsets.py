@@ -1,4 +1,4 @@
-"""ListOffsets: offsets by time stamp, and the special times."""
+"""ListOffsets: find offsets by timestamp, or by special timestamps such as earliest and latest."""
 
 from __future__ import annotations
 

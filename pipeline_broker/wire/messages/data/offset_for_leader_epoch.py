@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where the records of a leader epoch end."""
+"""OffsetForLeaderEpoch: find the end offset of a leader epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe (KIP-848): consumer groups with their epochs, members and assignments."""
+"""ConsumerGroupDescribe (KIP-848): describe consumer groups with their epochs, members and assignments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ConsumerGroupDescribeRequest:
 
 @attrs.frozen
 class ConsumerGroupDescribeAssignment:
-    """What `assignment` and `target_assignment` hold."""
+    """The type of `assignment` and `target_assignment`."""
 
     topic_partitions: list[ConsumerGroupDescribeResponse.TopicPartitions] = array("TopicPartitions", "0+")
 

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (KIP-848): join, stay in, and leave a consumer group; the assignment comes in the answer."""
+"""ConsumerGroupHeartbeat (KIP-848): join, stay in or leave a consumer group. The response contains the assignment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets` that hold the consumer groups of KIP-848."""
+"""Records of consumer groups (KIP-848) in `__consumer_offsets`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What consumers of the classic protocol put into JoinGroup and SyncGroup; brokers read it when a group is migrated."""
+"""The contents of JoinGroup and SyncGroup requests of consumers. A broker reads them only to migrate a group."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pipeline_broker.wire.schema import Schema, array, binary, int32, string
 
 @attrs.define
 class ConsumerProtocolSubscription:
-    """What a member says of itself; without a number, so -1: versions 0-3, never flexible."""
+    """The subscription of a member."""
 
+    # Key -1: the consumer protocol is not an API. No version is flexible.
     SCHEMA = Schema(key=-1, versions="0-3", flexible="none")
 
     @attrs.define
@@ -27,7 +28,7 @@ class ConsumerProtocolSubscription:
 
 @attrs.define
 class ConsumerProtocolAssignment:
-    """What a member is given; without a number, so -1: versions 0-3, never flexible."""
+    """The assignment of a member."""
 
     SCHEMA = Schema(key=-1, versions="0-3", flexible="none")
 

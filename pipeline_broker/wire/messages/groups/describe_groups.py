@@ -1,4 +1,4 @@
-"""DescribeGroups: groups with members and assignments."""
+"""DescribeGroups: describe classic groups with their members and assignments."""
 
 from __future__ import annotations
 

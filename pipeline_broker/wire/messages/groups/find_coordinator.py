@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker coordinates a group or transaction."""
+"""FindCoordinator: find the coordinator of groups, transactional ids or share partitions."""
 
 from __future__ import annotations
 

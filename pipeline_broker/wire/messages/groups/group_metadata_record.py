@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets` that hold the metadata of a classic group."""
+"""Records of classic groups in `__consumer_offsets`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heartbeat: stay a member of a group."""
+"""Heartbeat: keep a member in a classic group."""
 
 from __future__ import annotations
 

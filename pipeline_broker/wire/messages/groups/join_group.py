@@ -1,4 +1,4 @@
-"""JoinGroup: enter a group, or a new generation of it."""
+"""JoinGroup: join a classic group, or its next generation."""
 
 from __future__ import annotations
 

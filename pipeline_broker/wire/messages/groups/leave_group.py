@@ -1,4 +1,4 @@
-"""LeaveGroup: leave a group."""
+"""LeaveGroup: remove members from a group."""
 
 from __future__ import annotations
 

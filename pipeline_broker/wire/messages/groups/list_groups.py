@@ -1,4 +1,4 @@
-"""ListGroups: list groups."""
+"""ListGroups: list groups of all kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetCommit: store the positions of a group."""
+"""OffsetCommit: store committed offsets of a group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets` that hold a committed offset; type 0 is written by brokers of old."""
+"""Records of committed offsets in `__consumer_offsets`. Only old brokers write type 0."""
 
 from __future__ import annotations
 

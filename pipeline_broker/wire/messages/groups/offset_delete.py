@@ -1,4 +1,4 @@
-"""OffsetDelete: forget what a group has committed for some partitions."""
+"""OffsetDelete: delete committed offsets of a group."""
 
 from __future__ import annotations
 

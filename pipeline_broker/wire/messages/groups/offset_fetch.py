@@ -1,4 +1,4 @@
-"""OffsetFetch: read the positions of a group."""
+"""OffsetFetch: read committed offsets of groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SyncGroup: hand out and receive assignments."""
+"""SyncGroup: send the assignments of a generation as its leader, and receive one's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials: set and delete what SCRAM users prove themselves by; requests print no secret."""
+"""AlterUserScramCredentials: set and delete SCRAM credentials of users. The `repr` of a request shows no secrets."""
 
 from __future__ import annotations
 

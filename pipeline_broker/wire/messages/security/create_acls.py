@@ -1,4 +1,4 @@
-"""CreateAcls: add rules of access."""
+"""CreateAcls: add ACLs."""
 
 from __future__ import annotations
 

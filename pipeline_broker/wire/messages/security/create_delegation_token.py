@@ -1,4 +1,4 @@
-"""CreateDelegationToken: make a token that stands for its owner."""
+"""CreateDelegationToken: create a token with which clients authenticate as its owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteAcls: take the rules of access away that filters mean."""
+"""DeleteAcls: delete the ACLs that match filters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeAcls: the rules of access that a filter means."""
+"""DescribeAcls: list the ACLs that match a filter."""
 
 from __future__ import annotations
 

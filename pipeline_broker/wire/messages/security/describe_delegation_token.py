@@ -1,4 +1,4 @@
-"""DescribeDelegationToken: the tokens that a client may see."""
+"""DescribeDelegationToken: list the tokens that the client may see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: which SCRAM mechanisms users have, and with how many iterations."""
+"""DescribeUserScramCredentials: list the SCRAM mechanisms of users with their iterations."""
 
 from __future__ import annotations
 

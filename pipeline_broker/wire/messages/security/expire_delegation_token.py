@@ -1,4 +1,4 @@
-"""ExpireDelegationToken: make a token last shorter, or end it."""
+"""ExpireDelegationToken: change the expiry time of a token, or expire it at once."""
 
 from __future__ import annotations
 

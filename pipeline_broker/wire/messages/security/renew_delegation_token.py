@@ -1,4 +1,4 @@
-"""RenewDelegationToken: make a token last longer."""
+"""RenewDelegationToken: extend the expiry time of a token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SaslAuthenticate: one token of a SASL conversation; the request shows no secret when it is printed."""
+"""SaslAuthenticate: exchange one SASL token. The `repr` of a request shows no secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SaslHandshake: which SASL mechanism a client wants to use."""
+"""SaslHandshake: choose a SASL mechanism."""
 
 from __future__ import annotations
 

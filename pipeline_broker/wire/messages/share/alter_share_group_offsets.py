@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets: let a share group begin elsewhere."""
+"""AlterShareGroupOffsets: change the start offsets of a share group."""
 
 from __future__ import annotations
 

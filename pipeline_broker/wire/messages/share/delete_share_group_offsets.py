@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets: forget where a share group reads topics."""
+"""DeleteShareGroupOffsets: delete the offsets of a share group in topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteShareGroupState: forget the state of share partitions."""
+"""DeleteShareGroupState: delete the state of share partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets: where share groups begin to read."""
+"""DescribeShareGroupOffsets: describe the start offsets of share groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""InitializeShareGroupState: begin the state of share partitions."""
+"""InitializeShareGroupState: initialize the state of share partitions."""
 
 from __future__ import annotations
 

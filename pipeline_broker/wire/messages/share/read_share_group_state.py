@@ -1,4 +1,4 @@
-"""ReadShareGroupState: the state of share partitions."""
+"""ReadShareGroupState: read the state of share partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary: the state of share partitions without their batches."""
+"""ReadShareGroupStateSummary: read the state of share partitions without their state batches."""
 
 from __future__ import annotations
 

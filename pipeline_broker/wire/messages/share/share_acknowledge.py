@@ -1,4 +1,4 @@
-"""ShareAcknowledge: say what became of acquired records."""
+"""ShareAcknowledge: acknowledge acquired records."""
 
 from __future__ import annotations
 

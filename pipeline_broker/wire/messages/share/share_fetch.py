@@ -1,4 +1,4 @@
-"""ShareFetch: acknowledge records, acquire others and read them."""
+"""ShareFetch: acknowledge acquired records, acquire further ones and read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ShareGroupDescribe: share groups with members and assignments."""
+"""ShareGroupDescribe: describe share groups with their members and assignments."""
 
 from __future__ import annotations
 

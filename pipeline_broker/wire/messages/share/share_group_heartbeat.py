@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat: stay a member of a share group, and get what to read."""
+"""ShareGroupHeartbeat: join, stay in or leave a share group. The response contains the assignment."""
 
 from __future__ import annotations
 

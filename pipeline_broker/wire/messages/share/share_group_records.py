@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets` that hold share groups."""
+"""Records of share groups in `__consumer_offsets`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of `__share_group_state`: where share groups are in each partition."""
+"""Records of `__share_group_state`: the delivery state of share partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WriteShareGroupState: change the state of share partitions."""
+"""WriteShareGroupState: update the state of share partitions."""
 
 from __future__ import annotations
 

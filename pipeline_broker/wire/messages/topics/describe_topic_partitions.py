@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: topics and partitions, page by page."""
+"""DescribeTopicPartitions: describe topics and partitions, page by page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata: brokers, topics, partitions and their leaders."""
+"""Metadata: list brokers, topics, partitions and their leaders."""
 
 from __future__ import annotations
 

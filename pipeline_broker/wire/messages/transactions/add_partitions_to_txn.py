@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: partitions belong to a transaction; versions 4 and up are spoken between brokers, in batches."""
+"""AddPartitionsToTxn: add partitions to a transaction; versions 4 and later are batches sent between brokers."""
 
 from __future__ import annotations
 

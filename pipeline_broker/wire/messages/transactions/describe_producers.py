@@ -1,4 +1,4 @@
-"""DescribeProducers: who writes to a partition, and which transactions are open there."""
+"""DescribeProducers: describe the active producers of partitions and their open transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeTransactions: the state of transactions, by their ids."""
+"""DescribeTransactions: describe transactions by their transactional ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListTransactions: which transactional ids there are, and in which states."""
+"""ListTransactions: list transactional ids with their states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of `__transaction_state`: what is known of a transactional id."""
+"""Records of transactional ids in `__transaction_state`."""
 
 from __future__ import annotations
 

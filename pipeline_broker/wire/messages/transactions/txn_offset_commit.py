@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: the positions of a group, stored when a transaction commits."""
+"""TxnOffsetCommit: store offsets of a group that become visible when a transaction commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: a transaction coordinator tells partitions how transactions ended."""
+"""WriteTxnMarkers: send the outcome of transactions from their coordinator to partitions."""
 
 from __future__ import annotations
 
