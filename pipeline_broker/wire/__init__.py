@@ -8,4 +8,3 @@ and compiles a Python function for it.
   caller.
 * A length or count is compared with the remaining bytes before anything is read or allocated.
 """
-

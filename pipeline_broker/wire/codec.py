@@ -1,7 +1,7 @@
 """Encode and decode functions of messages, one pair per version, compiled on first use.
 
-Decoders return the position after the message and ignore further bytes. They replace text that is not UTF-8, like
-Kafka (`wire/text.py`), unless the caller asks for `utf8_only`.
+Decoders return the position after the message and ignore further bytes. They replace text that is not UTF-8, like Kafka
+(`wire/text.py`), unless the caller asks for `utf8_only`.
 """
 
 from __future__ import annotations
@@ -80,8 +80,7 @@ def stepwise_decoder(
     """Return a generator function like `decoder`, for messages larger than LARGE_BYTES.
 
     It yields after about every ELEMENTS_A_TURN elements and refuses a message with more than ELEMENTS_MAX. The
-    generator
-    returns the message, the position after it, and the number of elements that were left of ELEMENTS_MAX.
+    generator returns the message, the position after it, and the number of elements that were left of ELEMENTS_MAX.
     """
     made = _decoder(cast("Any", message), version, in_steps=True, utf8_only=utf8_only)
     return cast("Any", made)  # type: ignore[no-any-return]  # generated

@@ -42,8 +42,7 @@ def read_request_header(frame: Buffer, position: int = 0) -> tuple[RequestHeader
     """Decode a request header; return it and the position of the body.
 
     An unknown API key raises a DecodeError, because the position of the body depends on it. The version is not checked:
-    an
-    ApiVersions request of an unsupported version gets a response.
+    an ApiVersions request of an unsupported version gets a response.
     """
     end = len(frame)
     try:

@@ -47,8 +47,7 @@ class PreparedOffsets:
     """The offsets of a commit, encoded as the records of a batch. It covers all work that does not depend on the group.
 
     Offsets are added one by one, so that a large commit can be prepared over several turns of the event loop. The
-    commit
-    itself stays one change.
+    commit itself stays one change.
 
     Args:
         now_ms: the commit timestamp.

@@ -1,7 +1,7 @@
 """The coordinator of all groups and of their committed offsets.
 
-A request that has to wait is parked under its caller's token. A later call returns its answer in an `Outcome`.
-The caller:
+A request that has to wait is parked under its caller's token. A later call returns its answer in an `Outcome`. The
+caller:
 
 * appends the records of every `Write` of an outcome, in order, then calls `durable` (or `failed`) with it;
 * calls `advance` at `next_deadline_ms`;
@@ -143,8 +143,7 @@ class GroupCoordinator:
         """Answer a JoinGroup request, or park it under `token`.
 
         A join turns an empty consumer group into a classic group. A consumer group with members accepts it as a member
-        of
-        the classic protocol.
+        of the classic protocol.
         """
         group = self.registry.get(request.group_id)
         if group is None or group.group_type is GroupType.CLASSIC:

@@ -1,7 +1,7 @@
 """The classic groups of a broker, as one of the kinds of groups.
 
-As in Kafka, members and clients see the pending state at once. A response that depends on a record is parked until
-that record is durable.
+As in Kafka, members and clients see the pending state at once. A response that depends on a record is parked until that
+record is durable.
 """
 
 from __future__ import annotations

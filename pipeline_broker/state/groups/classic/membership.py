@@ -8,8 +8,8 @@
 | Stable | the assignment * | 0 * | ok * |
 | Dead | 15 | 15 | 15 |
 
-15 is COORDINATOR_NOT_AVAILABLE, 25 UNKNOWN_MEMBER_ID, 27 REBALANCE_IN_PROGRESS.
-A star marks the requests that restart the session of the member.
+15 is COORDINATOR_NOT_AVAILABLE, 25 UNKNOWN_MEMBER_ID, 27 REBALANCE_IN_PROGRESS. A star marks the requests that restart
+the session of the member.
 """
 
 from __future__ import annotations

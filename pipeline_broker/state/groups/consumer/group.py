@@ -245,8 +245,7 @@ class ConsumerGroup:
         """Return NONE if a commit is acceptable: from a member in its current epoch, or from any client if Empty.
 
         A member in an older epoch may commit partitions that it has owned without a break since that epoch (KIP-1251).
-        A
-        single other partition makes the whole commit fail.
+        A single other partition makes the whole commit fail.
         """
         epoch = request.generation_id
         if epoch < 0 and not self.members:

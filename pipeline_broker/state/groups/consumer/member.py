@@ -1,9 +1,4 @@
-"""A member of a consumer group: its metadata and its current assignment.
-
-Stable                owns its target assignment
-UnrevokedPartitions   must revoke partitions, and has not confirmed it yet
-UnreleasedPartitions  waits for partitions that other members have not revoked yet
-"""
+"""A member of a consumer group: its metadata and its current assignment."""
 
 from __future__ import annotations
 
@@ -41,7 +36,14 @@ LEAVING_STATIC_EPOCH = -2
 
 
 class MemberState(IntEnum):
-    """States of a member, numbered as in Kafka's records."""
+    """States of a member, numbered as in Kafka's records.
+
+    | state | meaning |
+    |---|---|
+    | STABLE | owns its target assignment |
+    | UNREVOKED_PARTITIONS | must revoke partitions, and has not confirmed it yet |
+    | UNRELEASED_PARTITIONS | waits for partitions that other members have not revoked yet |
+    """
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1

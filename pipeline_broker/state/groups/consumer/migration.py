@@ -1,7 +1,7 @@
 """Online migration between classic and consumer groups (KIP-848).
 
-* Upgrade: the first member of the consumer protocol joins a classic group of consumers. The classic members keep
-  their partitions, and JoinGroup, SyncGroup and Heartbeat continue to serve them.
+* Upgrade: the first member of the consumer protocol joins a classic group of consumers. The classic members keep their
+  partitions, and JoinGroup, SyncGroup and Heartbeat continue to serve them.
 * Downgrade: the last member of the consumer protocol leaves. The others join again, in a classic group.
 
 One write contains the records of both groups, so a crash leaves either the old group or the new one.

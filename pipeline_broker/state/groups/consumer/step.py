@@ -39,8 +39,7 @@ class Step:
     """One call on one consumer group.
 
     Check a request completely before you emit the first update: an emitted update counts at once for later decisions,
-    and
-    cannot be undone. Other clients see it once its record is durable. Only this class sets timers.
+    and cannot be undone. Other clients see it once its record is durable. Only this class sets timers.
 
     Attributes:
         settings: of this group, with its config overrides.

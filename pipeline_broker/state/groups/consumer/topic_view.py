@@ -32,8 +32,7 @@ def metadata_hash(topics: TopicView, names: Iterable[str]) -> int:
     """Return a hash of the named topics that exist: it changes if one is created, deleted or gets more partitions.
 
     As in Kafka, the hash is 0 if none exists. Otherwise its value differs from Kafka's. So the epoch of a group that
-    Kafka
-    wrote is bumped once, when this broker first checks it.
+    Kafka wrote is bumped once, when this broker first checks it.
     """
     digest = hashlib.blake2b(digest_size=HASH_BYTES)
     count = 0

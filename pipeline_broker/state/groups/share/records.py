@@ -31,14 +31,15 @@ from pipeline_broker.wire.messages.share.share_group_records import (
 )
 
 __all__ = [
+    "CURRENT_MEMBER",
     "GROUP",
     "INITIALIZED",
     "MEMBER",
     "TARGET_EPOCH",
     "TARGET_MEMBER",
-    "CURRENT_MEMBER",
     "TYPES",
     "ShareGroupRecord",
+    "current_record",
     "group_record",
     "group_tombstones",
     "initialized_record",
@@ -48,7 +49,6 @@ __all__ = [
     "replay",
     "target_epoch_record",
     "target_record",
-    "current_record",
 ]
 
 MEMBER, GROUP, TARGET_EPOCH, TARGET_MEMBER, CURRENT_MEMBER, INITIALIZED = TYPES = range(10, 16)
