@@ -1,4 +1,4 @@
-"""A driver of GroupCoordinator for tests: clock, answers, and a journal of its records."""
+"""A driver of a GroupCoordinator, in place of a broker: it keeps the clock, the responses and the journal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OTHER = (MemberProtocol("range", b"other-metadata"),)
 
 @attrs.define
 class Driver:
-    """A coordinator. Writes are durable at once, or with `hold` after `settle`."""
+    """A coordinator with its journal; with `hold` its writes wait for `settle`, else they are durable at once."""
 
     settings: GroupSettings = attrs.Factory(GroupSettings)
     hold: bool = False
@@ -46,7 +46,7 @@ class Driver:
         self.restart()
 
     def restart(self) -> None:
-        """Lose all state that is not durable."""
+        """Replay the durable records into a new coordinator."""
         self.pending.clear()
         self.coordinator = GroupCoordinator(self.settings, self.topics)
         for record in self.journal:
@@ -62,7 +62,7 @@ class Driver:
             self.settle()
 
     def settle(self, error: ErrorCode | None = None) -> None:
-        """Make all appended records durable, or fail them."""
+        """Make all appended records durable, or let them fail."""
         while self.pending:
             write = self.pending.pop(0)
             if error is None:
@@ -72,7 +72,7 @@ class Driver:
                 self.take(self.coordinator.failed(write, error, self.now_ms))
 
     def tick(self, delay_ms: int) -> None:
-        """Advance the time and stop at every deadline on the way."""
+        """Advance the clock, stopping at every deadline."""
         end_ms = self.now_ms + delay_ms
         while (deadline_ms := self.coordinator.next_deadline_ms()) is not None and deadline_ms <= end_ms:
             self.now_ms = max(self.now_ms, deadline_ms)
@@ -124,7 +124,7 @@ class Driver:
         return self.coordinator.describe("g").state
 
     def stable(self, members: int = 2) -> list[str]:
-        """Bring the group to Stable with `count` members, the leader first, and their numbers as assignments."""
+        """Create a stable group of `size` members, the leader first. Their assignments are their numbers."""
         tokens = [f"setup-join-{next(self.fresh)}" for _ in range(members)]
         for token in tokens:
             self.join(token)
@@ -141,7 +141,7 @@ class Driver:
 
 
 def in_state(state: str) -> tuple[Driver, list[str], int]:
-    """Return a driver with group `g` in a state, the member ids (leader first) and the generation."""
+    """Return a driver with group `g` in a state, the ids of its members (the leader first) and its generation."""
     driver = Driver()
     ids = driver.stable(2)
     generation = 1

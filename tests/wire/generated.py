@@ -1,4 +1,4 @@
-"""All declared messages, and Hypothesis strategies that build them for one version."""
+"""All declared messages, and Hypothesis strategies for them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ RECORDS = [message for message in MESSAGES if message not in API_MESSAGES]
 
 
 def each_version(messages: list[type], *, flexible_only: bool = False, parts: int = 1) -> Callable[[Any], Any]:
-    """Have a test run with `message` and `version` of every declared version."""
+    """Parametrize a test by `message` and `version`, for every declared version."""
     pairs = [(message, version) for message in messages for version in versions_of(message)]
     if flexible_only:
         pairs = [(message, version) for message, version in pairs if is_flexible(message, version)]
@@ -55,7 +55,7 @@ def each_version(messages: list[type], *, flexible_only: bool = False, parts: in
 
 
 def each_message(messages: list[type], *, parts: int = 1) -> Callable[[Any], Any]:
-    """Have a test run with `message`."""
+    """Parametrize a test by `message`."""
     return each_row("message", messages, [message.__name__ for message in messages], parts=parts)
 
 
@@ -104,7 +104,7 @@ def values(message: type, owner: type, field: Field, version: int, narrow: Narro
 
 
 def structures(message: type, structure: type, version: int, narrow: Narrow) -> st.SearchStrategy[Any]:
-    """Objects of a class whose fields of this version are drawn and whose other fields keep their defaults."""
+    """Objects of a class with drawn fields of this version; other fields have their defaults."""
     drawn = {
         field.name: values(message, structure, field, version, narrow)
         for field in fields_of(structure)
@@ -115,12 +115,12 @@ def structures(message: type, structure: type, version: int, narrow: Narrow) -> 
 
 @cache
 def objects(message: type, version: int) -> st.SearchStrategy[Any]:
-    """Messages of one version with any values."""
+    """Messages of one version with drawn values."""
     return structures(message, message, version, lambda _owner, field: primitive(str(field.type)))
 
 
 def sample(message: type, version: int, *, elements: int = 1, text: str = "name") -> Any:
-    """One message with something in every array and every nullable field."""
+    """Return a message with content in every array and every nullable field."""
     return filled(message, message, version, elements, text)
 
 
@@ -137,7 +137,7 @@ def filled(message: type, structure: type, version: int, elements: int, text: st
 
 
 def plain(value: Any) -> Any:
-    """Turn the views of a decoded message into bytes, in place, so that it compares and prints."""
+    """Replace the views of a decoded message by bytes, in place, so that it can be compared and printed."""
     for field in fields_of(type(value)):
         inner = getattr(value, field.name)
         if isinstance(inner, memoryview):

@@ -1,4 +1,4 @@
-"""kio as the oracle: its class for a message and version, and its values in the terms of ours."""
+"""kio as the oracle: its classes for messages and versions, and its values translated to ours."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def kio_class(message: type, version: int) -> Any:
 
 
 def kio_classes(kio: Any) -> dict[str, Any]:
-    """The class and all classes nested in it, by name."""
+    """Return the class and all classes nested in it, by name."""
     found = {kio.__name__: kio}
     for field in dataclasses.fields(kio):
         for candidate in (field.type, *(inner for arg in get_args(field.type) for inner in (arg, *get_args(arg)))):
@@ -52,7 +52,7 @@ def fields_by_name(kio: Any) -> dict[str, Any]:
 
 @cache
 def narrowing(message: type, version: int) -> Any:
-    """Keep drawn values inside what kio's own types can hold."""
+    """Return a function that limits drawn values to the ranges of kio's types."""
     classes = {name: fields_by_name(kio) for name, kio in kio_classes(kio_class(message, version)).items()}
 
     def narrow(owner: type, field: Field) -> st.SearchStrategy[Any]:
@@ -69,7 +69,7 @@ def narrowing(message: type, version: int) -> Any:
 
 
 def shared_prefix(message: type, owner: type) -> str:
-    """A struct declared beside its message carries the API's name in front of its own."""
+    """Return the API name that prefixes a struct declared beside its message."""
     return (
         ""
         if owner is message or "." in owner.__qualname__
@@ -78,7 +78,7 @@ def shared_prefix(message: type, owner: type) -> str:
 
 
 def converted(value: Any) -> Any:
-    """A value of kio's in our terms."""
+    """Translate a value of kio to ours."""
     if isinstance(value, ErrorCode):
         return value.value
     if isinstance(value, dt.timedelta):
@@ -91,7 +91,7 @@ def converted(value: Any) -> Any:
 
 
 def differences(ours: Any, theirs: Any, version: int, path: str = "") -> list[str]:
-    """Where a decoded kio object and a message of ours differ in names, order or values."""
+    """Yield differences in names, order or values between a decoded kio object and our message."""
     fields = [field for field in fields_of(type(ours)) if version in field.versions]
     kio_fields = dataclasses.fields(theirs)
     names = [field.name for field in fields]
@@ -134,7 +134,7 @@ DEFAULTS_LEFT_OUT_BY_KIO = {"ConsumerGroupHeartbeatRequest.topic_partitions"}
 
 
 def default_differences(ours: Any, kio: Any, version: int) -> list[str]:
-    """Where the declared defaults of a message of ours, and of what it nests, differ from kio's."""
+    """Yield differences between the declared defaults of our message, with nested ones, and kio's."""
     found = []
     classes = kio_classes(kio)
     for owner in (ours, *(value for value in vars(ours).values() if hasattr(value, "__attrs_attrs__"))):

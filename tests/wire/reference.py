@@ -1,6 +1,6 @@
-"""A slow encoder that walks the declarations, and whose lengths and tag sections a test may falsify.
+"""A slow reference encoder that walks the declarations. A test may falsify its lengths and tag sections.
 
-It shares the declarations with the codec and none of its code.
+It shares the declarations with the codec, but no code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,12 @@ def varint(value: int) -> bytes:
 
 
 class Reference:
-    """Encodes one message; `false_lengths` replaces the n-th length or count, `unknown_tags` are in every section."""
+    """An encoder of one message.
+
+    Args:
+        false_lengths: replacements of the n-th length or count.
+        unknown_tags: added to every tag section.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Decoders read what encoders write, step over what they do not know, and answer anything else with DecodeError."""
+"""Codecs: decoders read the output of encoders, skip unknown fields, and raise DecodeError for anything else."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def produce(records, name="t"):
 
 @contextmanager
 def traced_peak():
-    """Gives a function that says, after the block, how many bytes were allocated at once within it."""
+    """Yield a function that returns, after the block, the peak of allocated bytes within it."""
     tracemalloc.start()
     peaks = []
     try:
@@ -66,8 +66,8 @@ def fetched(records):
 @each_version(RECORDS)
 @quick
 @given(data=st.data())
-def test_coordinator_records_are_written_as_a_plain_walk_of_the_schema_writes_them(message, version, data):
-    """kio does not know these schemas, so they are compared with the reference encoder."""
+def test_coordinator_records_agree_with_the_reference_encoder(message, version, data):
+    """kio does not know these schemas."""
     built = data.draw(objects(message, version))
 
     encoded = joined(built, version)
@@ -77,8 +77,8 @@ def test_coordinator_records_are_written_as_a_plain_walk_of_the_schema_writes_th
 
 
 @each_version(MESSAGES)
-def test_bytes_behind_a_message_are_left_alone(message, version):
-    """The position returned is the end of the message, wherever it begins and whatever follows it."""
+def test_bytes_after_a_message_are_ignored(message, version):
+    """The returned position is the end of the message, wherever the message begins."""
     built = sample(message, version)
     data = joined(built, version)
 
@@ -90,7 +90,7 @@ def test_bytes_behind_a_message_are_left_alone(message, version):
 
 @each_version(MESSAGES, flexible_only=True)
 def test_unknown_tagged_fields_are_skipped(message, version):
-    """Tags of a newer release stand in every struct, behind known ones too, and change nothing."""
+    """Every struct has tags of a newer release, after its known ones."""
     built = sample(message, version)
     unknown = {90: b"", 91: b"x" * 200, 2**31 - 1: b"last"}
     data = Reference(built, version, unknown_tags=unknown).data
@@ -102,8 +102,8 @@ def test_unknown_tagged_fields_are_skipped(message, version):
 
 
 @each_version(MESSAGES)
-def test_a_message_cut_anywhere_is_a_decode_error(message, version):
-    """Every proper prefix is refused, read as bytes and as a view."""
+def test_a_truncated_message_is_a_decode_error(message, version):
+    """Covers every proper prefix, as bytes and as a view."""
     decode_one = decoder(message, version)
     for built in (message(), sample(message, version, elements=2)):
         data = joined(built, version)
@@ -115,7 +115,7 @@ def test_a_message_cut_anywhere_is_a_decode_error(message, version):
 
 @each_version(MESSAGES)
 def test_false_lengths_and_counts_are_refused_without_allocation(message, version):
-    """Lengths far beyond the rest, negative ones, and null where null is not allowed."""
+    """Covers lengths far beyond the buffer, negative ones, and null in fields that are not nullable."""
     built = sample(message, version)
     allowed = Reference(built, version).lengths
     decode_one = decoder(message, version)
@@ -134,7 +134,7 @@ def test_false_lengths_and_counts_are_refused_without_allocation(message, versio
 @quick
 @given(data=st.data())
 def test_mutated_bytes_give_a_message_or_a_decode_error(message, data):
-    """Nothing else ever comes out of a decoder, whichever bytes are replaced, removed or added."""
+    """Covers replaced, removed and added bytes."""
     version = data.draw(st.sampled_from(versions_of(message)))
     mutant = bytearray(joined(data.draw(objects(message, version)), version))
     decode_one = decoder(message, version)
@@ -151,8 +151,8 @@ def test_mutated_bytes_give_a_message_or_a_decode_error(message, data):
 
 
 @each_version(MESSAGES)
-def test_text_that_is_not_utf8_is_replaced_or_told(message, version):
-    """Each text of a message, read in one go and in steps; what is valid is the same for all decoders."""
+def test_text_that_is_not_utf8_is_replaced_or_reported(message, version):
+    """Covers each text of a message, decoded at once and in steps. Valid text is the same for all decoders."""
     data = joined(sample(message, version), version)
     malformed = data.replace(b"name", b"n\xff\xfee")
     for make in (decoder, stepwise):
@@ -170,7 +170,6 @@ def test_text_that_is_not_utf8_is_replaced_or_told(message, version):
 @quick
 @given(noise=st.binary(max_size=200), data=st.data())
 def test_noise_gives_a_message_or_a_decode_error(message, noise, data):
-    """Bytes that never were a message."""
     version = data.draw(st.sampled_from(versions_of(message)))
     try:
         decode(message, version, noise)
@@ -203,7 +202,7 @@ class TestLimits:
         ],
     )
     def test_a_count_beyond_the_rest_is_refused_before_the_first_element(self, message, version, head, element):
-        """30,000 elements are announced and 20,000 are there: none of them is built."""
+        """The count says 30,000 elements, the buffer has 20,000: none is built."""
         data = head + element * 20_000
         with pytest.raises(DecodeError):  # the first time a version is read its steps are made, which takes room too
             decode(message, version, data)
@@ -217,7 +216,7 @@ class TestLimits:
             decode(MetadataRequest, 12, data + b"\x01\x05\x7f" + bytes(10))
 
     def test_a_known_tag_of_a_false_size_is_refused(self):
-        """Tag 1 of ApiVersions is an epoch of eight bytes; nine are announced and there."""
+        """Tag 1 of ApiVersions is an epoch of eight bytes; its declared size is nine."""
         data = joined(ApiVersionsResponse(), 3)[:-1]
         assert decode(ApiVersionsResponse, 3, data + b"\x01\x01\x08" + bytes(8))[0].finalized_features_epoch == 0
         with pytest.raises(DecodeError, match="shorter"):
@@ -227,7 +226,7 @@ class TestLimits:
 
     @pytest.mark.parametrize("version", [3, 9])
     def test_strings_end_at_32767_bytes(self, version):
-        """The longest string is written and read; one byte more cannot be written."""
+        """The longest string can be encoded and decoded; one byte more cannot be encoded."""
         longest = produce(b"", name="n" * 0x7FFF)
         assert decode(ProduceRequest, version, joined(longest, version))[0].topic_data[0].name == "n" * 0x7FFF
         with pytest.raises(EncodeError):
@@ -239,15 +238,17 @@ class TestLimits:
             decode(ProduceRequest, 9, data)
 
     @pytest.mark.parametrize("version", [4, 5])
-    def test_what_is_said_of_an_error_is_cut_where_it_is_too_long(self, version):
-        """Between two characters, in both length encodings: no name that it repeats keeps the error from being told."""
+    def test_long_error_messages_are_truncated(self, version):
+        """Between two characters, in both length encodings: a long name in an error message must not prevent the
+        response.
+        """
         said = "é" * 0x4000
         response = CreateTopicsResponse(topics=[CreateTopicsResponse.CreatableTopicResult("t", error_message=said)])
         decoded, _ = decode(CreateTopicsResponse, version, joined(response, version))
         assert decoded.topics[0].error_message == "é" * 0x3FFF
 
     def test_text_that_is_replaced_can_be_written_again(self):
-        """Three bytes replace one, so a long name is cut."""
+        """Three bytes replace one, so a long name is truncated."""
         data = joined(produce(b"", name="n" * 0x7FFF), 9).replace(b"n", b"\xff")
         decoded, _ = decode(ProduceRequest, 9, data)
         assert decoded.topic_data[0].name == "\ufffd" * (0x7FFF // 3)
@@ -257,7 +258,7 @@ class TestLimits:
 class TestRecords:
     @pytest.mark.parametrize("version", [3, 9, 13])
     def test_records_are_a_view_of_the_buffer(self, version):
-        """Decoding copies no payload, whether a view or bytes come in."""
+        """Decoding copies no records, from a view or from bytes."""
         message = produce(b"r" * 1000)
         if version == 13:
             message.topic_data[0].name = ""
@@ -269,8 +270,8 @@ class TestRecords:
             assert records == b"r" * 1000
 
     @pytest.mark.parametrize("version", [4, 12])
-    def test_records_become_parts_that_are_not_copied(self, version):
-        """One buffer or several: each is a part of its own, the very object that was given."""
+    def test_records_become_parts_without_a_copy(self, version):
+        """Each given buffer is a separate part, the same object."""
         whole = b"x" * 300
         pieces = [bytes(5), memoryview(whole), bytearray(200)]
         expected = joined(fetched(b"".join(pieces)), version)
@@ -290,7 +291,7 @@ class TestRecords:
         assert found is None if records is None else found == b""
 
     def test_other_bytes_are_copied_out_of_the_frame(self):
-        """A frame may be dropped while a topic id lives on."""
+        """A topic id may outlive its frame."""
         topic = ProduceRequest.TopicProduceData(topic_id=bytes(range(16)))
         decoded = decode(ProduceRequest, 13, memoryview(joined(ProduceRequest(topic_data=[topic]), 13)))[0]
         assert type(decoded.topic_data[0].topic_id) is bytes
@@ -308,7 +309,7 @@ class TestVersions:
         assert encoder(ProduceRequest, 9) is encoder(ProduceRequest, 9)
 
     def test_a_value_that_a_version_cannot_carry_is_an_error_unless_ignorable(self):
-        """Endpoints came with version 10 and matter; the throttle time came with version 1 and does not."""
+        """Version 10 added endpoints, which are not ignorable. Version 1 added the throttle time, which is."""
         endpoint = ProduceResponse.NodeEndpoint(node_id=1, host="h", port=1)
         encode(ProduceResponse(node_endpoints=[endpoint]), 10)
         with pytest.raises(EncodeError, match="node_endpoints"):
@@ -323,12 +324,11 @@ class TestVersions:
             encode(HeartbeatRequest(group_instance_id="static"), 2)
 
     def test_an_equal_copy_of_a_default_struct_is_not_written(self):
-        """What counts is the value, not the shared default object."""
+        """The encoder compares the value, not the identity of the shared default."""
         copy = FetchRequest.ReplicaState(replica_id=-1, replica_epoch=-1)
         assert encode(FetchRequest(replica_state=copy), 15) == encode(FetchRequest(), 15)
 
     def test_the_default_of_a_struct_cannot_be_changed(self):
-        """Every message shares it."""
         with pytest.raises(AttributeError):
             FetchRequest().replica_state.replica_id = 5
 
@@ -342,7 +342,7 @@ class TestVersions:
 class TestMistakesOfOurs:
     @pytest.mark.parametrize("version", [0, 4])
     def test_wrong_values_are_encode_errors(self, version):
-        """None for a string, an integer too large, a lone surrogate, a number for a text."""
+        """Covers None for a string, a large integer, a lone surrogate and a number for a string."""
         for wrong in ({"group_id": None}, {"generation_id": 2**31}, {"group_id": "\ud800"}, {"member_id": 5}):
             with pytest.raises(EncodeError):
                 encode(HeartbeatRequest(**wrong), version)

@@ -1,4 +1,4 @@
-"""Assignments of classic groups: bytes of strangers, which may be anything."""
+"""Assignments of classic groups: clients write these bytes, so they may be malformed."""
 
 import struct
 
@@ -19,7 +19,7 @@ def written(named, version):
 
 
 @given(NAMED, VERSIONS, st.binary(max_size=8))
-def test_an_assignment_of_any_version_is_read_whatever_is_added_behind_it(named, version, behind):
+def test_an_assignment_of_any_version_is_read_with_appended_fields(named, version, behind):
     expected = {}
     for topic, partitions in named:
         expected[topic] = tuple(sorted({*expected.get(topic, ()), *partitions}))
@@ -27,17 +27,17 @@ def test_an_assignment_of_any_version_is_read_whatever_is_added_behind_it(named,
     assert assigned_partitions(CONSUMER_PROTOCOL_TYPE, data) == expected
 
 
-def test_no_bytes_are_an_assignment_of_nothing():
+def test_no_bytes_are_an_empty_assignment():
     assert assigned_partitions(CONSUMER_PROTOCOL_TYPE, b"") == {}
 
 
 @given(st.binary(max_size=64), st.sampled_from(["connect", "", "sr"]))
-def test_assignments_of_other_kinds_of_members_are_not_read(data, protocol_type):
+def test_assignments_of_other_protocol_types_are_not_read(data, protocol_type):
     assert assigned_partitions(protocol_type, data) is None
 
 
 @given(NAMED.filter(bool), VERSIONS, st.data())
-def test_an_assignment_that_is_cut_short_or_changed_is_no_error(named, version, data):
+def test_a_malformed_assignment_is_not_an_error(named, version, data):
     whole = bytearray(written(named, version))
     place = data.draw(st.integers(0, len(whole) - 1))
     changed = (

@@ -1,4 +1,4 @@
-"""Every declared API message in every version is what an independent implementation, kio, says it is."""
+"""Every declared message in every version, compared with an independent implementation, kio."""
 
 from __future__ import annotations
 
@@ -36,18 +36,17 @@ def check_against_kio(message: type, version: int, built: Any) -> None:
 @quick
 @given(data=st.data())
 def test_agrees_with_kio(message, version, data):
-    """Our bytes mean the same to kio, kio writes the same bytes, and we read them back."""
+    """kio decodes our bytes to the same values, encodes the same bytes, and we decode them."""
     check_against_kio(message, version, data.draw(comparable(message, version)))
 
 
 @each_version(API_MESSAGES)
 def test_defaults_and_filled_messages_agree_with_kio(message, version):
-    """A message of defaults, and one with something in every field, survive both ways."""
+    """Covers a message of defaults, and one with content in every field."""
     check_against_kio(message, version, message())
     check_against_kio(message, version, sample(message, version, elements=2))
 
 
 @each_version(API_MESSAGES)
 def test_declared_defaults_are_those_of_kio(message, version):
-    """A field that is left out has the same value on both sides."""
     assert default_differences(message, kio_class(message, version), version) == []

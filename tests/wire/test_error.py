@@ -1,4 +1,4 @@
-"""The error codes against kio's."""
+"""Error codes, compared with kio."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from pipeline_broker.wire.error import RETRIABLE, TEXTS, ErrorCode, text_of
 
 
-def test_numbers_names_and_retriability_are_those_of_kio():
+def test_codes_agree_with_kio():
     assert {code.name.lower(): int(code) for code in ErrorCode} == {code.name: code.value for code in KioErrorCode}
     assert {code.name.lower() for code in RETRIABLE} == {code.name for code in KioErrorCode if code.retriable}
 
@@ -19,7 +19,7 @@ def test_every_text_is_one_sentence():
         assert text.endswith(".")
 
 
-def test_no_error_has_no_text_and_every_other_error_has_one():
+def test_every_error_has_a_text():
     assert text_of(0) is None
     assert text_of(3) == TEXTS[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert text_of(ErrorCode.STALE_BROKER_EPOCH) == "STALE_BROKER_EPOCH"

@@ -1,4 +1,4 @@
-"""Request and response headers, byte for byte and against kio."""
+"""Request and response headers, byte for byte and compared with kio."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HEADERS = st.builds(
 @quick
 @given(header=HEADERS)
 def test_request_headers_survive_and_agree_with_kio(header):
-    """Version 2 stands before flexible requests, version 1 before the others."""
+    """Flexible requests have header version 2, others version 1."""
     data = encode_request_header(header)
     assert read_request_header(memoryview(data + b"body")) == (header, len(data))
     kio = KioHeaderV2 if is_flexible(header.api_key, header.api_version) else KioHeaderV1
@@ -45,7 +45,7 @@ def test_request_headers_survive_and_agree_with_kio(header):
 
 
 def test_the_client_id_keeps_its_old_form_in_a_flexible_header():
-    """Two bytes of length, then the tag section: Produce version 9."""
+    """Produce version 9: two bytes of length, and the tag section after the client id."""
     data = b"\x00\x00\x00\x09\x00\x00\x00\x05\x00\x02me\x00"
     assert encode_request_header(RequestHeader(0, 9, 5, "me")) == data
     assert read_request_header(data) == (RequestHeader(0, 9, 5, "me"), len(data))
@@ -57,7 +57,7 @@ def test_unknown_tags_of_a_request_header_are_skipped():
 
 
 @pytest.mark.parametrize("header", [RequestHeader(0, 9, 5, "me"), RequestHeader(0, 3, 5, "me")])
-def test_a_request_header_cut_anywhere_is_a_decode_error(header):
+def test_a_truncated_request_header_is_a_decode_error(header):
     data = encode_request_header(header)
     for size in range(len(data)):
         with pytest.raises(DecodeError):
@@ -96,8 +96,8 @@ def test_a_client_id_that_is_not_utf8_is_replaced():
     assert read_request_header(data) == (RequestHeader(0, 3, 5, "b\ufffdro\ufffd"), len(data) - 4)
 
 
-def test_the_version_of_a_known_api_is_not_judged_by_its_header():
-    """ApiVersions of a future version has an answer, and Produce 2 is refused by whoever serves Produce."""
+def test_read_request_header_does_not_check_versions():
+    """A future version of ApiVersions gets a response. The handler of Produce refuses version 2."""
     for key, version in ((ApiKey.API_VERSIONS, 99), (ApiKey.PRODUCE, 2), (ApiKey.STOP_REPLICA, 0)):
         header = RequestHeader(int(key), version, 1, "c")
         assert read_request_header(encode_request_header(header))[0] == header
@@ -114,7 +114,7 @@ def test_the_version_of_a_known_api_is_not_judged_by_its_header():
     ],
 )
 def test_response_headers(key, version, data):
-    """A tag section where the request is flexible, never before an answer to ApiVersions."""
+    """A tag section exists if the request is flexible, but never in an ApiVersions response."""
     assert response_header(key, version, 7) == data
     assert read_response_header(key, version, data + b"body") == (7, len(data))
     for size in range(len(data)):

@@ -1,4 +1,4 @@
-"""A message as JSON has Kafka's names and forms, in every version, and is what `json` can write."""
+"""Messages as JSON: Kafka's names and forms in every version."""
 
 import json
 
@@ -18,12 +18,12 @@ from tests.wire.generated import objects
 TOPIC_ID = bytes(range(16))
 
 
-def test_names_are_camel_case_and_only_those_of_the_version():
+def test_names_are_camel_case_and_limited_to_the_version():
     form = json_form(MetadataRequest([MetadataRequest.MetadataRequestTopic(name="t")]), 4)
     assert form == {"topics": [{"name": "t"}], "allowAutoTopicCreation": True}
 
 
-def test_records_are_told_by_their_size_in_one_piece_or_in_parts_and_null_is_null():
+def test_records_appear_as_their_size():
     data = ProduceRequest.PartitionProduceData
     topic = ProduceRequest.TopicProduceData(name="t", partition_data=[data(0, b"12345"), data(1, None)])
     form = json_form(ProduceRequest(None, -1, 1000, [topic]), 9)
@@ -50,7 +50,7 @@ def test_ids_are_url_safe_and_bytes_plain_base64():
     assert json_form(JoinGroupRequest(protocols=[protocol]), 5)["protocols"] == [{"name": "range", "metadata": "+/8="}]
 
 
-def test_a_tagged_field_is_left_out_while_it_has_its_default():
+def test_a_tagged_field_with_its_default_is_left_out():
     assert "clusterId" not in json_form(FetchRequest(), 12)
     assert json_form(FetchRequest(cluster_id="c"), 12)["clusterId"] == "c"
 

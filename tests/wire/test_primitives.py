@@ -1,4 +1,4 @@
-"""Varints: the one encoding of every number, and what is refused."""
+"""Varints: round trips, exact bytes and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of API keys against kio's and against the declarations."""
+"""The table of API keys, compared with kio and with the declarations."""
 
 from __future__ import annotations
 

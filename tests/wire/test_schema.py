@@ -1,4 +1,4 @@
-"""Declarations: what the annotation of a field promises is what its codec delivers."""
+"""Declarations: annotations agree with the decoded values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def structures_of(message: type) -> list[type]:
 
 @each_message(MESSAGES)
 def test_annotations_say_what_is_decoded(message):
-    """Type, list and nullability of every field."""
+    """Covers type, list and nullability of every field."""
     module = vars(sys.modules[message.__module__])
     for structure in structures_of(message):
         hints = typing.get_type_hints(structure, module)
@@ -43,8 +43,8 @@ def test_annotations_say_what_is_decoded(message):
 
 
 @each_message(MESSAGES)
-def test_declared_versions_hang_together(message):
-    """Tags are unique and of flexible versions; fields of a struct are frozen."""
+def test_declared_versions_are_consistent(message):
+    """Tags are unique and belong to flexible versions; struct fields are frozen."""
     versions, flexible = parse_versions(message.SCHEMA.versions), parse_versions(message.SCHEMA.flexible)
     for structure in structures_of(message):
         tags = [field.tag for field in fields_of(structure) if field.tag is not None]
@@ -68,7 +68,7 @@ def test_no_versions():
 
 
 def test_importing_a_message_and_the_codec_is_cheap():
-    """They bring attrs, the standard library and the table of versions, no other message and nothing of other rooms."""
+    """They import attrs, the standard library and the API table, but no other message and no other package."""
     script = """
 import sys
 import pipeline_broker.wire.codec, pipeline_broker.wire.messages.data.produce

@@ -1,4 +1,4 @@
-"""A large message is read in steps, and has only so many elements, however small they are."""
+"""Stepwise codecs: large messages are decoded and encoded over several turns, with a limit on elements."""
 
 import pytest
 
@@ -31,7 +31,7 @@ TOPIC = MetadataRequest.MetadataRequestTopic(name="t")
 
 
 def finished(steps):
-    """What a generator returns, and in how many turns."""
+    """Run a generator; return its result and the number of turns."""
     turns = 1
     while True:
         try:
@@ -42,13 +42,13 @@ def finished(steps):
 
 
 def stepwise(message, version, **options):
-    """A decoder that goes to the end."""
+    """Return a stepwise decoder that runs to its end."""
     decode = stepwise_decoder(message, version, **options)
     return lambda data, position: finished(decode(data, position))[0][:2]
 
 
 @each_version(REQUESTS)
-def test_a_message_that_is_read_in_steps_is_the_same(message, version):
+def test_stepwise_decoding_gives_the_same_message(message, version):
     data = b"".join(encode(sample(message, version, elements=3), version))
     counted, position = stepwise(message, version)(data, 0)
     assert position == len(data)
@@ -64,14 +64,14 @@ def test_malformed_text_is_replaced_in_turns():
 
 
 @each_version(RESPONSES)
-def test_a_message_that_is_written_in_steps_is_the_same(message, version):
+def test_stepwise_encoding_gives_the_same_bytes(message, version):
     response = sample(message, version, elements=3)
     parts, turns = finished(stepwise_encoder(message, version)(response))
     assert turns == 1
     assert b"".join(parts) == b"".join(encoder(message, version)(response))
 
 
-def test_others_have_turns_while_a_large_message_is_read_and_written():
+def test_large_messages_yield():
     count = 3 * ELEMENTS_A_TURN
     data = b"".join(encode(MetadataRequest(topics=[TOPIC] * count), 9))
     (message, _, left), turns = finished(stepwise_decoder(MetadataRequest, 9)(data, 0))
@@ -81,7 +81,7 @@ def test_others_have_turns_while_a_large_message_is_read_and_written():
 
 
 def test_large_bytes_of_a_response_are_not_copied():
-    """A hundred connections that read nothing share them."""
+    """A hundred connections whose clients read slowly share them."""
     large = bytes(OWN_PART_BYTES_MIN)
     member = DescribeGroupsResponse.DescribedGroupMember(member_metadata=large, member_assignment=large[:-2])
     group = DescribeGroupsResponse.DescribedGroup(members=[member])
@@ -90,7 +90,7 @@ def test_large_bytes_of_a_response_are_not_copied():
     assert b"".join(parts) == b"".join(encode(DescribeGroupsResponse(groups=[group]), 5))
 
 
-def test_a_response_ends_before_it_is_larger_than_any_may_be():
+def test_a_response_above_the_limit_is_refused():
     group = DescribeGroupsResponse.DescribedGroup(
         members=[DescribeGroupsResponse.DescribedGroupMember(member_metadata=bytes(1 << 20))]
     )
@@ -102,11 +102,11 @@ def test_a_response_ends_before_it_is_larger_than_any_may_be():
 
 
 def produce_topics(count):
-    """Produce v9: so many topics without name and partitions, three bytes each."""
+    """Encode a Produce v9 request of `count` topics without name and partitions, three bytes each."""
     return b"\0" + bytes(6) + write_uvarint(count + 1) + EMPTY_TOPIC * count + b"\0"
 
 
-def test_one_element_more_than_the_most_is_refused():
+def test_one_element_too_many_is_refused():
     decode = stepwise(ProduceRequest, 9)
     message, _ = decode(produce_topics(ELEMENTS_MAX), 0)
     assert len(message.topic_data) == ELEMENTS_MAX
@@ -115,7 +115,7 @@ def test_one_element_more_than_the_most_is_refused():
 
 
 def test_elements_of_all_arrays_count_together():
-    """Each list alone is within the bound, and so are the lists inside it."""
+    """Each array alone is within the limit, and so are the nested ones."""
     partitions = b"\1" + write_uvarint(11) + (bytes(4) + b"\0\0") * 10 + b"\0"
     count = ELEMENTS_MAX // 10
     with pytest.raises(DecodeError, match="partition_data"):
@@ -123,7 +123,7 @@ def test_elements_of_all_arrays_count_together():
 
 
 @pytest.mark.parametrize("read", [stepwise, decoder])
-def test_a_section_has_so_many_unknown_tagged_fields(read):
+def test_too_many_unknown_tagged_fields_are_refused(read):
     def tagged(count):
         return b"".join(encode(FIRST, 9))[:-1] + write_uvarint(count) + b"\x63\0" * count
 

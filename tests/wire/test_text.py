@@ -1,4 +1,4 @@
-"""Malformed text is read like Java reads it."""
+"""Malformed text is decoded as in Java."""
 
 import pytest
 from hypothesis import given
@@ -33,7 +33,7 @@ SEQUENCES = st.sampled_from(sorted(READ_BY_JAVA)) | st.binary(max_size=4) | st.t
 
 
 @pytest.mark.parametrize("data", READ_BY_JAVA)
-def test_malformed_text_is_read_as_java_reads_it(data):
+def test_malformed_text_is_decoded_as_in_java(data):
     assert text_of(data) == READ_BY_JAVA[data].replace("?", "\ufffd")
 
 
@@ -46,7 +46,7 @@ def test_any_bytes_are_text_that_can_be_written(data):
 
 
 @pytest.mark.parametrize("data", [b"\xff" * STRING_SIZE_MAX, b"\xc3\xa9" * 16_382 + b"\xff\xff\xff"])
-def test_text_is_cut_where_its_replacements_make_it_too_long(data):
+def test_replacements_that_are_too_long_are_truncated(data):
     text = text_of(data)
     assert STRING_SIZE_MAX - 3 < len(text.encode()) <= STRING_SIZE_MAX
     assert data.decode(errors="replace").startswith(text)

@@ -1,4 +1,4 @@
-"""What groups are made to bear: large, many, absurd and old; in bounded time, and nobody else is hurt."""
+"""Groups under abuse: large, numerous or absurd requests take bounded time and do not harm other groups."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_ten_thousand_members_of_a_classic_group():
 
 
 def test_a_thousand_members_of_a_consumer_group():
-    """Each joins and is assigned at once: no heartbeat looks at more than the members that there are."""
+    """Each joins and is assigned at once. The time of a heartbeat depends only on the existing members."""
     driver = ConsumerDriver(GroupSettings(consumer_assignment_interval_ms=0))
     driver.create("t", 1_000)
     began = time.monotonic()
@@ -65,8 +65,8 @@ def test_session_timeouts_out_of_bounds(timeout_ms):
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, INT32_MAX])
-def test_rebalance_timeouts_of_any_size(timeout_ms):
-    """One that is over at once drops the others, one that is never over waits for sessions."""
+def test_extreme_rebalance_timeouts(timeout_ms):
+    """A timeout of 0 drops the other members; an endless one waits for sessions to expire."""
     driver = Driver()
     first, second = driver.stable(2)
     driver.join("changed", first, rebalance_timeout_ms=timeout_ms, protocols=(MemberProtocol("range", b"new"),))
@@ -83,7 +83,7 @@ def test_rebalance_timeouts_of_any_size(timeout_ms):
     assert ("a" in consumers.group().members) == (timeout_ms == INT32_MAX)
 
 
-def test_another_protocol_changes_nothing_for_those_who_are_there():
+def test_a_join_with_another_protocol_does_not_disturb_members():
     driver = Driver()
     ids = driver.stable(2)
     for more in ({"protocol_type": "connect"}, {"protocols": (MemberProtocol("other", b""),)}, {"protocols": ()}):
@@ -92,7 +92,7 @@ def test_another_protocol_changes_nothing_for_those_who_are_there():
     assert [driver.heartbeat(member_id, 1) for member_id in ids] == [ErrorCode.NONE] * 2
 
 
-def test_an_instance_that_runs_twice_fences_its_former_self_each_time():
+def test_an_instance_that_runs_twice_is_fenced_each_time():
     driver = Driver(AT_ONCE)
     driver.join("first", group_instance_id="i")
     driver.tick(0)
@@ -123,8 +123,8 @@ def test_commits_of_old_generations_and_of_zombies_are_refused():
     assert commit(driver, ids[0], 2) == (ErrorCode.NONE,)
 
 
-def test_a_storm_of_joins_and_leaves_leaves_nothing_behind():
-    """Six thousand of them, as ten minutes at ten a second: no id, protocol or deadline stays."""
+def test_many_joins_and_leaves_leak_nothing():
+    """Six thousand, as many as in ten minutes at ten a second: no id, protocol or deadline remains."""
     driver = ConsumerDriver(AT_ONCE)
     driver.create("t")
     driver.stable(1)

@@ -1,4 +1,4 @@
-"""Commits as values: what is prepared of them."""
+"""Preparation of commits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.settings import GroupSettings
 
 
-def test_what_was_prepared_before_is_committed_as_it_was_then() -> None:
+def test_prepared_offsets_are_committed_unchanged() -> None:
     request = CommitRequest(group_id="g", partitions=[PartitionCommit(topic="t", partition=0, offset=5)])
     prepared = prepare(request, GroupSettings(), 1)
     for given, time_ms in ((None, 2), (prepared, 1)):
@@ -19,7 +19,7 @@ def test_what_was_prepared_before_is_committed_as_it_was_then() -> None:
         assert committed.commit_timestamp_ms == time_ms
 
 
-def test_what_is_prepared_of_a_commit_is_all_its_records_as_they_are_written() -> None:
+def test_prepared_records_equal_the_written_ones() -> None:
     partitions = [PartitionCommit(topic="t", partition=number, offset=5) for number in (0, 1)]
     prepared = prepare(CommitRequest(group_id="g", partitions=partitions), GroupSettings(), 1)
     assert len(prepared.records) == 2

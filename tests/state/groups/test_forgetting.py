@@ -1,4 +1,4 @@
-"""Offsets of deleted topics, forgotten some at a time: none comes back, and no later one goes with them."""
+"""Deletion of the offsets of deleted topics, in batches: none returns, and no later offset is lost."""
 
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ KEYS = st.lists(st.tuples(st.sampled_from(TOPICS), st.sampled_from(PARTITIONS)),
 
 
 def commit(driver, keys, offset, group_id="a", holder=None):
-    """Commit as the broker does: what a transaction needs forgotten goes first."""
+    """Commit like the broker: a transaction deletes queued offsets of its partitions first."""
     partitions = [PartitionCommit(topic, partition, offset) for topic, partition in keys]
     request = CommitRequest(group_id=group_id, partitions=partitions, holder=holder)
     if holder is not None:
@@ -40,7 +40,7 @@ def forget_all(driver):
         driver.take(driver.coordinator.advance(driver.now_ms))
 
 
-def test_offsets_of_many_groups_are_forgotten_so_many_at_a_time():
+def test_offsets_of_many_groups_are_deleted_in_batches():
     driver = Driver()
     groups = [f"g{number}" for number in range(3 * forgetting.GROUPS_AT_ONCE_MAX)]
     for group_id in groups:
@@ -56,7 +56,7 @@ def test_offsets_of_many_groups_are_forgotten_so_many_at_a_time():
     assert {tuple(offsets(driver.coordinator, group_id)) for group_id in groups} == {(("u", 0),)}
 
 
-def test_offsets_of_many_partitions_are_forgotten_so_many_at_a_time():
+def test_offsets_of_many_partitions_are_deleted_in_batches():
     driver = Driver()
     commit(driver, [("t", number) for number in range(2 * forgetting.OFFSETS_AT_ONCE_MAX + 1)], 1)
     driver.hold = True
@@ -67,7 +67,7 @@ def test_offsets_of_many_partitions_are_forgotten_so_many_at_a_time():
     assert offsets(driver.coordinator) == {}
 
 
-def test_offsets_of_several_groups_are_forgotten_so_many_at_a_time(monkeypatch):
+def test_a_batch_spans_several_groups(monkeypatch):
     monkeypatch.setattr(forgetting, "OFFSETS_AT_ONCE_MAX", 3)
     driver = Driver()
     for group_id in "abc":
@@ -80,8 +80,7 @@ def test_offsets_of_several_groups_are_forgotten_so_many_at_a_time(monkeypatch):
     assert [(write.subject, len(write.records)) for write in driver.pending[2:]] == [("b", 1), ("c", 2)]
 
 
-def test_what_is_refused_or_only_stored_by_a_transaction_takes_the_place_of_nothing(monkeypatch):
-    """What waits to be forgotten still is."""
+def test_refused_and_transactional_commits_stay_queued_for_deletion(monkeypatch):
     monkeypatch.setattr(forgetting, "OFFSETS_AT_ONCE_MAX", 1)
     driver = Driver()
     commit(driver, [("t", number) for number in range(3)], 1)
@@ -95,7 +94,7 @@ def test_what_is_refused_or_only_stored_by_a_transaction_takes_the_place_of_noth
     assert offsets(driver.coordinator) == {}
 
 
-def test_what_a_transaction_stores_for_a_topic_made_anew_is_not_forgotten_with_what_waits_of_the_old_one(monkeypatch):
+def test_transactional_offsets_of_a_recreated_topic_are_kept(monkeypatch):
     monkeypatch.setattr(forgetting, "OFFSETS_AT_ONCE_MAX", 1)
     driver = Driver()
     commit(driver, [("t", number) for number in range(4)], 1)
@@ -107,8 +106,8 @@ def test_what_a_transaction_stores_for_a_topic_made_anew_is_not_forgotten_with_w
     assert offsets(driver.coordinator) == {("t", 1): 5, ("u", 0): 5}
 
 
-def test_of_offsets_that_a_start_finds_those_of_topics_that_are_there_by_id_or_without_one_are_kept():
-    """Earlier releases stored offsets of transactions without the id."""
+def test_startup_keeps_offsets_of_existing_topics():
+    """It compares topic ids. Earlier releases stored offsets of transactions without an id."""
     own, earlier = b"o" * 16, b"e" * 16
     driver = Driver()
     driver.topics.durable(driver.topics.create(NewTopic(name="t", topic_id=own, partitions=4)))
@@ -126,7 +125,7 @@ def test_of_offsets_that_a_start_finds_those_of_topics_that_are_there_by_id_or_w
 
 
 class ForgottenTopics(RuleBasedStateMachine):
-    """Groups commit for topics that are deleted and made anew; a dictionary says what must be left of that."""
+    """Groups commit to topics that are deleted and created again; a model contains the expected offsets."""
 
     @initialize()
     def begin(self):

@@ -1,4 +1,4 @@
-"""What somebody outside of a group does to its members: end their sessions, have them come to a new agreement."""
+"""Operator interventions in groups: expiring members and forcing rebalances."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.state.groups.consumer.test_migration import protocols
 
 
 class Outsider(ConsumerDriver):
-    """A driver whose group `g` has two members of a kind."""
+    """A driver with a group `g` of one kind, which has two members."""
 
     ids: list[str]
 
@@ -38,7 +38,7 @@ class Outsider(ConsumerDriver):
         self.settle()
 
     def expire(self, member_id: str | None) -> bool:
-        """Whether there was something to expire."""
+        """Return whether a member or group to expire exists."""
         outcome = self.coordinator.expire_members("g", member_id, self.now_ms)
         if outcome is not None:
             self.take(outcome)
@@ -58,7 +58,7 @@ class Outsider(ConsumerDriver):
 KINDS = pytest.mark.parametrize("kind", ["classic", "consumer", "share"])
 
 
-def test_offsets_of_a_consumer_group_are_deleted_but_of_what_it_consumes():
+def test_offsets_of_subscribed_topics_are_not_deleted():
     driver = Outsider.of("consumer")
     wanted = [DeletedOffset("t", 0), DeletedOffset("other", 0)]
     found = driver.coordinator.delete_offsets("g", wanted)
@@ -67,7 +67,7 @@ def test_offsets_of_a_consumer_group_are_deleted_but_of_what_it_consumes():
 
 
 @KINDS
-def test_a_session_that_is_ended_takes_out_that_member_only_also_after_a_restart(kind):
+def test_expiring_one_member_keeps_the_others_also_after_a_restart(kind):
     driver = Outsider.of(kind)
     assert driver.expire(driver.ids[0])
     assert driver.left == driver.ids[1:]
@@ -77,15 +77,14 @@ def test_a_session_that_is_ended_takes_out_that_member_only_also_after_a_restart
 
 
 @KINDS
-def test_all_sessions_of_a_group_end_together(kind):
+def test_all_members_of_a_group_expire_together(kind):
     driver = Outsider.of(kind)
     assert driver.expire(None)
     assert driver.left == []
     assert [group.state for group in driver.coordinator.list_groups()] == ["Empty"]
 
 
-def test_all_sessions_end_also_of_members_whose_group_becomes_another_one_meanwhile():
-    """The last member of the consumer protocol goes, and the others are a classic group."""
+def test_all_members_expire_even_if_the_group_is_downgraded():
     driver = Outsider(GroupSettings(initial_rebalance_delay_ms=0))
     driver.create("t")
     driver.enter("new")
@@ -97,7 +96,7 @@ def test_all_sessions_end_also_of_members_whose_group_becomes_another_one_meanwh
 
 
 @KINDS
-def test_no_session_ends_of_groups_and_members_that_are_not_there(kind):
+def test_missing_groups_and_members_cannot_expire(kind):
     driver = Outsider.of(kind)
     assert driver.coordinator.expire_members("other", None, driver.now_ms) is None
     assert driver.coordinator.expire_members("other", "a", driver.now_ms) is None
@@ -106,7 +105,7 @@ def test_no_session_ends_of_groups_and_members_that_are_not_there(kind):
 
 
 @KINDS
-def test_members_are_told_to_agree_anew_although_nothing_changed(kind):
+def test_a_forced_rebalance_needs_no_change(kind):
     driver = Outsider.of(kind)
     group = driver.coordinator.registry.get("g")
     if kind == "classic":
@@ -125,7 +124,7 @@ def test_members_are_told_to_agree_anew_although_nothing_changed(kind):
 
 
 @KINDS
-def test_a_group_without_members_has_nothing_to_agree_on(kind):
+def test_an_empty_group_cannot_rebalance(kind):
     driver = Outsider.of(kind)
     assert driver.coordinator.force_rebalance("other", driver.now_ms) is None
     driver.expire(None)
@@ -137,7 +136,7 @@ def test_a_group_without_members_has_nothing_to_agree_on(kind):
 
 
 @KINDS
-def test_a_group_on_its_way_to_be_deleted_is_not_there_any_more(kind):
+def test_a_group_being_deleted_counts_as_missing(kind):
     driver = Outsider.of(kind)
     driver.expire(None)
     driver.hold = True
@@ -147,7 +146,7 @@ def test_a_group_on_its_way_to_be_deleted_is_not_there_any_more(kind):
     assert driver.coordinator.registry.get("g") is None
 
 
-def test_a_share_group_moves_on_with_each_member_that_comes_also_with_one_that_reads_nothing():
+def test_every_join_bumps_the_epoch_of_a_share_group():
     driver = Outsider.of("share")
     group = driver.coordinator.registry.get("g")
     for number in range(2):
@@ -159,7 +158,7 @@ def test_a_share_group_moves_on_with_each_member_that_comes_also_with_one_that_r
         assert group.epoch == epoch + 1
 
 
-def test_a_group_of_another_kind_that_is_being_deleted_is_in_nobodys_way():
+def test_a_group_of_another_kind_being_deleted_does_not_block_a_new_one():
     driver = Outsider.of("classic")
     driver.expire(None)
     driver.hold = True

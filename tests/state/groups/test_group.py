@@ -1,4 +1,4 @@
-"""What a group of any kind is to the rest of the broker, as far as they have it in common."""
+"""The interface that groups of every kind share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MANY = 201
 
 
 @pytest.mark.parametrize("kind", [ConsumerGroup, ShareGroup])
-def test_who_joins_many_has_partitions_assigned_anew_to_all(kind) -> None:
+def test_a_join_of_a_large_group_is_long(kind) -> None:
     for size, is_long in ((0, False), (MANY - 1, False), (MANY, True)):
         assert kind("g", members=dict.fromkeys(map(str, range(size)))).is_joining_long is is_long
 
@@ -30,8 +30,8 @@ def test_who_joins_many_has_partitions_assigned_anew_to_all(kind) -> None:
         (MANY, MANY, True, False),
     ],
 )
-def test_who_is_the_last_of_many_to_join_a_classic_group_begins_the_generation(size, joined, is_initial, is_long):
-    """But for the first one, which begins when its delay is over."""
+def test_the_last_join_of_a_large_classic_group_is_long(size, joined, is_initial, is_long):
+    """It completes the generation. The first rebalance is an exception: it ends with its delay."""
     group = ClassicGroup(
         group_id="g",
         members=dict.fromkeys(map(str, range(size))),

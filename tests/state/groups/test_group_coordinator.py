@@ -1,4 +1,4 @@
-"""Groups of several kinds side by side: ids, lists, deletion, offsets."""
+"""Groups of several kinds side by side: ids, lists, deletion and offsets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def delete_offsets(driver, topic="t", group_id="g"):
     return result.error, result.errors
 
 
-def test_a_registry_shows_what_is_durable_and_decides_on_what_comes():
+def test_the_registry_has_a_pending_and_a_durable_view():
     registry = GroupRegistry()
     old, new = ConsumerGroup(group_id="g"), ConsumerGroup(group_id="g")
     registry.put(old)
@@ -61,7 +61,7 @@ def test_a_registry_shows_what_is_durable_and_decides_on_what_comes():
 
 
 def test_a_broker_without_consumer_groups_does_not_load_them():
-    """Nor classic groups before somebody asks for one."""
+    """Classic groups are also loaded on first use only."""
     script = """
 import sys
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
@@ -76,7 +76,7 @@ assert "classic" in loaded and "consumer" not in loaded, loaded
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_offsets_of_a_classic_group_are_deleted_but_of_topics_that_are_consumed(driver):
+def test_offsets_of_topics_consumed_by_a_classic_group_are_not_deleted(driver):
     assert delete_offsets(driver) == (ErrorCode.GROUP_ID_NOT_FOUND, ())
     commit(driver)
     assert delete_offsets(driver) == (ErrorCode.NONE, (ErrorCode.NONE,))
@@ -89,20 +89,20 @@ def test_offsets_of_a_classic_group_are_deleted_but_of_topics_that_are_consumed(
     assert delete_offsets(driver) == (ErrorCode.NONE, (ErrorCode.NONE,))
 
 
-def test_offsets_of_the_group_without_a_name_are_committed_and_not_deleted(driver):
+def test_offsets_of_the_empty_group_id_are_committed_but_not_deleted(driver):
     for _ in range(2):
         assert delete_offsets(driver, group_id="") == (ErrorCode.INVALID_GROUP_ID, ()), "with a commit and without"
         assert commit(driver, group_id="") is ErrorCode.NONE
     assert len(driver.coordinator.fetch("")) == 1
 
 
-def test_offsets_of_members_that_are_no_consumers_are_not_deleted(driver):
+def test_offsets_of_other_protocol_types_are_not_deleted(driver):
     driver.join("connect", protocol_type="connect")
     driver.tick(10_000)
     assert delete_offsets(driver) == (ErrorCode.NON_EMPTY_GROUP, ())
 
 
-def test_offsets_on_their_way_are_deleted_too(driver):
+def test_pending_offsets_are_deleted_too(driver):
     driver.hold = True
     parts = [PartitionCommit(topic="t", partition=0, offset=5)]
     result = driver.coordinator.commit(CommitRequest(group_id="g", partitions=parts), driver.now_ms)
@@ -121,8 +121,8 @@ def test_simple_groups_with_offsets_become_consumer_groups_and_keep_them(driver)
     assert [found.committed.offset for found in driver.coordinator.fetch("g")] == [5]
 
 
-def test_a_simple_group_that_became_a_consumer_group_and_went_is_not_there_after_a_restart(driver):
-    """Also where the tombstone in between, of the simple one, is compacted away already."""
+def test_a_simple_group_converted_and_deleted_stays_deleted_after_a_restart(driver):
+    """Even if compaction has removed the tombstone of the simple group."""
     commit(driver)
     before = len(driver.journal)
     driver.enter("m")
@@ -134,8 +134,8 @@ def test_a_simple_group_that_became_a_consumer_group_and_went_is_not_there_after
 
 
 @pytest.mark.parametrize("settled", [True, False])
-def test_a_consumer_group_is_deleted_and_made_again(driver, settled):
-    """Also while its deletion is on its way."""
+def test_a_consumer_group_is_deleted_and_created_again(driver, settled):
+    """Also while its deletion is pending."""
     driver.enter("m")
     commit(driver, member_id="m", generation_id=2)
     driver.beat("m", member_epoch=-1)
@@ -156,7 +156,7 @@ def test_a_consumer_group_is_deleted_and_made_again(driver, settled):
     assert driver.coordinator.consumer.describe("g") == described
 
 
-def test_a_deletion_that_is_not_durable_was_none(driver):
+def test_a_failed_deletion_restores_the_group(driver):
     driver.enter("m")
     driver.beat("m", member_epoch=-1)
     driver.hold = True
@@ -165,7 +165,7 @@ def test_a_deletion_that_is_not_durable_was_none(driver):
     assert driver.coordinator.consumer.describe("g").state == "Empty"
 
 
-def test_offsets_of_a_group_that_is_being_deleted_are_listed_and_counted_no_more(driver):
+def test_offsets_of_a_group_being_deleted_are_hidden(driver):
     commit(driver)
     commit(driver, topic="u")
     assert (driver.coordinator.count_offsets("g"), driver.coordinator.count_offsets("other")) == (2, 0)
@@ -179,7 +179,7 @@ def test_offsets_of_a_group_that_is_being_deleted_are_listed_and_counted_no_more
     assert asked.committed.offset == 5, "who names it is told what is durable"
 
 
-def test_of_offsets_that_a_transaction_may_change_nothing_is_told_to_whom_wants_stable_ones(driver):
+def test_stable_fetches_do_not_see_offsets_with_open_transactions(driver):
     def told(topics=None):
         found = driver.coordinator.fetch("g", topics, require_stable=True)
         return {(each.partition, each.committed.offset, each.error) for each in found}
@@ -199,7 +199,7 @@ def test_of_offsets_that_a_transaction_may_change_nothing_is_told_to_whom_wants_
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_offsets_of_a_transaction_are_replayed_and_count_when_it_commits(driver, committed):
-    """A group is known from then on; records of members do not belong into a transaction."""
+    """The group exists from the replay on. Records of members in a transaction are ignored."""
     parts = [PartitionCommit(topic="t", partition=0, offset=5)]
     request = CommitRequest(group_id="g", partitions=parts, holder=Holder(0, 7))
     (record,) = driver.coordinator.commit(request, 0).write.records
@@ -214,7 +214,7 @@ def test_offsets_of_a_transaction_are_replayed_and_count_when_it_commits(driver,
     assert [group.group_id for group in again.list_groups()] == ["g"]
 
 
-def test_a_tombstone_of_an_offset_makes_no_group(driver):
+def test_a_replayed_offset_tombstone_creates_no_group(driver):
     commit(driver)
     delete_offsets(driver)
     again = GroupCoordinator(GroupSettings(), driver.topics)
@@ -224,7 +224,7 @@ def test_a_tombstone_of_an_offset_makes_no_group(driver):
     assert again.list_groups() == []
 
 
-def test_settings_that_change_act_on_all_kinds_at_once(driver):
+def test_changed_settings_apply_to_all_kinds_at_once(driver):
     driver.enter("a")
     changed = attrs.evolve(
         driver.settings, consumer_group_size_max=1, session_timeout_ms_min=10_001, memory_bytes_max=1 << 30
@@ -242,7 +242,7 @@ def test_settings_that_change_act_on_all_kinds_at_once(driver):
         ({"member_id": "stranger"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_joins_of_the_classic_protocol_that_an_empty_consumer_group_refuses(driver, more, error):
+def test_invalid_classic_joins_do_not_convert_an_empty_consumer_group(driver, more, error):
     driver.enter("m")
     driver.beat("m", member_epoch=-1)
     before = len(driver.journal)
@@ -262,7 +262,7 @@ def test_a_group_named_twice_is_deleted_once_and_one_with_members_is_not(driver)
     assert len(outcome.writes) == 1
 
 
-def test_each_description_knows_its_own_kind(driver):
+def test_describe_finds_only_groups_of_its_kind(driver):
     driver.enter("m")
     driver.join("join", group_id="classic")
     assert driver.coordinator.describe("g").not_found == "Group g is not a classic group."
@@ -270,7 +270,7 @@ def test_each_description_knows_its_own_kind(driver):
     assert driver.coordinator.consumer.describe("none").not_found == "Group none not found."
 
 
-def test_while_it_cannot_be_served_a_member_keeps_its_session(driver):
+def test_a_member_that_cannot_be_served_keeps_its_session(driver):
     epoch = driver.enter("m").member_epoch
     driver.tick(40_000)
     for group_id, member_id in (("g", "m"), ("g", "stranger"), ("none", "m")):
@@ -282,15 +282,15 @@ def test_while_it_cannot_be_served_a_member_keeps_its_session(driver):
     assert driver.group().is_empty
 
 
-def test_a_group_that_does_not_fit_in_is_not_made_by_the_join_that_is_refused(driver):
+def test_a_join_refused_for_memory_creates_no_group(driver):
     driver.coordinator.change_settings(attrs.evolve(driver.settings, memory_bytes_max=100))
     assert driver.join("join").error is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert driver.coordinator.registry.get("g") is None
     assert driver.coordinator.list_groups() == []
 
 
-def test_while_the_end_of_a_consumer_group_is_on_its_way_who_asks_waits_for_it(driver):
-    """As the failure of its records is the failure of all that rests on them."""
+def test_responses_wait_for_a_pending_conversion(driver):
+    """If the conversion cannot be stored, they fail too."""
     driver.hold = True
     driver.enter("m")
     driver.settle()
@@ -299,7 +299,7 @@ def test_while_the_end_of_a_consumer_group_is_on_its_way_who_asks_waits_for_it(d
     assert [answer.error for answer in driver.answers.values()] == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR]
 
 
-def test_who_waits_is_told_when_the_topic_of_groups_goes(driver):
+def test_unload_answers_waiting_requests(driver):
     driver.hold = True
     driver.enter("m")
     driver.pending.clear()
@@ -307,8 +307,8 @@ def test_who_waits_is_told_when_the_topic_of_groups_goes(driver):
     assert [completion.result.error for completion in outcome.completions] == [ErrorCode.NOT_COORDINATOR]
 
 
-def test_a_group_of_which_all_is_old_stays_while_an_open_transaction_has_stored_something(driver):
-    """Its tombstones would be behind what the transaction stored, which then never counts."""
+def test_an_expired_group_stays_while_a_transaction_is_open(driver):
+    """Its tombstones would follow the pending offsets in the log, and delete them."""
     commit(driver)
     holder = Holder(0, 7)
     stored = CommitRequest(group_id="g", partitions=[PartitionCommit("t", 1, 9)], holder=holder)

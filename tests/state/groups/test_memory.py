@@ -1,4 +1,4 @@
-"""What groups hold is bounded: a member that says too much is refused, and all that it held is given back."""
+"""The memory bound of groups: refusals, and memory that is freed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def held(driver):
     return driver.coordinator.memory.bytes_held
 
 
-def test_a_total_counts_what_is_part_of_it():
+def test_a_total_includes_its_groups():
     total, held_bytes = GroupMemory(100), HeldBytes()
     held_bytes.add(30)
     assert total.bytes_held == 0
@@ -54,7 +54,7 @@ def test_a_total_counts_what_is_part_of_it():
     assert (total.bytes_held, held_bytes.count) == (0, 25)
 
 
-def test_one_member_may_hold_an_eighth_and_what_does_not_grow_is_never_refused():
+def test_one_member_may_hold_an_eighth_and_unchanged_sizes_are_never_refused():
     memory = GroupMemory(80)
     assert memory.admits(0, 10)
     assert not memory.admits(0, 11)
@@ -66,7 +66,7 @@ def test_one_member_may_hold_an_eighth_and_what_does_not_grow_is_never_refused()
     assert memory.refused == 2
 
 
-def test_a_classic_member_that_says_too_much_is_refused():
+def test_a_classic_member_with_too_much_metadata_is_refused():
     driver = Driver(SETTINGS)
     assert driver.join("large", protocols=protocol(MEMBER_MAX)).error is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert driver.coordinator.list_groups() == []
@@ -79,7 +79,7 @@ def test_a_classic_member_that_says_too_much_is_refused():
 
 
 @pytest.mark.parametrize("protocol_name", ["consumer", "share"])
-def test_a_member_is_let_in_where_there_is_just_room_for_what_it_says(protocol_name):
+def test_a_member_that_just_fits_is_accepted(protocol_name):
     def enter(driver):
         if protocol_name == "consumer":
             driver.enter("m", topic_names=frozenset())
@@ -98,7 +98,7 @@ def test_a_member_is_let_in_where_there_is_just_room_for_what_it_says(protocol_n
 
 
 @pytest.mark.parametrize("protocol_name", ["consumer", "share"])
-def test_a_group_whose_first_member_finds_no_room_does_not_come_to_be(protocol_name):
+def test_a_refused_first_member_creates_no_group(protocol_name):
     driver = ConsumerDriver(SETTINGS)
     driver.coordinator.memory.bytes_held = SETTINGS.memory_bytes_max
     if protocol_name == "consumer":
@@ -111,7 +111,7 @@ def test_a_group_whose_first_member_finds_no_room_does_not_come_to_be(protocol_n
     assert held(driver) == SETTINGS.memory_bytes_max
 
 
-def test_members_of_all_groups_together_are_bounded_and_those_that_are_in_stay_in():
+def test_the_bound_covers_all_groups_and_keeps_existing_members():
     driver = Driver(SETTINGS)
     ids = []
     for number in range(7):
@@ -131,7 +131,7 @@ def test_members_of_all_groups_together_are_bounded_and_those_that_are_in_stay_i
     assert driver.answers["later"].error is ErrorCode.NONE
 
 
-def test_an_assignment_that_finds_no_room_is_refused_and_given_back_with_the_next_rebalance():
+def test_an_assignment_that_exceeds_the_memory_is_refused():
     driver = Driver(SETTINGS)
     driver.join("join")
     driver.tick(0)
@@ -146,8 +146,8 @@ def test_an_assignment_that_finds_no_room_is_refused_and_given_back_with_the_nex
     assert held(driver) < before
 
 
-def test_a_leader_whose_assignment_found_no_room_and_that_brings_no_other_is_dropped_as_one_that_never_did():
-    """Else nobody in its group would be told anything, as long as it beats."""
+def test_a_leader_without_an_accepted_assignment_is_dropped():
+    """Otherwise its heartbeats would block the whole group."""
     driver = Driver(SETTINGS)
     driver.join("join")
     driver.tick(0)
@@ -159,7 +159,7 @@ def test_a_leader_whose_assignment_found_no_room_and_that_brings_no_other_is_dro
     assert driver.heartbeat(member_id, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_ids_that_are_given_out_count_until_they_are_used_or_expire():
+def test_pending_ids_count_until_they_are_used_or_expire():
     driver = Driver(SETTINGS)
     before = held(driver)
     for number in range(3):
@@ -169,7 +169,7 @@ def test_ids_that_are_given_out_count_until_they_are_used_or_expire():
     assert held(driver) < before + 3_000  # the group itself is left
 
 
-def test_a_consumer_that_says_too_much_is_refused_before_anything_changes():
+def test_a_consumer_with_too_much_metadata_is_refused_before_anything_changes():
     driver = ConsumerDriver(SETTINGS)
     driver.create("t")
     epoch = driver.enter("m", topic_names=frozenset({"t"})).member_epoch
@@ -185,8 +185,8 @@ def test_a_consumer_that_says_too_much_is_refused_before_anything_changes():
     assert held(driver) < 3_000
 
 
-def test_what_consumers_hold_is_counted_alike_however_they_came_to_it():
-    """By expressions, targets and moves in between, of static members under several ids; and after a restart."""
+def test_the_memory_of_a_consumer_group_depends_only_on_its_state():
+    """Not on its history of expressions, targets, moves and ids of static members, nor on restarts."""
     driver = ConsumerDriver(GroupSettings(initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0))
     for name in ("ta", "tb"):
         driver.create(name)
@@ -205,7 +205,7 @@ def test_what_consumers_hold_is_counted_alike_however_they_came_to_it():
     assert empty > held(driver) == 0
 
 
-def test_an_expression_counts_with_what_it_matches():
+def test_an_expression_counts_with_its_matches():
     group, counts = ConsumerGroup("g"), []
     for count in (0, 1, 2, 1):
         group.apply(Update(Subject.REGEX, "t.*", ResolvedRegex(frozenset("abc"[:count]), 0, 0)))
@@ -215,7 +215,7 @@ def test_an_expression_counts_with_what_it_matches():
     assert group.memory.count == 0
 
 
-def test_what_is_kept_as_it_will_be_and_as_it_is_durable_counts_twice():
+def test_pending_and_durable_state_both_count():
     group = ConsumerGroup("g")
     group.apply(Update(Subject.TARGET, "m", {bytes(16): frozenset({0, 1, 2})}))
     assert group.memory.count == 2 * 3 * ENTRY_BYTES
@@ -229,7 +229,7 @@ def test_what_is_kept_as_it_will_be_and_as_it_is_durable_counts_twice():
     assert said.size_bytes == 2 * (MEMBER_BYTES + texts + size_of_names(("t", "u")))
 
 
-def test_a_share_consumer_that_says_too_much_is_refused_and_gives_all_back():
+def test_a_share_consumer_with_too_much_metadata_is_refused_and_frees_its_memory():
     driver = ConsumerDriver(SETTINGS)
     share, settings = driver.coordinator.share, ShareGroupSettings()
 
@@ -251,7 +251,7 @@ def test_a_share_consumer_that_says_too_much_is_refused_and_gives_all_back():
     assert held(driver) < 3_000
 
 
-def test_the_states_of_share_partitions_count_and_those_without_room_are_begun_when_there_is_some():
+def test_share_states_count_and_wait_for_free_memory():
     driver = ConsumerDriver(GroupSettings(memory_bytes_max=80_000))
     share, settings = driver.coordinator.share, ShareGroupSettings(assignment_interval_ms=0)
     topics = {"a": FoundTopic(b"a" * 16, 40), "b": FoundTopic(b"b" * 16, 40)}
@@ -276,7 +276,7 @@ def test_the_states_of_share_partitions_count_and_those_without_room_are_begun_w
     assert len(begun.begins) + len(again.begins) == 40
 
 
-def test_share_states_that_are_replayed_count_as_before():
+def test_replayed_share_states_count():
     group, again = ShareGroup("g"), ShareGroup("g")
     group.begin(b"a" * 16, "a", range(7))
     group.begin(b"a" * 16, "a", range(5, 9))
@@ -297,7 +297,7 @@ def commit(driver, group_id, metadata=""):
     return result.errors[0]
 
 
-def test_committed_offsets_count_and_are_refused_when_there_is_no_room():
+def test_committed_offsets_count_and_are_refused_without_memory():
     driver = Driver(GroupSettings(memory_bytes_max=130_000))
     assert commit(driver, "a") is ErrorCode.NONE
     assert commit(driver, "b") is ErrorCode.NONE
@@ -313,13 +313,13 @@ def test_committed_offsets_count_and_are_refused_when_there_is_no_room():
     assert held(driver) == 0
 
 
-def test_a_commit_makes_no_group_where_there_is_no_room_for_one():
+def test_a_commit_creates_no_group_without_memory():
     driver = Driver(GroupSettings(memory_bytes_max=1_000))
     assert commit(driver, "g") is ErrorCode.INVALID_COMMIT_OFFSET_SIZE
     assert driver.coordinator.list_groups() == []
 
 
-def test_a_commit_of_a_group_that_is_there_needs_no_room_for_another():
+def test_a_commit_of_an_existing_group_needs_no_memory_for_a_group():
     driver = Driver()
     assert commit(driver, "g") is ErrorCode.NONE
     memory = driver.coordinator.memory
@@ -332,8 +332,8 @@ def test_a_commit_of_a_group_that_is_there_needs_no_room_for_another():
     ("member_id", "instance_id", "grows_by"),
     [("", None, None), ("stranger", None, None), ("", "j", None), ("a", None, 10), ("", "i", 10), ("s", "i", 10)],
 )
-def test_who_joins_a_classic_group_again_needs_room_for_what_it_says_more(member_id, instance_id, grows_by) -> None:
-    """Its assignment is taken back by then; somebody new needs room for all."""
+def test_a_rejoin_needs_memory_only_for_its_growth(member_id, instance_id, grows_by) -> None:
+    """Its assignment has been revoked by then. A new member needs memory for everything."""
     memory, group = GroupMemory(1 << 20), ClassicGroup(group_id="g")
     for name, instance in (("a", None), ("s", "i")):
         group.add(member(name, instance, metadata=b"."))
@@ -360,7 +360,7 @@ def test_who_joins_a_classic_group_again_needs_room_for_what_it_says_more(member
 
 
 @pytest.mark.parametrize("partitions", [[(0, 1), (2,)], [(0,)], [], [(0, 1, 2)]])
-def test_a_share_group_counts_what_its_members_shall_read_and_no_more_what_they_should_before(partitions) -> None:
+def test_a_share_group_counts_only_its_current_target(partitions) -> None:
     group = ShareGroup("g")
     group.memory.add(7)
     for target in ([(0, 1), (2, 3)], partitions, partitions):

@@ -1,4 +1,4 @@
-"""All groups by their ids: which group a record may put in the place of another one."""
+"""The group registry: replacement by records of another kind, and the durable view."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def classic(*members: str, protocol_type: str | None = None) -> ClassicGroup:
 
 
 @KINDS
-def test_a_group_of_which_only_offsets_are_known_may_become_one_of_any_kind(kind: GroupType) -> None:
+def test_a_group_with_only_offsets_may_become_any_kind(kind: GroupType) -> None:
     check_replaceable(None, kind)
     check_replaceable(classic(), kind)
 
@@ -44,7 +44,7 @@ def test_any_other_group_must_have_been_deleted_first(group: ClassicGroup | Cons
 
 @pytest.mark.parametrize("there", ["classic", "consumer", "share"])
 @pytest.mark.parametrize("read", ["classic", "consumer", "share"])
-def test_a_record_of_another_kind_of_group_is_misplaced_while_one_is_there(there: str, read: str) -> None:
+def test_a_record_of_another_kind_of_an_existing_group_is_misplaced(there: str, read: str) -> None:
     driver, records = Outsider.of(there), Outsider.of(read).journal
     group = driver.coordinator.registry.get("g")
     if there == read:
@@ -55,7 +55,7 @@ def test_a_record_of_another_kind_of_group_is_misplaced_while_one_is_there(there
     assert driver.coordinator.registry.get("g") is group
 
 
-def test_a_group_counts_while_it_is_there_and_only_once() -> None:
+def test_a_registered_group_counts_once() -> None:
     registry, group, other = GroupRegistry(), classic("a"), classic()
     registry.put(other)
     empty_bytes = registry.memory.bytes_held
@@ -70,7 +70,7 @@ def test_a_group_counts_while_it_is_there_and_only_once() -> None:
     assert registry.memory.bytes_held == 0
 
 
-def test_a_group_is_shown_until_it_is_gone_but_for_one_that_took_its_id() -> None:
+def test_hiding_a_replaced_group_keeps_its_successor() -> None:
     registry, group, other = GroupRegistry(), classic(), classic()
     registry.show(group)
     registry.show(other)

@@ -1,4 +1,4 @@
-"""A classic group by itself: who is waited for, who leads, what it holds."""
+"""A classic group without a coordinator: leadership, pending members and memory."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def group_of(*members: Member) -> ClassicGroup:
     return group
 
 
-def test_a_group_waits_for_its_slowest_member_and_for_nobody_where_there_is_none() -> None:
+def test_rebalance_timeout_is_that_of_the_slowest_member() -> None:
     assert group_of(member("a", timeout_ms=7), member("b", timeout_ms=9)).rebalance_timeout_ms == 9
     assert group_of().rebalance_timeout_ms == 0
 
 
-def test_who_goes_is_not_waited_for() -> None:
+def test_a_removed_member_is_no_longer_awaited() -> None:
     group = group_of(member("a"), member("b"))
     group.pending_syncs = {"a", "b"}
     group.remove("a")
@@ -41,8 +41,7 @@ def test_who_goes_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_a_new_self_of_a_static_member_stands_where_the_former_one_stood(waits: bool) -> None:
-    """It leads, is waited for where that one was, and is no newcomer."""
+def test_replacing_a_static_member_keeps_leadership_and_pending_sync(waits: bool) -> None:
     group = group_of(member("old", "i"), member("other"))
     group.pending_syncs = {"other", "old"} if waits else {"other"}
     replaced = group.replace_static("old", "new")
@@ -51,7 +50,7 @@ def test_a_new_self_of_a_static_member_stands_where_the_former_one_stood(waits: 
     assert group.pending_syncs == ({"other", "new"} if waits else {"other"})
 
 
-def test_a_group_that_is_left_by_all_has_no_protocol_any_more() -> None:
+def test_an_empty_group_has_no_protocol() -> None:
     group = group_of(member("a"))
     group.next_generation(1)
     assert (group.state, group.protocol_name) == (GroupState.COMPLETING_REBALANCE, "range")
@@ -65,8 +64,8 @@ def test_a_group_that_is_left_by_all_has_no_protocol_any_more() -> None:
     ("members", "joined", "leader"),
     [("", "", None), ("ab", "", None), ("ab", "ab", "a"), ("ab", "a", "a"), ("ab", "b", "b"), ("abc", "bc", "b")],
 )
-def test_who_leads_has_joined(members: str, joined: str, leader: str | None) -> None:
-    """The leader if that one has, else the first who did; nobody leads where nobody has."""
+def test_the_leader_is_a_member_that_has_joined(members: str, joined: str, leader: str | None) -> None:
+    """Keeps the leader if it has joined, else elects the first member that has; elects none if none has."""
     group = group_of(*map(member, members))
     group.parked_joins = dict.fromkeys(joined)
     assert group.elect_joined_leader() is (leader is not None)

@@ -1,6 +1,6 @@
-"""Classic groups: the life of a group from its first join to its deletion, and what is refused.
+"""Classic groups from the first join to their deletion, and refused requests.
 
-Longer than most files: a life has many turns, and each is one test.
+Longer than most files because a group's life has many events, and each is one test.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from tests.state.group_driver import OTHER, Driver, in_state
         ({"group_id": "h", "protocol_type": ""}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_joins_that_are_refused(more, expected) -> None:
-    """A join is refused at once for what is wrong in itself or does not fit the group."""
+def test_invalid_joins_are_refused(more, expected) -> None:
     driver, _, _ = in_state("Stable")
     values = {"member_id": ""} | more
     refused = driver.join("bad", **values)
@@ -37,7 +36,7 @@ def test_joins_that_are_refused(more, expected) -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [6_000, 1_800_000])
-def test_the_shortest_and_the_longest_session_are_taken(timeout_ms) -> None:
+def test_session_timeout_bounds_are_inclusive(timeout_ms) -> None:
     driver = Driver()
     driver.join("join", session_timeout_ms=timeout_ms)
     driver.tick(3_000)
@@ -49,7 +48,7 @@ def test_the_shortest_and_the_longest_session_are_taken(timeout_ms) -> None:
     assert not driver.coordinator.describe("g").members
 
 
-def test_a_member_that_joins_again_is_waited_for_as_long_as_it_says_now() -> None:
+def test_a_rejoin_changes_the_rebalance_timeout() -> None:
     driver = Driver()
     (member_id,) = driver.stable(1)
     joined = driver.join("again", member_id, session_timeout_ms=20_000, rebalance_timeout_ms=60_000)
@@ -70,7 +69,7 @@ def test_a_member_that_joins_again_is_waited_for_as_long_as_it_says_now() -> Non
 
 
 def test_first_rebalance_waits_and_is_extended() -> None:
-    """The initial delay starts again when somebody came meanwhile, up to the rebalance timeout."""
+    """A join during the initial delay restarts it, up to the rebalance timeout."""
     driver = Driver()
     driver.join("one", rebalance_timeout_ms=7_000)
     driver.tick(2_900)
@@ -95,10 +94,8 @@ def test_first_rebalance_waits_and_is_extended() -> None:
         (30_000, [0, 1_000, 4_000, 6_500], 12_000),
     ],
 )
-def test_the_first_rebalance_ends_after_a_delay_in_which_nobody_came_or_after_its_timeout(
-    timeout_ms, joins_ms, answered_ms
-) -> None:
-    """But not before the first delay is over."""
+def test_the_first_rebalance_ends_after_a_quiet_delay_or_the_timeout(timeout_ms, joins_ms, answered_ms) -> None:
+    """It never ends before the first delay is over."""
     driver = Driver(GroupSettings(initial_rebalance_delay_ms=3_000))
     began_ms = driver.now_ms
     for join_ms in joins_ms:
@@ -111,7 +108,7 @@ def test_the_first_rebalance_ends_after_a_delay_in_which_nobody_came_or_after_it
 
 
 @pytest.mark.parametrize(("size_max", "state"), [(2, "Stable"), (1, "PreparingRebalance")])
-def test_a_group_that_is_too_large_after_a_start_comes_together_anew(size_max, state) -> None:
+def test_a_group_above_the_size_limit_rebalances_after_a_restart(size_max, state) -> None:
     driver = Driver()
     driver.stable(2)
     driver.settings = GroupSettings(group_size_max=size_max)
@@ -119,7 +116,7 @@ def test_a_group_that_is_too_large_after_a_start_comes_together_anew(size_max, s
     assert driver.state == state
 
 
-def test_an_assignment_that_is_stored_too_late_is_that_of_no_later_generation() -> None:
+def test_an_assignment_stored_late_does_not_apply_to_a_later_generation() -> None:
     driver = Driver()
     (member_id,) = driver.stable(1)
     driver.hold = True
@@ -134,7 +131,7 @@ def test_an_assignment_that_is_stored_too_late_is_that_of_no_later_generation() 
     assert (driver.state, driver.answers["sync-3"].assignment) == ("Stable", b"3")
 
 
-def test_who_has_joined_a_full_group_may_ask_again() -> None:
+def test_a_member_of_a_full_group_may_rejoin() -> None:
     driver = Driver(GroupSettings(group_size_max=2))
     driver.join("one")
     driver.join("two")
@@ -146,7 +143,7 @@ def test_who_has_joined_a_full_group_may_ask_again() -> None:
     assert [len(driver.answers[token].members) for token in ("one", "two again")] == [2, 0]
 
 
-def test_who_asks_for_its_assignment_again_begins_its_session_anew() -> None:
+def test_a_repeated_sync_restarts_the_session() -> None:
     driver = Driver()
     (member_id,) = driver.stable(1)
     driver.tick(9_999)
@@ -157,7 +154,7 @@ def test_who_asks_for_its_assignment_again_begins_its_session_anew() -> None:
     assert driver.state == "Empty"
 
 
-def test_a_join_that_is_wrong_is_told_so_where_there_is_no_memory_either() -> None:
+def test_an_invalid_join_gets_its_own_error_even_without_memory() -> None:
     driver = Driver(GroupSettings(memory_bytes_max=1))
     assert driver.join("no memory").error is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert driver.join("wrong", session_timeout_ms=1).error is ErrorCode.INVALID_SESSION_TIMEOUT
@@ -165,7 +162,7 @@ def test_a_join_that_is_wrong_is_told_so_where_there_is_no_memory_either() -> No
 
 
 def test_only_the_leader_sees_the_members() -> None:
-    """The others get an empty list, and the name of the leader."""
+    """Followers get an empty list, and the id of the leader."""
     driver = Driver()
     for token in "abc":
         driver.join(token, protocols=(MemberProtocol("range", token.encode()),))
@@ -175,8 +172,8 @@ def test_only_the_leader_sees_the_members() -> None:
     assert sorted(member.metadata for member in seen[0]) == [b"a", b"b", b"c"]
 
 
-def test_protocol_is_voted_for() -> None:
-    """Only what all support stands for election; each votes for what it lists first."""
+def test_members_vote_for_the_protocol() -> None:
+    """Only protocols that all members support are candidates. Each member votes for the first one in its list."""
     driver = Driver()
 
     def protocols(*names: str) -> tuple[MemberProtocol, ...]:
@@ -190,7 +187,7 @@ def test_protocol_is_voted_for() -> None:
 
 
 def test_assignments_wait_for_durability() -> None:
-    """Nobody gets an assignment before its record is durable; then all do, and members left out get an empty one."""
+    """All members get their assignments once the record is durable; one without an assignment gets an empty one."""
     driver = Driver()
     for token in "abc":
         driver.join(token)
@@ -207,8 +204,8 @@ def test_assignments_wait_for_durability() -> None:
     assert driver.state == "Stable"
 
 
-def test_a_leader_that_asks_twice_gives_one_assignment() -> None:
-    """What the members are told is what a replay says: a second assignment of the same generation is not stored."""
+def test_a_repeated_sync_of_the_leader_stores_one_assignment() -> None:
+    """A second record of the same generation could differ from the assignments that members have received."""
     driver = Driver()
     driver.join("a")
     driver.tick(6_000)
@@ -226,7 +223,7 @@ def test_a_leader_that_asks_twice_gives_one_assignment() -> None:
 
 
 def test_assignment_that_cannot_be_stored() -> None:
-    """Who waits is told, and the group rebalances."""
+    """Parked syncs get an error, and the group rebalances."""
     driver = Driver()
     driver.join("a")
     driver.tick(6_000)
@@ -238,8 +235,8 @@ def test_assignment_that_cannot_be_stored() -> None:
     assert driver.state == "PreparingRebalance"
 
 
-def test_rebalance_cancels_syncs_and_an_assignment_on_its_way() -> None:
-    """Somebody new joins while the leader's assignment is being written: it never comes true."""
+def test_rebalance_cancels_syncs_and_a_pending_assignment() -> None:
+    """A new member joins while the leader's assignment is being written, which then never takes effect."""
     driver = Driver()
     driver.join("a")
     driver.tick(6_000)
@@ -264,15 +261,13 @@ def test_rebalance_cancels_syncs_and_an_assignment_on_its_way() -> None:
         ({"group_instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_syncs_that_are_refused(more, expected) -> None:
-    """A sync must be of this member, generation and protocol."""
+def test_invalid_syncs_are_refused(more, expected) -> None:
     driver, ids, _ = in_state("Stable")
     values = {"member_id": ids[1], "generation_id": 1} | more
     assert driver.sync("bad", **values).error is expected
 
 
-def test_heartbeats_that_are_refused() -> None:
-    """A heartbeat must be of this member and generation."""
+def test_invalid_heartbeats_are_refused() -> None:
     driver, ids, _ = in_state("Stable")
     assert driver.heartbeat(ids[0], 0) is ErrorCode.ILLEGAL_GENERATION
     assert driver.heartbeat("stranger", 1) is ErrorCode.UNKNOWN_MEMBER_ID
@@ -281,7 +276,7 @@ def test_heartbeats_that_are_refused() -> None:
 
 
 def test_session_expires_without_heartbeats() -> None:
-    """Who is silent is removed after its session timeout; who is not stays, and has to join again."""
+    """A silent member is removed after its session timeout. The others stay and must join again."""
     driver, ids, _ = in_state("Stable")
     driver.tick(9_000)
     assert driver.heartbeat(ids[0], 1) is ErrorCode.NONE
@@ -292,7 +287,7 @@ def test_session_expires_without_heartbeats() -> None:
 
 
 def test_missing_members_are_dropped_when_the_join_phase_ends() -> None:
-    """A member that does not rejoin within the rebalance timeout is out, even if it sends heartbeats."""
+    """A member that does not rejoin within the rebalance timeout is removed, even if it sends heartbeats."""
     driver, ids, _ = in_state("PreparingRebalance")
     for _ in range(10):
         driver.heartbeat(ids[1], 1)
@@ -302,8 +297,7 @@ def test_missing_members_are_dropped_when_the_join_phase_ends() -> None:
     assert driver.heartbeat(ids[1], 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_leadership_passes_to_who_rejoins() -> None:
-    """A leader that does not come back loses its place."""
+def test_leadership_passes_to_a_member_that_rejoins() -> None:
     driver, ids, _ = in_state("Stable")
     driver.join("changed", ids[1], protocols=OTHER)
     for _ in range(10):
@@ -314,7 +308,7 @@ def test_leadership_passes_to_who_rejoins() -> None:
 
 
 def test_members_that_never_sync_are_dropped() -> None:
-    """After the rebalance timeout the sync phase ends; who waited has to join again."""
+    """The sync phase ends after the rebalance timeout. Members that waited for an assignment must join again."""
     driver, ids, _ = in_state("CompletingRebalance")
     driver.sync("sync", ids[1], 2)
     for _ in range(10):
@@ -325,8 +319,8 @@ def test_members_that_never_sync_are_dropped() -> None:
     assert driver.heartbeat(ids[1], 2) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_parked_join_of_somebody_new_ends_after_five_minutes() -> None:
-    """Nobody can tell whether a client that waits is still there, so it is told to try again."""
+def test_parked_join_of_a_new_member_expires_after_five_minutes() -> None:
+    """The broker cannot tell whether a waiting client is alive, so the client must try again."""
     driver = Driver()
     driver.stable(1)
     ids = [member.member_id for member in driver.coordinator.describe("g").members]
@@ -340,7 +334,7 @@ def test_parked_join_of_somebody_new_ends_after_five_minutes() -> None:
 
 
 def test_full_group() -> None:
-    """Nobody new is let into a group of the greatest size; its members come back as they like."""
+    """A full group refuses new members; its own members may rejoin."""
     driver = Driver(GroupSettings(group_size_max=2))
     ids = driver.stable(2)
     assert driver.join("third").error is ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -350,7 +344,7 @@ def test_full_group() -> None:
 
 
 def test_group_above_a_lowered_limit_rebalances_when_loaded() -> None:
-    """After a restart with a lower limit the last to come back are turned away."""
+    """After a restart with a lower limit, the last members to rejoin are refused."""
     driver = Driver()
     ids = driver.stable(3)
     driver.settings = GroupSettings(group_size_max=2)
@@ -363,8 +357,8 @@ def test_group_above_a_lowered_limit_rebalances_when_loaded() -> None:
     assert driver.answers["a"].generation_id == driver.answers["b"].generation_id == 2
 
 
-def test_leave_by_several_names() -> None:
-    """Members leave by id, static ones also by instance id alone; each has its own answer; one rebalance for all."""
+def test_leave_by_member_id_and_instance_id() -> None:
+    """Each member has its own result, and the group rebalances once for all."""
     driver = Driver()
     driver.join("static", group_instance_id="i")
     driver.join("dynamic")
@@ -383,15 +377,17 @@ def test_leave_by_several_names() -> None:
     assert driver.state == "Empty"
 
 
-def test_a_leave_of_strangers_disturbs_nobody() -> None:
+def test_a_leave_of_unknown_members_changes_nothing() -> None:
     driver, ids, _ = in_state("Stable")
     driver.leave(LeavingMember("stranger"), LeavingMember("", "i"))
     assert driver.state == "Stable"
     assert driver.heartbeat(ids[0], 1) is ErrorCode.NONE
 
 
-def test_assignments_are_taken_back_when_members_are_to_agree_anew() -> None:
-    """Nobody is told an assignment of a generation that is over, and who waits for one has its full session again."""
+def test_a_rebalance_revokes_assignments() -> None:
+    """No member gets an assignment of a previous generation, and each parked sync restarts the session of its
+    member.
+    """
     driver, ids, _ = in_state("CompletingRebalance")
     driver.tick(9_000)
     assert driver.sync("sync", ids[1], 2) is None
@@ -401,7 +397,7 @@ def test_assignments_are_taken_back_when_members_are_to_agree_anew() -> None:
     assert {member.assignment for member in driver.coordinator.describe("g").members} == {b""}
 
 
-def test_who_waits_is_told_to_look_elsewhere_when_the_topic_of_groups_goes() -> None:
+def test_unload_answers_parked_requests_with_not_coordinator() -> None:
     for state, wait in (("PreparingRebalance", None), ("CompletingRebalance", "sync")):
         driver, ids, generation = in_state(state)
         if wait is not None:
@@ -410,7 +406,7 @@ def test_who_waits_is_told_to_look_elsewhere_when_the_topic_of_groups_goes() -> 
         assert driver.answers[wait or "rejoin"].error is ErrorCode.NOT_COORDINATOR
 
 
-def test_a_deleted_group_forgets_the_ids_that_it_gave_out() -> None:
+def test_a_deleted_group_forgets_pending_ids() -> None:
     driver = Driver()
     given = driver.join("first", member_id_required=True).member_id
     assert driver.coordinator.memory.bytes_held > 0
@@ -422,7 +418,7 @@ def test_a_deleted_group_forgets_the_ids_that_it_gave_out() -> None:
 
 
 def test_a_protocol_is_forgotten_with_the_last_member() -> None:
-    """An empty group agrees on nothing, and its type is what its next members bring."""
+    """The next members of an empty group choose its protocol type."""
     driver, ids, _ = in_state("Stable")
     driver.leave(*(LeavingMember(member_id) for member_id in ids))
     described = driver.coordinator.describe("g")
@@ -435,7 +431,7 @@ def test_a_protocol_is_forgotten_with_the_last_member() -> None:
     assert driver.coordinator.describe("g").protocol_type == "connect"
 
 
-def test_a_group_of_offsets_alone_has_no_protocol_type() -> None:
+def test_a_group_with_only_offsets_has_no_protocol_type() -> None:
     driver = Driver()
     driver.coordinator.classic.create("g", driver.now_ms)
     described = driver.coordinator.describe("g")
@@ -443,8 +439,8 @@ def test_a_group_of_offsets_alone_has_no_protocol_type() -> None:
     assert [each.protocol_type for each in driver.coordinator.list_groups()] == [""]
 
 
-def test_leave_of_a_group_that_is_not_there() -> None:
-    """An empty group id is an error of the request; a missing group makes every member unknown."""
+def test_leave_of_a_missing_group() -> None:
+    """An empty group id is an error of the whole request; in a missing group every member is unknown."""
     driver = Driver()
     assert driver.leave(LeavingMember("m"), group_id="").error is ErrorCode.INVALID_GROUP_ID
     left = driver.leave(LeavingMember("m"), group_id="h")
@@ -453,8 +449,8 @@ def test_leave_of_a_group_that_is_not_there() -> None:
     assert driver.leave(LeavingMember("m")).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_leave_answers_what_the_member_still_waits_for() -> None:
-    """A parked sync or join of who leaves (or is removed by an administrator) does not hang."""
+def test_leave_answers_parked_requests_of_the_member() -> None:
+    """So no request hangs if an administrator removes the member."""
     driver, ids, _ = in_state("CompletingRebalance")
     driver.sync("sync", ids[1], 2)
     driver.leave(LeavingMember(ids[1]))
@@ -465,7 +461,7 @@ def test_leave_answers_what_the_member_still_waits_for() -> None:
 
 
 def test_describe_and_list() -> None:
-    """Metadata is shown only where a protocol is agreed; filters are by state and type, in any case."""
+    """Metadata is shown only in Stable; the filters ignore case."""
     driver, ids, _ = in_state("Stable")
     described = driver.coordinator.describe("g")
     assert (described.protocol_type, described.protocol_name) == ("consumer", "range")
@@ -486,7 +482,7 @@ def test_describe_and_list() -> None:
 
 
 def test_delete() -> None:
-    """Only an empty group is deleted; it is Dead until that is durable, and then it is gone, also after a restart."""
+    """Only an empty group is deleted. It is Dead until the deletion is durable."""
     driver, ids, _ = in_state("Stable")
     assert driver.delete() is ErrorCode.NON_EMPTY_GROUP
     assert driver.delete("h") is ErrorCode.GROUP_ID_NOT_FOUND
@@ -501,14 +497,13 @@ def test_delete() -> None:
 
 
 def test_delete_that_cannot_be_stored() -> None:
-    """The group is there as before."""
     driver, _, _ = in_state("Dead")
     driver.settle(ErrorCode.KAFKA_STORAGE_ERROR)
     assert driver.state == "Empty"
 
 
 def test_stable_group_survives_a_restart() -> None:
-    """Members, generation, leader and assignments are loaded; sessions start at load."""
+    """Members, generation, leader and assignments are loaded. Sessions start after loading."""
     driver, ids, _ = in_state("Stable")
     before = driver.coordinator.describe("g")
     driver.tick(9_000)
@@ -522,7 +517,7 @@ def test_stable_group_survives_a_restart() -> None:
 
 
 def test_earlier_request_of_the_same_member_is_answered() -> None:
-    """A member whose connection was lost asks again on another one: the first request does not hang."""
+    """A member that lost its connection repeats its request on another one; the first request does not hang."""
     driver, ids, _ = in_state("PreparingRebalance")
     driver.join("retry", ids[0])
     assert driver.answers["rejoin"].error is ErrorCode.REBALANCE_IN_PROGRESS
@@ -535,6 +530,6 @@ def test_earlier_request_of_the_same_member_is_answered() -> None:
 
 
 def test_member_id_fits_into_a_string() -> None:
-    """A client id as long as a string can be does not make an id that cannot be written."""
+    """A client id of the longest string length gives a member id that can still be encoded."""
     result = Driver().join("long", client_id="c" * 32_767, member_id_required=True)
     assert len(result.member_id) < 2_000

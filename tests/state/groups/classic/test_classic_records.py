@@ -1,4 +1,4 @@
-"""Records of classic groups: what is written is read, and what no group can be is refused."""
+"""Records of classic groups: round trips, and impossible groups."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def read_back(group: ClassicGroup, **assignments: bytes) -> ClassicGroup | None:
 
 
 @pytest.mark.parametrize(("timeout_ms", "read_ms"), [(-1, 5), (0, 0), (1, 1), (9, 9)])
-def test_a_member_of_a_record_that_names_no_time_to_join_has_that_of_its_session(timeout_ms: int, read_ms: int) -> None:
+def test_a_record_without_a_rebalance_timeout_uses_the_session_timeout(timeout_ms: int, read_ms: int) -> None:
     group = group_of(member("a", timeout_ms=timeout_ms))
     group.protocol_name = "range"
     read = read_back(group).members["a"]
     assert (read.rebalance_timeout_ms, read.session_timeout_ms) == (read_ms, 5)
 
 
-def test_a_group_is_read_with_what_its_members_have_and_consume() -> None:
+def test_a_group_is_read_with_its_assignments_and_topics() -> None:
     group = group_of(member("a", "i", metadata=subscription(["t", "u"])), member("b", metadata=subscription(["v"])))
     group.generation_id, group.protocol_name, group.state_since_ms = 3, "range", 17
     read = read_back(group, a=b"A")
@@ -40,7 +40,7 @@ def test_a_group_is_read_with_what_its_members_have_and_consume() -> None:
 
 
 @pytest.mark.parametrize("protocol_type", [None, "consumer", "connect"])
-def test_a_group_without_members_is_read_as_empty_and_of_the_type_that_it_had(protocol_type: str | None) -> None:
+def test_a_group_without_members_is_read_as_empty_with_its_protocol_type(protocol_type: str | None) -> None:
     read = read_back(ClassicGroup(group_id="g", protocol_type=protocol_type))
     assert (read.state, read.protocol_type, read.protocol_name) == (GroupState.EMPTY, protocol_type, None)
 
@@ -57,7 +57,7 @@ def test_a_group_without_members_is_read_as_empty_and_of_the_type_that_it_had(pr
         (None, [("a", None)], "members without a protocol"),
     ],
 )
-def test_what_clients_would_meet_when_they_join_is_refused_when_it_is_read(protocol, members, reason) -> None:
+def test_records_of_impossible_groups_are_corrupt(protocol, members, reason) -> None:
     entries = [GroupMetadataValue.MemberMetadata(member_id=name, group_instance_id=it) for name, it in members]
     value = GroupMetadataValue(protocol=protocol, leader=None, current_state_timestamp=0, members=entries)
     record = record_key(TYPE, GroupMetadataKey(group="g")), record_value(VALUE_VERSION, value)

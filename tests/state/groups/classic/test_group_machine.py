@@ -1,8 +1,12 @@
-"""Drawn lives of a group: clients that join, sync, go silent, leave and come back, a journal that lags, crashes.
+"""A state machine test of classic groups: joins, syncs, silence, leaves, restarts, a slow journal and crashes.
 
-Checked throughout: a token is answered at most once, and is parked exactly while it is not answered; a join answers
-one generation to all that took part; only the leader sees members; an assignment goes to whom the leader meant it
-for; nobody is parked past a deadline; and what the durable records say is what the coordinator says.
+Invariants:
+
+* A token is answered at most once, and is parked exactly while it is unanswered.
+* A join phase gives all its members the same generation, and only the leader sees the members.
+* Each member gets the assignment that the leader meant for it.
+* No request is parked past a deadline.
+* The durable records describe the same groups as the coordinator.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ SUBSCRIPTIONS = [subscription(["t"]), subscription(["t", "u"]), b"no subscriptio
 
 @attrs.define
 class Client:
-    """What a client knows of itself."""
+    """The state that a client keeps."""
 
     instance_id: str | None
     member_id: str = ""
@@ -49,7 +53,7 @@ class Client:
 
 @attrs.define
 class Parked:
-    """A request that was not answered at once."""
+    """A parked request."""
 
     kind: str
     slot: int
@@ -82,7 +86,7 @@ class GroupLives(RuleBasedStateMachine):
         return token
 
     def read_answers(self) -> None:
-        """Let the clients hear what was answered since."""
+        """Deliver new responses to the clients."""
         for token in list(self.driver.answers):
             if token in self.seen:
                 continue
@@ -124,7 +128,7 @@ class GroupLives(RuleBasedStateMachine):
 
     @rule(slots=st.lists(SLOTS, max_size=8), delay_ms=st.sampled_from([0, 3_000]), lag=st.booleans())
     def cooperate(self, slots: list[int], delay_ms: int, lag: bool) -> None:
-        """Clients do what clients do next: join, then sync, then heartbeats, and join again when told to."""
+        """Let each client take its next step: join, sync or heartbeat; rejoin if the broker asks for it."""
         for slot in slots:
             client = self.clients[slot]
             if any(parked.slot == slot for parked in self.parked.values()):
@@ -141,7 +145,7 @@ class GroupLives(RuleBasedStateMachine):
 
     @rule(slots=st.sets(SLOTS, min_size=1))
     def converge(self, slots: set[int]) -> None:
-        """The same until all that can be is settled; others may go silent meanwhile."""
+        """Let clients cooperate until all groups are settled; some clients may fall silent."""
         for _ in range(6):
             self.cooperate(sorted(slots), 3_000, lag=False)
 
@@ -162,7 +166,7 @@ class GroupLives(RuleBasedStateMachine):
 
     @rule(slot=SLOTS)
     def restart_client(self, slot: int) -> None:
-        """The client forgets who it was; a static one will take over its former self."""
+        """The client loses its member id; a static member replaces its old one."""
         client = self.clients[slot]
         client.member_id, client.generation_id, client.leader = "", -1, False
 
@@ -254,7 +258,7 @@ class GroupLives(RuleBasedStateMachine):
     @precondition(lambda self: self.driver.pending)
     @rule()
     def fail_and_stop(self) -> None:
-        """A commit fails: everything that waited for it is answered, nothing after it counts, the broker stops."""
+        """A commit fails: all requests that wait for it are answered, later ones fail too, and the broker stops."""
         self.driver.settle(ErrorCode.KAFKA_STORAGE_ERROR)
         self.read_answers()
         self.no_token_is_lost()
@@ -269,7 +273,7 @@ class GroupLives(RuleBasedStateMachine):
         self.check_generations()
 
     def check_generations(self) -> None:
-        """After a restart assignments of the stable generation are those that the records hold."""
+        """After a restart, assignments of the stable generation equal those of the records."""
         for member in self.driver.coordinator.describe("g").members:
             for (_, generation, name), meant in list(self.assigned.items()):
                 if name in {member.member_id, member.group_instance_id}:
@@ -277,7 +281,7 @@ class GroupLives(RuleBasedStateMachine):
 
     @invariant()
     def no_token_is_lost(self) -> None:
-        """Parked in the coordinator is exactly what is not answered."""
+        """The parked tokens of the coordinator are exactly the unanswered ones."""
         parked = [
             token
             for group in self.driver.coordinator.registry.all()
@@ -328,7 +332,7 @@ class GroupLives(RuleBasedStateMachine):
 
     @invariant()
     def timers_are_those_of_the_state(self) -> None:
-        """Of members, of ids that were given out, and of the phase that a group is in; of nothing else."""
+        """Timers exist only for members, for pending ids and for the phase of a group."""
         timers = set(self.driver.coordinator.classic._deadlines._due_ms)
         expected = set()
         for group in self.driver.coordinator.registry.all():

@@ -1,4 +1,4 @@
-"""What each state of a classic group answers: the table of Kafka's group coordinator, cell by cell."""
+"""Responses in each state of a classic group, cell by cell of the table of Kafka's group coordinator."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def commit_error(driver: Driver, member_id: str, generation_id: int) -> ErrorCod
     ("state", "expected"),
     [*((state, "parked") for state in STATES[:-1]), ("Dead", ErrorCode.COORDINATOR_NOT_AVAILABLE)],
 )
-def test_join_of_somebody_new(state, expected) -> None:
-    """Somebody new is parked in every state but Dead, and a settled group starts to rebalance."""
+def test_join_of_a_new_member(state, expected) -> None:
+    """It is parked in every state but Dead, and starts a rebalance of a settled group."""
     driver, _, _ = in_state(state)
     result = driver.join("new")
     if expected == "parked":
@@ -52,7 +52,7 @@ def test_join_of_somebody_new(state, expected) -> None:
     ],
 )
 def test_join_of_a_member(state, who, protocols, expected) -> None:
-    """A member that changed nothing is told the generation again, unless it leads a stable group."""
+    """An unchanged member gets the current generation again, unless it leads a stable group."""
     driver, ids, generation = in_state(state)
     result = driver.join("again", ids[who], protocols=protocols)
     if expected == "parked":
@@ -76,7 +76,7 @@ def test_join_of_a_member(state, who, protocols, expected) -> None:
     ],
 )
 def test_sync_of_a_follower(state, expected) -> None:
-    """A follower waits for the leader, or gets what it has."""
+    """A follower waits for the leader's assignment, or gets its current one."""
     driver, ids, generation = in_state(state)
     result = driver.sync("sync", ids[1], generation)
     assert (result and result.error) == expected
@@ -95,7 +95,7 @@ def test_sync_of_a_follower(state, expected) -> None:
     ],
 )
 def test_heartbeat(state, expected) -> None:
-    """A member is told to join again only while joins are collected."""
+    """A member must join again only during the join phase."""
     driver, ids, generation = in_state(state)
     assert driver.heartbeat(ids[1], generation) is expected
 
@@ -111,14 +111,14 @@ def test_heartbeat(state, expected) -> None:
     ],
 )
 def test_commit_of_a_member(state, expected) -> None:
-    """A member commits except between its join and its assignment."""
+    """A member may commit except between its join and its assignment."""
     driver, ids, generation = in_state(state)
     assert commit_error(driver, ids[1], generation) is expected
 
 
 @pytest.mark.parametrize(("state", "error"), [(state, ErrorCode.NONE) for state in STATES[:-1]])
-def test_a_commit_of_a_transaction_need_not_say_whose_it_is(state, error) -> None:
-    """Before version 3 of TxnOffsetCommit nobody could; and a rebalance does not stop it."""
+def test_a_transactional_commit_needs_no_member_id(state, error) -> None:
+    """TxnOffsetCommit has one only since version 3. A rebalance does not prevent the commit."""
     driver, _, _ = in_state(state)
     partition = PartitionCommit(topic="t", partition=0, offset=1)
     request = CommitRequest(group_id="g", partitions=[partition], holder=Holder(0, 7))
@@ -140,9 +140,7 @@ def test_a_commit_of_a_transaction_need_not_say_whose_it_is(state, error) -> Non
         ("stranger", "i", 0, ErrorCode.FENCED_INSTANCE_ID),
     ],
 )
-def test_whoever_commits_as_part_of_a_transaction_and_says_who_he_is_must_be_it(
-    member_id, instance_id, generation_id, error
-):
+def test_a_transactional_commit_with_a_member_id_is_checked(member_id, instance_id, generation_id, error):
     group = ClassicGroup(
         group_id="g",
         state=GroupState.PREPARING_REBALANCE,
@@ -173,9 +171,7 @@ def test_whoever_commits_as_part_of_a_transaction_and_says_who_he_is_must_be_it(
         ("Dead", None, False, False, ErrorCode.GROUP_ID_NOT_FOUND),
     ],
 )
-def test_a_group_goes_with_the_last_of_its_offsets_and_lets_go_of_one_of_them(
-    state, protocol_type, is_waited_for, may_go_unasked, delete_error
-):
+def test_a_group_is_deleted_with_its_last_offset(state, protocol_type, is_waited_for, may_go_unasked, delete_error):
     group = ClassicGroup(
         group_id="g",
         state=GroupState(state),
@@ -186,14 +182,14 @@ def test_a_group_goes_with_the_last_of_its_offsets_and_lets_go_of_one_of_them(
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_offsets_of_a_classic_group_are_read_by_anybody(state) -> None:
+def test_any_client_may_read_offsets_of_a_classic_group(state) -> None:
     driver, ids, _ = in_state(state)
     for member_id, epoch in ((None, -1), ("stranger", 9), (ids[0], 1)):
         assert driver.coordinator.fetch_error("g", member_id, epoch) is ErrorCode.NONE
 
 
-def test_commit_from_outside_needs_an_empty_group() -> None:
-    """Generation -1 without a member id is for tools: refused while somebody consumes."""
+def test_commit_without_a_member_needs_an_empty_group() -> None:
+    """Tools commit with generation -1 and no member id; the group refuses that while it has members."""
     driver, _, _ = in_state("Stable")
     assert commit_error(driver, "", -1) is ErrorCode.UNKNOWN_MEMBER_ID
     driver, _, _ = in_state("Empty")
@@ -216,8 +212,10 @@ def test_commit_from_outside_needs_an_empty_group() -> None:
         ("CompletingRebalance", 7, "consumer", frozenset("t"), None),
     ],
 )
-def test_the_age_of_an_offset_counts_from(state, since_ms, protocol_type, topics, age_from_ms) -> None:
-    """Since the group is empty or, where nobody knows, and of consumers that have agreed, from the commit (at 5)."""
+def test_start_of_an_offsets_age(state, since_ms, protocol_type, topics, age_from_ms) -> None:
+    """It is the time when the group became empty. If that is unknown, and in a stable group, it is the commit (at
+    5).
+    """
     group = ClassicGroup(
         group_id="g", state=GroupState(state), state_since_ms=since_ms, protocol_type=protocol_type, topics=topics
     )
@@ -227,7 +225,7 @@ def test_the_age_of_an_offset_counts_from(state, since_ms, protocol_type, topics
 
 @pytest.mark.parametrize("generation", [0, 3])
 def test_commit_with_a_generation_to_a_missing_group(generation) -> None:
-    """From version 9 the missing group is named; before, the generation was blamed."""
+    """Versions before 9 get ILLEGAL_GENERATION instead of GROUP_ID_NOT_FOUND."""
     driver = Driver()
     request = CommitRequest(
         group_id="nobody",
@@ -241,8 +239,7 @@ def test_commit_with_a_generation_to_a_missing_group(generation) -> None:
 
 
 @pytest.mark.parametrize(("waited_ms", "is_member"), [(9_999, True), (10_000, False)])
-def test_a_session_begins_anew_when_all_have_joined(waited_ms, is_member):
-    """However long its member waited for the others."""
+def test_sessions_restart_when_all_have_joined(waited_ms, is_member):
     driver = Driver(GroupSettings(initial_rebalance_delay_ms=8_000))
     driver.join("join", session_timeout_ms=10_000, rebalance_timeout_ms=60_000)
     driver.tick(8_000)

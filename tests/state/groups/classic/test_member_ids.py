@@ -1,4 +1,4 @@
-"""Ids of members: somebody new is told one first, and a rebalance waits for it (KIP-394)."""
+"""Member ids of new members: MEMBER_ID_REQUIRED, and pending ids that a rebalance waits for (KIP-394)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.state.group_driver import Driver
 
 
 def test_member_id_is_required_first() -> None:
-    """From version 4 somebody new is told its id and joins with it; until then it is not a member."""
+    """Since version 4, a new client gets its id first and joins with it; until then it is not a member."""
     driver = Driver()
     first = driver.join("first", member_id_required=True)
     assert first.error is ErrorCode.MEMBER_ID_REQUIRED
@@ -20,8 +20,8 @@ def test_member_id_is_required_first() -> None:
     assert (joined.error, joined.generation_id, joined.leader) == (ErrorCode.NONE, 1, first.member_id)
 
 
-def test_a_rebalance_waits_for_whoever_was_just_told_its_id() -> None:
-    """KIP-394: the next generation has the member that joins again with the id, instead of one more rebalance."""
+def test_a_rebalance_waits_for_a_pending_id() -> None:
+    """KIP-394: the next generation includes the member that joins with the id. This saves one more rebalance."""
     driver = Driver()
     (old,) = driver.stable(1)
     told = driver.join("told", member_id_required=True)
@@ -32,8 +32,8 @@ def test_a_rebalance_waits_for_whoever_was_just_told_its_id() -> None:
     assert [(one.error, one.generation_id) for one in joined] == [(ErrorCode.NONE, 2)] * 2
 
 
-def test_a_rebalance_waits_no_longer_for_an_id_that_has_expired() -> None:
-    """Whoever was told an id and never came again holds the others up for its session timeout at most."""
+def test_a_rebalance_does_not_wait_for_an_expired_id() -> None:
+    """A client that never joins with its id delays the others for at most its session timeout."""
     driver = Driver()
     (old,) = driver.stable(1)
     driver.join("told", member_id_required=True)
@@ -44,8 +44,8 @@ def test_a_rebalance_waits_no_longer_for_an_id_that_has_expired() -> None:
     assert driver.answers["again"].generation_id == 2
 
 
-def test_an_id_that_was_given_out_goes_with_its_group() -> None:
-    """Nothing is waited for in a group that is being deleted, nor when it stays after all."""
+def test_deleting_a_group_deletes_pending_ids() -> None:
+    """They do not return if the deletion fails."""
     driver = Driver(hold=True)
     first = driver.join("first", member_id_required=True)
     assert driver.delete() is ErrorCode.NONE
@@ -54,7 +54,7 @@ def test_an_id_that_was_given_out_goes_with_its_group() -> None:
     assert driver.join("second", first.member_id).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_an_id_that_was_given_out_leaves_an_empty_group_as_it_was() -> None:
+def test_a_pending_id_leaves_the_group_empty() -> None:
     driver = Driver()
     first = driver.join("first", member_id_required=True)
     (left,) = driver.leave(LeavingMember(first.member_id)).members
@@ -62,8 +62,7 @@ def test_an_id_that_was_given_out_leaves_an_empty_group_as_it_was() -> None:
     assert driver.join("second", first.member_id).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_an_id_that_was_given_out_expires() -> None:
-    """An id nobody joins with is forgotten after the session timeout."""
+def test_a_pending_id_expires() -> None:
     driver = Driver()
     first = driver.join("first", member_id_required=True)
     driver.tick(10_001)

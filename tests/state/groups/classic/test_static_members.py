@@ -1,4 +1,4 @@
-"""Static members: they keep their place across a restart of the client, and fence who they were."""
+"""Static members keep their membership across a restart of the client, which fences the old member id."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.state.group_driver import OTHER, Driver
 
 
 def stable_static(*, hold: bool = False) -> tuple[Driver, str, str]:
-    """A stable group led by static member `lead`, with a static follower `follow`."""
+    """Return a stable group with the static members `lead` (the leader) and `follow`."""
     driver = Driver()
     driver.join("lead", group_instance_id="lead")
     driver.join("follow", group_instance_id="follow")
@@ -23,7 +23,7 @@ def stable_static(*, hold: bool = False) -> tuple[Driver, str, str]:
 
 
 def test_static_member_needs_no_id_first() -> None:
-    """An instance id replaces the round of MEMBER_ID_REQUIRED, and is part of the id that is made."""
+    """A static member skips MEMBER_ID_REQUIRED, and its instance id is part of its member id."""
     driver = Driver()
     assert driver.join("a", group_instance_id="i", member_id_required=True) is None
     driver.tick(6_000)
@@ -32,7 +32,7 @@ def test_static_member_needs_no_id_first() -> None:
 
 
 def test_restarted_follower_keeps_its_assignment_without_a_rebalance() -> None:
-    """It is answered when its new id is durable, and asks for the assignment that it had."""
+    """Its join is answered when the new id is durable; then it syncs and gets its old assignment."""
     driver, lead, _ = stable_static(hold=True)
     assert driver.join("again", group_instance_id="follow") is None
     driver.settle()
@@ -43,8 +43,8 @@ def test_restarted_follower_keeps_its_assignment_without_a_rebalance() -> None:
 
 
 @pytest.mark.parametrize("skippable", [True, False])
-def test_restarted_leader_does_not_assign_anew(skippable) -> None:
-    """From version 9 it is told to skip; before, it is told the leader's old name, so that it takes itself for none."""
+def test_restarted_leader_does_not_assign_again(skippable) -> None:
+    """Since version 9 the response says so. Older clients get the old id as leader, so that they act as followers."""
     driver, lead, _ = stable_static()
     result = driver.join("again", group_instance_id="lead", assignment_skippable=skippable)
     if skippable:
@@ -55,7 +55,7 @@ def test_restarted_leader_does_not_assign_anew(skippable) -> None:
 
 
 def test_restart_with_a_changed_protocol_rebalances() -> None:
-    """If the members would elect another protocol the group has to start over."""
+    """The group starts over if its members would now elect another protocol."""
     driver, _, follow = stable_static()
     protocols = (MemberProtocol("range", b"range-metadata"), MemberProtocol("sticky", b""))
     assert driver.join("again", group_instance_id="lead", protocols=protocols).generation_id == 1
@@ -67,8 +67,7 @@ def test_restart_with_a_changed_protocol_rebalances() -> None:
     assert (changed.generation_id, changed.protocol_name) == (3, "sticky")
 
 
-def test_former_self_is_fenced() -> None:
-    """The old id is refused everywhere with FENCED_INSTANCE_ID, and what it waited for is answered so."""
+def test_the_old_id_of_a_static_member_is_fenced() -> None:
     driver, _, follow = stable_static()
     driver.join("again", group_instance_id="follow")
     fenced = ErrorCode.FENCED_INSTANCE_ID
@@ -80,8 +79,7 @@ def test_former_self_is_fenced() -> None:
 
 
 @pytest.mark.parametrize("wait", ["join", "sync"])
-def test_what_the_former_self_waits_for_is_answered(wait) -> None:
-    """A parked join or sync of the old id does not hang."""
+def test_parked_requests_of_the_old_id_are_answered(wait) -> None:
     driver, lead, follow = stable_static()
     driver.join("lead-again", lead, group_instance_id="lead")
     if wait == "join":
@@ -98,8 +96,8 @@ def test_what_the_former_self_waits_for_is_answered(wait) -> None:
         assert driver.state == "PreparingRebalance"
 
 
-def test_new_id_that_cannot_be_stored() -> None:
-    """The old id stays; who asked is told."""
+def test_the_old_id_stays_if_the_new_one_cannot_be_stored() -> None:
+    """The join gets an error."""
     driver, _, follow = stable_static(hold=True)
     driver.join("again", group_instance_id="follow")
     driver.settle(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -107,7 +105,7 @@ def test_new_id_that_cannot_be_stored() -> None:
     assert driver.heartbeat(follow, 1, group_instance_id="follow") is ErrorCode.NONE
 
 
-def test_who_keeps_the_old_id_is_as_it_was_and_has_its_session_anew() -> None:
+def test_a_member_that_keeps_its_old_id_is_restored_with_a_new_session() -> None:
     driver, lead, follow = stable_static(hold=True)
     driver.tick(5_000)
     driver.heartbeat(lead, 1, group_instance_id="lead")
@@ -123,7 +121,7 @@ def test_who_keeps_the_old_id_is_as_it_was_and_has_its_session_anew() -> None:
 
 
 @pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR])
-def test_of_two_new_selves_in_a_row_the_first_is_fenced_and_the_second_answered_when_its_own_id_is_stored(error):
+def test_of_two_restarts_in_a_row_the_first_is_fenced_and_the_second_waits_for_its_record(error):
     driver, _, _ = stable_static(hold=True)
     driver.join("first", group_instance_id="follow")
     driver.join("second", group_instance_id="follow")
@@ -135,7 +133,7 @@ def test_of_two_new_selves_in_a_row_the_first_is_fenced_and_the_second_answered_
 
 
 def test_rebalance_overtakes_the_new_id() -> None:
-    """Somebody joins while the new id is being written: the join is answered by the rebalance, once."""
+    """A new member joins while the new id is being written: the rebalance answers the parked join, once."""
     driver, lead, _ = stable_static(hold=True)
     driver.join("again", group_instance_id="follow")
     driver.join("new")
@@ -145,8 +143,8 @@ def test_rebalance_overtakes_the_new_id() -> None:
     assert {driver.answers[token].generation_id for token in ("again", "new", "lead-again")} == {2}
 
 
-def test_missing_static_members_keep_their_place() -> None:
-    """The end of the join phase drops dynamic members only; static ones go by their session."""
+def test_missing_static_members_keep_their_membership() -> None:
+    """The end of the join phase drops only dynamic members; static ones expire by their session."""
     driver, lead, follow = stable_static()
     driver.join("lead-again", lead, group_instance_id="lead", session_timeout_ms=60_000)
     for _ in range(11):
@@ -157,7 +155,7 @@ def test_missing_static_members_keep_their_place() -> None:
     assert driver.heartbeat(follow, 2, group_instance_id="follow") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_static_leader_that_does_not_come_is_followed_by_one_who_did() -> None:
+def test_a_missing_static_leader_is_replaced() -> None:
     driver, lead, follow = stable_static()
     driver.join("new")
     driver.join("follow-again", follow, group_instance_id="follow")
@@ -171,7 +169,7 @@ def test_a_static_leader_that_does_not_come_is_followed_by_one_who_did() -> None
 
 
 @pytest.mark.parametrize("both_come", [True, False])
-def test_while_no_static_member_comes_all_keep_their_places_for_another_round(both_come: bool) -> None:
+def test_missing_static_members_keep_their_membership_for_another_round(both_come: bool) -> None:
     driver, lead, follow = stable_static()
     driver.join("new")
     driver.leave(LeavingMember(driver.coordinator.describe("g").members[-1].member_id))
@@ -192,8 +190,8 @@ def test_while_no_static_member_comes_all_keep_their_places_for_another_round(bo
     assert len(driver.answers["lead-again"].members) == 2
 
 
-def test_a_new_self_must_ask_for_its_assignment_as_the_former_one_had_to() -> None:
-    """Else it is out when the time to ask is over."""
+def test_a_restarted_static_member_must_sync_in_time() -> None:
+    """Otherwise it is dropped at the end of the sync phase, as its old instance would have been."""
     driver, lead, follow = stable_static()
     driver.join("lead-again", lead, group_instance_id="lead")
     driver.join("follow-again", follow, group_instance_id="follow")
@@ -206,7 +204,7 @@ def test_a_new_self_must_ask_for_its_assignment_as_the_former_one_had_to() -> No
     assert driver.heartbeat(new, 2, group_instance_id="follow") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_the_session_of_a_new_self_begins_when_it_has_its_place() -> None:
+def test_the_session_of_a_restarted_static_member_begins_with_its_new_id() -> None:
     driver, lead, _ = stable_static()
     new = driver.join("again", group_instance_id="follow").member_id
     driver.tick(9_999)
@@ -217,7 +215,7 @@ def test_the_session_of_a_new_self_begins_when_it_has_its_place() -> None:
 
 
 def test_static_membership_survives_a_broker_restart() -> None:
-    """Instance ids are loaded with the group."""
+    """Instance ids are part of the records."""
     driver, _, follow = stable_static()
     driver.restart()
     result = driver.join("again", group_instance_id="follow")

@@ -1,4 +1,4 @@
-"""Which topics consumers of the classic protocol name: read without a decoder, and unknown where any is malformed."""
+"""Subscribed topics of classic consumers; unknown if a subscription is malformed."""
 
 import struct
 
@@ -19,13 +19,13 @@ def subscription(names, version=1):
 
 
 @given(st.lists(NAMES, max_size=4), st.integers(0, 3))
-def test_all_topics_of_all_members_are_named(members, version):
+def test_topics_of_all_members_are_returned(members, version):
     found = subscribed_topics(subscription(names, version) for names in members)
     assert found == {name for names in members for name in names}
 
 
 @pytest.mark.parametrize("names", [["a"], ["topic", "b"], ["a", "bc", "topic"]])
-def test_one_that_is_cut_off_anywhere_in_its_topics_leaves_all_unknown(names):
+def test_a_truncated_subscription_makes_all_topics_unknown(names):
     whole = subscription(names)
     end = 6 + sum(2 + len(name) for name in names)
     for length in range(end):
@@ -43,7 +43,7 @@ def test_one_that_is_cut_off_anywhere_in_its_topics_leaves_all_unknown(names):
     ],
     ids=["fewer than none", "too many", "a length below nothing", "a length beyond the end"],
 )
-def test_one_that_is_malformed_leaves_all_unknown(data):
+def test_a_malformed_subscription_makes_all_topics_unknown(data):
     assert subscribed_topics([data]) is None
 
 

@@ -1,4 +1,4 @@
-"""Drives a GroupCoordinator with members of the consumer protocol: as the Driver of groups, with topics."""
+"""A driver of a GroupCoordinator with topics and members of the consumer protocol."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ JOIN = {"member_epoch": 0, "rebalance_timeout_ms": 60_000, "owned": {}, "topic_n
 
 @attrs.define
 class ConsumerDriver(Driver):
-    """See the file."""
-
     numbers: count = attrs.Factory(count)
 
     def create(self, name: str, partitions: int = 4) -> bytes:
-        """Create a topic; returns its id."""
+        """Create a topic and return its id."""
         topic_id = next(self.numbers).to_bytes(16)
         self.topics.durable(
             self.topics.create(NewTopic(name=name, topic_id=topic_id, partitions=partitions)),
@@ -38,14 +36,14 @@ class ConsumerDriver(Driver):
         self.coordinator.topic_changed()
 
     def beat(self, member_id: str, **more: object) -> HeartbeatResult | None:
-        """One heartbeat; None while it is not answered."""
+        """Send one heartbeat; return None while it is unanswered."""
         token = f"beat-{next(self.fresh)}"
         request = HeartbeatRequest(**{"group_id": "g", "member_id": member_id, "fresh_id": f"fresh-{token}"} | more)
         self.take(self.coordinator.consumer.heartbeat(request, token, self.now_ms))
         return self.answers.get(token)
 
     def enter(self, member_id: str, **more: object) -> HeartbeatResult | None:
-        """A first heartbeat."""
+        """Send the first heartbeat of a member."""
         return self.beat(member_id, **{**JOIN, **more})
 
     def group(self, group_id: str = "g") -> ConsumerGroup:
@@ -55,6 +53,6 @@ class ConsumerDriver(Driver):
 
 
 def numbers(assignment) -> list[int]:
-    """The partitions of an assignment to one topic."""
+    """Return the assigned partitions of the only topic."""
     assert len(assignment) <= 1
     return sorted(partition for partitions in assignment.values() for partition in partitions)

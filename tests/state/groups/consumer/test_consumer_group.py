@@ -1,4 +1,4 @@
-"""A consumer group after any changes: what is asked of it is what a look at each of its members would find."""
+"""Queries of a consumer group after arbitrary updates, compared with a model that recomputes them from all members."""
 
 from collections import Counter
 
@@ -36,7 +36,7 @@ def member_updates(draw):
 
 @st.composite
 def current_updates(draw):
-    """Each member owns partitions of its own number only."""
+    """Assignments in which each member owns only partitions of its own number."""
     member_id = draw(st.sampled_from(MEMBERS))
     owned = {MEMBERS.index(member_id): 2}
     topics = draw(st.lists(st.sampled_from([b"t", b"u"]), unique=True))
@@ -71,7 +71,7 @@ UPDATES = st.one_of(
 
 
 def check(group, model):
-    """The model has the value of each subject and name."""
+    """Compare a group with a model that maps subject and name to the last value."""
     metadata = {name: value for (subject, name), value in model.items() if subject is Subject.MEMBER}
     current = {name: value for (subject, name), value in model.items() if subject is Subject.CURRENT}
     resolved = {name: value for (subject, name), value in model.items() if subject is Subject.REGEX}
@@ -133,7 +133,7 @@ def apply(model, update):
 
 
 @given(st.lists(UPDATES, max_size=25))
-def test_a_group_is_what_its_changes_left(updates):
+def test_queries_match_a_model_after_any_updates(updates):
     group, model = ConsumerGroup("g"), {}
     for update in updates:
         before = group.copy()

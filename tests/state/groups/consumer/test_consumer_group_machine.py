@@ -1,8 +1,12 @@
-"""Drawn lives of a consumer group: members join, beat, fall silent, leave and come back, topics change, brokers crash.
+"""A state machine test of consumer groups: joins, heartbeats, silence, leaves, changed topics and broker crashes.
 
-Checked throughout: no partition has two owners among members; epochs never fall; what is not durable is neither told
-nor shown; the group that is shown, one that is replayed, and one that is replayed from compacted records are the group
-that is decided upon. After enough heartbeats everything is assigned.
+Invariants:
+
+* No partition has two owners, and epochs never decrease.
+* Responses and descriptions contain only durable state.
+* The shown group, a replayed group and a group replayed from compacted records equal the pending group.
+
+After enough heartbeats, every partition is assigned.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ ROUNDS = 12
 
 @attrs.define
 class Client:
-    """What a client knows of itself; `owned` by topic id."""
+    """The state that a client keeps; `owned` is by topic id."""
 
     number: int
     instance_id: str | None
@@ -45,7 +49,7 @@ class Client:
     unsure: bool = False
 
     def says(self) -> dict[str, object]:
-        """What it sends beside its epoch: everything, if an answer was lost, so that it is told everything."""
+        """Return the fields of a heartbeat beside the epoch: all of them if a response was lost."""
         more: dict[str, object] = {"owned": self.owned}
         if self.unsure:
             names = self.names if self.names is not None or self.regex else frozenset()
@@ -61,7 +65,7 @@ class Client:
 
 
 def content(group: ConsumerGroup) -> dict[str, object]:
-    """What records say of a group."""
+    """The state of a group that its records contain."""
     hidden = {"topics_version", "is_deleted", "memory"}
     said = {field.name: getattr(group, field.name) for field in attrs.fields(ConsumerGroup) if field.name not in hidden}
     return said | {"memory": group.memory.count}
@@ -140,7 +144,7 @@ class ConsumerGroupLives(RuleBasedStateMachine):
 
     @rule(slot=SLOTS)
     def answer_is_lost(self, slot: int) -> None:
-        """The broker acted, and the client does not know."""
+        """The broker acts, but the client does not learn the result."""
         client = self.clients[slot]
         if client.epoch >= 0 and not client.silent:
             self.ask(client, client.epoch, **client.says())
@@ -201,7 +205,7 @@ class ConsumerGroupLives(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """What was on its way is lost; nobody was told of it."""
+        """Pending records are lost; no client has seen their effects."""
         self.driver.restart()
 
     @rule(slot=SLOTS)
@@ -216,7 +220,7 @@ class ConsumerGroupLives(RuleBasedStateMachine):
 
     @rule(slots=st.sets(SLOTS, min_size=1))
     def converge(self, slots: set[int]) -> None:
-        """Those who send heartbeats are given all that they subscribe to, once the others are out."""
+        """After silent members have expired, the others own every partition that they subscribe to."""
         for number in range(ROUNDS + 46):
             for slot, client in enumerate(self.clients):
                 if slot in slots and client.epoch < 0:
@@ -263,7 +267,9 @@ class ConsumerGroupLives(RuleBasedStateMachine):
 
     @invariant()
     def timers_are_those_of_the_members(self) -> None:
-        """Each is to be heard of, and has so long to give back what it was asked for; and of nobody else."""
+        """Each member has a session timer, and a rebalance timer if it must revoke partitions. No other timers
+        exist.
+        """
         timers = set(self.driver.coordinator.consumer._deadlines._due_ms)
         group = self.live()
         members = {} if group is None else group.members

@@ -1,4 +1,4 @@
-"""Records of consumer groups: Kafka's layouts, both ways, and damage."""
+"""Records of consumer groups: Kafka's layouts, round trips, and corrupt records."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def updates(draw):
 
 
 @given(texts, updates())
-def test_what_is_written_is_read(group_id, update):
+def test_records_round_trip(group_id, update):
     record = record_of(group_id, update)
     assert record.key[:2] == int(update.subject).to_bytes(2)
     assert read_update(update.subject, record.key, record.value) == (group_id, update)
 
 
 @given(updates())
-def test_records_cut_anywhere_are_the_one_error(update):
+def test_truncated_records_are_corrupt(update):
     record = record_of("g", update)
     for end in range(2, len(record.key)):
         with pytest.raises(CorruptStateRecordError):
@@ -91,15 +91,15 @@ def test_records_cut_anywhere_are_the_one_error(update):
             read_update(update.subject, record.key, record.value[:end])
 
 
-def test_bytes_of_kafka():
+def test_record_bytes_equal_kafkas():
     """The key and value of an epoch, byte for byte; the hash is a tagged field."""
     record = record_of("g", Update(Subject.GROUP_EPOCH, "", GroupEpoch(3, 5)))
     assert record.key == b"\0\3\0\1g"
     assert record.value == b"\0\0" + b"\0\0\0\3" + b"\1\0\x08" + b"\0" * 7 + b"\5"
 
 
-def test_the_tombstones_of_a_member_end_with_the_one_that_says_that_there_was_a_member():
-    """Apache Kafka, which may read the same records, takes it for damage where something of the member is left."""
+def test_the_tombstone_of_the_member_itself_is_last():
+    """Apache Kafka, which may read the same records, fails on other records of a member after its tombstone."""
     driver = ConsumerDriver()
     driver.create("t")
     driver.enter("m")
@@ -109,8 +109,8 @@ def test_the_tombstones_of_a_member_end_with_the_one_that_says_that_there_was_a_
     assert gone == [Subject.CURRENT, Subject.TARGET, Subject.MEMBER]
 
 
-def test_records_without_assignment_epochs_and_of_states_to_come_are_read():
-    """Brokers before 4.3 wrote no epochs of partitions; a state of a later one is Unknown."""
+def test_records_without_assignment_epochs_or_with_unknown_states_are_read():
+    """Brokers before 4.3 wrote no assignment epochs. A state of a newer version becomes UNKNOWN."""
     value = ConsumerGroupCurrentMemberAssignmentValue
     old = value(member_epoch=3, state=9, assigned_partitions=[value.TopicPartitions(bytes(16), [1, 2])])
     key = record_of("g", Update(Subject.CURRENT, "m", CurrentAssignment())).key
@@ -119,13 +119,13 @@ def test_records_without_assignment_epochs_and_of_states_to_come_are_read():
     assert update.value.assigned == {bytes(16): {1: -1, 2: -1}}
 
 
-def test_a_member_of_kafkas_records_that_names_no_expression_has_none():
+def test_a_record_of_kafka_without_a_regex_is_read():
     key = record_of("g", Update(Subject.MEMBER, "m", MemberMetadata())).key
     value = record_value(0, ConsumerGroupMemberMetadataValue(subscribed_topic_regex=None))
     assert read_update(Subject.MEMBER, key, value)[1].value.topic_regex == ""
 
 
-def test_the_partition_metadata_of_former_brokers_is_forgotten_with_the_next_epoch():
+def test_partition_metadata_gets_a_tombstone_with_the_next_epoch():
     driver = ConsumerDriver()
     driver.create("t")
     driver.enter("m")
@@ -140,7 +140,7 @@ def test_the_partition_metadata_of_former_brokers_is_forgotten_with_the_next_epo
 
 @given(st.permutations([*VALUES]))
 def test_records_of_a_member_are_read_in_any_order(order):
-    """Compaction keeps the last of each key, so what came first may be gone."""
+    """Compaction keeps only the last record of each key, so earlier ones may be missing."""
     driver = ConsumerDriver()
     driver.create("t")
     driver.enter("m", topic_regex="t")
@@ -154,7 +154,7 @@ def test_records_of_a_member_are_read_in_any_order(order):
         assert getattr(replayed, name) == getattr(live, name), name
 
 
-def test_sessions_and_revocations_are_timed_again_after_a_restart():
+def test_timers_restart_after_a_broker_restart():
     driver = ConsumerDriver()
     driver.create("t")
     driver.enter("a", rebalance_timeout_ms=10_000)
@@ -168,7 +168,7 @@ def test_sessions_and_revocations_are_timed_again_after_a_restart():
     assert driver.group().is_empty, "b was not heard of"
 
 
-def test_with_a_group_what_former_brokers_wrote_of_it_is_forgotten():
+def test_deleting_a_group_deletes_its_partition_metadata():
     driver = ConsumerDriver()
     driver.create("t")
     driver.enter("m")
@@ -187,7 +187,7 @@ def test_with_a_group_what_former_brokers_wrote_of_it_is_forgotten():
 
 
 @pytest.mark.parametrize("protocols", [(), (("range", b""),), (("range", b"\0"),)])
-def test_a_classic_member_whose_subscription_cannot_be_read_is_refused(protocols):
+def test_a_classic_member_with_an_unreadable_subscription_is_corrupt(protocols):
     metadata = MemberMetadata(rebalance_timeout_ms=1, classic=ClassicMetadata(1, protocols))
     record = record_of("g", Update(Subject.MEMBER, "m", metadata))
     with pytest.raises(CorruptStateRecordError, match="subscription of a classic member"):

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat, rule by rule, as Apache Kafka 4.3.1 answers (asked, see tests/differential)."""
+"""ConsumerGroupHeartbeat, rule by rule, compared with Apache Kafka 4.3.1 (see tests/differential)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def driver() -> ConsumerDriver:
 
 
 def stable(driver: ConsumerDriver, *member_ids: str) -> int:
-    """Let members in and beat until nothing moves; returns the epoch."""
+    """Add members and send heartbeats until the group is stable; return the epoch."""
     for member_id in member_ids:
         driver.enter(member_id)
     for _ in range(4):
@@ -38,7 +38,7 @@ def test_the_first_member_gets_everything_at_once(driver):
     assert numbers(answer.assignment) == [0, 1, 2, 3]
 
 
-def test_an_assignment_is_told_on_joining_in_a_full_request_and_when_it_changes(driver):
+def test_an_assignment_is_sent_to_joins_and_full_requests_and_after_changes(driver):
     driver.enter("m")
     assert driver.beat("m", member_epoch=2).assignment is None
     full = driver.beat("m", **{**JOIN, "member_epoch": 2, "owned": {}})
@@ -46,14 +46,14 @@ def test_an_assignment_is_told_on_joining_in_a_full_request_and_when_it_changes(
 
 
 @pytest.mark.parametrize("missing", ["rebalance_timeout_ms", "owned", "topic_names"])
-def test_a_request_that_leaves_something_out_is_not_a_full_one(driver, missing):
+def test_a_request_with_missing_fields_is_not_full(driver, missing):
     driver.enter("m")
     said = {**JOIN, "member_epoch": 2}
     del said[missing]
     assert driver.beat("m", **said).assignment is None
 
 
-def test_partitions_change_hands_only_when_they_were_given_back(driver):
+def test_partitions_move_only_after_their_revocation(driver):
     topic_id = driver.topics.get("t").topic_id
     driver.enter("a")
     driver.tick(1_000)
@@ -70,7 +70,7 @@ def test_partitions_change_hands_only_when_they_were_given_back(driver):
     assert driver.group().state_name == "Stable"
 
 
-def test_the_target_is_made_at_most_once_in_an_interval(driver):
+def test_the_target_is_computed_at_most_once_per_interval(driver):
     driver.enter("a")
     answer = driver.enter("b")
     assert (answer.member_epoch, driver.group().epoch, driver.group().assignment_epoch) == (2, 3, 2)
@@ -94,7 +94,7 @@ def test_the_target_is_made_at_most_once_in_an_interval(driver):
         (4, {}, ErrorCode.FENCED_MEMBER_EPOCH),
     ],
 )
-def test_epochs_the_last_one_is_accepted_of_whom_owns_no_more_than_it_should(driver, epoch, owned, error):
+def test_the_previous_epoch_is_accepted_only_without_extra_partitions(driver, epoch, owned, error):
     topic_id = driver.topics.get("t").topic_id
     driver.enter("a")
     driver.enter("b")
@@ -111,7 +111,7 @@ def test_epochs_the_last_one_is_accepted_of_whom_owns_no_more_than_it_should(dri
         assert f"a {'greater' if epoch > 3 else 'smaller'} member epoch ({epoch})" in answer.message
 
 
-def test_strangers_and_groups_that_are_not_there(driver):
+def test_unknown_members_and_missing_groups_are_refused(driver):
     assert driver.beat("m", member_epoch=1).error is ErrorCode.GROUP_ID_NOT_FOUND
     assert driver.beat("m", member_epoch=-1).error is ErrorCode.GROUP_ID_NOT_FOUND
     driver.enter("m")
@@ -134,7 +134,7 @@ def test_strangers_and_groups_that_are_not_there(driver):
         ({"member_epoch": -3}, "MemberEpoch is invalid."),
     ],
 )
-def test_requests_that_make_no_sense(driver, change, message):
+def test_invalid_requests_are_refused(driver, change, message):
     answer = driver.enter(change.pop("member_id", "m"), **change)
     assert (answer.error, answer.message.startswith(message)) == (ErrorCode.INVALID_REQUEST, True)
     assert driver.journal == []
@@ -144,24 +144,24 @@ def test_requests_that_make_no_sense(driver, change, message):
     ("epoch", "error"),
     [(1, ErrorCode.INVALID_REQUEST), (-1, ErrorCode.INVALID_REQUEST), (-2, ErrorCode.FENCED_INSTANCE_ID)],
 )
-def test_who_has_an_epoch_or_leaves_names_itself_in_every_version(driver, epoch, error):
-    """Who leaves for a while is known by its instance id."""
+def test_an_epoch_or_a_leave_requires_a_member_id_in_every_version(driver, epoch, error):
+    """Except for a temporary leave, which the instance id identifies."""
     driver.enter("m", instance_id="i")
     answer = driver.beat("", member_epoch=epoch, instance_id="i", id_required=False)
     assert answer.error is error
 
 
-def test_an_id_is_made_for_clients_of_version_0(driver):
+def test_clients_of_version_0_get_a_member_id(driver):
     assert driver.enter("", id_required=False).member_id.startswith("fresh-")
 
 
-def test_only_known_assignors(driver):
+def test_unknown_assignors_are_refused(driver):
     assert driver.enter("m", server_assignor="sticky").error is ErrorCode.UNSUPPORTED_ASSIGNOR
     driver.enter("m", server_assignor="range")
     assert driver.coordinator.consumer.describe("g").assignor == "range"
 
 
-def test_the_assignor_is_the_one_that_most_members_ask_for_or_the_first_of_the_broker(driver):
+def test_the_assignor_is_the_most_requested_one_or_the_default(driver):
     def assignor():
         return driver.coordinator.consumer.describe("g").assignor
 
@@ -174,14 +174,14 @@ def test_the_assignor_is_the_one_that_most_members_ask_for_or_the_first_of_the_b
     assert assignor() == "uniform"
 
 
-def test_a_full_group_takes_nobody_else():
+def test_a_full_group_refuses_new_members():
     driver = ConsumerDriver(GroupSettings(consumer_group_size_max=1))
     driver.enter("a")
     assert driver.enter("b").error is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert driver.enter("a").error is ErrorCode.NONE, "a member may join again"
 
 
-def test_silence_ends_a_session_and_frees_what_it_had(driver):
+def test_an_expired_session_frees_its_partitions(driver):
     epoch = stable(driver, "a", "b")
     driver.tick(30_000)
     driver.beat("b", member_epoch=epoch)
@@ -191,7 +191,7 @@ def test_silence_ends_a_session_and_frees_what_it_had(driver):
     assert numbers(driver.beat("b", member_epoch=epoch).assignment) == [0, 1, 2, 3]
 
 
-def test_who_does_not_give_back_in_time_is_out_though_it_sends_heartbeats(driver):
+def test_a_late_revocation_removes_the_member_despite_heartbeats(driver):
     driver.enter("a", rebalance_timeout_ms=10_000)
     driver.tick(1_000)
     driver.enter("b")
@@ -204,8 +204,8 @@ def test_who_does_not_give_back_in_time_is_out_though_it_sends_heartbeats(driver
 
 
 @pytest.mark.parametrize("must_revoke", [True, False])
-def test_after_a_restart_only_who_was_asked_to_give_something_back_has_a_time_for_that(driver, must_revoke):
-    """And it is the whole time; whoever has nothing to give back only has to be heard of."""
+def test_after_a_restart_only_revoking_members_have_a_rebalance_timeout(driver, must_revoke):
+    """They get the whole timeout. All other members have only a session."""
     driver.enter("a", rebalance_timeout_ms=10_000)
     driver.tick(1_000)
     if must_revoke:
@@ -220,8 +220,7 @@ def test_after_a_restart_only_who_was_asked_to_give_something_back_has_a_time_fo
     assert driver.beat("a", member_epoch=2).error is expected
 
 
-def test_who_left_for_a_while_has_no_time_to_give_something_back(driver):
-    """Only its session ends."""
+def test_a_temporarily_absent_member_has_no_rebalance_timeout(driver):
     driver.enter("a", instance_id="i", rebalance_timeout_ms=10_000)
     driver.enter("b")
     driver.tick(1_000)
@@ -233,7 +232,7 @@ def test_who_left_for_a_while_has_no_time_to_give_something_back(driver):
     assert set(driver.group().members) == {"a", "b"}
 
 
-def test_who_left_for_a_while_has_nothing_to_give_back_after_a_restart_either(driver):
+def test_a_temporarily_absent_member_has_no_rebalance_timeout_after_a_restart(driver):
     driver.enter("a", instance_id="i", rebalance_timeout_ms=10_000)
     driver.tick(1_000)
     driver.enter("b")
@@ -244,7 +243,7 @@ def test_who_left_for_a_while_has_nothing_to_give_back_after_a_restart_either(dr
     assert "a" in driver.group().members, "it has its session to come back"
 
 
-def test_who_gives_back_in_time_stays(driver):
+def test_a_timely_revocation_keeps_the_member(driver):
     topic_id = driver.topics.get("t").topic_id
     driver.enter("a", rebalance_timeout_ms=10_000)
     driver.tick(1_000)
@@ -278,7 +277,9 @@ def test_leaving_makes_an_empty_group_that_keeps_its_epochs(driver):
 
 
 def test_static_members(driver):
-    """An instance is one member at a time; it may leave for a while and come back under another id to what it had."""
+    """An instance is one member at a time. It may leave temporarily and return with another id to its old
+    assignment.
+    """
     me = {"instance_id": "i"}
     driver.enter("a", **me)
     assert driver.enter("b", **me).error is ErrorCode.UNRELEASED_INSTANCE_ID
@@ -292,8 +293,8 @@ def test_static_members(driver):
     assert driver.beat("a", member_epoch=-1, **me).error is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_static_member_that_comes_back_under_another_id_has_what_it_had_since_then(driver):
-    """So it may commit what it has read before it was away (KIP-1251)."""
+def test_a_returning_static_member_keeps_its_assignment_epochs(driver):
+    """So it may commit the records that it read before it left (KIP-1251)."""
     driver.enter("a", instance_id="i")
     kept = driver.group().members["a"].current.assigned
     driver.grow("t", 6)
@@ -305,14 +306,14 @@ def test_a_static_member_that_comes_back_under_another_id_has_what_it_had_since_
     assert since == {**next(iter(kept.values())), 4: 3, 5: 3}
 
 
-def test_a_static_member_that_does_not_come_back_is_out(driver):
+def test_a_static_member_that_does_not_return_is_removed(driver):
     driver.enter("a", instance_id="i")
     driver.beat("a", member_epoch=-2, instance_id="i")
     driver.tick(45_001)
     assert driver.group().is_empty
 
 
-def test_topics_that_come_grow_and_go_move_the_group(driver):
+def test_changed_topics_bump_the_epoch(driver):
     driver.enter("m", topic_names=frozenset({"t", "later"}))
     driver.grow("t", 6)
     driver.tick(1_000)
@@ -329,8 +330,8 @@ def test_topics_that_come_grow_and_go_move_the_group(driver):
     assert driver.beat("m", member_epoch=4).assignment is None
 
 
-def test_an_answer_waits_for_the_records_that_it_tells_of(driver):
-    """Also one that writes nothing itself, when it speaks of what is on its way."""
+def test_a_response_waits_for_the_records_it_depends_on(driver):
+    """Even if its own request writes none, it may depend on pending records of other requests."""
     driver.hold = True
     assert driver.enter("m") is None
     assert driver.beat("m", member_epoch=2) is None
@@ -341,8 +342,8 @@ def test_an_answer_waits_for_the_records_that_it_tells_of(driver):
     assert driver.coordinator.consumer.describe("g").state == "Stable"
 
 
-def test_who_waits_is_told_to_look_elsewhere_when_the_topic_of_groups_goes_and_only_once(driver):
-    """Whatever becomes of the records that are on their way."""
+def test_unload_answers_waiting_heartbeats_once_with_not_coordinator(driver):
+    """The later result of the pending records is ignored."""
     driver.hold = True
     assert driver.enter("m") is None
     driver.take(driver.coordinator.unload(driver.now_ms))
@@ -352,7 +353,7 @@ def test_who_waits_is_told_to_look_elsewhere_when_the_topic_of_groups_goes_and_o
     assert len(driver.answers) == 1
 
 
-def test_settings_of_one_group(driver):
+def test_configs_override_settings_of_one_group(driver):
     configs = {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "99999999"}
     driver.coordinator._configs_of = None
     driver.coordinator.consumer._configs_of = lambda group_id: configs if group_id == "g" else {}
@@ -364,7 +365,7 @@ def test_settings_of_one_group(driver):
 
 
 def test_heartbeats_while_nothing_changes_write_nothing(driver):
-    """Whatever comes and goes that the group does not read, and however long it takes."""
+    """Changes of topics outside the group's subscriptions and elapsed time do not matter."""
     epoch = stable(driver, "a", "b")
     length = len(driver.journal)
     for number in range(5):
@@ -376,15 +377,15 @@ def test_heartbeats_while_nothing_changes_write_nothing(driver):
     assert len(driver.journal) == length
 
 
-def test_a_group_whose_first_member_subscribes_to_nothing_begins_in_epoch_1(driver):
-    """As Apache Kafka's; it is in the next one when the member subscribes to something."""
+def test_a_group_without_subscriptions_starts_in_epoch_1(driver):
+    """As in Apache Kafka. The first subscription bumps it to epoch 2."""
     answer = driver.enter("m", topic_names=frozenset())
     assert (answer.member_epoch, answer.assignment) == (1, {})
     driver.tick(1_000)
     assert driver.beat("m", member_epoch=1, topic_names=frozenset({"t"})).member_epoch == 2
 
 
-def test_what_a_member_unsubscribes_from_it_gives_back_at_once_though_the_target_is_not_made_anew_yet(driver):
+def test_an_unsubscribed_topic_is_revoked_before_the_next_target(driver):
     kept = driver.create("u")
     driver.enter("m", topic_names=frozenset({"t", "u"}))
     told = driver.beat("m", member_epoch=2, topic_names=frozenset({"u"}))

@@ -1,6 +1,6 @@
-"""From a classic group to a consumer group and back, while its members stay, and classic members in between.
+"""Online migration between classic and consumer groups, and classic members in consumer groups.
 
-Longer than most files: it is both ways, and what lies between them.
+Longer than most files because it covers both directions and mixed groups.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def driver() -> ConsumerDriver:
 
 
 def classic(driver, *, given=None, **more):
-    """A stable classic group of one; returns its member's id."""
+    """Create a stable classic group of one member; return the member's id."""
     joined = driver.join(f"join-{next(driver.fresh)}", protocols=protocols("t"), **more)
     if joined is None:
         driver.tick(0)
@@ -83,7 +83,7 @@ def kind(driver):
     return driver.coordinator.registry.get("g").group_type
 
 
-def test_up_the_members_of_a_classic_group_keep_what_they_have(driver):
+def test_upgrade_keeps_assignments_of_classic_members(driver):
     member_id = classic(driver)
     answer = driver.enter("new")
     assert answer.error is ErrorCode.NONE
@@ -94,7 +94,7 @@ def test_up_the_members_of_a_classic_group_keep_what_they_have(driver):
     assert driver.coordinator.describe("g").not_found == "Group g is not a classic group."
 
 
-def test_a_classic_member_gives_back_and_is_told_to_join_again_until_it_has(driver):
+def test_a_revoking_classic_member_must_rejoin_until_it_has_revoked(driver):
     member_id = classic(driver)
     driver.enter("new")
     driver.tick(1_000)
@@ -116,8 +116,8 @@ def test_a_classic_member_gives_back_and_is_told_to_join_again_until_it_has(driv
     assert {member.member_id: member.is_classic for member in described.members} == {member_id: True, "new": False}
 
 
-def test_up_the_epoch_goes_on_from_the_generation(driver):
-    """Also where a start finds nothing but the records: offsets of members name both."""
+def test_upgrade_continues_from_the_generation(driver):
+    """Also after a restart from records only: committed offsets refer to the generation as well as to the epoch."""
     member_id = classic(driver)
     for generation in (2, 3):
         assert rejoin(driver, member_id).generation_id == generation
@@ -130,7 +130,7 @@ def test_up_the_epoch_goes_on_from_the_generation(driver):
         driver.restart()
 
 
-def test_down_who_leaves_is_told_when_it_is_durable(driver):
+def test_downgrade_answers_the_leaving_member_when_durable(driver):
     classic(driver)
     driver.enter("new")
     driver.hold = True
@@ -139,7 +139,7 @@ def test_down_who_leaves_is_told_when_it_is_durable(driver):
     assert list(driver.answers.values())[-1].member_epoch == -1
 
 
-def test_down_the_last_consumer_member_goes_and_the_others_are_a_classic_group(driver):
+def test_downgrade_when_the_last_consumer_member_leaves(driver):
     member_id = classic(driver)
     driver.enter("new")
     driver.beat("new", member_epoch=-1)
@@ -150,8 +150,8 @@ def test_down_the_last_consumer_member_goes_and_the_others_are_a_classic_group(d
     assert (joined.error, joined.leader) == (ErrorCode.NONE, member_id)
 
 
-def test_up_who_is_not_heard_of_any_more_goes(driver):
-    """Also somebody who sends nothing at all after his group has changed."""
+def test_upgrade_starts_sessions_of_classic_members(driver):
+    """A member that sends nothing after the upgrade expires."""
     member_id = classic(driver)
     driver.tick(5_000)
     driver.enter("new")
@@ -161,7 +161,7 @@ def test_up_who_is_not_heard_of_any_more_goes(driver):
     assert set(driver.group().members) == {"new"}
 
 
-def test_down_the_sessions_of_those_who_stay_begin_anew(driver):
+def test_downgrade_restarts_sessions(driver):
     classic(driver)
     driver.enter("new")
     driver.beat("new", member_epoch=-1)
@@ -171,7 +171,7 @@ def test_down_the_sessions_of_those_who_stay_begin_anew(driver):
     assert driver.state == "Empty"
 
 
-def test_down_nothing_of_the_consumer_group_is_left_in_its_records(driver):
+def test_downgrade_leaves_no_records_of_the_consumer_group(driver):
     classic(driver)
     driver.enter("new", instance_id="i", topic_names=None, topic_regex="t.*")
     driver.beat("new", member_epoch=-1)
@@ -182,7 +182,7 @@ def test_down_nothing_of_the_consumer_group_is_left_in_its_records(driver):
 
 
 @pytest.mark.parametrize(("size_max", "becomes"), [(2, GroupType.CLASSIC), (1, GroupType.CONSUMER)])
-def test_down_only_where_a_classic_group_may_have_so_many_members(size_max, becomes):
+def test_downgrade_respects_the_classic_group_size(size_max, becomes):
     driver = ConsumerDriver(GroupSettings(initial_rebalance_delay_ms=0, group_size_max=size_max))
     driver.create("t")
     classic(driver)
@@ -203,7 +203,7 @@ def test_down_only_where_a_classic_group_may_have_so_many_members(size_max, beco
         ([(None, ["range"]), (None, None)], False),
     ],
 )
-def test_members_can_be_a_classic_group_that_have_a_protocol_in_common_and_no_instance_id(members, may_be):
+def test_downgrade_needs_a_common_protocol_and_distinct_instance_ids(members, may_be):
     found = [
         Member(
             str(number),
@@ -218,7 +218,7 @@ def test_members_can_be_a_classic_group_that_have_a_protocol_in_common_and_no_in
     assert migration._can_be_classic(found) is may_be
 
 
-def test_a_classic_member_that_asks_for_its_assignment_begins_its_session_anew(driver):
+def test_a_sync_of_a_classic_member_restarts_its_session(driver):
     member_id = classic(driver)
     driver.enter("new", topic_names=frozenset())
     joined = rejoin(driver, member_id, [0, 1, 2, 3])
@@ -230,8 +230,8 @@ def test_a_classic_member_that_asks_for_its_assignment_begins_its_session_anew(d
     assert set(driver.group().members) == {"new"}
 
 
-def test_down_not_when_a_classic_member_comes_back_to_a_group_of_such_only(driver):
-    """It stayed what it is when the last of the others went; nobody was replaced."""
+def test_no_downgrade_when_a_classic_member_returns_to_a_group_of_classic_members(driver):
+    """The group stayed a consumer group when the last consumer member left, and no member is replaced now."""
     settings = GroupSettings(initial_rebalance_delay_ms=0)
     driver.coordinator.change_settings(attrs.evolve(settings, consumer_downgrade_enabled=False))
     member_id = classic(driver)
@@ -243,7 +243,7 @@ def test_down_not_when_a_classic_member_comes_back_to_a_group_of_such_only(drive
     assert kind(driver) is GroupType.CONSUMER
 
 
-def test_up_only_where_a_consumer_group_may_have_so_many_members(driver):
+def test_upgrade_respects_the_consumer_group_size(driver):
     classic(driver)
     group = driver.coordinator.registry.get("g")
     migration.check_upgrade(group, GroupSettings(consumer_group_size_max=1))
@@ -251,14 +251,14 @@ def test_up_only_where_a_consumer_group_may_have_so_many_members(driver):
         migration.check_upgrade(group, GroupSettings(consumer_group_size_max=0))
 
 
-def test_who_supports_no_protocol_does_not_join_a_consumer_group(driver):
+def test_a_classic_member_without_protocols_is_refused(driver):
     driver.enter("m")
     for unsupported in ({"protocols": ()}, {"protocols": protocols("t"), "protocol_type": "connect"}):
         joined = driver.join(f"join-{next(driver.fresh)}", **unsupported)
         assert joined.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_an_id_that_was_given_out_in_an_empty_group_goes_when_that_becomes_one_of_consumers(driver):
+def test_a_pending_id_of_an_empty_group_ends_with_its_conversion(driver):
     driver.join("id", member_id_required=True)
     assert driver.coordinator.classic.next_deadline_ms() is not None
     driver.enter("m")
@@ -266,7 +266,7 @@ def test_an_id_that_was_given_out_in_an_empty_group_goes_when_that_becomes_one_o
 
 
 @pytest.mark.parametrize("is_deleted", [False, True])
-def test_a_member_of_a_classic_group_is_not_taken_for_one_that_has_an_epoch(driver, is_deleted):
+def test_a_classic_group_has_no_member_epochs(driver, is_deleted):
     driver.leave(LeavingMember(classic(driver)))
     if is_deleted:
         driver.hold = True
@@ -281,7 +281,7 @@ def test_a_member_of_a_classic_group_is_not_taken_for_one_that_has_an_epoch(driv
         )
 
 
-def test_a_classic_member_that_owes_partitions_is_to_join_again_whatever_its_epoch(driver):
+def test_a_revoking_classic_member_must_rejoin_in_any_epoch(driver):
     member_id = classic(driver)
     driver.enter("new", topic_names=frozenset())
     driver.tick(1_000)
@@ -295,7 +295,7 @@ def test_a_classic_member_that_owes_partitions_is_to_join_again_whatever_its_epo
     assert driver.heartbeat(member_id, joined.generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_classic_member_is_told_its_topics_in_the_order_of_their_names(driver):
+def test_assignments_of_classic_members_are_sorted_by_topic(driver):
     """Clients compare assignments byte by byte."""
     for name in ("z", "b", "a"):
         driver.create(name, 1)
@@ -307,7 +307,7 @@ def test_a_classic_member_is_told_its_topics_in_the_order_of_their_names(driver)
     assert [topic for topic, _ in told] == ["a", "b", "t", "z"]
 
 
-def test_down_also_when_the_last_consumer_member_is_not_heard_of(driver):
+def test_downgrade_when_the_last_consumer_session_expires(driver):
     member_id = classic(driver, session_timeout_ms=1_000_000)
     driver.enter("new")
     driver.tick(45_000)
@@ -315,7 +315,7 @@ def test_down_also_when_the_last_consumer_member_is_not_heard_of(driver):
     assert [member.member_id for member in driver.coordinator.describe("g").members] == [member_id]
 
 
-def test_down_when_a_static_member_comes_back_with_the_classic_protocol(driver):
+def test_downgrade_when_a_static_member_returns_with_the_classic_protocol(driver):
     classic(driver)
     driver.enter("new", instance_id="i")
     joined = driver.join("back", protocols=protocols("t"), group_instance_id="i")
@@ -324,7 +324,7 @@ def test_down_when_a_static_member_comes_back_with_the_classic_protocol(driver):
 
 
 def numbers_given(driver, answer):
-    """The partitions of topic t that a member is given with a SyncGroup after its JoinGroup."""
+    """Rejoin and sync; return the assigned partitions of topic t."""
     asked = driver.sync(
         f"sync-{next(driver.fresh)}",
         answer.member_id,
@@ -336,7 +336,9 @@ def numbers_given(driver, answer):
 
 
 def settled(driver):
-    """A classic member, and a static one of the consumer protocol that has its share; gives the former's join."""
+    """Create a group of a classic and a static consumer member, which share the partitions; return the former's
+    join.
+    """
     member_id = classic(driver)
     driver.enter("new", instance_id="i")
     driver.tick(1_000)
@@ -349,8 +351,8 @@ def settled(driver):
     return joined
 
 
-def test_down_nobody_joins_again_when_a_static_member_comes_back_with_its_subscription(driver):
-    """KAFKA-19546: everyone keeps what it has, so that nothing is worked on twice."""
+def test_downgrade_by_a_returning_static_member_needs_no_rejoin(driver):
+    """KAFKA-19546: all members keep their assignments, so that no records are processed twice."""
     other = settled(driver)
     before = numbers_given(driver, other)
     back = driver.join("back", protocols=protocols("t"), group_instance_id="i")
@@ -362,8 +364,8 @@ def test_down_nobody_joins_again_when_a_static_member_comes_back_with_its_subscr
     assert sorted([*before, *mine]) == [0, 1, 2, 3]
 
 
-def test_down_a_static_member_has_its_target_at_once_though_another_has_not_given_it_back(driver):
-    """It is the target of the member that came back; the other one must join again, because its generation is over."""
+def test_downgrade_gives_a_static_member_its_full_target(driver):
+    """The other member has not revoked its partitions yet. It must join again, because its generation is over."""
     member_id = classic(driver)
     driver.enter("new", instance_id="i")
     driver.tick(1_000)
@@ -374,7 +376,7 @@ def test_down_a_static_member_has_its_target_at_once_though_another_has_not_give
     assert len(mine) == 2
 
 
-def test_down_all_join_again_when_a_static_member_comes_back_with_another_subscription(driver):
+def test_downgrade_by_a_static_member_with_a_new_subscription_rebalances(driver):
     driver.create("u")
     other = settled(driver)
     back = driver.join("back", protocols=protocols("t", "u"), group_instance_id="i")
@@ -386,8 +388,8 @@ def test_down_all_join_again_when_a_static_member_comes_back_with_another_subscr
 
 
 @pytest.mark.parametrize("when", ["up", "down"])
-def test_a_crash_leaves_the_one_or_the_other(driver, when):
-    """The tombstones of one kind and the records of the other are one batch."""
+def test_a_crash_leaves_either_kind_of_group(driver, when):
+    """The tombstones of one kind and the records of the other are in one batch."""
     member_id = classic(driver)
     if when == "down":
         driver.enter("new")
@@ -405,7 +407,7 @@ def test_a_crash_leaves_the_one_or_the_other(driver, when):
     assert member_id in members
 
 
-def test_who_is_shown_changes_when_it_is_durable(driver):
+def test_the_shown_kind_changes_when_durable(driver):
     classic(driver)
     driver.hold = True
     driver.enter("new")
@@ -418,7 +420,7 @@ def test_who_is_shown_changes_when_it_is_durable(driver):
     assert [listed.group_type for listed in driver.coordinator.list_groups()] == ["classic"]
 
 
-def test_parked_joins_of_a_classic_group_are_told_to_try_again(driver):
+def test_upgrade_answers_parked_joins(driver):
     driver.settings = GroupSettings()
     driver.restart()
     driver.join("parked", protocols=protocols("t"))
@@ -427,8 +429,8 @@ def test_parked_joins_of_a_classic_group_are_told_to_try_again(driver):
     assert driver.answers["parked"].error is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_who_waits_for_an_assignment_of_a_classic_group_is_told_to_join_again_when_it_is_none_any_more(driver):
-    """And nothing of the former group is waited for: neither an id that it gave out, nor a phase of it."""
+def test_upgrade_answers_parked_syncs(driver):
+    """Timers and pending ids of the classic group are removed."""
     member_id = classic(driver)
     driver.join("second", protocols=protocols("t"))
     rejoin(driver, member_id)
@@ -448,7 +450,7 @@ def test_who_waits_for_an_assignment_of_a_classic_group_is_told_to_join_again_wh
         ({"consumer_group_size_max": 0}, "the group size exceeds the consumer group maximum size"),
     ],
 )
-def test_groups_that_may_not_be_migrated(settings, reason):
+def test_upgrade_is_refused_by_configuration(settings, reason):
     driver = ConsumerDriver(GroupSettings(initial_rebalance_delay_ms=0, **settings))
     driver.create("t")
     classic(driver)
@@ -457,7 +459,7 @@ def test_groups_that_may_not_be_migrated(settings, reason):
     assert kind(driver) is GroupType.CLASSIC
 
 
-def test_groups_that_cannot_be_migrated_stay_as_they_are(driver):
+def test_groups_that_cannot_be_upgraded_stay_unchanged(driver):
     classic(driver, given=assignment(0, user_data=b"sticky"))
     answer = driver.enter("new")
     assert (answer.error, "custom assignor" in answer.message) == (ErrorCode.GROUP_ID_NOT_FOUND, True)
@@ -470,7 +472,7 @@ def test_groups_that_cannot_be_migrated_stay_as_they_are(driver):
     assert driver.enter("new", group_id="c").error is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_without_the_way_down_the_group_stays(driver):
+def test_no_downgrade_if_it_is_disabled(driver):
     driver.settings = GroupSettings(initial_rebalance_delay_ms=0, consumer_downgrade_enabled=False)
     driver.restart()
     classic(driver)
@@ -479,7 +481,7 @@ def test_without_the_way_down_the_group_stays(driver):
     assert kind(driver) is GroupType.CONSUMER
 
 
-def test_an_empty_group_of_either_kind_becomes_the_other_with_its_offsets(driver):
+def test_an_empty_group_of_either_kind_converts_with_its_offsets(driver):
     member_id = classic(driver)
     driver.leave(LeavingMember(member_id))
     driver.enter("new")
@@ -512,8 +514,8 @@ def test_a_classic_member_joins_a_consumer_group(driver):
     assert bad.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_a_member_that_comes_back_with_the_other_protocol_is_the_same_one_and_follows_the_rules_of_that(driver):
-    """It need not ask for its assignment, and is not told to join again; its session is one of a consumer's."""
+def test_a_member_may_switch_its_protocol(driver):
+    """From then on it need not sync, does not have to rejoin, and has a consumer's session."""
     member_id = classic(driver)
     driver.enter("new")
     driver.tick(1_000)
@@ -533,7 +535,7 @@ def test_a_member_that_comes_back_with_the_other_protocol_is_the_same_one_and_fo
     assert driver.group().state_name == "Stable"
 
 
-def test_what_an_expression_matched_is_given_back_at_once_by_who_comes_back_with_the_classic_protocol(driver):
+def test_switching_to_the_classic_protocol_revokes_regex_topics(driver):
     driver.create("u")
     driver.enter("other")
     driver.enter("new", instance_id="i", topic_regex="u.*")
@@ -546,7 +548,7 @@ def test_what_an_expression_matched_is_given_back_at_once_by_who_comes_back_with
     assert driver.topics.get("u").topic_id not in driver.group().members[joined.member_id].current.assigned
 
 
-def test_a_classic_member_is_told_to_join_again_when_a_new_target_is_due_though_nobody_has_made_it(driver):
+def test_a_classic_member_must_rejoin_when_a_new_target_is_needed(driver):
     driver.enter("new")
     driver.tick(1_000)
     joined = driver.join("join", protocols=protocols("t"))
@@ -557,7 +559,7 @@ def test_a_classic_member_is_told_to_join_again_when_a_new_target_is_due_though_
     assert driver.heartbeat(joined.member_id, joined.generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_nothing_is_waited_for_of_members_that_are_gone(driver):
+def test_removed_members_have_no_timers(driver):
     driver.enter("new")
     driver.join("classic", protocols=protocols("t"))
     driver.tick(1_000)
@@ -567,7 +569,7 @@ def test_nothing_is_waited_for_of_members_that_are_gone(driver):
     assert driver.coordinator.consumer.next_deadline_ms() is None
 
 
-def test_a_static_member_that_comes_back_with_the_other_protocol_takes_the_place_of_its_former_self(driver):
+def test_a_static_member_returning_with_the_other_protocol_replaces_the_old_one(driver):
     member_id = classic(driver, group_instance_id="i")
     driver.enter("other")
     assert driver.enter("new", instance_id="i").error is ErrorCode.NONE
@@ -576,7 +578,7 @@ def test_a_static_member_that_comes_back_with_the_other_protocol_takes_the_place
     assert driver.enter("third", instance_id="i").error is ErrorCode.UNRELEASED_INSTANCE_ID
 
 
-def test_an_expression_is_forgotten_when_its_member_comes_back_with_the_classic_protocol(driver):
+def test_switching_to_the_classic_protocol_deletes_an_unused_regex(driver):
     driver.enter("other")
     driver.enter("new", instance_id="i", topic_names=frozenset(), topic_regex="t.*")
     assert set(driver.group().regexes) == {"t.*"}
@@ -587,7 +589,7 @@ def test_an_expression_is_forgotten_when_its_member_comes_back_with_the_classic_
     assert driver.group().regexes == {}
 
 
-def test_an_expression_stays_while_others_subscribe_to_it(driver):
+def test_a_regex_stays_while_other_members_subscribe_to_it(driver):
     for member_id in ("other", "new"):
         driver.enter(member_id, instance_id=member_id, topic_names=frozenset(), topic_regex="t.*")
     driver.join("back", protocols=protocols("t"), group_instance_id="new")
@@ -597,7 +599,7 @@ def test_an_expression_stays_while_others_subscribe_to_it(driver):
     assert {record.key[:2] for record in driver.journal[length:]}.isdisjoint({Subject.REGEX.to_bytes(2)})
 
 
-def test_a_static_classic_member_is_who_has_its_instance_id(driver):
+def test_a_static_classic_member_is_found_by_its_instance_id(driver):
     driver.enter("new")
     joined = driver.join("first", protocols=protocols("t"), group_instance_id="i", member_id_required=True)
     assert joined.error is ErrorCode.NONE
@@ -624,7 +626,7 @@ def test_a_static_classic_member_is_who_has_its_instance_id(driver):
     assert member_id not in driver.group().members
 
 
-def test_a_classic_member_waits_quietly_for_what_others_have_and_is_told_when_it_is_free(driver):
+def test_a_classic_member_must_rejoin_when_awaited_partitions_are_free(driver):
     driver.enter("new")
     driver.tick(1_000)
     joined = driver.join("join", protocols=protocols("t"))
@@ -641,7 +643,7 @@ def test_a_classic_member_waits_quietly_for_what_others_have_and_is_told_when_it
     assert driver.heartbeat(member_id, joined.generation_id) is ErrorCode.NONE
 
 
-def test_a_classic_member_that_asks_for_an_assignment_of_the_past_joins_again_in_time_or_is_out(driver):
+def test_an_outdated_sync_of_a_classic_member_starts_its_rejoin_timeout(driver):
     driver.enter("new")
     driver.tick(1_000)
     joined = driver.join("join", protocols=protocols("t"), session_timeout_ms=1_000_000)
@@ -654,7 +656,7 @@ def test_a_classic_member_that_asks_for_an_assignment_of_the_past_joins_again_in
     assert joined.member_id not in driver.group().members, "its time to ask for its assignment went on"
 
 
-def test_a_classic_member_that_is_not_heard_of_is_out_by_its_own_session(driver):
+def test_a_classic_member_expires_by_its_own_session_timeout(driver):
     driver.enter("new")
     joined = driver.join("join", protocols=protocols("t"), session_timeout_ms=10_000)
     driver.tick(9_999)
@@ -663,14 +665,14 @@ def test_a_classic_member_that_is_not_heard_of_is_out_by_its_own_session(driver)
     assert joined.member_id not in driver.group().members
 
 
-def test_a_classic_member_that_joins_and_never_syncs_is_out(driver):
+def test_a_classic_member_that_never_syncs_is_removed(driver):
     driver.enter("new")
     joined = driver.join("join", protocols=protocols("t"), session_timeout_ms=1_000_000)
     driver.tick(30_000)
     assert joined.member_id not in driver.group().members
 
 
-def test_a_classic_member_that_is_told_to_join_again_and_does_not_is_out(driver):
+def test_a_classic_member_that_does_not_rejoin_is_removed(driver):
     member_id = classic(driver)
     driver.enter("new")
     driver.tick(1_000)
@@ -684,7 +686,7 @@ def test_a_classic_member_that_is_told_to_join_again_and_does_not_is_out(driver)
         raise AssertionError("it is a member for ever")
 
 
-def test_members_of_both_protocols_leave_as_those_of_the_classic_one_do(driver):
+def test_leave_group_removes_members_of_both_protocols(driver):
     member_id = classic(driver)
     driver.enter("new", instance_id="i")
     result = driver.leave(
@@ -701,8 +703,7 @@ def test_members_of_both_protocols_leave_as_those_of_the_classic_one_do(driver):
     assert group.is_empty
 
 
-def test_a_classic_member_that_speaks_the_other_protocol_now_is_not_waited_for_in_its_former_one(driver):
-    """It was told to join again, and had so long for that."""
+def test_switching_to_the_consumer_protocol_ends_the_rejoin_timeout(driver):
     member_id = classic(driver, rebalance_timeout_ms=20_000)
     driver.enter("new")
     driver.tick(1_000)
@@ -718,8 +719,7 @@ def test_a_classic_member_that_speaks_the_other_protocol_now_is_not_waited_for_i
     assert set(driver.group().members) == {member_id, "new"}
 
 
-def test_a_classic_member_without_a_rack_has_none(driver):
-    """Its protocol has an empty one for that."""
+def test_an_empty_rack_of_a_classic_member_means_none(driver):
     for rack_id, expected in (("", None), ("r", "r"), (None, None)):
         driver.enter("new")
         message = ConsumerProtocolSubscription(["t"], None, [], -1, rack_id)

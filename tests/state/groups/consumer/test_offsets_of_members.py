@@ -1,4 +1,4 @@
-"""Who may commit and read offsets of a consumer group: its members, of either protocol, in their epoch."""
+"""Commits and fetches of offsets in a consumer group, by members of both protocols and their epochs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ILLEGAL, UNSUPPORTED = ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNSUPPORTED_VERSI
 
 @pytest.fixture
 def driver() -> ConsumerDriver:
-    """Two members of the consumer protocol, both in epoch 3, of which `a` has kept what it had in epoch 2."""
+    """Return a driver with two consumer members in epoch 3; `a` still owns partitions from epoch 2."""
     driver = ConsumerDriver(GroupSettings(initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0))
     driver.create("t")
     driver.enter("a")
@@ -40,7 +40,7 @@ def commit(driver, member_id, epoch, *partitions, **more):
     return error
 
 
-def test_a_member_commits_in_its_epoch_and_nobody_else(driver):
+def test_only_members_commit_and_only_in_their_epoch(driver):
     assert commit(driver, "a", 3) is NONE
     assert commit(driver, "a", 3, 0, 1, 2, 3) is NONE, "whether it owns them or not"
     assert commit(driver, "a", 4) is STALE
@@ -49,7 +49,7 @@ def test_a_member_commits_in_its_epoch_and_nobody_else(driver):
     assert commit(driver, "", -1) is UNKNOWN
 
 
-def test_a_member_that_is_behind_commits_what_it_has_had_since_and_nothing_with_anything_else(driver):
+def test_an_older_epoch_commits_only_partitions_owned_since(driver):
     first, second = kept_by_a(driver)
     (given, _) = sorted({0, 1, 2, 3} - {first, second})
     assert commit(driver, "a", 2, first, second) is NONE
@@ -59,7 +59,7 @@ def test_a_member_that_is_behind_commits_what_it_has_had_since_and_nothing_with_
     assert commit(driver, "b", 2, given) is STALE, "it was given in epoch 3"
 
 
-def test_a_member_that_gives_something_back_commits_it_until_it_has(driver):
+def test_a_revoking_member_commits_until_it_has_revoked(driver):
     had = set(kept_by_a(driver))
     for member_id in "cd":
         driver.enter(member_id)
@@ -72,12 +72,12 @@ def test_a_member_that_gives_something_back_commits_it_until_it_has(driver):
     assert commit(driver, "a", 3, revoking) is STALE
 
 
-def test_a_request_of_before_kip_848_commits_for_no_member_of_the_consumer_protocol(driver):
+def test_old_request_versions_cannot_commit_for_consumer_members(driver):
     assert commit(driver, "a", 3, missing_group_named=False) is UNSUPPORTED
     assert commit(driver, "a", 3, missing_group_named=False, holder=(1, 1)) is NONE, "but in a transaction"
 
 
-def test_a_member_of_the_classic_protocol_commits_with_any_request_and_is_told_in_its_own_words(driver):
+def test_a_classic_member_commits_with_any_version_and_gets_classic_errors(driver):
     joined = driver.join("join", protocols=protocols("t"))
     member_id, epoch = joined.member_id, joined.generation_id
     assert commit(driver, member_id, epoch, missing_group_named=False) is NONE
@@ -86,7 +86,7 @@ def test_a_member_of_the_classic_protocol_commits_with_any_request_and_is_told_i
     assert driver.coordinator.fetch_error("g", member_id, epoch - 1) is ILLEGAL
 
 
-def test_anybody_commits_to_a_group_without_members_outside_of_any_epoch(driver):
+def test_any_client_commits_to_an_empty_group_without_an_epoch(driver):
     for member_id in "ab":
         driver.beat(member_id, member_epoch=-1)
     assert commit(driver, "", -1) is NONE
@@ -108,9 +108,9 @@ def test_anybody_commits_to_a_group_without_members_outside_of_any_epoch(driver)
         ("a", -1, STALE),
     ],
 )
-def test_offsets_are_read_by_whom_names_no_member_or_is_one_in_its_epoch(driver, member_id, epoch, error):
+def test_offsets_are_read_without_a_member_or_in_its_epoch(driver, member_id, epoch, error):
     assert driver.coordinator.fetch_error("g", member_id, epoch) is error
 
 
-def test_offsets_of_a_group_that_is_not_there_are_read_by_anybody(driver):
+def test_any_client_may_read_offsets_of_a_missing_group(driver):
     assert driver.coordinator.fetch_error("other", "a", 3) is NONE

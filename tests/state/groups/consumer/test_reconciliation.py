@@ -1,4 +1,4 @@
-"""From what a member owns to what it is to own: each step, by where it is, what it says, and what others have."""
+"""Reconciliation: each step by state, reported partitions and partitions of other members."""
 
 import pytest
 
@@ -12,7 +12,7 @@ OLD, NEW = 5, 7
 
 
 def at(state, assigned, revoking=(), epoch=OLD, previous=3):
-    """Topic by topic the partitions, all since epoch 2."""
+    """Return partitions by topic, all assigned in epoch 2."""
     return CurrentAssignment(
         member_epoch=epoch,
         previous_epoch=previous,
@@ -35,7 +35,7 @@ def step(current, target, *, owned=None, taken=(), subscribed=(A, B), changed=Fa
 
 
 def shown(found):
-    """Epochs, state, what is assigned with the epochs since, what is to be given back."""
+    """Return epochs, state, assigned partitions with their epochs, and partitions to revoke."""
     assigned = {topic: dict(sorted(epochs.items())) for topic, epochs in found.assigned.items()}
     revoking = {topic: sorted(epochs) for topic, epochs in found.revoking.items()}
     return found.member_epoch, found.previous_epoch, found.state, assigned, revoking
@@ -137,7 +137,7 @@ def test_a_member_that(current, target, more, expected):
         assert shown(found) == expected
 
 
-def test_where_epochs_are_the_same_a_member_that_is_stable_asks_for_nothing():
+def test_a_stable_member_in_the_target_epoch_checks_no_owners():
     current = at(STABLE, {A: [0]}, epoch=NEW)
     assert step(current, {A: [0, 1]}, epoch=NEW) is current
     assert step(current, {A: [0, 1]}, epoch=NEW + 1).member_epoch == NEW + 1

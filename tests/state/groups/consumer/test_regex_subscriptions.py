@@ -29,24 +29,24 @@ def names(driver, answer):
     return sorted(driver.topics.by_id(topic_id).name for topic_id in answer.assignment)
 
 
-def test_what_matches_is_assigned_at_once(driver):
+def test_matching_topics_are_assigned_at_once(driver):
     assert names(driver, enter(driver, "m", "orders\\..*")) == ["orders.eu", "orders.us"]
 
 
-def test_only_what_the_client_may_know_of(driver):
+def test_only_topics_that_the_client_may_describe_match(driver):
     answer = enter(driver, "m", "orders\\..*", may_describe=lambda name: name != "orders.us")
     assert names(driver, answer) == ["orders.eu"]
 
 
-def test_a_topic_that_comes_later_is_found(driver):
+def test_a_new_topic_is_found(driver):
     enter(driver, "m", "orders\\..*")
     driver.create("orders.jp", 1)
     driver.tick(2_000)
     assert "orders.jp" in names(driver, driver.beat("m", member_epoch=2))
 
 
-def test_of_many_expressions_some_are_looked_at_in_a_heartbeat_the_oldest_first_and_all_by_and_by(driver, monkeypatch):
-    """All clients wait while names are matched."""
+def test_a_heartbeat_refreshes_some_expressions_oldest_first(driver, monkeypatch):
+    """All clients wait while names are matched, so one heartbeat matches only some."""
     monkeypatch.setattr(subscribing, "NAMES_MATCHED_MAX", 8)  # two expressions, of four topics
     for number in range(5):
         driver.tick(1)
@@ -65,7 +65,7 @@ def test_of_many_expressions_some_are_looked_at_in_a_heartbeat_the_oldest_first_
     assert len(set(looked_at)) == 3
 
 
-def test_one_expression_is_looked_at_however_many_topics_there_are_and_no_other(driver, monkeypatch):
+def test_a_heartbeat_refreshes_one_expression_for_any_number_of_topics(driver, monkeypatch):
     monkeypatch.setattr(subscribing, "NAMES_MATCHED_MAX", 1)
     enter(driver, "m", "orders\\..*")
     driver.tick(1)
@@ -84,7 +84,7 @@ def test_names_and_an_expression_together(driver):
     assert names(driver, answer) == ["logs", "orders.eu"]
 
 
-def test_an_expression_that_nobody_has_any_more_is_forgotten(driver):
+def test_an_unused_expression_is_deleted(driver):
     enter(driver, "a", "orders\\..*")
     enter(driver, "b", "orders\\..*")
     driver.beat("a", member_epoch=-1)
@@ -95,7 +95,7 @@ def test_an_expression_that_nobody_has_any_more_is_forgotten(driver):
     assert driver.group().regexes == {}
 
 
-def test_who_gives_up_an_expression_that_others_have_changes_nothing_of_what_they_read(driver):
+def test_dropping_a_shared_expression_does_not_affect_others(driver):
     enter(driver, "a", "orders\\..*")
     enter(driver, "b", "orders\\..*", may_describe=lambda _: False)
     before = driver.group().regexes["orders\\..*"]
@@ -104,7 +104,7 @@ def test_who_gives_up_an_expression_that_others_have_changes_nothing_of_what_the
     assert before.topics == {"orders.eu", "orders.us"}
 
 
-def test_an_expression_that_is_none_is_refused_and_changes_nothing(driver):
+def test_an_invalid_expression_is_refused_and_changes_nothing(driver):
     answer = enter(driver, "m", "(")
     assert answer.error is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert "is not a valid regular expression: missing )" in answer.message
@@ -115,14 +115,14 @@ def test_an_expression_that_is_none_is_refused_and_changes_nothing(driver):
     assert len(driver.journal) == length
 
 
-def test_what_another_expression_does_not_match_is_given_back_at_once(driver):
-    """Whatever the target says, which is made anew once in a while."""
+def test_a_new_expression_revokes_unmatched_topics_at_once(driver):
+    """The target assignment may still contain them."""
     enter(driver, "m", "orders\\..*")
     told = driver.beat("m", member_epoch=2, topic_regex="logs")
     assert (names(driver, told), driver.group().assignment_epoch) == ([], 2)
 
 
-def test_another_expression_gives_back_what_matched_before(driver):
+def test_a_new_expression_revokes_topics_of_the_old_one(driver):
     enter(driver, "m", "orders\\..*")
     driver.tick(1_000)
     told = driver.beat("m", member_epoch=2, topic_regex="logs")
@@ -132,7 +132,7 @@ def test_another_expression_gives_back_what_matched_before(driver):
 
 
 @pytest.mark.parametrize("also_resolved", [False, True])
-def test_an_expression_of_a_record_that_is_none_matches_nothing_and_stops_only_who_sends_it(driver, also_resolved):
+def test_an_invalid_replayed_expression_matches_nothing_and_fails_only_its_members(driver, also_resolved):
     enter(driver, "m", "orders\\..*")
     records = [Update(Subject.MEMBER, "stranger", MemberMetadata(topic_regex="(", rebalance_timeout_ms=60_000))]
     if also_resolved:
@@ -151,12 +151,12 @@ def test_an_expression_of_a_record_that_is_none_matches_nothing_and_stops_only_w
 
 
 def looked_at(driver, regex="orders\\..*"):
-    """When an expression was looked at last, after its member's next heartbeat."""
+    """Return the time of the last match after the member's next heartbeat."""
     driver.beat("m", member_epoch=driver.group().members["m"].current.member_epoch)
     return driver.group().regexes[regex].timestamp_ms - START_MS
 
 
-def test_topics_that_come_are_looked_for_once_and_not_within_a_second_of_the_last_time(driver):
+def test_new_topics_are_matched_once_and_at_most_every_second(driver):
     enter(driver, "m", "orders\\..*")
     driver.create("orders.jp", 1)
     driver.tick(999)
@@ -168,7 +168,7 @@ def test_topics_that_come_are_looked_for_once_and_not_within_a_second_of_the_las
         assert looked_at(driver) == 1_000, "no topic came"
 
 
-def test_after_ten_minutes_rights_are_looked_at_again(driver):
+def test_expressions_are_refreshed_after_ten_minutes(driver):
     hidden = {"orders.us"}
     rights = {"may_describe": lambda name: name not in hidden}
     epoch = enter(driver, "m", "orders\\..*", **rights).member_epoch
@@ -180,7 +180,7 @@ def test_after_ten_minutes_rights_are_looked_at_again(driver):
     assert names(driver, driver.beat("m", member_epoch=epoch, **rights)) == ["orders.eu", "orders.us"]
 
 
-def test_a_group_moves_on_when_something_else_matches_and_only_then(driver):
+def test_a_changed_match_bumps_the_epoch(driver):
     enter(driver, "m", "orders\\..*")
     epoch = driver.group().epoch
     driver.create("invoices", 1)
@@ -194,7 +194,7 @@ def test_a_group_moves_on_when_something_else_matches_and_only_then(driver):
     assert driver.group().regexes["orders\\..*"].topics == {"orders.eu"}
 
 
-def test_of_expressions_that_match_anew_one_that_does_is_enough(driver):
+def test_one_changed_expression_bumps_the_epoch(driver):
     enter(driver, "m", "orders\\..*")
     enter(driver, "n", "[l]ogs")
     driver.tick(1_000)
@@ -205,8 +205,8 @@ def test_of_expressions_that_match_anew_one_that_does_is_enough(driver):
 
 
 @pytest.mark.parametrize("other", ["[l]ogs", "p?logs"])
-def test_a_group_moves_on_when_one_expression_matches_a_topic_that_others_have_already(driver, other):
-    """Whether it is the first that is looked at or the last; its topics are the same then."""
+def test_a_changed_match_bumps_the_epoch_even_for_a_known_topic(driver, other):
+    """The order of the expressions does not matter. The set of subscribed topics stays the same."""
     hidden = {"orders.us"}
     enter(driver, "m", "orders\\..*", may_describe=lambda name: name not in hidden)
     enter(driver, "k", other)
@@ -227,7 +227,7 @@ def test_a_group_moves_on_when_one_expression_matches_a_topic_that_others_have_a
     assert driver.group().epoch == epoch + 1
 
 
-def test_partitions_that_come_are_assigned_though_the_topic_is_only_matched(driver):
+def test_new_partitions_of_a_matched_topic_are_assigned(driver):
     epoch = enter(driver, "m", "orders\\..*").member_epoch
     driver.grow("orders.us", 3)
     driver.tick(1_000)
@@ -236,8 +236,8 @@ def test_partitions_that_come_are_assigned_though_the_topic_is_only_matched(driv
     assert driver.group().subscribed_topics == {"orders.eu", "orders.us"}
 
 
-def test_an_expression_that_matches_nothing_moves_nobody_but_giving_one_up_does(driver):
-    """As in Kafka also where that one matched nothing either."""
+def test_dropping_an_expression_bumps_the_epoch_even_without_matches(driver):
+    """As in Kafka."""
 
     def change(regex):
         driver.beat("n", member_epoch=driver.group().members["n"].current.member_epoch, topic_regex=regex)
@@ -253,7 +253,7 @@ def test_an_expression_that_matches_nothing_moves_nobody_but_giving_one_up_does(
     assert change("l.*") == (3, {"l.*"}), "it matches something"
 
 
-def test_who_comes_to_an_expression_that_was_looked_at_looks_no_more(driver):
+def test_a_joining_member_reuses_a_resolved_expression(driver):
     enter(driver, "m", "orders\\..*")
     driver.tick(1_500)
     enter(driver, "n", "orders\\..*", may_describe=lambda name: name != "orders.us")

@@ -1,4 +1,4 @@
-"""While records are on their way, or none can be written: who of a consumer group is answered when, and who stays."""
+"""Consumer groups while records are pending or cannot be written: responses and sessions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def driver() -> ConsumerDriver:
     return driver
 
 
-def test_an_answer_waits_for_the_last_of_the_records_that_are_on_their_way(driver):
+def test_a_response_waits_for_the_last_pending_record(driver):
     driver.hold = True
     assert [driver.enter("m"), driver.enter("n")] == [None, None]
     told = []
@@ -24,7 +24,7 @@ def test_an_answer_waits_for_the_last_of_the_records_that_are_on_their_way(drive
     assert told == [["m"], ["m", "n"]]
 
 
-def test_who_is_heard_of_while_nothing_can_be_written_keeps_no_session_but_his_own(driver):
+def test_a_member_keeps_only_its_own_session_while_writes_fail(driver):
     for member_id in ("m", "n"):
         driver.enter(member_id)
     driver.tick(30_000)

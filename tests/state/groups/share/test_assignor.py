@@ -1,4 +1,4 @@
-"""The simple assignor: who reads which partitions of a share group."""
+"""The assignor `simple` of share groups."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ A, B = b"a" * 16, b"b" * 16
     st.data(),
 )
 def test_the_simple_assignor_is_fair(subscriptions, a_count, b_count, data):
-    """Everything is read, nobody is idle, nobody reads what it has not subscribed to; what is fair stays."""
+    """Each partition has a reader, each member reads, and only subscribed topics. A balanced assignment stays."""
     partitions = {A: range(a_count), B: range(b_count)}
     subscribers = {topic: [name for name, topics in subscriptions.items() if topic in topics] for topic in (A, B)}
     current = {
@@ -55,12 +55,12 @@ def test_the_simple_assignor_is_fair(subscriptions, a_count, b_count, data):
     ],
 )
 def test_the_simple_assignor_example(members, partitions, current, expected):
-    """Of one topic: what members have of it, and what they get."""
+    """The arguments give, for one topic, the current and the new partitions of each member."""
     had = {name: {A: frozenset(numbers)} for name, numbers in current.items()}
     target = assign({A: list(members)}, {A: range(partitions)}, had)
     assert {name: set(topics[A]) for name, topics in target.items()} == expected
 
 
-def test_who_got_more_of_one_topic_gets_less_of_the_next():
+def test_load_is_balanced_over_topics():
     target = assign({topic: ["x", "y"] for topic in (A, B)}, dict.fromkeys((A, B), range(3)), {})
     assert {name: sum(map(len, topics.values())) for name, topics in target.items()} == {"x": 3, "y": 3}

@@ -1,8 +1,11 @@
-"""Drawn lives of a share group: members come, beat, fall silent and go, topics come, grow and go, brokers crash.
+"""A state machine test of share groups: joins, heartbeats, silence, leaves, changed topics and broker crashes.
 
-Checked throughout: what is shown after all is durable is what a start makes of the records; what members, targets and
-states of partitions hold is counted the same then; epochs never fall. After two heartbeats of all members each
-partition is read by somebody, and when all have gone nothing but the states of partitions is held.
+Invariants:
+
+* Replayed records give the durable description and the same memory.
+* Epochs never decrease.
+
+After two heartbeats of all members each partition has a reader. After all have left, only partition states take memory.
 """
 
 from __future__ import annotations
@@ -106,7 +109,7 @@ class ShareGroupLives(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from("abc"), partitions=st.integers(0, 4))
     def change_topic(self, name, partitions):
-        """A topic comes, grows or, with no partitions, goes; what goes is forgotten, as by its deletion."""
+        """Create or grow a topic, or delete it (0 partitions) with its states."""
         known = self.topics.get(name)
         if not partitions:
             self.topics.pop(name, None)
@@ -120,7 +123,6 @@ class ShareGroupLives(RuleBasedStateMachine):
     @precondition(lambda self: not self.epochs)
     @rule()
     def delete(self):
-        """An empty group goes with all that it held."""
         if self.coordinator.share.find("g") is None:
             return
         errors, outcome = self.coordinator.delete(["g"], self.now_ms)
@@ -132,7 +134,7 @@ class ShareGroupLives(RuleBasedStateMachine):
 
     @rule()
     def crash(self):
-        """Sessions begin anew, of the length that the broker begins with."""
+        """Sessions restart with the broker's default length."""
         self.coordinator = self.replayed()
         due_ms = self.now_ms + ShareGroupSettings().session_timeout_ms
         self.deadlines = dict.fromkeys(self.deadlines, due_ms)
@@ -140,7 +142,7 @@ class ShareGroupLives(RuleBasedStateMachine):
     @precondition(lambda self: self.epochs)
     @rule()
     def converge(self):
-        """Each partition that somebody subscribes to is read, whatever happened before."""
+        """Each subscribed partition has a reader."""
         for _ in range(2):
             for member_id in list(self.epochs):
                 self.now_ms += self.settings.assignment_interval_ms

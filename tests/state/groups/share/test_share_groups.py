@@ -1,4 +1,4 @@
-"""Share groups: members, epochs, assignments, and what a restart makes of their records."""
+"""Share groups: members, epochs, assignments and restarts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SETTINGS = ShareGroupSettings(assignment_interval_ms=0, size_max=3)
 
 
 class Driver:
-    """A coordinator whose writes are durable at once."""
+    """A coordinator with writes that are durable at once."""
 
     def __init__(self, topics=None):
         self.topics = {"a": FoundTopic(A, 2)} if topics is None else topics
@@ -62,7 +62,7 @@ class Driver:
 
 
 def test_the_first_member_gets_everything():
-    """At once: the partitions begin in the same commit."""
+    """The same response initializes the partitions."""
     driver = Driver()
     answer = driver.beat()
     assert (answer.member_epoch, answer.assignment) == (1, {A: frozenset({0, 1})})
@@ -72,7 +72,7 @@ def test_the_first_member_gets_everything():
 
 
 def test_two_members_share_the_partitions_and_a_third_shares_one():
-    """Nobody is idle, and nothing is unread."""
+    """No member is idle, and every partition has a reader."""
     driver = Driver()
     driver.beat("one")
     second = driver.beat("two")
@@ -82,8 +82,8 @@ def test_two_members_share_the_partitions_and_a_third_shares_one():
     assert len(third.assignment[A]) == 1
 
 
-def test_a_topic_that_grows_or_comes_is_noticed():
-    """With the next heartbeat: a new epoch, new partitions."""
+def test_new_topics_and_partitions_are_noticed():
+    """The next heartbeat bumps the epoch and initializes the partitions."""
     driver = Driver({"a": FoundTopic(A, 1)})
     assert driver.beat(topics=["a", "b"]).assignment == {A: frozenset({0})}
     driver.topics["b"] = FoundTopic(B, 1)
@@ -97,8 +97,8 @@ def test_a_topic_that_grows_or_comes_is_noticed():
     assert B not in driver.beat(epoch=answer.member_epoch).assignment
 
 
-def test_a_group_begins_to_read_many_partitions_with_several_heartbeats(monkeypatch):
-    """Each begins so many; what has not begun is read by nobody yet."""
+def test_many_partitions_are_initialized_over_several_heartbeats(monkeypatch):
+    """Partitions that are not initialized have no readers yet."""
     monkeypatch.setattr(coordinator, "PARTITIONS_BEGUN_MAX", 2)
     driver = Driver({"a": FoundTopic(A, 3), "b": FoundTopic(B, 2)})
     begun, epoch, told = [], 0, {}
@@ -112,8 +112,8 @@ def test_a_group_begins_to_read_many_partitions_with_several_heartbeats(monkeypa
     assert begun == [(A, 0), (A, 1), (A, 2), (B, 0), (B, 1)]
 
 
-def test_assignments_are_not_made_too_often():
-    """Within the interval members keep what they have, then it catches up; who joins gets something at once."""
+def test_assignments_respect_the_interval():
+    """Within the interval members keep their assignments; only a joining member gets one at once."""
     driver = Driver()
     slow = ShareGroupSettings(assignment_interval_ms=1000)
     driver.beat("one", settings=slow)
@@ -124,8 +124,8 @@ def test_assignments_are_not_made_too_often():
     assert len(driver.beat("two", epoch=2, settings=slow).assignment[A]) == 2
 
 
-def test_epochs_fence():
-    """A former epoch passes once, another one does not; an unknown member joins first."""
+def test_unexpected_epochs_are_fenced():
+    """The previous epoch is accepted; an unknown member must join first."""
     driver = Driver()
     driver.beat("one")
     driver.beat("two")
@@ -136,16 +136,15 @@ def test_epochs_fence():
     assert driver.refused("m", epoch=1, group="none") is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_full_group_takes_nobody():
-    """Its size is bounded."""
+def test_a_full_share_group_refuses_new_members():
     driver = Driver()
     for member in ("one", "two", "three"):
         driver.beat(member)
     assert driver.refused("four") is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_members_leave_or_fall_silent():
-    """Then the others get what they had."""
+def test_members_leave_or_expire():
+    """Their partitions go to the others."""
     driver = Driver()
     driver.beat("one")
     driver.beat("two")
@@ -159,8 +158,7 @@ def test_members_leave_or_fall_silent():
     assert driver.share.describe("g").state == "Empty"
 
 
-def test_what_is_shown_is_durable():
-    """A group appears, and changes, when its records are durable."""
+def test_only_durable_state_is_shown():
     driver = Driver()
     heartbeat = Heartbeat(group_id="g", member_id="m", member_epoch=0, topics=["a"])
     answer = driver.share.heartbeat(heartbeat, driver.topics.get, SETTINGS, NOW_MS)
@@ -172,8 +170,8 @@ def test_what_is_shown_is_durable():
     assert (listed.group_id, listed.state, listed.protocol_type, listed.group_type) == ("g", "Stable", "share", "share")
 
 
-def test_a_restart_brings_groups_back():
-    """Members with their epochs and assignments; they go on as if nothing had been."""
+def test_share_groups_survive_a_restart():
+    """Members keep their epochs and assignments."""
     driver = Driver()
     driver.beat("one")
     driver.beat("two")
@@ -186,7 +184,7 @@ def test_a_restart_brings_groups_back():
 
 
 def test_groups_are_deleted_when_empty():
-    """Not before; then they are gone, also after a restart, and the name is free."""
+    """A deleted group does not return after a restart, and its id is free."""
     driver = Driver()
     driver.beat()
     assert driver.coordinator.delete(["g"], NOW_MS)[0] == {"g": ErrorCode.NON_EMPTY_GROUP}
@@ -201,13 +199,12 @@ def test_groups_are_deleted_when_empty():
 
 
 def test_a_name_belongs_to_one_kind():
-    """A classic group is no share group."""
     driver = Driver()
     driver.coordinator.classic.create("classic", NOW_MS)
     assert driver.refused(group="classic") is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_no_classic_member_joins_a_share_group():
+def test_classic_members_cannot_join_a_share_group():
     driver, groups = Driver(), Groups()
     driver.beat()
     groups.coordinator = driver.coordinator
@@ -215,8 +212,8 @@ def test_no_classic_member_joins_a_share_group():
     assert [group.group_type for group in driver.coordinator.list_groups()] == ["share"]
 
 
-def test_a_member_that_subscribes_to_other_topics_moves_the_group_though_it_gets_nothing_else():
-    """Its record is written with that: a start knows what it reads."""
+def test_a_changed_subscription_bumps_the_epoch_even_without_a_new_assignment():
+    """The epoch is written with the member's record."""
     driver = Driver()
     epoch = driver.beat().member_epoch
     answer = driver.beat(epoch=epoch, topics=["a", "none"])
@@ -226,13 +223,13 @@ def test_a_member_that_subscribes_to_other_topics_moves_the_group_though_it_gets
     assert (member.topics, member.member_epoch) == (("a", "none"), epoch + 1)
 
 
-def test_a_group_whose_topics_do_not_exist_has_kafkas_hash_of_none():
+def test_a_group_of_missing_topics_has_kafkas_hash_0():
     driver = Driver()
     driver.beat(topics=["none"])
     assert driver.share.existing("g").metadata_hash == 0
 
 
-def test_a_member_says_where_it_is_once_and_may_move():
+def test_a_member_keeps_its_rack_until_it_sends_another():
     driver = Driver()
 
     def racks(epoch, rack_id):
@@ -245,7 +242,7 @@ def test_a_member_says_where_it_is_once_and_may_move():
     assert [racks(0, "one"), racks(1, None), racks(1, "two")] == [["one"], ["one"], ["two"]]
 
 
-def test_a_group_may_be_made_for_its_offsets_before_there_are_members():
+def test_a_group_may_be_created_by_setting_its_offsets():
     driver = Driver()
     group, written = driver.share.create("g", 2)
     written.append(driver.share.begin(group, "a", A, frozenset({1})))
@@ -264,7 +261,7 @@ def test_a_group_may_be_made_for_its_offsets_before_there_are_members():
     assert [(one.topic_id, one.partition) for one in driver.beat().begins] == [(A, 0), (A, 1)]
 
 
-def test_a_deleted_group_is_none_and_its_name_is_free_before_that_is_durable():
+def test_the_id_of_a_deleted_group_is_free_before_the_deletion_is_durable():
     driver = Driver()
     driver.beat()
     driver.beat(epoch=-1)
@@ -282,7 +279,7 @@ def test_a_deleted_group_is_none_and_its_name_is_free_before_that_is_durable():
     assert list(driver.share.existing("g").members) == ["m"]
 
 
-def test_a_deletion_that_is_not_durable_was_none():
+def test_a_failed_deletion_restores_the_group():
     driver = Driver()
     driver.beat()
     driver.beat(epoch=-1)
@@ -292,7 +289,7 @@ def test_a_deletion_that_is_not_durable_was_none():
     assert driver.share.find("g") is not None
 
 
-def test_nobody_waits_for_what_a_share_group_writes_so_nobody_is_told_when_that_fails():
+def test_a_failed_write_of_a_share_group_answers_no_request():
     driver = Driver()
     beat = Heartbeat(group_id="g", member_id="m", member_epoch=0, topics=["a"])
     write = driver.share.heartbeat(beat, driver.topics.get, SETTINGS, NOW_MS).write
@@ -314,7 +311,7 @@ def test_share_groups_have_no_committed_offsets():
     assert not group.is_deletable_unasked
 
 
-def test_a_group_of_which_only_offsets_are_known_becomes_a_share_group_and_any_other_does_not():
+def test_only_a_group_with_nothing_but_offsets_becomes_a_share_group():
     driver = Driver()
     driver.beat()
     simple, members = GroupCoordinator(GroupSettings()), Groups()
@@ -334,7 +331,7 @@ def test_a_group_of_which_only_offsets_are_known_becomes_a_share_group_and_any_o
     assert members.coordinator.share.find("g") is None
 
 
-def test_what_the_share_coordinator_has_lost_is_begun_again():
+def test_lost_share_states_are_initialized_again():
     driver = Driver()
     epoch = driver.beat().member_epoch
     driver.topics["a"] = FoundTopic(A, 2, frozenset({1}))
@@ -343,7 +340,7 @@ def test_what_the_share_coordinator_has_lost_is_begun_again():
     assert driver.beat(epoch=epoch).begins == []
 
 
-def test_nobody_is_waited_for_in_a_group_that_its_members_have_left():
+def test_an_empty_share_group_has_no_timers():
     driver = Driver()
     driver.beat()
     assert driver.share.next_deadline_ms() is not None
@@ -352,14 +349,14 @@ def test_nobody_is_waited_for_in_a_group_that_its_members_have_left():
 
 
 @pytest.mark.parametrize(("epoch", "compared"), [(7, "greater"), (-7, "smaller")])
-def test_who_has_another_epoch_is_told_on_which_side(epoch, compared):
+def test_fencing_says_whether_the_epoch_is_greater_or_smaller(epoch, compared):
     driver = Driver()
     driver.beat()
     with pytest.raises(ShareGroupError, match=f"has a {compared} member epoch"):
         driver.beat(epoch=epoch)
 
 
-def test_only_a_group_that_there_is_exists():
+def test_existing_raises_for_missing_and_deleted_groups():
     driver = Driver()
     driver.beat()
     assert driver.share.existing("g") is driver.share.find("g")
@@ -368,7 +365,7 @@ def test_only_a_group_that_there_is_exists():
     assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_group_whose_offsets_are_set_first_is_made_where_there_is_room_for_their_states():
+def test_creating_a_group_by_its_offsets_needs_memory():
     driver = Driver()
     memory = driver.coordinator.memory
     memory.bytes_held = memory.bytes_max - 3 * SHARE_STATE_BYTES
@@ -379,7 +376,7 @@ def test_a_group_whose_offsets_are_set_first_is_made_where_there_is_room_for_the
     assert (group.group_id, len(records), driver.share.find("g")) == ("g", 2, group)
 
 
-def test_who_is_no_member_does_not_leave_and_nobody_waits_when_the_topic_of_groups_goes():
+def test_unknown_members_cannot_leave_and_unload_answers_no_request():
     driver = Driver()
     assert driver.refused("m", epoch=-1) is ErrorCode.GROUP_ID_NOT_FOUND
     assert driver.share.find("g") is None

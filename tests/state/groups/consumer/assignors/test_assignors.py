@@ -1,4 +1,4 @@
-"""The assignors as pure functions: everything once, to subscribers only, balanced, with as few moves as that takes."""
+"""The assignors as pure functions: complete, valid, balanced assignments with few moves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def groups(draw, *, alike: bool = False):
 
 @st.composite
 def groups_that_own(draw, *, alike: bool = False):
-    """Groups whose members own whatever it is already: partitions of topics that they left, and some that are gone."""
+    """Groups with arbitrary previous assignments, including unsubscribed and deleted topics."""
     members, counts = draw(groups(alike=alike))
     owners = st.sampled_from([None, *range(len(members))])
     targets: list[dict[bytes, set[int]]] = [{} for _ in members]
@@ -59,7 +59,7 @@ def after(members, assigned):
 
 @BOTH
 @given(group=groups_that_own())
-def test_everything_that_anybody_subscribes_to_once_and_to_subscribers_only(assign, group):
+def test_every_subscribed_partition_goes_to_one_subscriber(assign, group):
     members, counts = group
     assigned = assign(members, counts)
     subscribed = set().union(*(member.topic_ids for member in members))
@@ -82,14 +82,14 @@ def test_the_order_of_members_does_not_matter(assign, group, order):
 
 
 @given(group=groups(alike=True))
-def test_uniform_members_that_subscribe_alike_differ_by_one_at_most(group):
+def test_uniform_members_with_equal_subscriptions_differ_by_one_at_most(group):
     loads = [load(partitions) for partitions in assign_uniform(*group).values()]
     assert max(loads) - min(loads) <= 1
 
 
 @given(group=groups_that_own())
-def test_uniform_no_subscriber_has_two_less_than_an_owner(group):
-    """Whatever members owned before."""
+def test_uniform_no_subscriber_has_two_partitions_less_than_an_owner(group):
+    """Holds for any previous assignment."""
     members, counts = group
     assigned = assign_uniform(members, counts)
     loads = {member_id: load(partitions) for member_id, partitions in assigned.items()}
@@ -100,7 +100,7 @@ def test_uniform_no_subscriber_has_two_less_than_an_owner(group):
 
 
 @given(group=groups_that_own(alike=True))
-def test_uniform_members_that_subscribe_alike_keep_as_much_as_an_equal_share_allows(group):
+def test_uniform_members_with_equal_subscriptions_keep_their_fair_share(group):
     members, counts = group
     assigned = assign_uniform(members, counts)
     there = {topic_id: frozenset(range(counts[topic_id])) for topic_id in members[0].topic_ids}
@@ -115,12 +115,12 @@ def test_uniform_members_that_subscribe_alike_keep_as_much_as_an_equal_share_all
 
 
 @BOTH
-def test_where_nobody_is_nothing_is_assigned(assign):
+def test_no_members_get_no_assignment(assign):
     assert assign([], {TOPIC_IDS[0]: 3}) == {}
 
 
-def test_uniform_members_that_subscribe_alike_give_up_what_is_more_than_their_share_and_get_nothing_for_it():
-    """Not of another topic either."""
+def test_uniform_members_with_equal_subscriptions_give_up_only_the_excess():
+    """They get no partition of another topic in exchange."""
     first, second = TOPIC_IDS[:2]
     both, four = frozenset({first, second}), frozenset(range(4))
     members = [
@@ -161,7 +161,7 @@ def test_uniform_members_that_subscribe_alike_give_up_what_is_more_than_their_sh
     ],
 )
 def test_uniform_example(counts, members, expected):
-    """Of members by name: the topics that they subscribe to, what they have, and what they get."""
+    """The arguments give, by member name, the subscribed topics, the previous and the new assignment."""
     group = [
         AssignorMember(
             f"m{number}",
@@ -178,8 +178,8 @@ def test_uniform_example(counts, members, expected):
     ] == expected
 
 
-def test_uniform_who_has_all_gives_up_as_many_as_the_other_has_less_and_no_more():
-    """Though somebody subscribes to something else, so that there is no equal share."""
+def test_uniform_the_only_owner_gives_up_no_more_than_balance_needs():
+    """A member with another subscription prevents the fair share of step 1."""
     first, second = TOPIC_IDS[:2]
     for count in range(2, 9):
         members = [
@@ -195,8 +195,8 @@ def test_uniform_who_has_all_gives_up_as_many_as_the_other_has_less_and_no_more(
         }
 
 
-def test_uniform_what_moves_of_one_topic_evens_another_one_too():
-    """b gives half of the second topic to c, and has less than a then, from which it gets of the first one."""
+def test_uniform_a_move_in_one_topic_rebalances_another():
+    """b gives half of the second topic to c. Then b has fewer partitions than a, and gets some of the first topic."""
     first, second = TOPIC_IDS[:2]
     members = [
         AssignorMember("a", None, frozenset({first}), {first: frozenset({0, 1, 2})}),
@@ -207,7 +207,7 @@ def test_uniform_what_moves_of_one_topic_evens_another_one_too():
     assert {member_id: load(partitions) for member_id, partitions in assigned.items()} == {"a": 2, "b": 2, "c": 1}
 
 
-def test_uniform_what_only_one_may_have_counts_when_the_others_share():
+def test_uniform_partitions_with_one_subscriber_count_as_load():
     first, second = TOPIC_IDS[:2]
     members = [
         AssignorMember("a", None, frozenset({first, second}), {}),
@@ -225,7 +225,7 @@ def test_uniform_nothing_moves_when_nothing_changed(group):
 
 
 @given(group=groups(alike=True), count=st.integers(1, 3))
-def test_uniform_whoever_stays_gives_up_only_what_newcomers_get(group, count):
+def test_uniform_remaining_members_give_up_only_partitions_of_new_members(group, count):
     members, counts = group
     before = assign_uniform(members, counts)
     newcomers = [AssignorMember(f"n{number}", None, members[0].topic_ids, {}) for number in range(count)]
@@ -235,7 +235,7 @@ def test_uniform_whoever_stays_gives_up_only_what_newcomers_get(group, count):
             assert numbers <= before[member.member_id].get(topic_id, frozenset()), "moved between those who stay"
 
 
-def test_range_gives_runs_and_cuts_topics_with_as_many_partitions_alike():
+def test_range_divides_topics_of_equal_size_equally():
     first, second = TOPIC_IDS[:2]
     members = [AssignorMember(f"m{number}", None, frozenset({first, second}), {}) for number in range(3)]
     assigned = assign_range(members, {first: 7, second: 7})
@@ -244,7 +244,7 @@ def test_range_gives_runs_and_cuts_topics_with_as_many_partitions_alike():
 
 
 @given(group=groups())
-def test_range_runs_follow_each_other_static_members_by_instance_id_first_then_the_others_by_id(group):
+def test_range_orders_static_members_by_instance_id_then_others_by_id(group):
     members, counts = group
     assigned = assign_range(members, counts)
     static = sorted((each for each in members if each.instance_id is not None), key=lambda each: each.instance_id)
@@ -257,7 +257,7 @@ def test_range_runs_follow_each_other_static_members_by_instance_id_first_then_t
         assert not takers or len(runs[0]) - len(runs[-1]) <= 1
 
 
-def test_range_static_members_come_first_by_instance_so_that_a_new_id_gets_the_old_run():
+def test_range_a_restarted_static_member_gets_its_old_range():
     (topic_id,) = TOPIC_IDS[:1]
     static = AssignorMember("z", "i", frozenset({topic_id}), {})
     members = [AssignorMember("a", None, frozenset({topic_id}), {}), static]
