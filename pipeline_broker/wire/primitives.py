@@ -92,13 +92,14 @@ def read_tag_count(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
 
 
 def skip_tags(buffer: Buffer, position: int, end: int) -> int:
-    """Skip a tag section; return the position after it."""
+    """Skip a tag section of unknown fields; return the position after it."""
     return skip_tags_within(buffer, position, end, ELEMENTS_MAX)[0]
 
 
 def skip_tags_within(buffer: Buffer, position: int, end: int, left: int) -> tuple[int, int]:
-    """Skip a tag section of at most `left` fields; return the position after it and how many more elements are
-    allowed.
+    """Skip a tag section; return the position after it, and `left` minus its number of fields.
+
+    Raises DecodeError if that is negative.
     """
     count, position = read_tag_count(buffer, position, end)
     left -= count

@@ -124,7 +124,7 @@ class Driver:
         return self.coordinator.describe("g").state
 
     def stable(self, members: int = 2) -> list[str]:
-        """Create a stable group of `size` members, the leader first. Their assignments are their numbers."""
+        """Create a stable group of `members` members, the leader first. Their assignments are their numbers."""
         tokens = [f"setup-join-{next(self.fresh)}" for _ in range(members)]
         for token in tokens:
             self.join(token)

@@ -43,7 +43,7 @@ class Reference:
         self.false_lengths = false_lengths or {}
         self.unknown_tags = unknown_tags or {}
         self.lengths: list[bool] = []
-        """Whether null was allowed, for every length and count written."""
+        """For each written length and count: True if null was allowed."""
         self.data = self.structure(message)
 
     def length(self, actual: int, code: str, *, nullable: bool) -> bytes:

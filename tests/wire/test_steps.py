@@ -81,7 +81,7 @@ def test_large_messages_yield():
 
 
 def test_large_bytes_of_a_response_are_not_copied():
-    """A hundred connections whose clients read slowly share them."""
+    """A hundred connections with slow clients share them."""
     large = bytes(OWN_PART_BYTES_MIN)
     member = DescribeGroupsResponse.DescribedGroupMember(member_metadata=large, member_assignment=large[:-2])
     group = DescribeGroupsResponse.DescribedGroup(members=[member])

@@ -71,7 +71,7 @@ def test_expiring_one_member_keeps_the_others_also_after_a_restart(kind):
     driver = Outsider.of(kind)
     assert driver.expire(driver.ids[0])
     assert driver.left == driver.ids[1:]
-    if kind != "classic":  # whose members are stored when they agree
+    if kind != "classic":  # members of a classic group are stored only with a generation
         driver.restart()
         assert driver.left == driver.ids[1:]
 

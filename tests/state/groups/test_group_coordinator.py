@@ -83,7 +83,7 @@ def test_offsets_of_topics_consumed_by_a_classic_group_are_not_deleted(driver):
     assert driver.coordinator.fetch("g") == []
     ids = driver.stable(1)
     assert delete_offsets(driver) == (ErrorCode.NONE, (ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,)), (
-        "nobody can read what it is"
+        "its subscription is unreadable"
     )
     driver.leave(LeavingMember(ids[0]))
     assert delete_offsets(driver) == (ErrorCode.NONE, (ErrorCode.NONE,))
@@ -176,7 +176,7 @@ def test_offsets_of_a_group_being_deleted_are_hidden(driver):
     assert (driver.coordinator.fetch("g"), driver.coordinator.count_offsets("g")) == ([], 0)
     assert driver.coordinator.committed_partitions("g") == {}
     (asked,) = driver.coordinator.fetch("g", [FetchTopic("t", [0])])
-    assert asked.committed.offset == 5, "who names it is told what is durable"
+    assert asked.committed.offset == 5, "a named partition still returns its durable offset"
 
 
 def test_stable_fetches_do_not_see_offsets_with_open_transactions(driver):
@@ -290,7 +290,7 @@ def test_a_join_refused_for_memory_creates_no_group(driver):
 
 
 def test_responses_wait_for_a_pending_conversion(driver):
-    """If the conversion cannot be stored, they fail too."""
+    """They fail if the conversion cannot be stored."""
     driver.hold = True
     driver.enter("m")
     driver.settle()

@@ -51,9 +51,9 @@ def test_a_group_without_members_is_read_as_empty_with_its_protocol_type(protoco
         ("range", [("a", None), ("b", None)], None),
         ("range", [("a", "i"), ("b", "j")], None),
         (None, [], None),
-        ("range", [("a", None), ("a", None)], "two members with one id"),
-        ("range", [("a", "i"), ("a", "j")], "two members with one id"),
-        ("range", [("a", "i"), ("b", "i")], "two members with one id"),
+        ("range", [("a", None), ("a", None)], "two members with the same id"),
+        ("range", [("a", "i"), ("a", "j")], "two members with the same id"),
+        ("range", [("a", "i"), ("b", "i")], "two members with the same id"),
         (None, [("a", None)], "members without a protocol"),
     ],
 )

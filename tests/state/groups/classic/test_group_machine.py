@@ -70,7 +70,9 @@ class GroupLives(RuleBasedStateMachine):
         self.seen: set[str] = set()
         self.counter = 0
         self.settled_ms = self.driver.now_ms
-        self.assigned: dict[tuple[int, int, str], set[bytes]] = {}  # (life, generation, member) -> what leaders meant
+        self.assigned: dict[
+            tuple[int, int, str], set[bytes]
+        ] = {}  # (life, generation, member) -> assignment by the leader
         self.rounds: dict[tuple[int, int], tuple[str, str | None]] = {}
         self.life = 0
 

@@ -41,7 +41,7 @@ def test_a_truncated_subscription_makes_all_topics_unknown(names):
         struct.pack(">hih", 1, 1, -1) + bytes(10),
         struct.pack(">hih", 1, 1, 11) + bytes(10),
     ],
-    ids=["fewer than none", "too many", "a length below nothing", "a length beyond the end"],
+    ids=["negative count", "count too large", "negative length", "length beyond the end"],
 )
 def test_a_malformed_subscription_makes_all_topics_unknown(data):
     assert subscribed_topics([data]) is None

@@ -103,7 +103,7 @@ class ConsumerGroupLives(RuleBasedStateMachine):
         client = self.clients[slot]
         group = self.live()
         if group is None or client.member_id not in group.members:
-            client.lost()  # perhaps of a group that is deleted by now, whose epochs begin again
+            client.lost()  # the group may have been deleted since; its epochs start over
         if client.epoch < 0 and client.instance_id is None:
             client.life += 1
         before = client.names, client.regex, client.owned
@@ -121,7 +121,7 @@ class ConsumerGroupLives(RuleBasedStateMachine):
             server_assignor=assignor,
         )
         self.hear(client, answer)
-        if answer.error is not ErrorCode.NONE and client.epoch >= 0:  # refused: it is the member that it was
+        if answer.error is not ErrorCode.NONE and client.epoch >= 0:  # refused: the member is unchanged
             client.names, client.regex, client.owned = before
 
     def hear(self, client: Client, answer: object) -> None:

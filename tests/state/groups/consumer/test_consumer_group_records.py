@@ -163,9 +163,9 @@ def test_timers_restart_after_a_broker_restart():
     driver.beat("a", member_epoch=2)
     driver.restart()
     driver.tick(10_000)
-    assert list(driver.group().members) == ["b"], "a gave nothing back in time"
+    assert list(driver.group().members) == ["b"], "a did not revoke in time"
     driver.tick(35_000)
-    assert driver.group().is_empty, "b was not heard of"
+    assert driver.group().is_empty, "b sent no heartbeat"
 
 
 def test_deleting_a_group_deletes_its_partition_metadata():

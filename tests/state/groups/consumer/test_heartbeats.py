@@ -62,8 +62,8 @@ def test_partitions_move_only_after_their_revocation(driver):
     told = driver.beat("a", member_epoch=2)
     assert (told.member_epoch, len(numbers(told.assignment))) == (2, 2)
     assert driver.group().members["a"].current.state is MemberState.UNREVOKED_PARTITIONS
-    assert driver.beat("a", member_epoch=2).assignment is None, "it was told already"
-    assert driver.beat("b", member_epoch=3).assignment is None, "a has not given anything back"
+    assert driver.beat("a", member_epoch=2).assignment is None, "already sent"
+    assert driver.beat("b", member_epoch=3).assignment is None, "a has not revoked anything"
     driver.beat("a", member_epoch=2, owned={topic_id: told.assignment[topic_id]})
     after = driver.beat("b", member_epoch=3)
     assert set(numbers(after.assignment)) == {0, 1, 2, 3} - set(numbers(told.assignment))
@@ -236,11 +236,11 @@ def test_a_temporarily_absent_member_has_no_rebalance_timeout_after_a_restart(dr
     driver.enter("a", instance_id="i", rebalance_timeout_ms=10_000)
     driver.tick(1_000)
     driver.enter("b")
-    driver.beat("a", member_epoch=2)  # asked to give something back
+    driver.beat("a", member_epoch=2)  # must revoke partitions
     driver.beat("a", member_epoch=-2, instance_id="i")
     driver.restart()
     driver.tick(10_001)
-    assert "a" in driver.group().members, "it has its session to come back"
+    assert "a" in driver.group().members, "it may return within its session"
 
 
 def test_a_timely_revocation_keeps_the_member(driver):
@@ -256,7 +256,7 @@ def test_a_timely_revocation_keeps_the_member(driver):
 
 
 def test_assignments_are_described_by_the_names_of_their_topics(driver):
-    for name in ("u", "a"):  # "u" has the id in front of that of "a", and fewer partitions
+    for name in ("u", "a"):  # the id of "u" sorts before that of "a", and it has fewer partitions
         driver.create(name, 1 if name == "u" else 3)
     driver.enter("m", topic_names=frozenset("tua"))
     (member,) = driver.coordinator.consumer.describe("g").members

@@ -515,7 +515,7 @@ def test_a_classic_member_joins_a_consumer_group(driver):
 
 
 def test_a_member_may_switch_its_protocol(driver):
-    """From then on it need not sync, does not have to rejoin, and has a consumer's session."""
+    """x have to rejoin, and has a consumer's session."""
     member_id = classic(driver)
     driver.enter("new")
     driver.tick(1_000)
@@ -523,7 +523,7 @@ def test_a_member_may_switch_its_protocol(driver):
     assert driver.heartbeat(member_id, 1) is ErrorCode.REBALANCE_IN_PROGRESS
     joined = rejoin(driver, member_id, [0, 1, 2, 3])
     back = driver.enter(member_id)
-    assert (back.error, back.member_epoch) == (ErrorCode.NONE, 2), "it has nothing to give back"
+    assert (back.error, back.member_epoch) == (ErrorCode.NONE, 2), "it has nothing to revoke"
     assert driver.heartbeat(member_id, joined.generation_id) is ErrorCode.UNKNOWN_MEMBER_ID
     for _ in range(4):
         driver.tick(10_000)
@@ -554,7 +554,9 @@ def test_a_classic_member_must_rejoin_when_a_new_target_is_needed(driver):
     joined = driver.join("join", protocols=protocols("t"))
     driver.grow("t", 6)
     driver.beat("new", member_epoch=2)
-    assert driver.heartbeat(joined.member_id, joined.generation_id) is ErrorCode.NONE, "not so soon after the last one"
+    assert driver.heartbeat(joined.member_id, joined.generation_id) is ErrorCode.NONE, (
+        "the assignment interval has not passed"
+    )
     driver.tick(1_000)
     assert driver.heartbeat(joined.member_id, joined.generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
 
@@ -611,7 +613,7 @@ def test_a_static_classic_member_is_found_by_its_instance_id(driver):
 
     assert again(member_id).member_id == member_id
     assert driver.heartbeat(member_id, again(member_id).generation_id, group_instance_id="i") is ErrorCode.NONE
-    assert driver.group().epoch == before, "it says what it said before"
+    assert driver.group().epoch == before, "its subscription is unchanged"
     assert again("stranger").error is ErrorCode.FENCED_INSTANCE_ID
     assert again(member_id, "j").error is ErrorCode.UNKNOWN_MEMBER_ID
     epoch = again(member_id).generation_id
@@ -621,7 +623,7 @@ def test_a_static_classic_member_is_found_by_its_instance_id(driver):
     assert new.member_id not in {"", member_id}
     assert set(driver.group().members) == {"new", new.member_id}
     assert driver.heartbeat(member_id, epoch, group_instance_id="i") is ErrorCode.FENCED_INSTANCE_ID
-    driver.tick(31_000)  # the time for the former self to ask for its assignment is nobody's
+    driver.tick(31_000)  # the sync timer of the old id no longer applies
     driver.beat("new", member_epoch=driver.group().members["new"].current.member_epoch)
     assert member_id not in driver.group().members
 
@@ -632,9 +634,9 @@ def test_a_classic_member_must_rejoin_when_awaited_partitions_are_free(driver):
     joined = driver.join("join", protocols=protocols("t"))
     member_id, epoch = joined.member_id, joined.generation_id
     assert named(sync(driver, member_id, epoch)) == []
-    assert driver.heartbeat(member_id, epoch) is ErrorCode.NONE, "another one has it all"
+    assert driver.heartbeat(member_id, epoch) is ErrorCode.NONE, "another member owns all partitions"
     told = driver.beat("new", member_epoch=2)
-    assert driver.heartbeat(member_id, epoch) is ErrorCode.NONE, "and has not given it back"
+    assert driver.heartbeat(member_id, epoch) is ErrorCode.NONE, "and has not revoked any"
     driver.beat("new", member_epoch=2, owned=told.assignment)
     assert driver.heartbeat(member_id, epoch) is ErrorCode.REBALANCE_IN_PROGRESS
     joined = rejoin(driver, member_id)
@@ -653,7 +655,7 @@ def test_an_outdated_sync_of_a_classic_member_starts_its_rejoin_timeout(driver):
     refused = sync(driver, joined.member_id, joined.generation_id)
     assert refused.error is ErrorCode.REBALANCE_IN_PROGRESS
     driver.tick(29_999)
-    assert joined.member_id not in driver.group().members, "its time to ask for its assignment went on"
+    assert joined.member_id not in driver.group().members, "its sync timer kept running"
 
 
 def test_a_classic_member_expires_by_its_own_session_timeout(driver):

@@ -7,8 +7,7 @@ from pipeline_broker.state.groups.consumer.reconciliation import Reconciliation
 
 A, B = b"a", b"b"
 STABLE, UNREVOKED, UNRELEASED, _ = MemberState
-OLD, NEW = 5, 7
-"""Epochs of the member and of its target."""
+OLD, NEW = 5, 7  # epochs of the member and of its target
 
 
 def at(state, assigned, revoking=(), epoch=OLD, previous=3):
@@ -42,15 +41,15 @@ def shown(found):
 
 
 ROWS = {
-    "is where it is to be": (at(STABLE, {A: [0]}, epoch=NEW), {A: [0, 1]}, {}, None),
-    "gets what is free": (at(STABLE, {}), {A: [0, 1]}, {}, (NEW, OLD, STABLE, {A: {0: NEW, 1: NEW}}, {})),
-    "keeps what it has since then": (
+    "has its target": (at(STABLE, {A: [0]}, epoch=NEW), {A: [0, 1]}, {}, None),
+    "gets free partitions": (at(STABLE, {}), {A: [0, 1]}, {}, (NEW, OLD, STABLE, {A: {0: NEW, 1: NEW}}, {})),
+    "keeps assignment epochs": (
         at(STABLE, {A: [0]}),
         {A: [0, 1]},
         {},
         (NEW, OLD, STABLE, {A: {0: 2, 1: NEW}}, {}),
     ),
-    "waits for what others have": (
+    "waits for partitions of others": (
         at(STABLE, {A: [0]}),
         {A: [0, 1], B: [0, 1]},
         {"taken": {(A, 1), (B, 0)}},
@@ -62,64 +61,64 @@ ROWS = {
         {"taken": {(A, 1)}},
         (NEW, NEW, UNRELEASED, {A: {0: 2}}, {}),
     ),
-    "waits no more": (
+    "has stopped waiting": (
         at(UNRELEASED, {A: [0]}, epoch=NEW),
         {A: [0, 1]},
         {},
         (NEW, NEW, STABLE, {A: {0: 2, 1: NEW}}, {}),
     ),
-    "gives back first": (
+    "revokes first": (
         at(STABLE, {A: [0, 1], B: [0]}),
         {A: [0, 2]},
         {},
         (OLD, OLD, UNREVOKED, {A: {0: 2}}, {A: [1], B: [0]}),
     ),
-    "has given back already": (
+    "has revoked already": (
         at(STABLE, {A: [0, 1]}),
         {A: [0, 2]},
         {"owned": {A: [0], B: [9]}},
         (NEW, OLD, STABLE, {A: {0: 2, 2: NEW}}, {}),
     ),
-    "still owns what it is to give back": (at(UNREVOKED, {A: [0]}, {A: [1]}), {A: [0]}, {"owned": {A: [1]}}, None),
-    "says nothing of what it owns": (at(UNREVOKED, {A: [0]}, {A: [1]}), {A: [0]}, {}, None),
-    "says that it has given back": (
+    "still owns revoking partitions": (at(UNREVOKED, {A: [0]}, {A: [1]}), {A: [0]}, {"owned": {A: [1]}}, None),
+    "does not report its partitions": (at(UNREVOKED, {A: [0]}, {A: [1]}), {A: [0]}, {}, None),
+    "confirms its revocation": (
         at(UNREVOKED, {A: [0]}, {A: [1], B: [3]}),
         {A: [0]},
         {"owned": {A: [0]}},
         (NEW, OLD, STABLE, {A: {0: 2}}, {}),
     ),
     "owns nothing": (at(UNREVOKED, {A: [0]}, {A: [1]}), {A: [0]}, {"owned": {}}, (NEW, OLD, STABLE, {A: {0: 2}}, {})),
-    "is to own nothing of what it does not subscribe to": (
+    "gets no unsubscribed topics": (
         at(STABLE, {A: [0]}),
         {A: [0], B: [0]},
         {"subscribed": [B]},
         (OLD, OLD, UNREVOKED, {}, {A: [0]}),
     ),
-    "gives a topic back at once when it leaves it": (
+    "revokes an unsubscribed topic at once": (
         at(STABLE, {A: [0], B: [1]}, epoch=NEW),
         {A: [0], B: [1]},
         {"subscribed": [B], "changed": True},
         (NEW, NEW, UNREVOKED, {B: {1: 2}}, {A: [0]}),
     ),
-    "gives it back beside what it was asked for": (
+    "revokes it in addition to others": (
         at(UNREVOKED, {A: [0], B: [1]}, {A: [7], B: [8]}),
         {A: [0], B: [1]},
         {"subscribed": [B], "changed": True},
         (OLD, OLD, UNREVOKED, {B: {1: 2}}, {A: [0, 7], B: [8]}),
     ),
-    "has given it back already": (
+    "has revoked the unsubscribed topic already": (
         at(STABLE, {A: [0], B: [1]}, epoch=NEW),
         {A: [0], B: [1]},
         {"subscribed": [B], "changed": True, "owned": {B: [1]}},
         (NEW, NEW, STABLE, {B: {1: 2}}, {}),
     ),
-    "leaves a topic that it has nothing of": (
+    "unsubscribes from a topic without partitions": (
         at(STABLE, {B: [1]}, epoch=NEW),
         {B: [1]},
         {"subscribed": [B], "changed": True},
         None,
     ),
-    "left a topic before, and is asked with the next target": (
+    "unsubscribed earlier, and revokes with the next target": (
         at(STABLE, {A: [0]}, epoch=NEW),
         {A: [0]},
         {"subscribed": [B]},

@@ -41,14 +41,14 @@ def test_the_simple_assignor_is_fair(subscriptions, a_count, b_count, data):
     [
         ("", 1, {}, {}),
         ("v", 0, {"v": {0}}, {}),
-        # as many partitions as members, or more: of what somebody has the first ones stay, for so many one more
+        # partitions >= members: members keep their first partitions, and some of them one more
         ("vw", 3, {"v": {0, 1}, "w": {0, 1}}, {"v": {0, 1}, "w": {2}}),
         ("vw", 3, {"w": {1}}, {"v": {0, 2}, "w": {1}}),
         ("vw", 2, {"v": {1}, "w": {1, 3}}, {"v": {1}, "w": {0}}),
         ("vwx", 4, {"v": {0, 1}, "w": {2, 3}}, {"v": {0, 1}, "w": {2}, "x": {3}}),
         ("vwx", 5, {"v": {0, 1, 2}}, {"v": {0, 1}, "w": {2, 4}, "x": {3}}),
         ("vw", 4, {}, {"v": {0, 2}, "w": {1, 3}}),
-        # more members than partitions: each has one, and as many others read it as any
+        # more members than partitions: each member has one, and readers are balanced
         ("vwx", 2, {"v": {0, 1, 3}}, {"v": {0}, "w": {1}, "x": {0}}),
         ("vwx", 2, {"v": {1}, "w": {1, 3}}, {"v": {1}, "w": {1}, "x": {0}}),
         ("vwxy", 2, {}, {"v": {0}, "w": {1}, "x": {0}, "y": {1}}),

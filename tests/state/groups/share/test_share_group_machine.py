@@ -158,7 +158,7 @@ class ShareGroupLives(RuleBasedStateMachine):
         lengths = len(self.journal)
         for member_id in list(self.epochs):
             self.beat(member_id, self.epochs[member_id], None)
-        assert len(self.journal) == lengths, "what stands is written once"
+        assert len(self.journal) == lengths, "unchanged state is not written again"
 
     @invariant()
     def a_start_makes_the_same_of_the_records(self):

@@ -272,7 +272,7 @@ def test_the_id_of_a_deleted_group_is_free_before_the_deletion_is_durable():
     assert driver.refused(epoch=1) is ErrorCode.GROUP_ID_NOT_FOUND
     assert driver.refused(epoch=-1) is ErrorCode.GROUP_ID_NOT_FOUND
     answer = driver.beat()
-    assert (answer.member_epoch, len(answer.begins)) == (1, 2), "it begins anew"
+    assert (answer.member_epoch, len(answer.begins)) == (1, 2), "the group starts over"
     for write in outcome.writes:
         driver.coordinator.durable(write, NOW_MS)
     assert driver.share.existing("g") is not old
@@ -319,7 +319,7 @@ def test_only_a_group_with_nothing_but_offsets_becomes_a_share_group():
     simple.durable(simple.commit(CommitRequest(group_id="g", partitions=[part]), NOW_MS).write, NOW_MS)
     for record in driver.journal:
         replay_group(simple, record)
-    assert simple.list_groups() == [], "nor is it shown as what it was"
+    assert simple.list_groups() == [], "its earlier kind is hidden too"
     simple.loaded(NOW_MS)
     assert simple.share.describe("g") == driver.share.describe("g")
     assert [group.group_type for group in simple.list_groups()] == ["share"]

@@ -138,7 +138,7 @@ def test_uniform_members_with_equal_subscriptions_give_up_only_the_excess():
 @pytest.mark.parametrize(
     ("counts", "members", "expected"),
     [
-        # alike: of what is more than a share the last of the first topics goes, and the first by name keep one more
+        # equal subscriptions: excess is taken from the first topics, and the first members by name keep one more
         ([2, 2], [("01", {0: {0}, 1: {0, 2}}), ("1", {})], [{0: {0, 1}}, {1: {0, 1}}]),
         ([1, 3], [("01", {0: {0}, 1: {1, 2}}), ("01", {})], [{1: {1, 2}}, {0: {0}, 1: {0}}]),
         ([1, 1, 1], [("012", {0: {0}, 1: {0}, 2: {0}}), ("012", {})], [{1: {0}, 2: {0}}, {0: {0}}]),
@@ -150,7 +150,7 @@ def test_uniform_members_with_equal_subscriptions_give_up_only_the_excess():
         ([4], [("0", {0: {0, 1, 2}}), ("0", {}), ("0", {})], [{0: {0, 1}}, {0: {2}}, {0: {3}}]),
         ([3], [("0", {0: {0, 1}}), ("0", {}), ("0", {})], [{0: {0}}, {0: {1}}, {0: {2}}]),
         ([2], [("0", {}), ("0", {0: {0, 1}}), ("", {}), ("0", {})], [{0: {1}}, {0: {0}}, {}, {}]),
-        # what is left, or gone, counts for nobody
+        # unsubscribed and deleted partitions do not count
         ([1, 2], [("1", {0: {0}, 1: {0}}), ("1", {}), ("1", {1: {1}})], [{1: {0}}, {}, {1: {1}}]),
         ([3], [("", {0: {0}}), ("0", {}), ("0", {0: {1, 2}})], [{}, {0: {0}}, {0: {1, 2}}]),
         ([3], [("0", {0: {3}}), ("0", {0: {1}})], [{0: {0, 2}}, {0: {1}}]),
