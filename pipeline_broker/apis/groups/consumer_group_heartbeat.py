@@ -39,9 +39,8 @@ def _heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Result:
     if not groups.is_ready:
         return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
     if not call.broker.can_write:
-        # Like Kafka with an offline log directory: NOT_COORDINATOR keeps the member looking for a coordinator. The
-        # heartbeat still counts, so that its session does not expire.
-        groups.coordinator.consumer.heard_of(request.group_id, request.member_id, groups.time(call.now_ms))
+        # as Kafka while its log directory is offline: a member looks for the coordinator until it can be served
+        groups.coordinator.consumer.refresh_session(request.group_id, request.member_id, groups.time(call.now_ms))
         return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
     owned = request.topic_partitions
     heartbeat = HeartbeatRequest(

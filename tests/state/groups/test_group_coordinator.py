@@ -274,10 +274,10 @@ def test_a_member_that_cannot_be_served_keeps_its_session(driver):
     epoch = driver.enter("m").member_epoch
     driver.tick(40_000)
     for group_id, member_id in (("g", "m"), ("g", "stranger"), ("none", "m")):
-        driver.coordinator.consumer.heard_of(group_id, member_id, driver.now_ms)
+        driver.coordinator.consumer.refresh_session(group_id, member_id, driver.now_ms)
     driver.tick(44_999)
     assert driver.beat("m", member_epoch=epoch).error is ErrorCode.NONE
-    driver.coordinator.consumer.heard_of("g", "stranger", driver.now_ms)
+    driver.coordinator.consumer.refresh_session("g", "stranger", driver.now_ms)
     driver.tick(45_000)
     assert driver.group().is_empty
 

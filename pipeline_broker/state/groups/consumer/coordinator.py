@@ -93,7 +93,7 @@ class ConsumerGroups:
         except GroupError as error:
             return _refused(token, HeartbeatResult(error=error.code, message=error.message))
 
-    def heard_of(self, group_id: str, member_id: str, now_ms: int) -> None:
+    def refresh_session(self, group_id: str, member_id: str, now_ms: int) -> None:
         """Restart the session of a member that the broker cannot serve now, so that it stays in its group."""
         group = self._group(group_id)
         if group is not None and member_id in group.members:

@@ -28,6 +28,6 @@ def test_a_member_keeps_only_its_own_session_while_writes_fail(driver):
     for member_id in ("m", "n"):
         driver.enter(member_id)
     driver.tick(30_000)
-    driver.coordinator.consumer.heard_of("g", "m", driver.now_ms)
+    driver.coordinator.consumer.refresh_session("g", "m", driver.now_ms)
     driver.tick(30_000)
     assert set(driver.group().members) == {"m"}
