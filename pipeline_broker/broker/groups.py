@@ -223,7 +223,7 @@ class Groups:
         outcome = coordinator.loaded(self._now_ms)
         assert not outcome.writes, "nobody has joined yet, so nothing has changed"
         if self._logs.knows_all_topics:
-            coordinator.forgetting.of_missing(self._topics)
+            coordinator.forgetting.forget_missing(self._topics)
         self._announce(coordinator)
 
     def unload(self) -> None:
@@ -251,7 +251,7 @@ class Groups:
     def topic_deleted(self, topic: Topic) -> None:
         """What was committed for a topic goes with it."""
         if self._coordinator is not None:
-            self.carry_out(self._coordinator.forgetting.topic(topic.name), self._now_ms)
+            self.carry_out(self._coordinator.forgetting.forget_topic(topic.name), self._now_ms)
 
     def expire_member(self, group_id: str, member_id: str | None, now_ms: int) -> bool:
         """Take out a member of a group, or all of them; whether there is such a group and member."""

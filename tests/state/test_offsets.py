@@ -82,7 +82,7 @@ class OffsetLives(RuleBasedStateMachine):
 
     @rule(topic=TOPICS)
     def delete_topic(self, topic) -> None:
-        self.driver.take(self.driver.coordinator.forgetting.topic(topic))
+        self.driver.take(self.driver.coordinator.forgetting.forget_topic(topic))
         keys = dict.fromkeys([*self.durable, *(key for key, _ in self.coming)])
         self.coming += [(key, None) for key in keys if key[1] == topic]
 

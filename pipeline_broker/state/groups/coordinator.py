@@ -270,7 +270,7 @@ class GroupCoordinator:
         prepared = request.prepared or commits.prepare(request, self.settings, now_ms)
         result = commits.commit(self._offsets, request, prepared)
         if result.write is not None and request.holder is None:
-            self.forgetting.replaced(key for key, _ in prepared.changes)
+            self.forgetting.discard(key for key, _ in prepared.changes)
         return result
 
     def fetch_error(self, group_id: str, member_id: str | None, member_epoch: int) -> ErrorCode:
@@ -312,7 +312,7 @@ class GroupCoordinator:
         deletion.
         """
         keys = (OffsetKey(request.group_id, it.topic, it.partition) for it in request.partitions)
-        return self.forgetting.before(request.group_id, keys)
+        return self.forgetting.delete_before_commit(request.group_id, keys)
 
     def topic_changed(self) -> None:
         """Note that a topic was created or deleted, or got more partitions."""
@@ -330,13 +330,13 @@ class GroupCoordinator:
 
     def advance(self, now_ms: int) -> Outcome:
         """Run the timers that have expired, and the next part of long deletions and expiry checks."""
-        outcome = self.forgetting.some()
+        outcome = self.forgetting.delete_batch()
         for kind in self._kinds:
             outcome.extend(kind.advance(now_ms))
         for _ in self._deadlines.pop_due(now_ms):
             self._to_check.add(group.group_id for group in self.registry.all())
             self._schedule_expiry(now_ms)
-        for group_id in self._to_check.some(self._offsets.count):
+        for group_id in self._to_check.next_groups(self._offsets.count):
             self._expire_offsets(group_id, outcome, now_ms)
         return outcome
 

@@ -23,9 +23,9 @@ class Forgetting:
 
     An offset stays in the queue until its tombstone is appended. A commit to a queued partition belongs to a new topic
     of the same name, and its record must not be deleted by a later tombstone. So a plain commit removes the partition
-    from the queue (`replaced`). A transaction may abort, so its commit appends the tombstone first (`before`).
+    from the queue (`discard`). A transaction may abort, so its commit appends the tombstone first (`delete_before_commit`).
 
-    If the broker is killed, the next startup finds the rest (`of_missing`) by the topic ids that offsets are stored
+    If the broker is killed, the next startup finds the rest (`forget_missing`) by the topic ids that offsets are stored
     with.
 
     Args:
@@ -39,13 +39,13 @@ class Forgetting:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def topic(self, topic: str) -> Outcome:
+    def forget_topic(self, topic: str) -> Outcome:
         """Queue all offsets of a topic, and delete the first batch."""
         for group_id, partitions in self._offsets.of_topic(topic).items():
             self._waiting.setdefault((group_id, topic), {}).update(partitions)
-        return self.some()
+        return self.delete_batch()
 
-    def of_missing(self, topics: TopicCatalogue) -> None:
+    def forget_missing(self, topics: TopicCatalogue) -> None:
         """Queue the offsets of all topics but the existing `topics`."""
         for key, committed in self._offsets.all():
             topic = topics.get(key.topic)
@@ -53,7 +53,7 @@ class Forgetting:
             if topic is None or committed.topic_id not in {topic.topic_id, NO_TOPIC_ID}:
                 self._waiting.setdefault((key.group_id, key.topic), {})[key.partition] = None
 
-    def some(self) -> Outcome:
+    def delete_batch(self) -> Outcome:
         """Delete the next batch."""
         outcome = Outcome()
         left = OFFSETS_AT_ONCE_MAX
@@ -67,12 +67,12 @@ class Forgetting:
                 break
         return outcome
 
-    def before(self, group_id: str, keys: Iterable[OffsetKey]) -> Outcome:
+    def delete_before_commit(self, group_id: str, keys: Iterable[OffsetKey]) -> Outcome:
         """Delete the queued ones of these offsets, so that the group can commit to their partitions afterwards."""
         found = self._remove(keys) if self._waiting else []
         return Outcome(writes=[deletion(self._offsets, group_id, found)] if found else [])
 
-    def replaced(self, keys: Iterable[OffsetKey]) -> None:
+    def discard(self, keys: Iterable[OffsetKey]) -> None:
         """Remove offsets from the queue because a commit replaces them."""
         if self._waiting:
             self._remove(keys)

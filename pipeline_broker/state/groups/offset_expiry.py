@@ -37,7 +37,7 @@ class ToCheck:
         """Queue groups. A group that still waits from an earlier check is queued once."""
         self._waiting = deque(dict.fromkeys((*self._waiting, *group_ids)))
 
-    def some(self, count_offsets: Callable[[str], int]) -> Iterator[str]:
+    def next_groups(self, count_offsets: Callable[[str], int]) -> Iterator[str]:
         """Yield the groups of the next turn: at least one, however many offsets it has."""
         left = OFFSETS_AT_ONCE_MAX
         while self._waiting and left > 0:

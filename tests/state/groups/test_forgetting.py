@@ -46,7 +46,7 @@ def test_offsets_of_many_groups_are_deleted_in_batches():
     for group_id in groups:
         commit(driver, [("t", 0), ("u", 0)], 1, group_id)
     driver.hold = True
-    driver.take(driver.coordinator.forgetting.topic("t"))
+    driver.take(driver.coordinator.forgetting.forget_topic("t"))
     forgotten = [len(driver.pending)]
     while driver.coordinator.next_deadline_ms() <= driver.now_ms:
         driver.take(driver.coordinator.advance(driver.now_ms))
@@ -60,7 +60,7 @@ def test_offsets_of_many_partitions_are_deleted_in_batches():
     driver = Driver()
     commit(driver, [("t", number) for number in range(2 * forgetting.OFFSETS_AT_ONCE_MAX + 1)], 1)
     driver.hold = True
-    driver.take(driver.coordinator.forgetting.topic("t"))
+    driver.take(driver.coordinator.forgetting.forget_topic("t"))
     forget_all(driver)
     assert [len(write.records) for write in driver.pending] == [forgetting.OFFSETS_AT_ONCE_MAX] * 2 + [1]
     driver.settle()
@@ -73,7 +73,7 @@ def test_a_batch_spans_several_groups(monkeypatch):
     for group_id in "abc":
         commit(driver, [("t", 0), ("t", 1)], 1, group_id)
     driver.hold = True
-    driver.take(driver.coordinator.forgetting.topic("t"))
+    driver.take(driver.coordinator.forgetting.forget_topic("t"))
     first = [(write.subject, len(write.records)) for write in driver.pending]
     forget_all(driver)
     assert first == [("a", 2), ("b", 1)]
@@ -84,7 +84,7 @@ def test_refused_and_transactional_commits_stay_queued_for_deletion(monkeypatch)
     monkeypatch.setattr(forgetting, "OFFSETS_AT_ONCE_MAX", 1)
     driver = Driver()
     commit(driver, [("t", number) for number in range(3)], 1)
-    driver.take(driver.coordinator.forgetting.topic("t"))
+    driver.take(driver.coordinator.forgetting.forget_topic("t"))
     stored = CommitRequest(group_id="a", partitions=[PartitionCommit("t", 1, 5)], holder=HOLDER)
     assert driver.coordinator.commit(stored, driver.now_ms).write is not None
     driver.coordinator.memory.bytes_max = 0
@@ -98,7 +98,7 @@ def test_transactional_offsets_of_a_recreated_topic_are_kept(monkeypatch):
     monkeypatch.setattr(forgetting, "OFFSETS_AT_ONCE_MAX", 1)
     driver = Driver()
     commit(driver, [("t", number) for number in range(4)], 1)
-    driver.take(driver.coordinator.forgetting.topic("t"))
+    driver.take(driver.coordinator.forgetting.forget_topic("t"))
     commit(driver, [("t", 1), ("u", 0)], 5, holder=HOLDER)
     assert offsets(driver.coordinator) == {("t", 2): 1, ("t", 3): 1}
     forget_all(driver)
@@ -116,7 +116,7 @@ def test_startup_keeps_offsets_of_existing_topics():
     for holder in (None, HOLDER):
         request = CommitRequest(group_id="b" if holder else "a", partitions=commits, holder=holder)
         driver.coordinator.durable(driver.coordinator.commit(request, driver.now_ms).write, driver.now_ms)
-    driver.coordinator.forgetting.of_missing(driver.topics)
+    driver.coordinator.forgetting.forget_missing(driver.topics)
     assert driver.coordinator.forgetting
     forget_all(driver)
     driver.coordinator.end_transaction(HOLDER, committed=True)
@@ -164,7 +164,7 @@ class ForgottenTopics(RuleBasedStateMachine):
 
     @rule(topic=st.sampled_from(TOPICS))
     def delete_the_topic_and_make_it_anew(self, topic):
-        self.driver.take(self.driver.coordinator.forgetting.topic(topic))
+        self.driver.take(self.driver.coordinator.forgetting.forget_topic(topic))
         for found in [*self.shown.values(), self.stored]:
             for key in [key for key in found if key[0] == topic]:
                 del found[key]
