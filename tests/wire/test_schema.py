@@ -17,7 +17,6 @@ from pipeline_broker.wire.schema import fields_of, parse_versions, resolve
 from tests.wire.generated import MESSAGES, each_message
 
 ROOT = Path(__file__).parents[2]
-"""Messages without an API key or record type: contents of opaque bytes of clients."""
 PRIMITIVES = {"float64": float, "bool": bool, "string": str, "bytes": bytes, "uuid": bytes, "records": Buffer}
 
 

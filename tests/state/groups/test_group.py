@@ -9,7 +9,7 @@ from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.share.share_group import ShareGroup
 
 MANY = 201
-"""Members about whom more is decided than beside other requests."""
+"""A group size above MEMBERS_AT_ONCE_MAX."""
 
 
 @pytest.mark.parametrize("kind", [ConsumerGroup, ShareGroup])

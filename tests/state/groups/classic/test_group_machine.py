@@ -70,9 +70,7 @@ class GroupLives(RuleBasedStateMachine):
         self.seen: set[str] = set()
         self.counter = 0
         self.settled_ms = self.driver.now_ms
-        self.assigned: dict[
-            tuple[int, int, str], set[bytes]
-        ] = {}  # (life, generation, member) -> assignment by the leader
+        self.assigned: dict[tuple[int, int, str], set[bytes]] = {}  # by life, generation and member
         self.rounds: dict[tuple[int, int], tuple[str, str | None]] = {}
         self.life = 0
 
