@@ -106,6 +106,7 @@ class DecoderWriter:
         """Generate and compile the function."""
         source = self.source
         with source.block("try:"):
+            # Slices of a memoryview do not copy records. Slices of bytes are copies, which may outlive the frame.
             if self.has_views:
                 source.line("if type(b) is not memoryview: b = memoryview(b)")
             else:
@@ -150,6 +151,7 @@ class DecoderWriter:
         self.flush()
         with source.block(f"if {variable} > 127:"):
             with source.block("if b[p] < 128:"):
+                # The first byte has its continuation bit set, which adds 128 too much.
                 source.line(f"{variable} += (b[p] - 1) * 128")
                 source.line("p += 1")
             with source.block("else:"):

@@ -80,7 +80,6 @@ class EncoderWriter:
         return source.compile()
 
     def fixed(self, code: str, expression: str) -> None:
-        """Add a fixed-width write to the pending run."""
         self.run.append((code, expression))
 
     def packed(self, *more: tuple[str, str]) -> str:
@@ -138,6 +137,7 @@ class EncoderWriter:
         elif structure and not field.is_array:
             self.optional_structure(structure, expression, path, in_tag=in_tag)
         else:
+            # Both branches of the generated condition begin with the pending run.
             run = list(self.run)
             with self.source.block(f"if {expression} is None:"):
                 self.null(kind)
@@ -237,6 +237,7 @@ class EncoderWriter:
 
     def optional_structure(self, structure: type, variable: str, path: str, *, in_tag: bool) -> None:
         """Write a nullable struct. A byte before it says whether it is present."""
+        # Both branches of the generated condition begin with the pending run.
         run = list(self.run)
         with self.source.block(f"if {variable} is None:"):
             self.fixed("b", "0" if in_tag else "-1")

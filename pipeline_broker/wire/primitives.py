@@ -75,6 +75,7 @@ def read_uvarint_rest(buffer: Buffer, position: int, first: int) -> tuple[int, i
         byte = buffer[index]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
+            # Five bytes carry 35 bits; a varint has 32.
             return value & 0xFFFFFFFF, index + 1
         shift += 7
     raise DecodeError(f"varint longer than {VARINT_BYTES_MAX} bytes before byte {position + VARINT_BYTES_MAX - 1}")
@@ -115,7 +116,6 @@ def skip_tags_within(buffer: Buffer, position: int, end: int, left: int) -> tupl
 
 
 def too_many_elements(path: str) -> DecodeError:
-    """Return the error for an array or tag section that exceeds ELEMENTS_MAX."""
     return DecodeError(f"{path}: a message has at most {ELEMENTS_MAX} elements")
 
 
@@ -127,12 +127,10 @@ def bad_length(path: str, length: int, remaining: int) -> DecodeError:
 
 
 def string_too_long(path: str, length: int) -> DecodeError:
-    """Return the error for a string that exceeds STRING_SIZE_MAX."""
     return DecodeError(f"{path}: string of {length} bytes, the limit is {STRING_SIZE_MAX}")
 
 
 def response_too_large(name: str) -> ResponseTooLargeError:
-    """Return the error for a message that exceeds RESPONSE_BYTES_MAX."""
     return ResponseTooLargeError(f"{name}: a response has at most {RESPONSE_BYTES_MAX} bytes")
 
 
@@ -156,7 +154,6 @@ def cut_text(data: bytes) -> bytes:
 
 
 def write_uvarint(value: int) -> bytes:
-    """Encode an unsigned varint."""
     if value < 0x80:
         return SINGLE_BYTES[value]
     out = bytearray()
@@ -168,7 +165,6 @@ def write_uvarint(value: int) -> bytes:
 
 
 def tagged_field(tag: int, payload: bytes) -> bytes:
-    """Encode one entry of a tag section."""
     return write_uvarint(tag) + write_uvarint(len(payload)) + payload
 
 

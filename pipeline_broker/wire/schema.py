@@ -98,44 +98,36 @@ def declare(
     ignorable: bool,
     is_array: bool = False,
 ) -> Any:
-    """Return the attrs field of a declaration."""
     spec = Spec(type_, is_array, versions, nullable, default, tag, ignorable)
     initial = attrs.Factory(list) if is_array and default is not None else default
     return attrs.field(default=initial, metadata={"spec": spec})
 
 
 def boolean(versions: str, *, default: bool = False, tag: int | None = None, ignorable: bool = False) -> Any:
-    """Declare a bool of one byte."""
     return declare("bool", versions, "none", default, tag=tag, ignorable=ignorable)
 
 
 def int8(versions: str, *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
-    """Declare a signed integer of one byte."""
     return declare("int8", versions, "none", default, tag=tag, ignorable=ignorable)
 
 
 def int16(versions: str, *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
-    """Declare a signed integer of two bytes."""
     return declare("int16", versions, "none", default, tag=tag, ignorable=ignorable)
 
 
 def uint16(versions: str, *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
-    """Declare an unsigned integer of two bytes."""
     return declare("uint16", versions, "none", default, tag=tag, ignorable=ignorable)
 
 
 def int32(versions: str, *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
-    """Declare a signed integer of four bytes."""
     return declare("int32", versions, "none", default, tag=tag, ignorable=ignorable)
 
 
 def int64(versions: str, *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
-    """Declare a signed integer of eight bytes."""
     return declare("int64", versions, "none", default, tag=tag, ignorable=ignorable)
 
 
 def float64(versions: str, *, default: float = 0.0, tag: int | None = None, ignorable: bool = False) -> Any:
-    """Declare a floating-point number of eight bytes."""
     return declare("float64", versions, "none", default, tag=tag, ignorable=ignorable)
 
 

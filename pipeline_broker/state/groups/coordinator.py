@@ -262,6 +262,7 @@ class GroupCoordinator:
         if group is None and not self.memory.has_room(GROUP_BYTES):
             return CommitResult((ErrorCode.INVALID_COMMIT_OFFSET_SIZE,) * len(request.partitions))
         if group is None:
+            # A client outside of group management creates its (simple) group with its first commit.
             group = self.classic.create(request.group_id, now_ms)
         error = group.commit_error(request)
         if error is not ErrorCode.NONE:
@@ -324,6 +325,7 @@ class GroupCoordinator:
     def next_deadline_ms(self) -> int | None:
         """Return the latest time to call `advance`; None if no timer runs."""
         if self.forgetting or self._to_check:
+            # The next batch is ready: call `advance` at once.
             return 0
         deadlines = [self._deadlines.next_ms(), *(kind.next_deadline_ms() for kind in self._kinds)]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
@@ -418,6 +420,7 @@ class GroupCoordinator:
         if group is None or group.is_deleted:
             return
         keys = expired(group, self._offsets, self.settings.offsets_retention_ms, now_ms)
+        # `deletable` includes pending and transactional offsets, so a group that still has some stays.
         if group.is_deletable_unasked and len(keys) == len(self._offsets.deletable(group_id)):
             outcome.writes.append(self._delete(group, now_ms))
         elif keys:

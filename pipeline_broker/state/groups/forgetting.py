@@ -55,7 +55,6 @@ class Forgetting:
                 self._waiting.setdefault((key.group_id, key.topic), {})[key.partition] = None
 
     def delete_batch(self) -> Outcome:
-        """Delete the next batch."""
         outcome = Outcome()
         left = OFFSETS_AT_ONCE_MAX
         for group_id, topic in list(islice(self._waiting, GROUPS_AT_ONCE_MAX)):

@@ -58,7 +58,6 @@ class ClassicGroups:
     # Requests of members. The coordinator has checked that an existing group of this id is a classic one.
 
     def join(self, request: JoinRequest, token: object, now_ms: int) -> Outcome:
-        """Answer a JoinGroup request, or park it under `token`."""
         turn = self._turn(now_ms)
         group = self._group(request.group_id)
         error = self.join_error(request, group)
@@ -92,7 +91,6 @@ class ClassicGroups:
         return turn.outcome
 
     def sync(self, request: SyncRequest, token: object, now_ms: int) -> Outcome:
-        """Answer a SyncGroup request, or park it under `token`."""
         turn = self._turn(now_ms)
         group = self._group(request.group_id)
         if not request.group_id:
@@ -104,7 +102,6 @@ class ClassicGroups:
         return turn.outcome
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
-        """Restart the session of a member, and return the error for its response."""
         if not request.group_id:
             return ErrorCode.INVALID_GROUP_ID
         group = self._group(request.group_id)
@@ -113,7 +110,6 @@ class ClassicGroups:
         return membership.heartbeat(self._turn(now_ms), group, request)
 
     def leave(self, group_id: str, leaving: Iterable[LeavingMember], now_ms: int) -> tuple[LeaveResult, Outcome]:
-        """Remove members. The response must wait until the writes of the outcome are durable."""
         turn = self._turn(now_ms)
         group = self._group(group_id)
         if not group_id:

@@ -42,7 +42,6 @@ class StaticMemberStored:
 
 
 def join(turn: Turn, group: ClassicGroup, request: JoinRequest, token: object) -> None:
-    """Answer a join, or park it."""
     error = _refusal(turn, group, request)
     if error is not ErrorCode.NONE:
         member_id = "" if error is ErrorCode.GROUP_MAX_SIZE_REACHED else request.member_id
@@ -57,6 +56,7 @@ def join(turn: Turn, group: ClassicGroup, request: JoinRequest, token: object) -
 
 def _refusal(turn: Turn, group: ClassicGroup, request: JoinRequest) -> ErrorCode:
     if not _has_room(turn, group, request.member_id):
+        # A pending id of a refused client must not delay the rebalance.
         turn.remove(group, request.member_id)
         rebalancing.maybe_complete_join(turn, group)
         return ErrorCode.GROUP_MAX_SIZE_REACHED

@@ -138,7 +138,7 @@ def assignment_not_stored(turn: Turn, change: AssignmentStored, error: ErrorCode
 
 
 def heartbeat(turn: Turn, group: ClassicGroup, request: HeartbeatRequest) -> ErrorCode:
-    """Restart the session of a member, and return whether it must join again."""
+    """Restart the session of a member; return REBALANCE_IN_PROGRESS if it must join again."""
     if group.state is not GroupState.DEAD:
         error = group.generation_error(request.member_id, request.group_instance_id, request.generation_id)
         if error is not ErrorCode.NONE:

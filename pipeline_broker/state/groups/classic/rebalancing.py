@@ -121,8 +121,10 @@ def expire_sync(turn: Turn, group: ClassicGroup) -> None:
 
 
 def expire_session(turn: Turn, group: ClassicGroup, member_id: str) -> None:
-    """Remove a member whose session expired; one that waits for a response is not late, unless it is new."""
+    """Remove a member whose session has expired, or a pending id."""
     member = group.members.get(member_id)
+    # The connection of a parked request is not read, so its member cannot send heartbeats. A new member is an
+    # exception: it may be dead, and its session bounds how long its join stays parked.
     waits = member_id in group.parked_joins or member_id in group.parked_syncs
     if member is None or member.is_new or not waits:
         remove_member(turn, group, member_id)

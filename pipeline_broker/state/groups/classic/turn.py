@@ -47,7 +47,6 @@ class Turn:
     outcome: Outcome = attrs.Factory(Outcome)
 
     def set_timer(self, kind: TimerKind, group: ClassicGroup, delay_ms: int) -> None:
-        """Start or restart a timer of a group."""
         self.deadlines.set(Timer(kind, group.group_id), self.now_ms + delay_ms)
 
     def cancel_timer(self, kind: TimerKind, group: ClassicGroup) -> None:
@@ -118,5 +117,4 @@ class Turn:
         self.outcome.writes.append(Write(group.group_id, (record,), change))
 
     def to_state(self, group: ClassicGroup, state: GroupState) -> None:
-        """Change the state of a group."""
         group.transition(state, self.now_ms)

@@ -51,11 +51,13 @@ def join(step: Step, request: JoinRequest) -> JoinResult:
     old = _find(step, request, member_id)
     metadata = _metadata(request, subscription)
     check_memory(step, old, metadata)
+    # All checks have passed; the code below emits updates.
     if old is not None and old.member_id != member_id:
         old = replace_member(step, old, member_id)
     before = old or Member(member_id)
     changed = update_member(step, before, metadata)
     regex = before.metadata.topic_regex
+    # The member has switched from the consumer protocol, and was the last one with this regular expression.
     if regex and not step.group.regex_members(regex):
         step.emit(Subject.REGEX, regex, None)
     assigning.refresh_epoch(step, must_bump=changed or bool(regex))
@@ -125,7 +127,9 @@ def sync(step: Step, request: SyncRequest) -> SyncResult:
     if request.protocol_type not in {None, PROTOCOL_TYPE} or request.protocol_name not in {None, name}:
         raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     current = member.current
+    # A member that must revoke partitions needs its reduced assignment first.
     if _is_behind(step, member) and current.state is not MemberState.UNREVOKED_PARTITIONS:
+        # Repeated requests do not extend the time to rejoin.
         step.start_if_absent(TimerKind.JOIN, member.member_id, member.metadata.rebalance_timeout_ms)
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
     step.stop(TimerKind.SYNC, member.member_id)
@@ -138,7 +142,7 @@ def sync(step: Step, request: SyncRequest) -> SyncResult:
 
 
 def heartbeat(step: Step, request: HeartbeatRequest) -> ErrorCode:
-    """Restart the session of a member, and return whether it must join again. Raises GroupError."""
+    """Restart the session of a member; return REBALANCE_IN_PROGRESS if it must join again. Raises GroupError."""
     member, _ = _member(step, request.member_id, request.group_instance_id, request.generation_id)
     step.start_session(member)
     current = member.current

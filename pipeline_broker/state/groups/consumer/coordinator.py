@@ -293,6 +293,7 @@ class ConsumerGroups:
             group = ConsumerGroup(group_id=group_id)
             self._registry.put(group)
         group.apply(update)
+        # The tombstone of the group epoch is the last one of a group, see `tombstone_all`.
         if update.subject is Subject.GROUP_EPOCH and update.value is None:
             self._registry.remove(group)
 
@@ -311,6 +312,7 @@ class ConsumerGroups:
         for changes in list(self._unsettled.values()):
             for change in list(changes):
                 outcome.extend(self.failed(change, ErrorCode.NOT_COORDINATOR, now_ms))
+                # The write may still settle later; it must not answer twice.
                 change.completions.clear()
         return outcome
 
@@ -344,6 +346,7 @@ class ConsumerGroups:
         outcome = self._classic.take_over(classic, step.now_ms, rebalances=rebalances)
         records = [record_of(classic.group_id, update) for update in step.updates]
         change = GroupUpdated(classic.group_id, (), is_removed=True, successor=classic)
+        # Before the writes of the rebalance that `take_over` may have started.
         outcome.writes.insert(0, Write(classic.group_id, (*records, *self._classic.records(classic)), change))
         self._unsettled.setdefault(classic.group_id, []).append(change)
         step.updates.clear()
@@ -363,6 +366,7 @@ class ConsumerGroups:
             outcome.writes.append(Write(group_id, records, change))
             self._unsettled.setdefault(group_id, []).append(change)
         if result is not None:
+            # Writes settle in order, so the last pending one of the group settles after all others.
             unsettled = self._unsettled.get(group_id)
             completions = unsettled[-1].completions if unsettled else outcome.completions
             completions.append(Completion(token, result))

@@ -111,6 +111,7 @@ def heartbeat(step: Step, request: HeartbeatRequest) -> HeartbeatResult:
     check_regex(request.topic_regex)
     metadata = _merged((old or Member(member_id)).metadata, request)
     check_memory(step, old, metadata)
+    # All checks have passed; the code below emits updates.
     if old is not None and old.member_id != member_id:
         old = replace_member(step, old, member_id)
     before = old or Member(member_id)

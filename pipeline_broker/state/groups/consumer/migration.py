@@ -69,6 +69,7 @@ def upgrade(step: Step, classic: ClassicGroup) -> None:
         raise _refusal(classic, "the embedded consumer protocol is malformed") from None
     step.replaces = classic
     step.records.append(group_tombstone(classic.group_id))
+    # A member with epoch 0 would be a joining one.
     epoch = max(classic.generation_id, 1)
     for member in members:
         step.emit(Subject.MEMBER, member.member_id, member.metadata)
@@ -76,6 +77,7 @@ def upgrade(step: Step, classic: ClassicGroup) -> None:
     step.emit(Subject.GROUP_EPOCH, "", GroupEpoch(epoch, metadata_hash(step.topics, names)))
     for member in members:
         step.emit(Subject.TARGET, member.member_id, partitions_of(member.current.assigned))
+    # Time 0: the next assignment does not wait for the assignment interval.
     step.emit(Subject.TARGET_EPOCH, "", TargetEpoch(epoch, 0))
     for member in members:
         step.emit(Subject.CURRENT, member.member_id, member.current)

@@ -56,6 +56,7 @@ class Reconciliation:
 
     def _still_owns(self, revoking: OwnedPartitions) -> bool:
         if self.owned is None:
+            # A request without partitions confirms no revocation.
             return True
         return any(not partitions.isdisjoint(revoking.get(topic_id, ())) for topic_id, partitions in self.owned.items())
 

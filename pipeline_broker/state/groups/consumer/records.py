@@ -188,6 +188,7 @@ def _write_current(value: CurrentAssignment) -> CurrentValue:
 
 
 def _read_current(read: CurrentValue) -> CurrentAssignment:
+    # A newer broker may have written a state that is unknown here.
     known = read.state in set(MemberState)
     return CurrentAssignment(
         member_epoch=read.member_epoch,

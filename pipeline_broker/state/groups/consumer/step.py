@@ -78,7 +78,6 @@ class Step:
             self.stop(TimerKind.REBALANCE, member_id)
 
     def start_session(self, member: Member) -> None:
-        """Restart the session of a member."""
         classic = member.metadata.classic
         timeout_ms = self.settings.consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
         self.start(TimerKind.SESSION, member.member_id, timeout_ms)
@@ -88,7 +87,6 @@ class Step:
         self.deadlines.set(Timer(kind, self.group.group_id, member_id), self.now_ms + delay_ms)
 
     def start_if_absent(self, kind: TimerKind, member_id: str, delay_ms: int) -> None:
-        """Start a timer of a member, unless it is running."""
         if Timer(kind, self.group.group_id, member_id) not in self.deadlines:
             self.start(kind, member_id, delay_ms)
 

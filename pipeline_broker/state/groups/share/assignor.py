@@ -55,6 +55,8 @@ def _share_out(
 ) -> dict[str, set[int]]:
     readers_min, more = divmod(len(members), len(wanted))
     readers_max = max(1, readers_min + (1 if more else 0))
+    # Fewer members than partitions: `share` partitions for each member, and `one_more` members get another one.
+    # Otherwise one partition for each member.
     share, one_more = divmod(len(wanted), len(members)) if readers_min < 1 else (1, 0)
     readers: dict[int, set[str]] = {partition: set() for partition in wanted}
     given: dict[str, set[int]] = {}

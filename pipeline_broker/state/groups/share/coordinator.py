@@ -117,6 +117,7 @@ class ShareGroups:
         group = self._registry.get(group_id)
         if isinstance(group, ShareGroup):
             if group.is_deleted and is_joining:
+                # The id is free as soon as a deletion begins: its tombstones precede the records of the new group.
                 return ShareGroup(group_id)
             if not group.is_deleted:
                 return group
@@ -340,6 +341,7 @@ class ShareGroups:
             del self._replayed[group_id]
 
     def loaded(self, now_ms: int) -> Outcome:
+        # The settings of a group arrive only with its heartbeats, so its sessions start with the default timeout.
         settings = ShareGroupSettings()
         for group in self._replayed.values():
             group.shown = group.described()
@@ -360,7 +362,6 @@ class ShareGroups:
         return self._sessions.next_ms()
 
     def advance(self, now_ms: int) -> Outcome:
-        """Remove members with expired sessions."""
         outcome = Outcome()
         for group_id, member_id in self._sessions.pop_due(now_ms, DUE_AT_ONCE_MAX):
             group = self.find(group_id)
@@ -371,6 +372,7 @@ class ShareGroups:
     def durable(self, change: ShareGroupChange, now_ms: int) -> Outcome:
         del now_ms
         change.group.shown = change.shown
+        # The group may have been deleted since the write.
         if self._registry.get(change.group.group_id) is change.group:
             self._registry.show(change.group)
         return Outcome()

@@ -82,7 +82,7 @@ class ShareGroup:
     epoch: int = 0
     metadata_hash: int = 0
     assignment_epoch: int = 0
-    assigned_ms: int = -(2**62)
+    assigned_ms: int = -(2**62)  # so that the first assignment does not wait for the interval
     members: dict[str, ShareMember] = attrs.Factory(dict)
     target: dict[str, Assignment] = attrs.Factory(dict)
     initialized: dict[bytes, tuple[str, frozenset[int]]] = attrs.Factory(dict)
