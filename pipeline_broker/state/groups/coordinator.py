@@ -6,8 +6,6 @@ caller:
 * appends the records of every `Write` of an outcome, in order, then calls `durable` (or `failed`) with it;
 * calls `advance` at `next_deadline_ms`;
 * after a restart calls `replay` for every durable record in order, then `loaded`.
-
-Longer than most files because every request about any group passes through this class.
 """
 
 from __future__ import annotations

@@ -177,7 +177,7 @@ def test_a_consumer_with_too_much_metadata_is_refused_before_anything_changes():
     many = frozenset(f"topic-{number}" for number in range(1_000))
     answer = driver.beat("m", topic_names=many, member_epoch=epoch)
     assert answer.error is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert "may hold 800000 bytes" in answer.message
+    assert "more memory than groups may hold: 800000 bytes" in answer.message
     assert driver.enter("n", topic_names=many).error is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert held(driver) == before
     assert driver.beat("m", member_epoch=epoch).error is ErrorCode.NONE

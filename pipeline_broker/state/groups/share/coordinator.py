@@ -3,8 +3,6 @@
 A heartbeat is decided at once and answered when its records are durable. Its changes count for the next heartbeat
 immediately, but clients see them only when they are durable. A member with an unexpected epoch is fenced and must
 rejoin.
-
-Longer than most files because membership, assignments and administration change the same few fields of a group.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Classic groups from the first join to their deletion, and refused requests.
 
-Longer than most files because a group's life has many events, and each is one test.
+Longer than most files: a group's life has many events, and each is one test.
 """
 
 from __future__ import annotations

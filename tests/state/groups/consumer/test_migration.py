@@ -1,6 +1,6 @@
 """Online migration between classic and consumer groups, and classic members in consumer groups.
 
-Longer than most files because it covers both directions and mixed groups.
+Longer than most files: it covers both directions and mixed groups.
 """
 
 from __future__ import annotations
