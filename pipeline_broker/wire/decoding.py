@@ -199,6 +199,7 @@ class DecoderWriter:
         """Read the content of a string, bytes or records after its length."""
         source = self.source
         source.line(f"stop = p + {length.value}")
+        # `p <= stop` refuses negative lengths.
         source.line(f"if not p <= stop <= end: raise bad_length({path!r}, {length.value}, end - p)")
         if kind == "string":
             data = f"b[p:stop]{'.tobytes()' * self.has_views}"

@@ -276,6 +276,7 @@ class EncoderWriter:
             return f"{expression} is None or len({expression})" if len(field.nullable) else f"{expression}"
         if isinstance(field.type, type):
             default = self.source.bind(f"default_{field.type.__name__}", field.default)
+            # The identity test is a shortcut: most messages keep the shared default.
             return f"{expression} is not {default} and {expression} != {default}"
         return f"{expression} != {field.default!r}"
 

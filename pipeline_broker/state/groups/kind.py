@@ -41,7 +41,7 @@ class GroupKind(Protocol):
         """Return the latest time to call `advance`; None if no timer runs."""
 
     def advance(self, now_ms: int) -> Outcome:
-        """Run expired timers, up to DUE_AT_ONCE_MAX; the rest keep their deadlines."""
+        """Run expired timers, or some of them; the rest keep their deadlines."""
 
     def durable(self, change: Any, now_ms: int) -> Outcome:
         """Apply a change after its records became durable."""

@@ -84,6 +84,7 @@ class GroupMemory:
 
     def admits(self, held_bytes: int, wanted_bytes: int) -> bool:
         """Return whether one member may grow from `held_bytes` to `wanted_bytes`; otherwise count a refusal."""
+        # A member that does not grow is never refused, even if the bound was lowered.
         if held_bytes < wanted_bytes > self.bytes_max // MEMBER_SHARE:
             self.refused += 1
             return False

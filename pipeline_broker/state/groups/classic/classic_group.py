@@ -49,6 +49,7 @@ PREVIOUS_STATES: dict[GroupState, frozenset[GroupState]] = {
     GroupState.DEAD: frozenset({GroupState.EMPTY}),
 }
 
+# A member cannot commit between its join and its assignment: it does not know its partitions.
 COMMIT_ANSWERS: dict[GroupState, ErrorCode] = {
     GroupState.EMPTY: ErrorCode.NONE,
     GroupState.PREPARING_REBALANCE: ErrorCode.NONE,
@@ -347,6 +348,7 @@ class ClassicGroup:
         """
         if self.state is GroupState.DEAD:
             return COMMIT_ANSWERS[self.state]
+        # A client outside of group management, such as a tool that resets offsets.
         if request.generation_id < 0 and self.state is GroupState.EMPTY:
             return ErrorCode.NONE
         if request.generation_id >= 0 or request.member_id or request.group_instance_id is not None:

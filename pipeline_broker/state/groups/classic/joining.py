@@ -114,6 +114,7 @@ def _join_new(turn: Turn, group: ClassicGroup, request: JoinRequest, token: obje
         else:
             _replace_static(turn, group, request, (old_id, member_id), token)
     elif request.member_id_required:
+        # KIP-394: the client joins again with this id. If it never does, no member is left behind.
         group.expect(member_id)
         turn.start_session(group, member_id, request.session_timeout_ms)
         turn.answer(token, JoinResult(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
@@ -142,6 +143,7 @@ def _join_member(turn: Turn, group: ClassicGroup, request: JoinRequest, token: o
         return
     member = group.members[request.member_id]
     unchanged = member.protocols == request.protocols
+    # A leader rejoins to start a rebalance, for example after partitions were added to a topic.
     leads = group.state is GroupState.STABLE and group.leader == request.member_id
     if group.state is not GroupState.PREPARING_REBALANCE and unchanged and not leads:
         # The client retries a lost response: repeat the current generation instead of starting a rebalance.

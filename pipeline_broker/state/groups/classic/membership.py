@@ -80,6 +80,7 @@ def _sync_error(group: ClassicGroup, request: SyncRequest) -> ErrorCode:
     error = group.generation_error(request.member_id, request.group_instance_id, request.generation_id)
     if error is not ErrorCode.NONE:
         return error
+    # Versions before 5 send neither of the two.
     if request.protocol_type not in {None, group.protocol_type} or request.protocol_name not in {
         None,
         group.protocol_name,

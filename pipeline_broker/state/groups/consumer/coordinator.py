@@ -269,6 +269,7 @@ class ConsumerGroups:
 
     def failed(self, change: GroupUpdated, error: ErrorCode, now_ms: int) -> Outcome:
         del now_ms
+        # The pending group is not rolled back: it is replayed when its partition is loaded again.
         self._settle(change)
         return Outcome(
             completions=[Completion(each.token, type(each.result)(error=error)) for each in change.completions]  # type: ignore[call-arg]  # all results have an error
@@ -299,6 +300,7 @@ class ConsumerGroups:
 
     def loaded(self, now_ms: int) -> Outcome:
         for group in self._all():
+            # A copy: the shown group must not change with later decisions.
             self._registry.show(group.copy())
             step = self._step(group, now_ms)
             for member in group.members.values():

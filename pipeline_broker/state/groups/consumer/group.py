@@ -133,6 +133,7 @@ class ConsumerGroup:
         if before is None:
             if value is None:
                 return
+            # During replay: compaction may have moved the record of the member after this one.
             before = Member(member_id)
             self._count(before, 1)
         self._release(before)
@@ -149,6 +150,7 @@ class ConsumerGroup:
         for owned in (member.current.assigned, member.current.revoking):
             for topic_id, partitions in owned.items():
                 for partition in partitions:
+                    # During replay, another member may own the partition already.
                     if self._owners.get((topic_id, partition)) == member.member_id:
                         del self._owners[topic_id, partition]
 
@@ -255,6 +257,7 @@ class ConsumerGroup:
             return ErrorCode.UNKNOWN_MEMBER_ID
         is_classic = member.metadata.classic is not None
         if not is_classic and not request.missing_group_named and request.holder is None:
+            # OffsetCommit before version 9 has no member epoch.
             return ErrorCode.UNSUPPORTED_VERSION
         current = member.current
         is_behind = 0 <= epoch < current.member_epoch

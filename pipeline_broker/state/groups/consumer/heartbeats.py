@@ -176,6 +176,7 @@ def _find(step: Step, request: HeartbeatRequest, member_id: str) -> Member | Non
             raise _unknown(step, member_id)
         return member
     holder = group.static_member(request.instance_id)
+    # A join may replace a member that has left temporarily, or one that switches from the classic protocol.
     if joins:
         if (
             holder is not None

@@ -81,6 +81,7 @@ def _names(step: Step) -> list[str]:
 
 def _resolve(step: Step, regexes: Iterable[str], names: Collection[str], may_describe: Callable[[str], bool]) -> bool:
     group, changed = step.group, False
+    # Authorize each topic once, although several expressions may match it.
     allowed: dict[str, bool] = {}
     for regex in regexes:
         topics = set()

@@ -405,6 +405,7 @@ class ShareGroups:
 
 
 def _check_epoch(member: ShareMember, epoch: int) -> None:
+    # The response with the new epoch may have been lost, so the previous one is accepted.
     if epoch in (JOINING_EPOCH, member.epoch, member.previous_epoch):
         return
     kind = "greater" if epoch > member.epoch else "smaller"
