@@ -339,7 +339,7 @@ class TestVersions:
         assert MetadataRequest().topics == []
 
 
-class TestMistakesOfOurs:
+class TestEncodeErrors:
     @pytest.mark.parametrize("version", [0, 4])
     def test_wrong_values_are_encode_errors(self, version):
         """Covers None for a string, a large integer, a lone surrogate and a number for a string."""

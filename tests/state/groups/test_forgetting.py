@@ -163,27 +163,27 @@ class ForgottenTopics(RuleBasedStateMachine):
         self.stored = {}
 
     @rule(topic=st.sampled_from(TOPICS))
-    def delete_the_topic_and_make_it_anew(self, topic):
+    def delete_and_recreate_the_topic(self, topic):
         self.driver.take(self.driver.coordinator.forgetting.forget_topic(topic))
         for found in [*self.shown.values(), self.stored]:
             for key in [key for key in found if key[0] == topic]:
                 del found[key]
 
     @rule()
-    def let_some_time_pass(self):
+    def advance(self):
         self.driver.take(self.driver.coordinator.advance(self.driver.now_ms))
 
     @rule()
-    def let_records_become_durable(self):
+    def settle_records(self):
         self.driver.settle()
 
     @invariant()
-    def what_waits_is_announced(self):
+    def a_queued_batch_is_scheduled_at_once(self):
         if hasattr(self, "driver") and self.driver.coordinator.forgetting:
             assert self.driver.coordinator.next_deadline_ms() <= self.driver.now_ms
 
     @rule()
-    def look_when_all_is_done(self):
+    def check_after_everything_settled(self):
         forget_all(self.driver)
         self.driver.settle()
         for group_id in GROUPS:

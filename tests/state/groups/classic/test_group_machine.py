@@ -61,7 +61,7 @@ class Parked:
     generation_id: int
 
 
-class GroupLives(RuleBasedStateMachine):
+class GroupMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.driver = Driver(SETTINGS, hold=True)
@@ -261,7 +261,7 @@ class GroupLives(RuleBasedStateMachine):
         """A commit fails: all requests that wait for it are answered, later ones fail too, and the broker stops."""
         self.driver.settle(ErrorCode.KAFKA_STORAGE_ERROR)
         self.read_answers()
-        self.no_token_is_lost()
+        self.parked_tokens_are_the_unanswered_ones()
         self.driver.restart()
         self.forget_lives()
         self.check_generations()
@@ -280,7 +280,7 @@ class GroupLives(RuleBasedStateMachine):
                     self.assigned.setdefault((self.life, generation, name), set()).update(meant)
 
     @invariant()
-    def no_token_is_lost(self) -> None:
+    def parked_tokens_are_the_unanswered_ones(self) -> None:
         """The parked tokens of the coordinator are exactly the unanswered ones."""
         parked = [
             token
@@ -290,7 +290,7 @@ class GroupLives(RuleBasedStateMachine):
         assert sorted(parked) == sorted(self.parked)
 
     @invariant()
-    def nobody_waits_past_a_deadline(self) -> None:
+    def no_request_waits_past_its_deadline(self) -> None:
         if self.driver.pending:
             return
         for parked in self.parked.values():
@@ -298,7 +298,7 @@ class GroupLives(RuleBasedStateMachine):
             assert self.driver.now_ms - since_ms <= REBALANCE_MS_MAX + 3_000, parked
 
     @invariant()
-    def records_say_what_is(self) -> None:
+    def records_match_the_coordinator(self) -> None:
         if self.driver.pending:
             return
         replayed = GroupCoordinator(self.driver.settings)
@@ -349,7 +349,7 @@ class GroupLives(RuleBasedStateMachine):
         assert timers == expected
 
     @invariant()
-    def what_is_held_is_counted(self) -> None:
+    def memory_matches_the_groups(self) -> None:
         coordinator = self.driver.coordinator
         total = 0
         for group in coordinator.registry.all():
@@ -366,5 +366,5 @@ class GroupLives(RuleBasedStateMachine):
         assert coordinator.memory.bytes_held == total
 
 
-TestGroupLives = GroupLives.TestCase
-TestGroupLives.settings = hypothesis_settings(max_examples=120, stateful_step_count=30, deadline=None)
+TestGroupMachine = GroupMachine.TestCase
+TestGroupMachine.settings = hypothesis_settings(max_examples=120, stateful_step_count=30, deadline=None)

@@ -71,7 +71,7 @@ def content(group: ConsumerGroup) -> dict[str, object]:
     return said | {"memory": group.memory.count}
 
 
-class ConsumerGroupLives(RuleBasedStateMachine):
+class ConsumerGroupMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.driver = ConsumerDriver(SETTINGS, hold=True)
@@ -143,7 +143,7 @@ class ConsumerGroupLives(RuleBasedStateMachine):
             self.hear(client, self.ask(client, client.epoch, **client.says()))
 
     @rule(slot=SLOTS)
-    def answer_is_lost(self, slot: int) -> None:
+    def response_is_lost(self, slot: int) -> None:
         """The broker acts, but the client does not learn the result."""
         client = self.clients[slot]
         if client.epoch >= 0 and not client.silent:
@@ -168,7 +168,7 @@ class ConsumerGroupLives(RuleBasedStateMachine):
             client.lost()
 
     @rule()
-    def leave_for_a_while(self) -> None:
+    def leave_temporarily(self) -> None:
         client = self.clients[2]
         if client.epoch >= 0:
             answer = self.ask(client, -2)
@@ -282,7 +282,7 @@ class ConsumerGroupLives(RuleBasedStateMachine):
         assert timers == expected | {(TimerKind.REBALANCE, "g", each) for each in must_revoke}
 
     @invariant()
-    def the_epoch_never_falls(self) -> None:
+    def the_epoch_never_decreases(self) -> None:
         group = self.driver.coordinator.registry.shown("g")
         epoch = 0 if group is None else group.epoch
         assert epoch >= self.epoch
@@ -292,7 +292,7 @@ class ConsumerGroupLives(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.driver.pending)
     @invariant()
-    def shown_and_replayed_groups_are_the_live_one(self) -> None:
+    def shown_and_replayed_groups_equal_the_pending_one(self) -> None:
         group = self.live()
         shown = self.driver.coordinator.registry.shown("g")
         compacted: dict[bytes, StateRecord] = {}
@@ -311,5 +311,5 @@ class ConsumerGroupLives(RuleBasedStateMachine):
                 assert content(found) == content(group) == content(shown)
 
 
-TestConsumerGroupLives = ConsumerGroupLives.TestCase
-TestConsumerGroupLives.settings = hypothesis_settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestConsumerGroupMachine = ConsumerGroupMachine.TestCase
+TestConsumerGroupMachine.settings = hypothesis_settings(max_examples=60, stateful_step_count=30, deadline=None)

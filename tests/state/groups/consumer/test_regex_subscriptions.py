@@ -60,9 +60,9 @@ def test_a_heartbeat_refreshes_some_expressions_oldest_first(driver, monkeypatch
         found = [regex for regex, resolved in driver.group().regexes.items() if "orders.jp" in resolved.topics]
         heartbeats.append(len(found))
     assert heartbeats == [2, 3, 3, 3]
-    looked_at = [driver.group().regexes[f"orders\\..{{{number},9}}"].timestamp_ms for number in range(5)]
-    assert looked_at == sorted(looked_at)
-    assert len(set(looked_at)) == 3
+    time_of_match = [driver.group().regexes[f"orders\\..{{{number},9}}"].timestamp_ms for number in range(5)]
+    assert time_of_match == sorted(time_of_match)
+    assert len(set(time_of_match)) == 3
 
 
 def test_a_heartbeat_refreshes_one_expression_for_any_number_of_topics(driver, monkeypatch):
@@ -150,7 +150,7 @@ def test_an_invalid_replayed_expression_matches_nothing_and_fails_only_its_membe
     assert "(" not in driver.group().regexes
 
 
-def looked_at(driver, regex="orders\\..*"):
+def time_of_match(driver, regex="orders\\..*"):
     """Return the time of the last match after the member's next heartbeat."""
     driver.beat("m", member_epoch=driver.group().members["m"].current.member_epoch)
     return driver.group().regexes[regex].timestamp_ms - START_MS
@@ -160,12 +160,12 @@ def test_new_topics_are_matched_once_and_at_most_every_second(driver):
     enter(driver, "m", "orders\\..*")
     driver.create("orders.jp", 1)
     driver.tick(999)
-    assert looked_at(driver) == 0
+    assert time_of_match(driver) == 0
     driver.tick(1)
-    assert looked_at(driver) == 1_000
+    assert time_of_match(driver) == 1_000
     for _ in range(20):
         driver.tick(20_000)
-        assert looked_at(driver) == 1_000, "no topic came"
+        assert time_of_match(driver) == 1_000, "no topic came"
 
 
 def test_expressions_are_refreshed_after_ten_minutes(driver):
@@ -185,11 +185,11 @@ def test_a_changed_match_bumps_the_epoch(driver):
     epoch = driver.group().epoch
     driver.create("invoices", 1)
     driver.tick(1_000)
-    assert looked_at(driver) == 1_000
+    assert time_of_match(driver) == 1_000
     assert driver.group().epoch == epoch
     driver.drop("orders.us")
     driver.tick(1_000)
-    assert looked_at(driver) == 2_000
+    assert time_of_match(driver) == 2_000
     assert driver.group().epoch == epoch + 1
     assert driver.group().regexes["orders\\..*"].topics == {"orders.eu"}
 
@@ -200,7 +200,7 @@ def test_one_changed_expression_bumps_the_epoch(driver):
     driver.tick(1_000)
     driver.create("orders.jp", 1)
     epoch = driver.group().epoch
-    assert looked_at(driver) == 1_000
+    assert time_of_match(driver) == 1_000
     assert driver.group().epoch == epoch + 1
 
 

@@ -27,7 +27,7 @@ MEMBERS = st.sampled_from(["one", "two", "three", "four"])
 SIZE_MAX = 3
 
 
-class ShareGroupLives(RuleBasedStateMachine):
+class ShareGroupMachine(RuleBasedStateMachine):
     @initialize(interval_ms=st.sampled_from([0, 1_000]))
     def begin(self, interval_ms):
         self.settings = ShareGroupSettings(assignment_interval_ms=interval_ms, size_max=SIZE_MAX)
@@ -161,7 +161,7 @@ class ShareGroupLives(RuleBasedStateMachine):
         assert len(self.journal) == lengths, "unchanged state is not written again"
 
     @invariant()
-    def a_start_makes_the_same_of_the_records(self):
+    def replayed_records_give_the_same_groups(self):
         if not hasattr(self, "journal"):
             return
         group, again = self.coordinator.share.find("g"), self.replayed()
@@ -174,7 +174,7 @@ class ShareGroupLives(RuleBasedStateMachine):
         assert again.memory.bytes_held == self.coordinator.memory.bytes_held
 
     @invariant()
-    def members_are_those_that_were_heard_of(self):
+    def members_are_those_with_heartbeats(self):
         if not hasattr(self, "journal"):
             return
         group = self.coordinator.share.find("g")
@@ -190,7 +190,7 @@ class ShareGroupLives(RuleBasedStateMachine):
         assert [each.state for each in self.coordinator.list_groups()] == ["Stable" if self.epochs else "Empty"]
 
     @invariant()
-    def what_nobody_holds_is_not_counted(self):
+    def an_empty_group_holds_only_its_states(self):
         if not hasattr(self, "journal") or self.epochs:
             return
         group = self.coordinator.share.find("g")
@@ -199,5 +199,5 @@ class ShareGroupLives(RuleBasedStateMachine):
         assert self.coordinator.memory.bytes_held == held
 
 
-TestShareGroupLives = ShareGroupLives.TestCase
-TestShareGroupLives.settings = hypothesis_settings(max_examples=50, stateful_step_count=25, deadline=None)
+TestShareGroupMachine = ShareGroupMachine.TestCase
+TestShareGroupMachine.settings = hypothesis_settings(max_examples=50, stateful_step_count=25, deadline=None)

@@ -44,7 +44,7 @@ def load(partitions):
     return sum(map(len, partitions.values()))
 
 
-def given_out(assigned):
+def flattened(assigned):
     return [
         (topic_id, partition)
         for partitions in assigned.values()
@@ -64,7 +64,7 @@ def test_every_subscribed_partition_goes_to_one_subscriber(assign, group):
     assigned = assign(members, counts)
     subscribed = set().union(*(member.topic_ids for member in members))
     wanted = {(topic_id, partition) for topic_id in subscribed for partition in range(counts[topic_id])}
-    found = given_out(assigned)
+    found = flattened(assigned)
     assert len(found) == len(set(found))
     assert set(found) == wanted
     assert assigned.keys() == {member.member_id for member in members}
@@ -275,4 +275,4 @@ def test_ten_thousand_members_take_bounded_time(assign):
     began = time.monotonic()
     assigned = assign(members, {TOPIC_IDS[0]: 12_000})
     assert time.monotonic() - began < 5
-    assert len(given_out(assigned)) == 12_000
+    assert len(flattened(assigned)) == 12_000
