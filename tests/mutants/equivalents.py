@@ -452,7 +452,7 @@ EQUIVALENT: dict[str, str] = {
     f"{STATE}/groups/classic/membership.py leave: each == group.leader -> each != group.leader": (
         "whoever leads meanwhile, the first of those who stay leads then: a bound of effort"
     ),
-    f"{STATE}/groups/classic/membership.py _find: without '' in who.group_instance_id or ''": NAMELESS,
+    f"{STATE}/groups/classic/membership.py _find: without '' in leaver.group_instance_id or ''": NAMELESS,
     f"{STATE}/cluster.py ClusterState._show: 1 -> 2": "it is compared with what it was, only",
     f"{STATE}/groups/consumer/assigning.py refresh_epoch: group.topics_version = step.topics_version -> pass": (
         "topics that did not change have the hash that they had: it is not made again for speed only"

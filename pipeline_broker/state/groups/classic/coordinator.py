@@ -116,7 +116,7 @@ class ClassicGroups:
             return LeaveResult(ErrorCode.INVALID_GROUP_ID), turn.outcome
         if group is None:
             unknown = ErrorCode.UNKNOWN_MEMBER_ID
-            left = tuple(LeftMember(who.member_id, who.group_instance_id, unknown) for who in leaving)
+            left = tuple(LeftMember(leaver.member_id, leaver.group_instance_id, unknown) for leaver in leaving)
             return LeaveResult(members=left), turn.outcome
         if group.state is GroupState.DEAD:
             return LeaveResult(ErrorCode.COORDINATOR_NOT_AVAILABLE), turn.outcome

@@ -151,27 +151,27 @@ def heartbeat(turn: Turn, group: ClassicGroup, request: HeartbeatRequest) -> Err
 def leave(turn: Turn, group: ClassicGroup, leaving: tuple[LeavingMember, ...]) -> tuple[LeftMember, ...]:
     """Remove members, and rebalance once for all of them."""
     left = []
-    gone: dict[str, None] = {}
-    for who in leaving:
-        member_id, error = _find(group, who)
-        if member_id in gone:
+    removed: dict[str, None] = {}
+    for leaver in leaving:
+        member_id, error = _find(group, leaver)
+        if member_id in removed:
             error = ErrorCode.UNKNOWN_MEMBER_ID
         elif error is ErrorCode.NONE:
-            gone[member_id] = None
-        left.append(LeftMember(who.member_id, who.group_instance_id, error))
+            removed[member_id] = None
+        left.append(LeftMember(leaver.member_id, leaver.group_instance_id, error))
     # Remove the leader last, or each of the others would be elected leader in turn.
-    for member_id in sorted(gone, key=lambda each: each == group.leader):
+    for member_id in sorted(removed, key=lambda each: each == group.leader):
         turn.remove(group, member_id)
-    if group.state is not GroupState.EMPTY and any(who.error is ErrorCode.NONE for who in left):
+    if group.state is not GroupState.EMPTY and any(leaver.error is ErrorCode.NONE for leaver in left):
         rebalancing.prepare_or_complete(turn, group)
     return tuple(left)
 
 
-def _find(group: ClassicGroup, who: LeavingMember) -> tuple[str, ErrorCode]:
+def _find(group: ClassicGroup, leaver: LeavingMember) -> tuple[str, ErrorCode]:
     # Administrators name static members by their instance id alone.
-    if who.member_id == "":
-        owner = group.static_members.get(who.group_instance_id or "", "")
+    if leaver.member_id == "":
+        owner = group.static_members.get(leaver.group_instance_id or "", "")
         return owner, ErrorCode.NONE if owner else ErrorCode.UNKNOWN_MEMBER_ID
-    if who.member_id in group.pending_joins:
-        return who.member_id, ErrorCode.NONE
-    return who.member_id, group.member_error(who.member_id, who.group_instance_id)
+    if leaver.member_id in group.pending_joins:
+        return leaver.member_id, ErrorCode.NONE
+    return leaver.member_id, group.member_error(leaver.member_id, leaver.group_instance_id)

@@ -171,18 +171,18 @@ def _waits(step: Step, member: Member) -> bool:
     return False
 
 
-def leaving(step: Step, who: LeavingMember) -> tuple[LeftMember, Member | None]:
+def leaving(step: Step, leaver: LeavingMember) -> tuple[LeftMember, Member | None]:
     """Resolve one entry of a LeaveGroup request to a member of either protocol.
 
     Returns the result for the response and the member to remove, if any.
     """
     group, error = step.group, ErrorCode.NONE
-    if who.group_instance_id is None:
-        member = group.members.get(who.member_id)
+    if leaver.group_instance_id is None:
+        member = group.members.get(leaver.member_id)
     else:
-        member = group.static_member(who.group_instance_id)
+        member = group.static_member(leaver.group_instance_id)
     if member is None:
         error = ErrorCode.UNKNOWN_MEMBER_ID
-    elif who.member_id not in {"", member.member_id}:
+    elif leaver.member_id not in {"", member.member_id}:
         member, error = None, ErrorCode.FENCED_INSTANCE_ID
-    return LeftMember(who.member_id, who.group_instance_id, error), member
+    return LeftMember(leaver.member_id, leaver.group_instance_id, error), member

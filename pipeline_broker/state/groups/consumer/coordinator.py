@@ -175,7 +175,7 @@ class ConsumerGroups:
         group = self._group(group_id)
         assert group is not None, "the coordinator has seen that it is one"
         step = self._step(group, now_ms)
-        found = [classic_members.leaving(step, who) for who in leaving]
+        found = [classic_members.leaving(step, leaver) for leaver in leaving]
         members = {member.member_id: member for _, member in found if member is not None}
         outcome = self._finish(step, None, None, self._remove(step, tuple(members.values())))
         return LeaveResult(members=tuple(left for left, _ in found)), outcome
@@ -294,7 +294,7 @@ class ConsumerGroups:
             group = ConsumerGroup(group_id=group_id)
             self._registry.put(group)
         group.apply(update)
-        # The tombstone of the group epoch is the last one of a group, see `tombstone_all`.
+        # The tombstone of the group epoch is the last record of its group, see `tombstone_all`.
         if update.subject is Subject.GROUP_EPOCH and update.value is None:
             self._registry.remove(group)
 
