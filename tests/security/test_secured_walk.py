@@ -1,4 +1,4 @@
-"""The walk of docs/guides/security.md to a secured broker is gone as it stands there, but for the port and the folder."""
+"""The walk of docs/guides/security.md to a secured broker works as shown, apart from the port and the folder."""
 
 import re
 import socket
