@@ -1,4 +1,4 @@
-"""Every program that a document shows is run or has a reason; those of docs/guides/testing.md have tests of their own."""
+"""Every program that a document shows is run or has a reason; docs/guides/testing.md has tests of its own."""
 
 import queue
 import re
