@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-__all__ = ["NESTING_MAX", "InvalidJsonError", "RawJson", "dump", "dump_object", "load", "nesting_estimate"]
+__all__ = ["NESTING_MAX", "InvalidJsonError", "RawJson", "dump", "dump_object", "load", "nesting"]
 
 NESTING_MAX = 200
 REASON_CHARACTERS_MAX = 200
@@ -33,14 +33,15 @@ def load(data: bytes | str) -> Any:
         InvalidJsonError: the data is not strict JSON, or `dump` could not write it.
     """
     try:
-        content = json.loads(data, parse_constant=_refuse, parse_float=_finite)
+        # `nesting` finds quotes and brackets by their bytes, which are others in UTF-16.
+        text = data if isinstance(data, str) else data.decode(json.detect_encoding(data))
+        content = json.loads(text, parse_constant=_refuse, parse_float=_finite)
         dump(content).encode()  # fails for half a surrogate pair
     except ValueError as error:
         raise InvalidJsonError(str(error)[:REASON_CHARACTERS_MAX]) from None
     except RecursionError:
         raise _too_deep() from None
-    # The exact depth is costly, so it is computed only if the upper estimate exceeds the limit.
-    if nesting_estimate(data) > NESTING_MAX < _nesting(content):
+    if nesting(text) > NESTING_MAX:
         raise _too_deep()
     return content
 
@@ -55,24 +56,20 @@ def dump_object(fields: Mapping[str, Any]) -> str:
     return "{" + ",".join(f"{dump(name)}:{_value(value)}" for name, value in fields.items()) + "}"
 
 
-def nesting_estimate(data: bytes | str) -> int:
-    """Return an upper bound of the nesting depth; brackets inside strings count, too."""
+def nesting(text: str) -> int:
+    """Return the nesting depth of JSON without parsing it; of other text, any number."""
+    raw = text.encode(errors="replace")
+    # Valid JSON has backslashes in strings only. Without escapes, every second piece between quotes is a string, whose
+    # brackets must not count: closing ones would hide the depth of what follows.
+    outside = b"".join(raw.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
     depth = deepest = 0
-    for byte in (data.encode(errors="replace") if isinstance(data, str) else data).translate(None, _NOT_BRACKETS):
+    for byte in outside.translate(None, _NOT_BRACKETS):
         if byte in b"[{":
             depth += 1
             deepest = max(deepest, depth)
         else:
             depth -= 1
     return deepest
-
-
-def _nesting(content: Any) -> int:
-    level, depth = [content], 0
-    while level := [each for each in level if isinstance(each, list | dict)]:
-        depth += 1
-        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
-    return depth
 
 
 def _too_deep() -> InvalidJsonError:

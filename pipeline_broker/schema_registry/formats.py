@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import attrs
 
-from pipeline_broker.base.strict_json import NESTING_MAX, RawJson, nesting_estimate
+from pipeline_broker.base.strict_json import NESTING_MAX, RawJson, nesting
 from pipeline_broker.schema_registry.contracts import reserved_fields
 from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
 from pipeline_broker.schema_registry.values import Level, Schema, SchemaType, Version
@@ -101,7 +101,7 @@ def parsed(given: Given) -> Any:
         return _remembered[key]
     if given.text_characters > TEXT_CHARACTERS_MAX:
         raise RegistryError(42209, f"A schema with all that it refers to has at most {TEXT_CHARACTERS_MAX} characters")
-    if given.schema.type is not SchemaType.PROTOBUF and nesting_estimate(given.schema.text) > NESTING_MAX:
+    if given.schema.type is not SchemaType.PROTOBUF and nesting(given.schema.text) > NESTING_MAX:
         raise invalid_schema(f"Invalid schema, details: it is nested deeper than {NESTING_MAX}")
     with _strange_schemas():
         found = _room(f"{given.schema.type.value.lower()}_schema").parse(given.schema.text, dict(given.dependencies))

@@ -57,5 +57,13 @@ def test_brackets_in_strings_do_not_nest():
     assert load("[" * NESTING_MAX + "]" * NESTING_MAX)
 
 
+@given(st.text('[]{}\\"a', max_size=12), st.integers(1, 5), st.sampled_from(["utf-8", "utf-16", "utf-32-be"]))
+def test_brackets_in_strings_do_not_hide_nesting(text, extra, encoding):
+    deep = "[" * (NESTING_MAX + extra) + "]" * (NESTING_MAX + extra)
+    with pytest.raises(InvalidJsonError, match="nested deeper than 200"):
+        load(f"{{{json.dumps(text + ']' * 1_000)}:{deep}}}".encode(encoding))
+    assert load(f"{{{json.dumps(text)}:{deep[extra + 1 : -extra - 1]}}}".encode(encoding))
+
+
 def test_dump_object_accepts_raw_json():
     assert dump_object({"a": RawJson("[1, 2]"), "b": "[1]", "c": None}) == '{"a":[1, 2],"b":"[1]","c":null}'
