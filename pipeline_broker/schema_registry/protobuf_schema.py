@@ -154,10 +154,22 @@ def _run_protoc(folder: str, main: str) -> FileDescriptorSet:
             ]
         )
     if status or not out.exists():
-        with errors.open("rb") as file:
-            said = file.read(ERROR_BYTES_MAX).decode(errors="replace").replace(f"{folder}/", "").strip()
-        raise invalid_schema(f"Invalid schema, details: {said or 'it cannot be compiled'}")
+        raise invalid_schema(f"Invalid schema, details: {_messages(errors, folder) or 'it cannot be compiled'}")
     return FileDescriptorSet.FromString(out.read_bytes())
+
+
+def _messages(errors: Path, folder: str) -> str:
+    with errors.open("rb") as file:
+        text = file.read(ERROR_BYTES_MAX + 1)
+    # A message that is cut off may end within the path of the folder, which clients must not see.
+    whole = text if len(text) <= ERROR_BYTES_MAX else text[: text.rfind(b"\n") + 1]
+    lines = whole.decode(errors="replace").replace(f"{folder}/", "").splitlines()
+    return "\n".join(line for line in lines if not _is_of_the_log(line))
+
+
+def _is_of_the_log(line: str) -> bool:
+    """Return whether the compiler's logging wrote a line, such as "W0000 00:00:17.9 2 parser.cc:659] ..."."""
+    return line[:1] in {*"IWEF"} and line[1:5].isdecimal() and ".cc:" in line.partition("] ")[0]
 
 
 @contextlib.contextmanager

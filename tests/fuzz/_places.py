@@ -39,6 +39,9 @@ from pipeline_broker.records.checksum import crc32c
 from tests.inspect.data_directory import Data
 
 SECONDS_MAX = 15
+"""Of processor time, which a busy machine does not change."""
+WAIT_SECONDS_MAX = 120
+"""For a file that never answers, such as a pipe."""
 """Of an inspection and a start together."""
 MEMORY_BYTES_MAX = 64 << 20
 """By which a start may grow: the caches that a running broker fills are counted elsewhere."""
@@ -140,7 +143,8 @@ def _limited(home, kind, strays, writing):
     found = {"failed": "nothing"}
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(SECONDS_MAX)
+        signal.alarm(WAIT_SECONDS_MAX)
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS_MAX, SECONDS_MAX))
         size_bytes = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (size_bytes + ADDRESS_SPACE_BYTES, resource.RLIM_INFINITY))
         opened = []

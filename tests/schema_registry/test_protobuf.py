@@ -211,6 +211,16 @@ def test_what_is_wrong_is_said(text, dependencies, said):
         parse(text, dependencies)
 
 
+@pytest.mark.parametrize("depth", [10, 101, 115, 400])
+def test_messages_of_the_compiler_show_no_path_and_no_line_of_its_log(depth):
+    """At some of these depths the text is cut off where the path of its folder begins."""
+    for padding in range(0, 80, 7):
+        with pytest.raises(RegistryError) as caught:
+            parse("message A" + "\x80" * padding + " { message A {" * depth, {})
+        assert "protoc" not in str(caught.value)
+        assert "parser.cc" not in str(caught.value)
+
+
 KINDS = [
     it
     for it in descriptor_pb2.FieldDescriptorProto.Type.values()
