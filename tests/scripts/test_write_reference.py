@@ -1,0 +1,24 @@
+"""The generated tables of docs/reference are current."""
+
+import pytest
+
+from pipeline_broker.config.settings import ACTED_ON
+from scripts.write_reference import PART, PARTS, REFERENCE, current, subject_of
+
+PAGES = sorted(REFERENCE.glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_generated_tables_are_current(page):
+    """Where they are not: python scripts/write_reference.py."""
+    text = page.read_text(encoding="utf-8")
+    assert text == current(text)
+
+
+def test_every_generated_table_is_on_one_page():
+    on_pages = [found["name"] for page in PAGES for found in PART.finditer(page.read_text(encoding="utf-8"))]
+    assert sorted(on_pages) == sorted(PARTS)
+
+
+def test_every_property_has_a_subject():
+    assert all(subject_of(name) for name in ACTED_ON)
