@@ -1,7 +1,7 @@
-"""uPlot 1.6.32, which draws the charts of the dashboard and of the report, unchanged.
+"""The unmodified files of uPlot 1.6.32, the chart library of the dashboard and the report.
 
-The two share these files and nothing else, so they are a package of their own. They are those of the npm registry
-(`npm pack uplot@1.6.32`); a test compares them with the checksums there.
+This is a package of its own because the dashboard and the report share nothing else. The files are those of the npm
+registry (`npm pack uplot@1.6.32`); a test compares their checksums.
 """
 
 from importlib import resources

@@ -1,4 +1,4 @@
-"""A data source for Spark: `spark.read.format("pipeline-broker")` reads topics from the data directory of a broker.
+"""A Spark data source and sink: `format("pipeline-broker")` reads a broker's data directory and writes to its topics.
 
 Rules of this package:
 * Spark searches for packages named `pyspark_*` with a `DefaultSource`, so the name must stay.
@@ -20,6 +20,6 @@ __all__ = ["DefaultSource"]
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from pyspark_pipeline_broker.source import DefaultSource  # noqa: PLC0415 - see the rules
+    from pyspark_pipeline_broker.source import DefaultSource  # noqa: PLC0415 - every Spark session imports this package
 
     return DefaultSource

@@ -1,7 +1,7 @@
-"""The offsets and times that the filters of a query can match.
+"""The offsets and times that a query's filters can match.
 
-Spark's filters are known by their class names only, because PySpark has them since version 4.1. Bounds skip files and
-offsets; Spark itself applies all filters to the rows.
+Bounds only skip files and offsets; Spark itself applies all filters to the rows. Filter classes exist since PySpark
+4.1, so filters are recognized by their class names.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ class Bounds:
         if value is None:
             return self
         if kind in {"EqualTo", "EqualNullSafe"}:
+            # Times give only a lower bound: a record with a later offset may have an earlier time.
             return self._one_of(column, frozenset({value})) if column != "timestamp" else self._above(column, value)
         if kind == "In":
             return self._one_of(column, frozenset(value) - {None}) if column != "timestamp" else self
         if kind in {"GreaterThan", "GreaterThanOrEqual"}:
             return self._above(column, value + (kind == "GreaterThan") if column == "offset" else value)
         if kind in {"LessThan", "LessThanOrEqual"} and column == "offset":
-            return self._in_front_of(value + (kind == "LessThanOrEqual"))
+            return self._before(value + (kind == "LessThanOrEqual"))
         return self
 
     def _one_of(self, column: str, values: frozenset[Any]) -> Bounds:
@@ -62,7 +63,7 @@ class Bounds:
         if column == "partition":
             return attrs.evolve(self, partitions=values if self.partitions is None else self.partitions & values)
         if column == "offset" and values:
-            return self._above(column, min(values))._in_front_of(max(values) + 1)  # noqa: SLF001 - one of its own kind
+            return self._above(column, min(values))._before(max(values) + 1)  # noqa: SLF001 - the same class
         return self
 
     def _above(self, column: str, value: Any) -> Bounds:
@@ -76,11 +77,11 @@ class Bounds:
             return attrs.evolve(self, since_ms=since_ms if self.since_ms is None else max(self.since_ms, since_ms))
         return self
 
-    def _in_front_of(self, offset: int) -> Bounds:
+    def _before(self, offset: int) -> Bounds:
         return attrs.evolve(self, end_offset=offset if self.end_offset is None else min(self.end_offset, offset))
 
     def take(self, topic: str, partition: int) -> bool:
-        """Return whether a partition is read."""
+        """Return whether a partition may contain matching rows."""
         return (self.topics is None or topic in self.topics) and (
             self.partitions is None or partition in self.partitions
         )

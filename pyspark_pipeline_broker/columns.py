@@ -1,4 +1,4 @@
-"""The columns of the source, in Spark's types. They are those of Spark's Kafka source."""
+"""The columns of the source in Spark's types, as in Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["schema_of"]
 
 
 def schema_of(*, with_headers: bool) -> StructType:
-    """Return a new schema, in the order of the columns of `rows.py`."""
+    """Return a new schema. Its order is that of the batches of `rows.py`."""
     columns = StructType()
     columns.add("key", BinaryType()).add("value", BinaryType()).add("topic", StringType())
     columns.add("partition", IntegerType()).add("offset", LongType())

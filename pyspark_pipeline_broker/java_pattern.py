@@ -1,7 +1,7 @@
-r"""Regular expressions of `java.util.regex.Pattern`, matched against names of topics.
+r"""Regular expressions in the syntax of `java.util.regex.Pattern`, matched against topic names.
 
-The package `regex` reads most of Java's syntax: classes within classes, `&&`, possessive repeats, flags amid the text.
-This file translates the rest, and escapes characters that are special to `regex` only. Names of topics are ASCII, so
+The package `regex` reads most of Java's syntax: nested classes, `&&`, possessive quantifiers, inline flags.
+This module translates the rest, and escapes characters that are special only to `regex`. Topic names are ASCII, so
 the flags for Unicode (`u`, `U`) and line ends (`d`) have no effect and are dropped.
 """
 
@@ -72,7 +72,7 @@ TOKEN = re.compile(
 
 @attrs.frozen
 class JavaPattern:
-    """A pattern that can be sent to other processes.
+    """A compiled pattern that can be pickled.
 
     Attributes:
         expression: the pattern in the syntax of `regex`.
@@ -82,7 +82,7 @@ class JavaPattern:
 
     @classmethod
     def read(cls, text: str) -> JavaPattern:
-        """Read a pattern; raises ValueError."""
+        """Translate a Java pattern; raises ValueError if it is invalid."""
         try:
             return cls(regex.compile("".join(_translated(text)), regex.V1 | regex.ASCII))
         except (regex.error, OverflowError) as error:

@@ -1,7 +1,7 @@
-"""JSON with partitions of topics, `{"topic": [0, 1]}`, or with a number for each, `{"topic": {"0": 23}}`.
+"""JSON options with partitions by topic, `{"topic": [0, 1]}`, or a number per partition, `{"topic": {"0": 23}}`.
 
-As in Spark's Kafka source, every number is a JSON integer and every list is a JSON array. A lenient reader would take
-`"01"` for the partitions 0 and 1.
+As in Spark's Kafka source, every number must be a JSON integer and every list a JSON array. A lenient reader would
+read `"01"` as the partitions 0 and 1.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 __all__ = ["MAX", "numbers_of", "partitions_of", "whole_number"]
 
 MAX = 2**63 - 1
-"""Of offsets and times."""
+"""The largest offset or time."""
 WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 def whole_number(text: str) -> int:
-    """Read a number of 64 bits as Java's `Long.parseLong` does, without blanks around it; raises ValueError."""
+    """Read a 64-bit integer like Java's `Long.parseLong`, ignoring surrounding blanks; raises ValueError."""
     number = int(text) if WHOLE.fullmatch(text.strip()) else None
     if number is None or not -MAX <= number <= MAX:
         raise ValueError(f"{text!r} is not a 64-bit integer")
@@ -29,7 +29,7 @@ def whole_number(text: str) -> int:
 
 
 def partitions_of(option: str, text: str) -> frozenset[tuple[str, int]]:
-    """Read partitions by topic; raises ValueError."""
+    """Read partitions by topic, `{"topic": [0, 1]}`; raises ValueError."""
     found = set()
     for topic, numbers in _topics(option, text, '{"topic": [0, 1]}'):
         if not isinstance(numbers, list) or not all(_is_partition(number) for number in numbers):
@@ -39,12 +39,12 @@ def partitions_of(option: str, text: str) -> frozenset[tuple[str, int]]:
 
 
 def numbers_of(option: str, text: str) -> dict[tuple[str, int], int]:
-    """Read a number for each partition of topics; raises ValueError."""
+    """Read one number per partition, `{"topic": {"0": 23}}`; raises ValueError."""
     example = '{"topic": {"0": 23}}'
     found = {}
     for topic, numbers in _topics(option, text, example):
         if not isinstance(numbers, dict):
-            raise ValueError(f"{option} is not JSON like {example}: {text}")  # noqa: TRY004 - it is the user's text
+            raise ValueError(f"{option} is not JSON like {example}: {text}")  # noqa: TRY004 - the user's text is wrong
         for partition, number in numbers.items():
             if not re.fullmatch("[0-9]{1,10}", partition, re.ASCII):
                 raise ValueError(f"{option} has {partition!r} for the number of a partition: {text}")
@@ -64,5 +64,5 @@ def _topics(option: str, text: str, example: str) -> Iterator[tuple[str, Any]]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise ValueError(f"{option} is not JSON like {example}: {text}")  # noqa: TRY004 - it is the user's text
+        raise ValueError(f"{option} is not JSON like {example}: {text}")  # noqa: TRY004 - the user's text is wrong
     yield from found.items()

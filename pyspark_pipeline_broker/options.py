@@ -1,4 +1,4 @@
-"""The options of a read: those of Spark's Kafka source, and `path` or `store` instead of its servers.
+"""The read options: those of Spark's Kafka source, with `path` or `store` instead of bootstrap servers.
 
 Unknown options are errors, so that no option is ignored silently.
 """
@@ -45,11 +45,11 @@ class ReadOptions:
     """Options of a batch or a stream.
 
     Attributes:
-        stored: the broker's data directory, or its store.
+        stored: the broker's data directory, or its object store.
         topics: the topics and partitions to read.
-        starting, ending: both ends of the read.
+        starting, ending: the start and the end of the read.
         is_committed: skip records of aborted and open transactions.
-        skips_gone: continue without records that no longer exist.
+        skips_gone: continue without records that were deleted.
         with_headers: add the column of headers.
         takes_filters: accept filters from Spark.
         offsets_max: limit of one batch of a stream; None for no limit.
@@ -67,41 +67,42 @@ class ReadOptions:
 
     @classmethod
     def read(cls, options: Mapping[str, str], *, is_streaming: bool = False) -> ReadOptions:
-        """Read the options of a batch or of a stream.
+        """Read the options of a batch or a stream.
 
         Raises:
-            ValueError: with one line.
+            ValueError: an option is unknown, missing or wrong; the message is one line.
         """
-        said = _known(options)
+        named = _known(options)
         if is_streaming:
-            _refuse(said, ENDS, "a stream has no end")
+            _refuse(named, ENDS, "a stream has no end")
         else:
-            _refuse(said, (OFFSETS_MAX,), "a batch reads all between its offsets")
-        is_strict = _choice(said, STRATEGY, {"error": True, "latest": False}, "error")
-        starting = Position.read(said, STARTS, LATEST if is_streaming else EARLIEST)
-        ending = Position.read(said, ENDS, LATEST)
+            _refuse(named, (OFFSETS_MAX,), "a batch reads all records between its offsets")
+        is_strict = _choice(named, STRATEGY, {"error": True, "latest": False}, "error")
+        starting = Position.read(named, STARTS, LATEST if is_streaming else EARLIEST)
+        ending = Position.read(named, ENDS, LATEST)
         if not is_streaming:
             starting.refuse(LATEST, "it would read nothing")
             ending.refuse(EARLIEST, "it would read nothing")
         return cls(
-            stored=_stored(said),
-            topics=TopicChoice.read(said),
+            stored=_stored(named),
+            topics=TopicChoice.read(named),
             starting=attrs.evolve(starting, else_latest=not is_strict),
             ending=ending,
             is_committed=_choice(
-                said, ISOLATION, {"read_committed": True, "read_uncommitted": False}, "read_committed"
+                named, ISOLATION, {"read_committed": True, "read_uncommitted": False}, "read_committed"
             ),
-            skips_gone=not _choice(said, DATA_LOSS, TRUE_OR_FALSE, "true"),
+            skips_gone=not _choice(named, DATA_LOSS, TRUE_OR_FALSE, "true"),
             with_headers=has_headers(options),
-            takes_filters=_choice(said, PUSHDOWN, TRUE_OR_FALSE, "false"),
-            offsets_max=_positive(said, OFFSETS_MAX),
+            takes_filters=_choice(named, PUSHDOWN, TRUE_OR_FALSE, "false"),
+            offsets_max=_positive(named, OFFSETS_MAX),
         )
 
 
 def has_headers(options: Mapping[str, str]) -> bool:
-    """Return whether the option for headers is set; raise ValueError for a wrong option.
+    """Return whether `includeHeaders` is set; raises ValueError for a wrong option.
 
-    Spark asks for the columns before it says whether the options are of a batch or a stream.
+    Spark requests the schema before it tells the source whether it reads a batch or a stream, so `ReadOptions` does not
+    exist yet.
     """
     return _choice(_known(options), HEADERS, TRUE_OR_FALSE, "false")
 
@@ -122,56 +123,56 @@ def table_options(given: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def _known(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options by their documented names."""
+    """Return the options under their documented names; Spark passes them in any case."""
     given = {name.lower(): text for name, text in options.items()}
     known = {name.lower(): name for name in KNOWN}
     if unknown := sorted(given.keys() - known.keys()):
-        raise ValueError(f"unknown options: {', '.join(unknown)}; there are {', '.join(KNOWN)}")
+        raise ValueError(f"unknown options: {', '.join(unknown)}. Known options: {', '.join(KNOWN)}")
     return {known[name]: text for name, text in given.items()}
 
 
-def _refuse(said: Mapping[str, str], names: tuple[str, ...], reason: str) -> None:
-    if given := [name for name in names if name in said]:
-        raise ValueError(f"{reason}: {', '.join(given)}")
+def _refuse(named: Mapping[str, str], names: tuple[str, ...], reason: str) -> None:
+    if given := [name for name in names if name in named]:
+        raise ValueError(f"{reason}. Remove {', '.join(given)}")
 
 
-def _stored(said: Mapping[str, str]) -> StoredPlace:
-    if STORE not in said:
-        if NODE in said:
-            raise ValueError(f"{NODE} is that of a broker whose {STORE} is given")
-        return _directory(said)
-    if PATH in said:
-        raise ValueError(f"a data directory names its store: give {PATH} or {STORE}")
-    node = said.get(NODE, "1").strip()
+def _stored(named: Mapping[str, str]) -> StoredPlace:
+    if STORE not in named:
+        if NODE in named:
+            raise ValueError(f"{NODE} is set without {STORE}. Set the address of the broker's {STORE}, or remove {NODE}")
+        return _directory(named)
+    if PATH in named:
+        raise ValueError(f"{PATH} and {STORE} are both set, but a data directory names its store. Remove one of them")
+    node = named.get(NODE, "1").strip()
     if not node.isdecimal():
-        raise ValueError(f"{NODE} is the node.id of a broker, not {said[NODE]!r}")
-    return ArchivePlace(said[STORE].strip(), int(node), "objects")
+        raise ValueError(f"{NODE} is {named[NODE]!r}; it must be the node.id of a broker, such as 1")
+    return ArchivePlace(named[STORE].strip(), int(node), "objects")
 
 
-def _directory(said: Mapping[str, str]) -> Path:
-    if not said.get(PATH):
-        raise ValueError("path is missing: the data directory of a broker; or store, the address of its store")
-    parts = urlsplit(said[PATH])
+def _directory(named: Mapping[str, str]) -> Path:
+    if not named.get(PATH):
+        raise ValueError("path is missing. Set path to a broker's data directory, or store to the address of its store")
+    parts = urlsplit(named[PATH])
     if parts.scheme not in {"", "file"} or parts.netloc:
-        raise ValueError(f"path is no directory that is mounted here: {said[PATH]}")
-    return Path(unquote(parts.path) if parts.scheme else said[PATH]).absolute()
+        raise ValueError(f"path is not a directory of this machine: {named[PATH]}. Mount it, or set store")
+    return Path(unquote(parts.path) if parts.scheme else named[PATH]).absolute()
 
 
-def _choice(said: Mapping[str, str], option: str, meanings: Mapping[str, T], default: str) -> T:
-    text = said.get(option, default)
+def _choice(named: Mapping[str, str], option: str, meanings: Mapping[str, T], default: str) -> T:
+    text = named.get(option, default)
     try:
         return meanings[text.strip().lower()]
     except KeyError:
-        raise ValueError(f"{option} is {' or '.join(meanings)}, not {text!r}") from None
+        raise ValueError(f"{option} must be {' or '.join(meanings)}, not {text!r}") from None
 
 
-def _positive(said: Mapping[str, str], option: str) -> int | None:
-    if option not in said:
+def _positive(named: Mapping[str, str], option: str) -> int | None:
+    if option not in named:
         return None
     try:
-        number = whole_number(said[option])
+        number = whole_number(named[option])
     except ValueError as error:
         raise ValueError(f"{option}: {error}") from None
     if number <= 0:
-        raise ValueError(f"{option} is at least 1, not {number}")
+        raise ValueError(f"{option} must be at least 1, not {number}")
     return number

@@ -1,4 +1,4 @@
-"""Plans the reads of batches and streams.
+"""Plans the offset ranges that batches and streams read.
 
 Every function reads the directory again, because a running broker keeps writing to it.
 """
@@ -18,11 +18,15 @@ from pyspark_pipeline_broker.options import ReadOptions
 __all__ = ["Offsets", "batch_ranges", "initial_offsets", "latest_offsets", "limited", "stream_ranges"]
 
 Offsets = Mapping[str, Mapping[str, int]]
-"""Offsets of a stream by topic and partition number as text, the form of its checkpoint."""
+"""Offsets of a stream by topic and partition (as text), as in its checkpoint."""
 
 
 def batch_ranges(options: ReadOptions, bounds: Bounds) -> list[StoredRange]:
     """Return the ranges that a batch reads.
+
+    Args:
+        options: the options of the batch.
+        bounds: from the filters of the query.
 
     Raises:
         RecordsGoneError, ValueError: see `Position.find`; ValueError also if the start is after the end.
@@ -86,10 +90,10 @@ def limited(options: ReadOptions, start: Offsets, end: Offsets, offsets_max: int
 
 
 def stream_ranges(options: ReadOptions, start: Offsets, end: Offsets) -> list[StoredRange]:
-    """Return the ranges between two offsets of a stream; a new partition is read from its start.
+    """Return the ranges between two offsets of a stream. A new partition is read from its start.
 
-    Like Spark's Kafka source, it treats these as lost data, unless `options.skips_gone`: deleted records, a deleted
-    partition, a partition that ends before the offset it was read to (its topic was recreated), and a new partition
+    Like Spark's Kafka source, it reports lost data unless `options.skips_gone` is set. Lost data is a deleted record or
+    partition, a partition that ends before the offset it was read to (its topic was recreated), or a new partition
     that does not start at offset 0.
 
     Raises:
@@ -157,14 +161,14 @@ def _end(log: PartitionLog, options: ReadOptions) -> int:
 
 
 def _logs(options: ReadOptions) -> list[PartitionLog]:
-    """Return the selected logs; raise NoDataDirectoryError if a named topic or partition is missing."""
+    """Return the selected logs; raises NoDataDirectoryError if a named topic or partition is missing."""
     logs = read_logs(options.stored, options.topics.has)
     if missing := sorted(set(options.topics.names or ()) - {log.topic for log in logs}):
         raise NoDataDirectoryError(f"{options.stored} has no topic {', '.join(missing)}")
     if options.topics.partitions is None:
         return logs
-    there = {(log.topic, log.partition) for log in logs}
-    if lacking := sorted(options.topics.partitions - there):
-        names = ", ".join(f"{partition} of topic {topic}" for topic, partition in lacking)
+    existing = {(log.topic, log.partition) for log in logs}
+    if missing_partitions := sorted(options.topics.partitions - existing):
+        names = ", ".join(f"{partition} of topic {topic}" for topic, partition in missing_partitions)
         raise NoDataDirectoryError(f"{options.stored} has no partition {names}")
     return [log for log in logs if (log.topic, log.partition) in options.topics.partitions]

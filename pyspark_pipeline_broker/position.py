@@ -1,4 +1,4 @@
-"""The start or end of a read: one for all partitions, or an offset or time for each.
+"""The start or the end of a read: one for all partitions, or an offset or time per partition.
 
 The JSON is that of Spark's Kafka source: `{"topic": {"0": 23, "1": -2}}`, where -2 is the earliest offset and -1 the
 latest. It must name exactly the partitions of the read, so that a mistyped number is an error.
@@ -20,24 +20,25 @@ __all__ = ["EARLIEST", "LATEST", "Position"]
 LATEST, EARLIEST = -1, -2
 WORDS = {"earliest": EARLIEST, "latest": LATEST}
 
-Places = Mapping[tuple[str, int], int]
+PartitionNumbers = Mapping[tuple[str, int], int]
 
 
 @attrs.frozen
 class Position:
-    """The start or end of a read.
+    """The start or the end of a read.
 
     Attributes:
-        option: its name, for messages.
-        offsets: EARLIEST or LATEST for all partitions, or an offset for each.
-        times_ms: the time of the first record, for all partitions or each; overrides `offsets`. LATEST and EARLIEST
-            mean the same here.
-        else_latest: take the end if no record is so late; otherwise that is an error.
+        option: the name of the option, for messages.
+        offsets: EARLIEST or LATEST for all partitions, or an offset per partition.
+        times_ms: the earliest time of the first record, for all partitions or per partition; overrides `offsets`.
+            LATEST
+            and EARLIEST keep their meaning here.
+        else_latest: use the end offset if all records are older; otherwise that is an error.
     """
 
     option: str
-    offsets: int | Places = EARLIEST
-    times_ms: int | Places | None = None
+    offsets: int | PartitionNumbers = EARLIEST
+    times_ms: int | PartitionNumbers | None = None
     else_latest: bool = True
 
     @classmethod
@@ -45,7 +46,7 @@ class Position:
         """Read the first of three options that is set.
 
         Args:
-            options: by their names.
+            options: all options by name.
             names: the options for one time, for a time per partition, and for offsets.
             default: the offset if none is set.
 
@@ -57,7 +58,7 @@ class Position:
             try:
                 return cls(for_all, times_ms=whole_number(options[for_all]))
             except ValueError as error:
-                raise ValueError(f"{for_all} is a number of milliseconds: {error}") from None
+                raise ValueError(f"{for_all} must be a number of milliseconds: {error}") from None
         if by_time in options:
             return cls(by_time, times_ms=numbers_of(by_time, options[by_time]))
         text = options.get(by_offset)
@@ -67,27 +68,27 @@ class Position:
         return cls(by_offset, numbers_of(by_offset, text) if word is None else word)
 
     def refuse(self, offset: int, reason: str) -> None:
-        """Raise ValueError if EARLIEST or LATEST is the offset of any partition; times are not checked."""
-        places = {"": self.offsets} if isinstance(self.offsets, int) else self.offsets
-        if self.times_ms is None and offset in places.values():
+        """Raise ValueError if any partition has this offset, EARLIEST or LATEST. Times are not checked."""
+        offsets = {"": self.offsets} if isinstance(self.offsets, int) else self.offsets
+        if self.times_ms is None and offset in offsets.values():
             word = next(word for word, number in WORDS.items() if number == offset)
             raise ValueError(f"{self.option} cannot be {word} ({offset}) in a batch: {reason}")
 
     def check(self, partitions: Collection[tuple[str, int]]) -> None:
-        """Raise ValueError unless the numbers per partition, if any, are of exactly these."""
-        said = self.offsets if self.times_ms is None else self.times_ms
-        if isinstance(said, int):
+        """Raise ValueError if numbers are given per partition, but not for exactly these partitions."""
+        numbers = self.offsets if self.times_ms is None else self.times_ms
+        if isinstance(numbers, int):
             return
-        for those, what in (
-            (said.keys() - set(partitions), "names {}, which is not read"),
-            (set(partitions) - said.keys(), "lacks {}; -1 is the latest offset, -2 the earliest"),
+        for wrong, reason in (
+            (numbers.keys() - set(partitions), "names {}, which is not read"),
+            (set(partitions) - numbers.keys(), "lacks {}; -1 is the latest offset, -2 the earliest"),
         ):
-            if those:
-                names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(those))
-                raise ValueError(f"{self.option} {what.format(names)}")
+            if wrong:
+                names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(wrong))
+                raise ValueError(f"{self.option} {reason.format(names)}")
 
     def find(self, log: PartitionLog, end_offset: int, *, skips_gone: bool) -> int:
-        """Find the offset in a log.
+        """Return the offset of this position in a log.
 
         Args:
             log: from `read_logs`, after `check`.
@@ -96,24 +97,24 @@ class Position:
 
         Raises:
             RecordsGoneError: the offset is outside the log.
-            ValueError: no record is so late.
+            ValueError: all records are older than the time, and `else_latest` is False.
         """
         if self.times_ms is not None:
-            time_ms = _said(self.times_ms, log)
+            time_ms = _number_for(self.times_ms, log)
             if time_ms not in WORDS.values():
                 return self._since(log, time_ms, end_offset)
             offset = time_ms
         else:
-            offset = _said(self.offsets, log)
+            offset = _number_for(self.offsets, log)
         if offset == LATEST:
             return end_offset
         if offset == EARLIEST:
             return min(log.log_start_offset, end_offset)
         if not log.log_start_offset <= offset <= end_offset and not skips_gone:
             is_empty = log.log_start_offset >= end_offset
-            there = "no records" if is_empty else f"{log.log_start_offset} to {end_offset - 1}"
+            existing = "no records" if is_empty else f"{log.log_start_offset} to {end_offset - 1}"
             raise RecordsGoneError(
-                f"{self.option}: offset {offset} of {log.folder} does not exist, it has {there}. To start at the "
+                f"{self.option}: offset {offset} of {log.folder} does not exist, it has {existing}. To start at the "
                 "nearest offset, set failOnDataLoss=false"
             )
         return max(min(offset, end_offset), min(log.log_start_offset, end_offset))
@@ -132,5 +133,5 @@ class Position:
         )
 
 
-def _said(numbers: int | Places, log: PartitionLog) -> int:
+def _number_for(numbers: int | PartitionNumbers, log: PartitionLog) -> int:
     return numbers if isinstance(numbers, int) else numbers[log.topic, log.partition]

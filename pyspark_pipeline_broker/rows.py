@@ -1,7 +1,4 @@
-"""Stored records as Arrow batches, with the columns of Spark's Kafka source.
-
-A batch is bounded by its rows and bytes; a single larger record is a batch of its own.
-"""
+"""Converts stored records to Arrow batches with the columns of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -18,10 +15,10 @@ __all__ = ["arrow_batches"]
 
 ROWS_MAX = 10_000
 BYTES_MAX = 8 << 20
-"""Of the keys and values in one batch."""
+"""Limit of the keys and values in one batch. A single larger record gets a batch of its own."""
 US = 1000
 US_MAX = 2**63 - 1
-"""The largest timestamp of Spark. Kafka's largest ones, in milliseconds, exceed it."""
+"""Spark's largest timestamp. Kafka's largest one exceeds it, so later timestamps are cut to this."""
 
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 
@@ -29,11 +26,11 @@ _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timest
 def arrow_batches(
     stored: StoredRange, place: StoredPlace, *, with_headers: bool, skips_gone: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Return the visible records of a range.
+    """Yield the visible records of a range as Arrow batches.
 
     Args:
         stored: the range.
-        place: the directory or store of the broker.
+        place: the directory or the object store of the broker.
         with_headers: add headers as the last column.
         skips_gone: ignore records that were deleted after planning.
     """
@@ -78,15 +75,15 @@ def _us(timestamp_ms: int) -> int:
 
 
 def _headers(records: Sequence[Record]) -> pa.Array:
-    """Return the column of headers: null for a record without any, as in the Kafka source."""
-    places: list[int | None] = []
+    """Return the column of headers: null for a record without headers, as in Spark's Kafka source."""
+    starts: list[int | None] = []
     keys: list[str] = []
     values: list[bytes | None] = []
     for record in records:
-        places.append(len(keys) if record.headers else None)
+        starts.append(len(keys) if record.headers else None)
         for name, content in record.headers:
             keys.append(name)
             values.append(content)
-    places.append(len(keys))
+    starts.append(len(keys))
     structs = pa.StructArray.from_arrays([pa.array(keys, pa.string()), pa.array(values, pa.binary())], ["key", "value"])
-    return pa.ListArray.from_arrays(pa.array(places, pa.int32()), structs)
+    return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), structs)

@@ -1,7 +1,7 @@
-"""The data source as Spark sees it: names, schema, readers.
+"""The data source for Spark: its format name, schema and readers.
 
-It implements Spark's interface and leaves every decision to other modules. Its objects are pickled and sent to other
-processes. The same classes serve PySpark 4.0 and later versions, which call more of their methods.
+It implements Spark's interface and leaves every decision to other modules. Spark pickles its objects and sends them to
+other processes. The same classes serve PySpark 4.0 and later versions, which call more of their methods.
 """
 
 from __future__ import annotations
@@ -44,8 +44,6 @@ FORMAT = "pipeline-broker"
 
 
 class StoredRangePartition(InputPartition):
-    """The range that one task reads."""
-
     value: StoredRange
 
 
@@ -57,7 +55,7 @@ def _read(options: ReadOptions, partition: InputPartition | None) -> Iterator[pa
 
 
 class BatchReader(DataSourceReader):
-    """Reads the records that exist now."""
+    """A reader of the records that exist at the time of planning."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -71,23 +69,26 @@ class BatchReader(DataSourceReader):
 
 
 class FilteredBatchReader(BatchReader):
-    """Reads the files and offsets that can match the filters of a query.
+    """A batch reader that skips files and offsets without matches for the query's filters.
 
-    Since version 4.1 Spark rejects every reader with a `pushFilters` while its setting for filters is off, and a reader
-    cannot see that setting. So this is a class of its own.
+    It is a class of its own because PySpark 4.1 and later reject every reader with a `pushFilters` while Spark's
+    setting
+    for filters is off. A reader cannot see that setting.
     """
 
     def pushFilters(self, filters: Sequence[Any]) -> Sequence[Any]:  # noqa: N802 - Spark's name
-        """Narrow the read, and return all filters: Spark applies them again, because files hold other rows too."""
+        """Narrow the read and return all filters. Spark must apply them again, because the files contain other rows
+        too.
+        """
         self._bounds = self._bounds.narrowed(filters)
         return filters
 
 
 class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):  # type: ignore[misc]  # depends on the version
-    """Reads new records as the directory grows.
+    """A reader of new records as the directory grows.
 
     Args:
-        options: from Spark. They are read at the first call of a method, because PySpark 4.0 hides the error of a
+        options: from Spark. They are parsed at the first method call, because PySpark 4.0 hides the error of a
             constructor behind its own.
     """
 
@@ -114,7 +115,7 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):  # type
         return end if start is None or rows_max is None else limited(self._options, start, end, rows_max)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name, since 4.2
-        """Let the stream end at the current end offsets."""
+        """End the stream at the current end offsets."""
         self._target = latest_offsets(self._options)
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's name, since 4.2
@@ -122,7 +123,7 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):  # type
         return read_all() if offsets_max is None else read_at_most(offsets_max)
 
     def reportLatestOffset(self) -> Any:  # noqa: N802 - Spark's name, since 4.2
-        """Return the end offsets at the last plan of a batch, for the progress of the query."""
+        """Return the end offsets of the last planning, for the progress report of the query."""
         return self._latest
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:

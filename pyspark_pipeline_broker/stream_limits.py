@@ -1,4 +1,4 @@
-"""Limits of the batches of a stream, which PySpark supports since version 4.2."""
+"""The limits of a stream's batches, which PySpark supports since version 4.2."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 __all__ = ["READS_LIMITS", "SupportsTriggerAvailableNow", "read_all", "read_at_most", "rows_max_of"]
 
 
-class _Unsupported:
-    """A base class that adds nothing."""
+class _Unsupported:  # the base class of readers if PySpark has no limits
+    pass
 
 
 try:
@@ -22,15 +22,15 @@ SupportsTriggerAvailableNow: Any = _limits.SupportsTriggerAvailableNow if READS_
 
 
 def read_all() -> Any:
-    """Return the limit that is none."""
+    """Return Spark's limit for a batch of all new records."""
     return _limits.ReadAllAvailable()
 
 
 def read_at_most(rows_max: int) -> Any:
-    """Return the limit of a number of rows."""
+    """Return Spark's limit for a batch of `rows_max` rows."""
     return _limits.ReadMaxRows(rows_max)
 
 
 def rows_max_of(limit: Any) -> int | None:
-    """Return the rows that a limit allows; None for all. This source offers no other limits."""
+    """Return the number of rows that a limit allows; None for all rows."""
     return getattr(limit, "max_rows", None)

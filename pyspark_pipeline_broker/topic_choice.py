@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 __all__ = ["CHOICES", "TopicChoice"]
 
 ASSIGN, SUBSCRIBE, PATTERN = CHOICES = ("assign", "subscribe", "subscribePattern")
-"""A read has exactly one of these options."""
+"""The options that choose topics. A read has exactly one of them."""
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Topics that no pattern matches, as in Kafka's clients. They can be named."""
+"""Topics that no pattern matches, as in Kafka's clients. `assign` and `subscribe` can name them."""
 
 
 @attrs.frozen
 class TopicChoice:
-    """The topics of a read.
+    """The topics and partitions of a read.
 
     Attributes:
         names: the named topics; None with a pattern.
@@ -36,7 +36,7 @@ class TopicChoice:
 
     @classmethod
     def read(cls, options: Mapping[str, str]) -> TopicChoice:
-        """Read the option that is set; raises ValueError."""
+        """Read the one option that is set; raises ValueError if it is invalid, or if not exactly one is set."""
         given = [name for name in CHOICES if name in options]
         if len(given) != 1:
             raise ValueError(f"set exactly one of {', '.join(CHOICES)}")

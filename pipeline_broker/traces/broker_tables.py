@@ -1,6 +1,6 @@
-"""The tables that a broker writes.
+"""The trace tables of a broker: requests, appends, commits, mutes, queue depths and object store requests.
 
-Rules of this file: data only. Columns stand in the order in which rows are packed; the stamps are those of stages.
+Columns are listed in the order in which a row is packed.
 """
 
 from enum import IntEnum
@@ -12,16 +12,16 @@ __all__ = ["APPENDS", "BROKER_TABLES", "COMMITS", "MUTES", "QUEUES", "REQUESTS",
 
 
 class Outcome(IntEnum):
-    """How a request ended."""
+    """The end of a request: answered, ended without an answer, connection closed by the handler, or connection lost."""
 
     SEND, NOOP, CLOSE, DROPPED = range(4)
 
 
 class TracedRequest(Stamps):
-    """A row of REQUESTS, by the names of its columns; as they are in the file, but 0 for a stamp that there is not.
+    """A row of REQUESTS with one attribute per column. A missing stamp is 0, as in `Stamps`; the file stores NO_STAMP.
 
     Args:
-        values: of the columns.
+        values: all columns of the row, in their order.
     """
 
     connection: I4

@@ -1,7 +1,4 @@
-"""What a client measured, as rows of the trace table `client`.
-
-Rules of this file: rows are packed after a run, never in it.
-"""
+"""The trace table `client`: requests as a load client measured them. Rows are packed after the run, never during it."""
 
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -12,7 +9,7 @@ __all__ = ["CLIENT", "ClientRow", "read_client", "write_client"]
 
 
 class ClientRow(NamedTuple):
-    """One request (of confluent-kafka: one message); None where something does not apply or never came."""
+    """One request, or one message of confluent-kafka. None means that a value does not apply or never arrived."""
 
     connection: I4
     sequence: I8
@@ -28,13 +25,12 @@ CLIENT = Table("client", columns_of(ClientRow))
 
 
 def write_client(path: Path, rows: list[ClientRow]) -> None:
-    """A ring file with these rows."""
     write(path, CLIENT, rows)
 
 
 def read_client(path: Path) -> list[ClientRow]:
-    """The rows of a ring file that `write_client` has written."""
+    """Return the rows of a file that `write_client` wrote; raises RingFileError for any other file."""
     file = read(path)
     if file.table.columns != CLIENT.columns:
-        raise RingFileError(f"{path} has other columns than the client table")
+        raise RingFileError(f"{path} does not have the columns of the client table")
     return [ClientRow._make((*values, bool(measured))) for *values, measured in file.rows(*ClientRow._fields)]

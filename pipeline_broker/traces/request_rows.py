@@ -1,8 +1,6 @@
-"""From a request to its row: what an observer keeps of each request that ended.
+"""Packs each finished request into a row of REQUESTS.
 
-Rules of this file: on the event loop a request costs one packed row of REQUESTS and nothing else. So the functions are
-made from the table, as text: they read one attribute after the other, without a loop and without a call in between,
-which would cost half as much again.
+This runs on the event loop, where a request must cost one packed row and nothing else.
 """
 
 from __future__ import annotations
@@ -11,19 +9,19 @@ from collections.abc import Callable
 from typing import Any
 
 from pipeline_broker.traces.broker_tables import REQUEST_COLUMNS, Outcome
-from pipeline_broker.traces.row_ring import NO_ROOM, RowRing
+from pipeline_broker.traces.row_ring import RING_FULL, RowRing
 from stages.request import Close, NoOp, Send
 from stages.timeline import NO_STAMP, STAMPS, Timeline
 
 __all__ = ["RequestRows", "dropped_values", "ended_values"]
 
 _SOURCES = {"connection": "connection.index", "request_bytes": "size_bytes"}
-"""What a column is called in a request, where it has another name there."""
+# Columns whose attribute of a request has another name.
 _OUTCOMES = {Send: int(Outcome.SEND), NoOp: int(Outcome.NOOP), Close: int(Outcome.CLOSE)}
 
 
 def _values(outcome: str, *, is_whole: bool) -> str:
-    """The values of a row as the arguments of a call; of a request that is not whole stamps may be missing."""
+    """Return the source text of a row's values. Without `is_whole`, a missing stamp becomes null."""
 
     def value(column: str) -> str:
         if column == "outcome":
@@ -38,23 +36,24 @@ _DROPPED = _values(str(int(Outcome.DROPPED)), is_whole=False)
 
 
 def _made(name: str, source: str, **names: Any) -> Callable[..., Any]:
+    # Generated code reads one attribute after the other. A loop with a call per column takes half as long again, and the
+    # event loop pays that for every request.
     namespace: dict[str, Any] = {"outcomes": _OUTCOMES, "null": NO_STAMP, **names}
-    exec(f"def {name}(request):\n{source}", namespace)  # noqa: S102 - made of names in this file and in the table
+    exec(f"def {name}(request):\n{source}", namespace)  # noqa: S102 - the source consists of names from this module and the table
     made: Callable[..., Any] = namespace[name]
     return made
 
 
 ended_values: Callable[[Any], tuple[int, ...]] = _made("ended_values", f" return ({_ENDED})")
-"""The row of a request that ended: it has every stamp, but those of a commit where it needed none."""
+"""Return the row of a request that ended. It has all stamps, except those of a commit that it did not need."""
 dropped_values: Callable[[Any], tuple[int, ...]] = _made("dropped_values", f" return ({_DROPPED})")
-"""The row of a request whose connection closed: a stage that it did not reach has no stamp."""
+"""Return the row of a request whose connection closed. Stages that it did not reach have no stamp."""
 
 
 def _packer(ring: RowRing) -> Callable[[Any], None]:
-    """What packs `ended_values` into a ring, if there is room."""
     return _made(
         "pack_ended",
-        f" position = claim()\n if position != {NO_ROOM}:\n  pack_into(buffer, position, {_ENDED})\n  publish()",
+        f" position = claim()\n if position != {RING_FULL}:\n  pack_into(buffer, position, {_ENDED})\n  publish()",
         claim=ring.claim,
         pack_into=ring.pack_into,
         buffer=ring.buffer,
@@ -63,13 +62,13 @@ def _packer(ring: RowRing) -> Callable[[Any], None]:
 
 
 class RequestRows(Timeline):
-    """That part of a `stages.timeline.Timeline` that is about requests.
+    """A timeline that records requests, answered and dropped ones, in a ring.
 
     Args:
-        ring: of rows of REQUESTS.
+        ring: rows of REQUESTS.
 
     Attributes:
-        pack_ended: keeps a request that ended.
+        pack_ended: append a request that ended; drop and count it if the ring is full.
     """
 
     def __init__(self, ring: RowRing) -> None:

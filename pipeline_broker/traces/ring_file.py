@@ -1,10 +1,6 @@
-"""The format PBTRACE1: a table and its file, written and read.
+"""The trace file format PBTRACE1: a magic, the length of a JSON header, the header, then packed rows.
 
-Rules of this room: what a trace has is declared here once, and written and read by what is declared; no I/O but that of
-whole files. `broker_tables` and `request_rows` know the requests of stages, the others nothing of a broker.
-
-A file is a magic, the length of a JSON header, the header, then little-endian rows without padding. The least value of
-a type is null. docs/trace-format.md explains it.
+Rows are little-endian without padding. The least value of a type is null. docs/trace-format.md describes the format.
 """
 
 from __future__ import annotations
@@ -36,11 +32,12 @@ __all__ = [
 
 MAGIC = b"PBTRACE1"
 SCHEMA = 2
-"""Version of the tables: it rises when a reader of the former ones would misread these. 1 had no `decided_ns`."""
+"""Version of the tables. Raise it when a reader of the previous version would misread the new tables."""
+# Schema 1 has no `decided_ns`; spark_analysis uses `handled_ns` instead.
 SCHEMAS_READ = (1, SCHEMA)
 
 FILE_BYTES_MAX = 1 << 30
-"""A broker's has 64 MiB; that of a load has some 40 bytes for each request."""
+"""Limit for reading. A broker's file has at most 64 MiB; a client's file has about 40 bytes per request."""
 
 _LENGTH = struct.Struct("<I")
 _FORMATS = {"i1": "b", "i2": "h", "i4": "i", "i8": "q", "string": "i"}
@@ -53,19 +50,19 @@ Columns: TypeAlias = tuple[tuple[str, str], ...]
 
 
 def columns_of(row: type) -> Columns:
-    """The columns that a class declares by its own annotations, each an `Annotated` with the type in a file."""
+    """Return the columns that a class declares in its own annotations, each an `Annotated` with the type in a file."""
     hints = get_type_hints(row, include_extras=True)
     return tuple((name, hints[name].__metadata__[0]) for name in row.__annotations__)
 
 
 @attrs.frozen
 class Table:
-    """One table.
+    """A trace table.
 
     Attributes:
-        name: of the table; a broker's file of it is `<name>.ring`.
+        name: a broker's file is `<name>.ring`.
         columns: names and types; `string` is an i4 index into strings.jsonl.
-        enums: of columns whose numbers stand for words: code -> word.
+        enums: the words of coded columns, by column and code.
     """
 
     name: str
@@ -74,17 +71,16 @@ class Table:
 
     @property
     def layout(self) -> struct.Struct:
-        """One row."""
         return struct.Struct("<" + "".join(_FORMATS[kind] for _, kind in self.columns))
 
     @property
     def nulls(self) -> tuple[int, ...]:
-        """What stands for null in each column."""
+        """The null value of each column."""
         least = (-(1 << (8 * struct.calcsize(_FORMATS[kind]) - 1)) for _, kind in self.columns)
         return tuple(-1 if kind == "string" else null for (_, kind), null in zip(self.columns, least, strict=True))
 
     def header(self) -> bytes:
-        """What the file begins with."""
+        """Return the magic, the length of the JSON header, and the header."""
         enums = {name: {str(code): word for code, word in codes.items()} for name, codes in self.enums.items()}
         declared = {"table": self.name, "schema": SCHEMA, "columns": self.columns, "enums": enums}
         text = json.dumps(declared).encode()
@@ -92,7 +88,7 @@ class Table:
 
 
 def write(path: Path, table: Table, rows: Sequence[Sequence[int | None]]) -> None:
-    """A file with these rows, None for null."""
+    """Write a file with these rows; None becomes null."""
     columns = [
         [null if value is None else value for value in column] if None in column else column
         for column, null in zip(zip(*rows, strict=True), table.nulls, strict=False)
@@ -102,15 +98,15 @@ def write(path: Path, table: Table, rows: Sequence[Sequence[int | None]]) -> Non
 
 
 class RingFileError(ValueError):
-    """Not a file of this format; the text is one line without its name."""
+    """The file is not a valid trace ring file. The message is one line without the file's name."""
 
 
 @attrs.frozen
 class RingFile:
-    """What a file holds.
+    """The content of a file.
 
     Attributes:
-        table: as its header declares it.
+        table: the table that the header declares.
         body: the packed rows.
     """
 
@@ -118,26 +114,27 @@ class RingFile:
     body: memoryview
 
     def rows(self, *wanted: str) -> Iterator[tuple[Any, ...]]:
-        """The columns that are wanted of each row, None for null; half a row, as a killed broker may leave it, is none.
+        """Yield the wanted columns of each row; null becomes None.
 
         Raises:
-            RingFileError: there is no such column.
+            RingFileError: a wanted column is missing.
         """
         names = [name for name, _ in self.table.columns]
         if missing := [name for name in wanted if name not in names]:
             raise RingFileError(f"no column {missing[0]} in {self.table.name}")
-        places = [(names.index(name), self.table.nulls[names.index(name)]) for name in wanted]
+        indexes = [(names.index(name), self.table.nulls[names.index(name)]) for name in wanted]
         layout = self.table.layout
+        # A broker that was killed may leave an incomplete last row.
         for row in layout.iter_unpack(self.body[: len(self.body) - len(self.body) % layout.size]):
-            yield tuple([None if row[place] == null else row[place] for place, null in places])
+            yield tuple([None if row[index] == null else row[index] for index, null in indexes])
 
 
 def read(path: Path) -> RingFile:
-    """What a file holds, under the names that its header declares.
+    """Read a file.
 
     Raises:
-        OSError: it cannot be read.
-        RingFileError: it is no such file, or of another schema.
+        OSError: the file cannot be read.
+        RingFileError: the file has another format or schema.
     """
     raw, _ = read_bounded(path, FILE_BYTES_MAX)
     start = len(MAGIC) + _LENGTH.size

@@ -1,29 +1,23 @@
-"""The ring in memory that rows are packed into.
-
-Rules of this file: a full ring drops rows and counts them, it never makes a request wait.
-"""
+"""The in-memory ring of packed trace rows. A full ring drops and counts rows; it never makes a request wait."""
 
 from struct import Struct
 
-__all__ = ["NO_ROOM", "RowRing"]
+__all__ = ["RING_FULL", "RowRing"]
 
-NO_ROOM = -1
+RING_FULL = -1
 
 
 class RowRing:
     """A preallocated ring of packed rows with one writer (the event loop) and one reader (a thread).
 
-    The two cursors only grow and each has one writer, so no lock is needed. The writer of a wide row packs it itself,
-    between `claim` and `publish`: passing two dozen values through one more call costs a third of the whole.
-
     Args:
-        layout: of a row.
-        rows_max: capacity; a row that finds the ring full is dropped and counted.
+        layout: the layout of a row.
+        rows_max: capacity in rows. A row that finds the ring full is dropped and counted.
 
     Attributes:
-        row_bytes: of a row.
-        pack_into: packs a row into `buffer`, at the position that was claimed.
-        dropped: rows without room.
+        row_bytes: the size of a row.
+        pack_into: pack a row into `buffer`, at a claimed position.
+        dropped: the number of dropped rows.
     """
 
     __slots__ = ("_read", "_rows_max", "_written", "buffer", "dropped", "pack_into", "row_bytes")
@@ -33,35 +27,40 @@ class RowRing:
         self.row_bytes = layout.size
         self.buffer = bytearray(layout.size * rows_max)
         self._rows_max = rows_max
+        # Both cursors only grow, and each has one writer, so the ring needs no lock.
         self._written = 0
         self._read = 0
         self.dropped = 0
 
     def __len__(self) -> int:
-        """The number of rows that wait to be read."""
+        """Return the number of unread rows."""
         return self._written - self._read
 
     def claim(self) -> int:
-        """Where the next row goes, or NO_ROOM; the reader sees it after `publish`."""
+        """Return the byte position of the next row, or RING_FULL. The reader sees the row after `publish`.
+
+        Writers of wide rows pack into that position themselves: passing two dozen values through another call takes a
+        third of the whole time.
+        """
         written = self._written
         if written - self._read >= self._rows_max:
             self.dropped += 1
-            return NO_ROOM
+            return RING_FULL
         return (written % self._rows_max) * self.row_bytes
 
     def publish(self) -> None:
-        """The row that was claimed is complete."""
+        """Show the claimed row to the reader."""
         self._written += 1
 
     def append(self, *values: int) -> None:
-        """Pack one row; drop and count it when the ring is full."""
+        """Pack one row, or drop and count it if the ring is full."""
         position = self.claim()
-        if position != NO_ROOM:
+        if position != RING_FULL:
             self.pack_into(self.buffer, position, *values)
             self.publish()
 
     def take(self) -> bytes:
-        """The packed rows that were not read yet, oldest first."""
+        """Remove and return all unread rows, packed, the oldest first."""
         read, written = self._read, self._written
         first, last = read % self._rows_max, written % self._rows_max
         if read == written:

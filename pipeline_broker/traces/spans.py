@@ -1,9 +1,8 @@
-"""Requests as spans of OpenTelemetry, which Jaeger, Tempo and Grafana show.
+"""Requests as OpenTelemetry spans in OTLP JSON (opentelemetry-proto 1.x, TracesData), for Jaeger, Tempo and Grafana.
 
-A request is one trace: the span of its client, if there is one, around that of the broker, around those of the queue,
-the handler, the commit and the response. Spans are in OTLP's JSON (opentelemetry-proto 1.x, TracesData): ids are
-hexadecimal, numbers of 64 bits are texts. Stamps are of the machine's monotonic clock, and OTLP counts from 1970, so
-all spans of a file are moved by one offset, and their distances stay exact.
+Each request is one trace. The client's span, if known, contains the broker's span. The broker's span contains the
+spans of the queue, the handler, the commit and the response. As OTLP JSON requires, ids are hexadecimal and 64-bit
+numbers are strings.
 """
 
 import hashlib
@@ -21,13 +20,13 @@ from stages.timeline import Stamps
 __all__ = ["TracedSpan", "wall_clock_offset_ns", "write_spans"]
 
 BROKER, CLIENT = "pipeline-broker", "pipeline-broker client"
-"""The names of the services."""
+"""Service names."""
 _INTERNAL, _SERVER, _CLIENT = 1, 2, 3  # of SpanKind
 Attribute = str | int
 
 
 class Stage(NamedTuple):
-    """A span inside that of the broker, and the stamps that it lies between."""
+    """A span inside the broker's span, with the names of its first and last stamp."""
 
     name: str
     began: str
@@ -44,14 +43,14 @@ STAGES = (
 
 @attrs.frozen
 class TracedSpan:
-    """A request and all that is known of it.
+    """A request to export.
 
     Attributes:
-        api: Kafka's name of it.
-        stamps: of its stages in the broker.
-        connection, sequence: its place there.
-        attributes: more of it, by name.
-        client: what the client saw of it, if it is known.
+        api: Kafka's name of the API.
+        stamps: the stages in the broker.
+        connection, sequence: identify the request within its broker.
+        attributes: more attributes of the broker's span, by name.
+        client: the client's row of this request, if known.
     """
 
     api: str
@@ -63,15 +62,23 @@ class TracedSpan:
 
 
 def wall_clock_offset_ns() -> int:
-    """Return what to add to a stamp of this machine to have the nanoseconds since 1970."""
+    """Return the offset from this machine's monotonic clock to nanoseconds since 1970.
+
+    Stamps are monotonic and OTLP counts from 1970. One offset for all spans of a file keeps their distances exact.
+    """
     return time.time_ns() - time.monotonic_ns()
 
 
 def write_spans(path: Path, requests: Iterable[TracedSpan], offset_ns: int) -> int:
-    """Write requests that have passed all stages as one file of OTLP.
+    """Write the requests that have passed all stages as one OTLP file.
+
+    Args:
+        path: the file; it is overwritten.
+        requests: all requests; those without some stamp are skipped.
+        offset_ns: from `wall_clock_offset_ns`.
 
     Returns:
-        the number of requests in it.
+        the number of requests written.
 
     Raises:
         OSError: the file cannot be written.
@@ -136,7 +143,7 @@ def _span(
 
 
 def _identifier(request: TracedSpan, part: str, size: int) -> str:
-    """Return an id in hexadecimal: the same for the same request of the same run."""
+    """Return a hexadecimal id that is stable: exporting the same run again gives the same ids."""
     key = (request.connection, request.sequence, request.stamps.received_ns, *request.attributes.items(), part)
     return hashlib.blake2b(repr(key).encode(), digest_size=size).hexdigest()
 

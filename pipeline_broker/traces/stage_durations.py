@@ -1,7 +1,7 @@
-"""The stages of a request: which one is the difference of which two stamps.
+"""The stages of a request, each the difference of two stamps.
 
-Rules of this file: these are the formulas, and there are no others; spark_analysis, which knows trace files only, has
-the same table. The names are Kafka's, which measures all but three of them:
+The formulas are declared here only; spark_analysis, which must not import this package, has the same table. The names
+are those of Kafka's request metrics:
 
 | stage | in Kafka |
 |---|---|
@@ -27,7 +27,7 @@ __all__ = ["PARTS", "STAGES", "StageDurations", "stage_durations"]
 
 
 class StageDurations(NamedTuple):
-    """Durations of the stages in nanoseconds, each at least 0; each is declared with its two stamps."""
+    """Durations of the stages in nanoseconds, each at least 0. The annotations name the two stamps of each stage."""
 
     request_queue_ns: Annotated[int, "received_ns", "dequeued_ns"]
     local_ns: Annotated[int, "dequeued_ns", "decided_ns"]
@@ -41,7 +41,7 @@ class StageDurations(NamedTuple):
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """The same as PARTS, one after the other: together they are the whole."""
+        """The durations of PARTS, in that order. They add up to the whole time of the request."""
         commit_ns = min(self.remote_ns, self.commit_wait_ns)
         return (
             self.request_queue_ns,
@@ -55,25 +55,26 @@ class StageDurations(NamedTuple):
 
 
 PARTS = ("request queue", "handler", "commit wait", "other wait", "order wait", "response queue", "send")
-"""What a request's time is split into in drawings: the wait for the commit is taken out of Remote, the wait for earlier
-responses out of ResponseQueue."""
+"""The parts of a request's time in drawings. CommitWait is taken out of Remote, ResponseOrderWait out of
+ResponseQueue, so that the parts add up."""
 
 STAGES: dict[str, tuple[str, str]] = {
     name.removesuffix("_ns").title().replace("_", ""): hint.__metadata__
     for name, hint in get_type_hints(StageDurations, include_extras=True).items()
 }
-"""The two stamps that each stage lies between."""
-_PLACES = [(STAMPS.index(began), STAMPS.index(ended)) for began, ended in STAGES.values()]
+"""The first and last stamp of each stage."""
+_INDEXES = [(STAMPS.index(began), STAMPS.index(ended)) for began, ended in STAGES.values()]
 _stamps_of = attrgetter(*STAMPS)
 
 
 def stage_durations(stamps: Stamps, ended_ns: int = 0) -> StageDurations:
-    """The durations between the stamps of a request.
+    """Return the durations between the stamps of a request.
 
     Args:
-        stamps: its own.
-        ended_ns: when it ended, if it was not answered: what it did not pass ended then, after no time.
+        stamps: the request's stamps.
+        ended_ns: replaces the missing stamps of an unanswered request, so that the stages it did not reach take no
+            time.
     """
     received_ns, *later = _stamps_of(stamps)
     at = [received_ns, *[stamp or ended_ns for stamp in later]]
-    return StageDurations(*[max(0, at[ended] - at[began]) for began, ended in _PLACES])
+    return StageDurations(*[max(0, at[ended] - at[began]) for began, ended in _INDEXES])

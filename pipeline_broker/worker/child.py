@@ -1,7 +1,7 @@
-"""The worker process: it reads work from its standard input, calls it, and writes the outcome to its standard output.
+"""The worker process: reads pickled calls from standard input and writes their outcomes to standard output.
 
-Its memory, its files and its core dump are limited. Time is not limited here: the broker kills a process that takes too
-long. It ends at the end of its input and with the broker, also in the middle of work.
+Its memory, its files and its core dump are limited. The broker limits its time: it kills a process that takes too
+long. The process ends at the end of its input, or when the broker ends, even in the middle of a call.
 """
 
 from __future__ import annotations
@@ -24,34 +24,33 @@ __all__ = ["HEAD_BYTES", "MEMORY_BYTES_MAX", "READY", "Outcome", "main"]
 
 READY = b"."
 HEAD_BYTES = 4
-"""Before each work and each outcome: its size."""
+"""Bytes of the size that precedes each call and each outcome."""
 MEMORY_BYTES_MAX = 192 << 20
-"""Beyond it an allocation fails."""
+"""Limit of the process's data. Allocations beyond it fail."""
 FILE_BYTES_MAX = 32 << 20
-"""A file that the Protobuf compiler writes, its errors included."""
-NICENESS = 5
-"""Clients of the broker come first where processors are scarce."""
+# The Protobuf compiler writes files, its errors included.
+NICENESS = 5  # the broker serves its clients first if processors are scarce
 FAILURE_CHARACTERS_MAX = 200
 PR_SET_PDEATHSIG = 1
-OOM_FIRST = "1000"
+OOM_FIRST = "1000"  # the kernel kills this process before the broker
 
 Outcome: TypeAlias = tuple[Literal["returned", "raised", "failed"], Any]
-"""With a result, a Refusal, or a line that says why there is neither."""
+"""A result, a Refusal, or one line with the reason of the failure."""
 
 
 def main() -> None:
-    """Work until the input ends. Arguments: the id of the broker's process, and modules to import beforehand.
+    """Serve calls until the input ends. Arguments: the broker's process id, and modules to import in advance.
 
-    The first byte of the output says that the process is ready.
+    The first byte of output is READY.
     """
     _end_with(int(sys.argv[1]))
     _limit()
     for module in sys.argv[2:]:
-        with contextlib.suppress(ImportError):  # work that needs it says so
+        with contextlib.suppress(ImportError):  # a call that needs the module reports it
             importlib.import_module(module)
     source, sink = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1):  # what libraries print must not get into an outcome
+    for standard in (0, 1):  # keep the output of libraries out of the outcomes
         os.dup2(nothing, standard)
     _write(sink, READY)
     while head := _read(source, HEAD_BYTES):
@@ -63,19 +62,19 @@ def main() -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End when the broker does, which need not come to close anything."""
+    """End this process when the broker ends. A broker that is killed closes nothing."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
-        sys.exit()  # it ended before
+        sys.exit()  # the broker ended before prctl
 
 
 def _limit() -> None:
-    for what, most in (
+    for kind, limit in (
         (resource.RLIMIT_DATA, MEMORY_BYTES_MAX),
         (resource.RLIMIT_FSIZE, FILE_BYTES_MAX),
         (resource.RLIMIT_CORE, 0),
     ):
-        resource.setrlimit(what, (most, most))
+        resource.setrlimit(kind, (limit, limit))
     os.nice(NICENESS)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(OOM_FIRST, encoding="ascii")
@@ -85,7 +84,7 @@ def _outcome_of(frame: bytes) -> bytes:
     try:
         outcome = pickle.dumps(_called(frame))
     except MemoryError:
-        gc.collect()
+        gc.collect()  # else the garbage of the failed call can make the next one fail
         return pickle.dumps(("failed", f"it takes more than {MEMORY_BYTES_MAX >> 20} MiB of memory"))
     if len(outcome) > OUTCOME_BYTES_MAX:
         return pickle.dumps(("failed", f"its result is larger than {OUTCOME_BYTES_MAX >> 20} MiB"))
@@ -94,18 +93,18 @@ def _outcome_of(frame: bytes) -> bytes:
 
 def _called(frame: bytes) -> Outcome:
     try:
-        work: Work = pickle.loads(frame)  # noqa: S301 - from the broker, by a pipe
+        work: Work = pickle.loads(frame)  # noqa: S301 - the broker writes this pipe
         return "returned", work()
     except Refusal as refusal:
         return "raised", refusal
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - libraries raise anything, and the caller decides what that means
+    except Exception as error:  # noqa: BLE001 - libraries raise anything, and the caller decides about it
         return "failed", f"{type(error).__name__}: {str(error)[:FAILURE_CHARACTERS_MAX]}"
 
 
 def _read(source: int, size: int) -> bytes:
-    """All bytes; none at the end of the input."""
+    """Read `size` bytes; return b"" at the end of the input."""
     data = bytearray()
     while len(data) < size:
         part = os.read(source, size - len(data))

@@ -1,4 +1,4 @@
-"""A queue in which clients have their turns one after the other, however many entries each of them has."""
+"""A queue that serves clients round-robin, however many entries each of them has."""
 
 from __future__ import annotations
 
@@ -12,31 +12,29 @@ Entry = TypeVar("Entry")
 
 
 class FairQueue(Generic[Entry]):
-    """See the module."""
-
     def __init__(self) -> None:
-        self._waiting: OrderedDict[Hashable, deque[Entry]] = OrderedDict()  # the client first whose turn is next
+        self._waiting: OrderedDict[Hashable, deque[Entry]] = OrderedDict()  # in the order of their turns
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
     def add(self, client: Hashable, entry: Entry) -> None:
-        """Add an entry after the others of its client."""
+        """Add an entry after the client's other entries."""
         self._waiting.setdefault(client, deque()).append(entry)
         self._count += 1
 
     def take(self) -> Entry:
-        """Remove and return the next entry; there must be one."""
+        """Remove and return the next entry. The queue must not be empty."""
         client, entries = self._waiting.popitem(last=False)
         entry = entries.popleft()
         if entries:
-            self._waiting[client] = entries  # its next turn comes after those of the others
+            self._waiting[client] = entries  # at the end: the other clients are served first
         self._count -= 1
         return entry
 
     def discard(self, client: Hashable, entry: Entry) -> None:
-        """Remove an entry, if it is there."""
+        """Remove an entry, if present."""
         entries = self._waiting.get(client, ())
         if entry in entries:
             self._waiting[client].remove(entry)

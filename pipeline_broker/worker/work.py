@@ -1,8 +1,7 @@
-"""Work for the worker process, and the ways in which it ends.
+"""Calls for the worker process, and the exceptions in which they can end.
 
-A stranger's schema can keep a library in C busy for minutes and make it take gigabytes, and nothing in this process
-could stop it. So such work is a function of a module with arguments that can be pickled, and the worker process calls
-it (`child`). The arguments decide everything: work has no other input, and no effect but its result.
+A call is a module-level function with picklable arguments. It must be pure: its result depends only on the arguments,
+and it has no other effect.
 """
 
 from __future__ import annotations
@@ -21,33 +20,32 @@ __all__ = [
 ]
 
 WORK_BYTES_MAX = 24 << 20
-"""Pickled work, such as a record batch of the largest size that a topic takes."""
+"""Limit of a pickled call, which may contain the largest record batch that a topic accepts."""
 OUTCOME_BYTES_MAX = 8 << 20
-"""A pickled result."""
+"""Limit of a pickled outcome."""
 
 
 class Work(NamedTuple):
-    """A call. Equal work has equal results, so a caller may remember them."""
+    """A call. Equal calls have equal results, so callers may cache them."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
 
     def __call__(self) -> Any:
-        """Do the work here."""
         return self.function(*self.arguments)
 
 
 class Refusal(Exception):
-    """The base of exceptions that are answers: they pass from the worker process to the caller as they are."""
+    """Base class of exceptions that are answers. The worker process passes them to the caller unchanged."""
 
 
 class TookTooLongError(Exception):
-    """The work was ended after its time."""
+    """The broker ended the call at its time limit."""
 
 
 class WorkFailedError(Exception):
-    """The work raised an exception that is not a Refusal, took too much memory, or ended its process."""
+    """The call raised an exception other than a Refusal, took too much memory, or ended its process."""
 
 
 class BusyError(Exception):
-    """Too much work waits already."""
+    """Too many calls are waiting."""

@@ -1,17 +1,18 @@
-"""The exactly-once commit of a batch of a stream: the decisions, without I/O.
+"""The exactly-once commit of a stream's batch: the decisions, without I/O.
 
 Every task writes in a transaction of its own and leaves it open. The driver then commits the batch:
 
-1. It begins a transaction with the sink's transactional id, which fences every other driver of this sink.
-2. It reads the ledger: the last batch that any driver decided to commit.
-3. It records this batch in the ledger, with the producers of all tasks. From here on the batch is decided.
+1. It begins a transaction with the sink's transactional id, which fences all other drivers of this sink.
+2. It reads the ledger: the last batch that a driver decided to commit.
+3. It records this batch in the ledger, with the producers of all tasks. Now the batch is decided.
 4. It commits the transactions of the tasks, and records that all are committed.
 
-A driver that dies before step 3 leaves open transactions, which the next run aborts. One that dies after it leaves a
-decided batch: the next run commits its open transactions, and aborts its own second try of the batch. Tasks of
-different runs and attempts have different transactional ids, so a second try never aborts a decided transaction. If the
-broker aborted some transactions of a decided batch after `transaction.timeout.ms` and others are committed, no run can
-repair that; the query stops with an error.
+If a driver dies before step 3, its transactions stay open and the next run aborts them. If it dies after step 3, the
+next run commits the open transactions of the decided batch and aborts its own second attempt of that batch. Tasks of
+different runs and attempts have different transactional ids, so a second attempt never aborts a decided transaction.
+
+One case cannot be repaired: the broker aborted some transactions of a decided batch after `transaction.timeout.ms`,
+and others are committed. The query then stops with an error.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ __all__ = ["BatchId", "Fate", "LedgerEntry", "Step", "check_open", "fate_of", "p
 OPEN_STATE = "Ongoing"
 COMMITTED_STATES = frozenset({"PrepareCommit", "CompleteCommit"})
 TIME_LEFT_MS_MIN = 2_000
-"""A transaction that the broker aborts sooner is not decided any more: its commit could come too late."""
+"""Time that a transaction must have left. The commit of a decided batch must not arrive after the broker's abort."""
 
 
 @attrs.frozen
 class BatchId:
-    """A batch of a stream.
+    """The identity of a stream's batch.
 
     Attributes:
-        query_id: of the checkpoint.
-        run_id: of one start of the query.
+        query_id: identifies the checkpoint.
+        run_id: identifies one start of the query.
         number: counts from 0 in a checkpoint.
     """
 
@@ -53,9 +54,9 @@ class LedgerEntry:
     """A decided batch.
 
     Attributes:
-        batch: which.
-        producers: of the transactions of its tasks.
-        is_complete: all of them are committed.
+        batch: the batch.
+        producers: the producers of its tasks' transactions.
+        is_complete: all transactions are committed.
     """
 
     batch: BatchId
@@ -63,14 +64,13 @@ class LedgerEntry:
     is_complete: bool
 
     def encoded(self) -> bytes:
-        """The entry as JSON."""
         producers = [attrs.astuple(producer) for producer in self.producers]
         found = {**attrs.asdict(self.batch), "producers": producers, "is_complete": self.is_complete}
         return json.dumps(found, separators=(",", ":")).encode()
 
     @classmethod
     def decoded(cls, data: bytes) -> LedgerEntry:
-        """Read an entry; raises ClientError for anything else."""
+        """Decode an entry; raises ClientError for anything else."""
         try:
             found = json.loads(data)
             batch = BatchId(str(found["query_id"]), str(found["run_id"]), int(found["number"]))
@@ -92,7 +92,7 @@ class Fate(enum.Enum):
 
 
 class Step(enum.Enum):
-    """The handling of the last decided batch and of the new one."""
+    """The next actions, by the last decided batch and the new one."""
 
     COMMIT = "commit the new batch"
     FINISH_AND_COMMIT = "finish the decided batch, then commit the new one"
@@ -101,12 +101,12 @@ class Step(enum.Enum):
 
 
 def task_prefix(sink_id: str) -> str:
-    """The beginning of the transactional ids of all tasks of a sink."""
+    """Return the prefix of the transactional ids of a sink's tasks."""
     return f"{sink_id}/spark/"
 
 
 def task_transaction(sink_id: str, batch: BatchId, task: int, attempt: int) -> str:
-    """The transactional id of a try of a task; batches of a run use it in turn."""
+    """Return the transactional id of one attempt of a task. The batches of a run use it one after the other."""
     return f"{task_prefix(sink_id)}{batch.run_id}/{task}/{attempt}"
 
 
@@ -114,28 +114,28 @@ def fate_of(producer: ProducerIdentity, description: TransactionDescription | No
     """Return the state of a transaction.
 
     Args:
-        producer: of a task that wrote.
-        description: by the coordinator; None: it does not know the transactional id any more.
+        producer: the producer of the task.
+        description: from the coordinator; None if it no longer knows the transactional id.
     """
     if description is None:
         return Fate.UNKNOWN
     if (description.producer_id, description.producer_epoch) != (producer.producer_id, producer.epoch):
-        return Fate.ABORTED  # the coordinator raises the epoch where it aborts by itself
+        return Fate.ABORTED  # the coordinator bumps the epoch when it aborts a timed-out transaction
     if description.state == OPEN_STATE:
         return Fate.OPEN
     return Fate.COMMITTED if description.state in COMMITTED_STATES else Fate.ABORTED
 
 
 def plan(last: LedgerEntry | None, batch: BatchId, fates: Mapping[ProducerIdentity, Fate]) -> Step:
-    """Decide what to do with a batch whose tasks are done.
+    """Return the next step for a batch whose tasks are done.
 
     Args:
         last: the last decided batch, if any.
-        batch: the new one.
-        fates: of the transactions of `last`, if it is not complete.
+        batch: the new batch.
+        fates: the states of the transactions of `last`, unless it is complete.
 
     Raises:
-        ClientError: rows would be missing or doubled.
+        ClientError: every step would lose or duplicate rows.
     """
     if last is None:
         return Step.COMMIT
@@ -150,13 +150,13 @@ def plan(last: LedgerEntry | None, batch: BatchId, fates: Mapping[ProducerIdenti
         return Step.SKIP if is_again else Step.COMMIT
     found = set(fates.values())
     if found <= {Fate.ABORTED}:
-        return Step.COMMIT  # no reader has seen a row of it
+        return Step.COMMIT  # no reader has seen a row of the decided batch
     if found <= {Fate.OPEN, Fate.COMMITTED}:
         return Step.FINISH_AND_SKIP if is_again else Step.FINISH_AND_COMMIT
     counts = ", ".join(f"{sum(it is fate for it in fates.values())} {fate.value}" for fate in Fate if fate in found)
     raise ClientError(
-        f"batch {last.batch.number} was decided, but of the transactions of its tasks are {counts}: the broker aborted "
-        "them after kafka.transaction.timeout.ms. Its rows are partly written; check the topic, then continue with "
+        f"batch {last.batch.number} was decided, but the transactions of its tasks are {counts}: the broker aborted "
+        "some after kafka.transaction.timeout.ms. Its rows are partly written; check the topic, then continue with "
         "another transactional.id"
     )
 
@@ -164,7 +164,7 @@ def plan(last: LedgerEntry | None, batch: BatchId, fates: Mapping[ProducerIdenti
 def check_open(
     producers: Iterable[ProducerIdentity], found: Mapping[ProducerIdentity, TransactionDescription | None], now_ms: int
 ) -> None:
-    """Raise ClientError unless the transactions of all tasks are open, and will be for a while."""
+    """Raise ClientError unless the transactions of all tasks are open and have TIME_LEFT_MS_MIN left."""
     for producer in producers:
         description = found[producer]
         if fate_of(producer, description) is not Fate.OPEN or description is None:

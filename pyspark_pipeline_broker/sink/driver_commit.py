@@ -1,4 +1,4 @@
-"""The commit of a batch of a stream by the driver: what `commit_plan.py` decides, done at the cluster."""
+"""The driver's commit of a stream's batch: carries out the steps of `commit_plan` at the cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["abort_batch", "commit_batch"]
 Item = TypeVar("Item")
 
 AT_ONCE_MAX = 16
-"""Requests about transactions at a time."""
+"""Limit of concurrent requests about transactions."""
 
 
 async def commit_batch(
@@ -40,10 +40,10 @@ async def commit_batch(
     """Commit a batch whose tasks are done.
 
     Args:
-        cluster: where.
+        cluster: the cluster of the sink.
         options: with a transactional id.
-        batch: which.
-        producers: of the tasks that wrote rows.
+        batch: the batch.
+        producers: the producers of the tasks that wrote rows.
 
     Returns:
         The step that was taken.
@@ -58,10 +58,13 @@ async def commit_batch(
     if last is not None and step in {Step.FINISH_AND_SKIP, Step.FINISH_AND_COMMIT}:
         await _finish(cluster, ledger, last)
     if step in {Step.SKIP, Step.FINISH_AND_SKIP}:
+        # The batch is committed already, so the rows of this second attempt must not become visible.
         await _abort(cluster, producers)
     else:
+        # The check comes before the ledger entry: once the batch is decided, all of its transactions must commit.
         check_open(producers, await _described(cluster, producers), time.time_ns() // 1_000_000)
         entry = LedgerEntry(batch, tuple(producers), is_complete=False)
+        # This write decides the batch. If the driver dies after it, the next run finishes the batch.
         await ledger.store(entry)
         await _finish(cluster, ledger, entry)
     await _abort_leftovers(cluster, options)
@@ -69,7 +72,7 @@ async def commit_batch(
 
 
 async def abort_batch(cluster: Cluster, options: SinkOptions, producers: Sequence[ProducerIdentity]) -> None:
-    """Abort a batch unless it was decided: Spark also aborts after a commit that failed halfway.
+    """Abort a batch unless it was decided. Spark also aborts after a commit that failed halfway.
 
     Raises:
         ClientError: a transaction cannot be ended now; the next commit or the broker aborts it.
@@ -81,7 +84,7 @@ async def abort_batch(cluster: Cluster, options: SinkOptions, producers: Sequenc
 
 
 async def _fenced_ledger(cluster: Cluster, options: SinkOptions) -> Ledger:
-    """Return the ledger after fencing all other drivers."""
+    """Fence all other drivers of this sink and return the ledger."""
     sink_id = options.transactional_id
     assert sink_id is not None
     fence = await begin_transaction(cluster, sink_id, options.transaction_timeout_ms)
@@ -99,12 +102,13 @@ async def _finish(cluster: Cluster, ledger: Ledger, entry: LedgerEntry) -> None:
 
 
 async def _abort_leftovers(cluster: Cluster, options: SinkOptions) -> None:
-    """Abort the transactions that dead runs and attempts left open: readers of committed records wait for them."""
+    """Abort the transactions that dead runs and attempts left open. Readers of committed records wait for them."""
     assert options.transactional_id is not None
     prefix = task_prefix(options.transactional_id)
     found = await list_transactions(cluster, [OPEN_STATE])
 
     async def abort(transactional_id: str) -> None:
+        # InitProducerId with the same transactional id aborts its open transaction.
         await begin_transaction(cluster, transactional_id, options.transaction_timeout_ms)
 
     await _each([it.transactional_id for it in found if it.transactional_id.startswith(prefix)], abort)

@@ -1,4 +1,4 @@
-"""The decided batches of a sink: a compacted topic of one partition, whose last committed record counts."""
+"""The ledger of a sink's decided batches: a compacted topic with one partition. Its last committed record is valid."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ __all__ = ["Ledger"]
 
 KEY = b"last"
 LOOK_BACK = 8
-"""Offsets to read first: an entry and its marker take two, and aborted ones can follow them."""
+"""Offsets to read first. An entry and its marker take two offsets, and aborted entries can follow them."""
 GROWTH = 16
-_PRODUCE_VERSIONS = range(3, 12)  # before KIP-890, whose version adds partitions by itself
+_PRODUCE_VERSIONS = range(3, 12)  # version 12 adds partitions to the transaction by itself (KIP-890)
 
 
 class Ledger:
-    """The ledger of one sink, as the producer that has fenced all others writes it.
+    """The ledger of one sink, written by the producer that has fenced all others.
 
     Args:
-        cluster: where the topic is.
-        topic: its name; it is created if it is missing.
-        producer: of the sink's transactional id.
+        cluster: the cluster with the topic.
+        topic: the topic's name; it is created if it is missing.
+        producer: the producer of the sink's transactional id.
     """
 
     def __init__(self, cluster: Cluster, topic: str, producer: ProducerIdentity) -> None:
@@ -50,6 +50,7 @@ class Ledger:
         except NoSuchTopic:
             await self._create(topic)
         bounds = (await bounds_of(self._cluster, [self._partition], READ_COMMITTED))[self._partition]
+        # Search backwards in growing steps: the last offsets may hold only markers and aborted entries.
         back = LOOK_BACK
         while True:
             start = max(bounds.start, bounds.end - back)
@@ -76,10 +77,10 @@ class Ledger:
         await self._cluster.ready([topic], is_new=True)
 
     async def store(self, entry: LedgerEntry) -> None:
-        """Make an entry the last one, in a transaction.
+        """Append an entry in a transaction; it becomes the last one.
 
         Raises:
-            ClientError: it cannot be written, or another driver has fenced this one.
+            ClientError: the entry cannot be written, or another driver has fenced this one.
         """
         transaction = Transaction(self._cluster, self._producer)
         await transaction.add([self._partition])
@@ -101,7 +102,7 @@ class Ledger:
         async def attempt(node: int, led: list[TopicPartition]) -> dict[TopicPartition, None]:
             answer = await self._cluster.ask(request, ProduceResponse, node=node, versions=_PRODUCE_VERSIONS)
             for it in (it for answered in answer.responses for it in answered.partition_responses):
-                if it.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+                if it.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # a retry of a request that succeeded
                     check(it.error_code, f"a record of {name}", it.error_message)
             return dict.fromkeys(led)
 

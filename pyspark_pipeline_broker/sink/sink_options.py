@@ -1,4 +1,4 @@
-"""The options of a write: `kafka.*` for the client, and those of Spark's Kafka sink."""
+"""The write options: `kafka.*` for the client, and those of Spark's Kafka sink."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ REQUEST_TIMEOUT = "kafka.request.timeout.ms"
 TRANSACTION_TIMEOUT = "kafka.transaction.timeout.ms"
 KNOWN = (SERVERS, TOPIC, TRANSACTIONAL_ID, TRANSACTIONS_TOPIC, COMPRESSION, REQUEST_TIMEOUT, TRANSACTION_TIMEOUT)
 OF_SPARK = frozenset({"checkpointlocation", "queryname"})
-"""Options that Spark passes to every sink."""
+# Spark passes these options to every sink.
 REQUEST_TIMEOUT_MS = 30_000
 TRANSACTION_TIMEOUT_MS = 900_000
-"""The longest that brokers allow by default (transaction.max.timeout.ms): a batch of a stream may take long."""
+"""The default maximum of brokers (transaction.max.timeout.ms), because a batch of a stream may take long."""
 MS_MAX = 2**31 - 1
 CODECS = {codec.name.lower(): codec for codec in Compression}
 
 
 @attrs.frozen
 class SinkOptions:
-    """Options of a batch or a stream that is written.
+    """Options of a batch or a stream to write.
 
     Attributes:
         addresses: hosts and ports of brokers.
-        security: of the client.
-        topic: of all rows; None: the column `topic` says it.
-        compression: of batches.
+        security: TLS and SASL settings of the client.
+        topic: the topic of all rows; None if the column `topic` names it.
+        compression: compression of the batches.
         request_timeout_ms: the longest wait for an answer, and for retries without progress.
-        transactional_id: makes a stream exactly once; None: at least once.
-        transactions_topic: where the committed batches of a stream are recorded.
-        transaction_timeout_ms: after this time the broker aborts the transaction of a task.
+        transactional_id: makes a stream exactly once; None for at least once.
+        transactions_topic: the topic of the sink's ledger.
+        transaction_timeout_ms: the broker aborts a task's transaction after this time.
     """
 
     addresses: tuple[tuple[str, int], ...]
@@ -59,13 +59,13 @@ class SinkOptions:
 
     @classmethod
     def read(cls, options: Mapping[str, str], *, is_streaming: bool) -> SinkOptions:
-        """Read the options.
+        """Read the options of a batch or a stream.
 
         Raises:
-            ValueError: with one line.
+            ValueError: an option is unknown, missing or wrong; the message is one line.
         """
         given = {name.lower(): text for name, text in options.items() if name.lower() not in OF_SPARK}
-        said = {name: given.pop(name) for name in KNOWN if name in given}
+        named = {name: given.pop(name) for name in KNOWN if name in given}
         properties = {name.removeprefix(CLIENT_PREFIX): given.pop(name) for name in sorted(given) if _is_client(name)}
         if given:
             name = min(given)
@@ -74,28 +74,28 @@ class SinkOptions:
                 f"Did you mean {near[0]}?" if near else f"Known options: {', '.join(KNOWN)} and kafka.* for security."
             )
             raise ValueError(f"unknown option {name} of a write. {hint}")
-        if SERVERS not in said:
-            raise ValueError(f"{SERVERS} is missing: the addresses of brokers, such as localhost:9092")
-        transactional_id = said.get(TRANSACTIONAL_ID)
+        if SERVERS not in named:
+            raise ValueError(f"{SERVERS} is missing. Set it to the addresses of brokers, such as localhost:9092")
+        transactional_id = named.get(TRANSACTIONAL_ID)
         if transactional_id is not None and not is_streaming:
-            raise ValueError(f"{TRANSACTIONAL_ID} needs a stream: Spark does not number the tries of a batch")
-        if transactional_id is None and TRANSACTIONS_TOPIC in said:
+            raise ValueError(f"{TRANSACTIONAL_ID} needs a stream: Spark does not number the attempts of a batch")
+        if transactional_id is None and TRANSACTIONS_TOPIC in named:
             raise ValueError(f"{TRANSACTIONS_TOPIC} has no effect without {TRANSACTIONAL_ID}")
         if transactional_id == "":
             raise ValueError(f"{TRANSACTIONAL_ID} is empty")
         try:
             security = read_security(properties)
         except ClientError as error:
-            raise ValueError(f"options of the client, without kafka.: {error}") from None
+            raise ValueError(f"wrong kafka.* option (named here without kafka.): {error}") from None
         return cls(
-            addresses=_addresses(said[SERVERS]),
+            addresses=_addresses(named[SERVERS]),
             security=security,
-            topic=said.get(TOPIC),
-            compression=_codec(said.get(COMPRESSION, "none")),
-            request_timeout_ms=_ms(said, REQUEST_TIMEOUT, REQUEST_TIMEOUT_MS),
+            topic=named.get(TOPIC),
+            compression=_codec(named.get(COMPRESSION, "none")),
+            request_timeout_ms=_ms(named, REQUEST_TIMEOUT, REQUEST_TIMEOUT_MS),
             transactional_id=transactional_id,
-            transactions_topic=said.get(TRANSACTIONS_TOPIC, f"{transactional_id}-transactions"),
-            transaction_timeout_ms=_ms(said, TRANSACTION_TIMEOUT, TRANSACTION_TIMEOUT_MS),
+            transactions_topic=named.get(TRANSACTIONS_TOPIC, f"{transactional_id}-transactions"),
+            transaction_timeout_ms=_ms(named, TRANSACTION_TIMEOUT, TRANSACTION_TIMEOUT_MS),
         )
 
 
@@ -119,14 +119,14 @@ def _codec(text: str) -> Compression:
     try:
         return CODECS[text.strip().lower()]
     except KeyError:
-        raise ValueError(f"{COMPRESSION} is one of {', '.join(CODECS)}, not {text!r}") from None
+        raise ValueError(f"{COMPRESSION} must be one of {', '.join(CODECS)}, not {text!r}") from None
 
 
-def _ms(said: Mapping[str, str], option: str, default: int) -> int:
+def _ms(named: Mapping[str, str], option: str, default: int) -> int:
     try:
-        number = whole_number(said.get(option, str(default)))
+        number = whole_number(named.get(option, str(default)))
     except ValueError as error:
-        raise ValueError(f"{option} is a number of milliseconds: {error}") from None
+        raise ValueError(f"{option} must be a number of milliseconds: {error}") from None
     if not 0 < number <= MS_MAX:
-        raise ValueError(f"{option} is 1 to {MS_MAX} milliseconds, not {number}")
+        raise ValueError(f"{option} must be 1 to {MS_MAX} milliseconds, not {number}")
     return number

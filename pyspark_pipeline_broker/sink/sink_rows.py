@@ -1,4 +1,4 @@
-"""Rows of Spark as records: the columns of Spark's Kafka sink (`KafkaWriter`).
+"""Converts Spark's rows to records. The columns are those of Spark's Kafka sink (`KafkaWriter`).
 
 `value` is required; `key`, `headers`, `partition` and `topic` are optional, other columns are ignored. Keys and values
 are text or bytes.
@@ -25,16 +25,16 @@ TYPES = {
     "headers": ("array<struct<key:string,value:binary>>",),
 }
 ROWS_AT_ONCE = 1_000
-"""Records that are made from columns before they are encoded: so few that the cache of the processor holds them."""
+"""Records that are built before they are encoded. So few fit into the processor's cache."""
 
 
 class TopicRows(NamedTuple):
-    """Records for one topic.
+    """Records of one topic.
 
     Attributes:
-        topic: its name.
+        topic: the topic's name.
         records: in the order of the rows.
-        partitions: of each record; None leaves the choice to the partitioner.
+        partitions: the partition of each record; None leaves the choice to the partitioner.
     """
 
     topic: str
@@ -43,14 +43,14 @@ class TopicRows(NamedTuple):
 
 
 def check_columns(types: Mapping[str, str], topic: str | None) -> None:
-    """Check the columns of rows to write.
+    """Check the columns of the rows to write.
 
     Args:
-        types: Spark's simple names of the types by column.
-        topic: the option.
+        types: Spark's simple type names by column.
+        topic: the option `topic`, if set.
 
     Raises:
-        ValueError: a column is missing or of another type.
+        ValueError: a column is missing or has a wrong type.
     """
     if "value" not in types:
         raise ValueError(f"the column value is missing. The columns are {', '.join(types) or 'none'}")
@@ -62,7 +62,7 @@ def check_columns(types: Mapping[str, str], topic: str | None) -> None:
 
 
 def topic_rows_of_batch(batch: pa.RecordBatch, topic: str | None, now_ms: int) -> Iterator[TopicRows]:
-    """Yield the records of an Arrow batch; raise ValueError for a row without a topic."""
+    """Yield the records of an Arrow batch; raises ValueError for a row without a topic."""
     for start in range(0, batch.num_rows, ROWS_AT_ONCE):
         part = batch.slice(start, ROWS_AT_ONCE)
         columns = {name: _list_of(column) for name, column in zip(part.schema.names, part.columns, strict=True)}
@@ -70,7 +70,9 @@ def topic_rows_of_batch(batch: pa.RecordBatch, topic: str | None, now_ms: int) -
 
 
 def topic_rows_of_rows(rows: Iterator[Any], topic: str | None, now_ms: int) -> Iterator[TopicRows]:
-    """Yield the records of Spark's rows, for streams of PySpark 4.0; raise ValueError for a row without a topic."""
+    """Yield the records of Spark's rows; raises ValueError for a row without a topic. Streams of PySpark 4.0 need
+    this.
+    """
     while chunk := list(itertools.islice(rows, ROWS_AT_ONCE)):
         names = [name for name in TYPES if name in chunk[0]]
         columns = {name: [_bytes_of(row[name]) for row in chunk] for name in names}
@@ -95,19 +97,19 @@ def _bytes_of(value: Any) -> Any:
 def _topic_rows(
     columns: Mapping[str, Sequence[Any]], count: int, topic: str | None, now_ms: int
 ) -> Iterator[TopicRows]:
-    """Make records from columns by functions in C: steps of Python per row would take half the time of a write."""
     partitions = columns.get("partition", [None] * count)
     headers = map(_pairs, columns["headers"]) if "headers" in columns else itertools.repeat((), count)
     fields = zip(columns["value"], columns.get("key", itertools.repeat(None, count)), itertools.repeat(now_ms), headers)
+    # C functions build the records: Python steps per row would take half the time of a write.
     records = list(map(tuple.__new__, itertools.repeat(NewRecord), fields))
     if topic is not None:
         yield TopicRows(topic, records, partitions)
         return
-    places: dict[str, list[int]] = {}
-    for place, name in enumerate(_topics(columns["topic"])):
-        places.setdefault(name, []).append(place)
-    for name, those in places.items():
-        yield TopicRows(name, [records[place] for place in those], [partitions[place] for place in those])
+    indexes: dict[str, list[int]] = {}
+    for index, name in enumerate(_topics(columns["topic"])):
+        indexes.setdefault(name, []).append(index)
+    for name, chosen in indexes.items():
+        yield TopicRows(name, [records[index] for index in chosen], [partitions[index] for index in chosen])
 
 
 def _topics(names: Sequence[bytes | None]) -> Iterator[str]:

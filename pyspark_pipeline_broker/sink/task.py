@@ -1,4 +1,4 @@
-"""The rows of one task on their way to a cluster."""
+"""Writes the rows of one Spark task to a cluster."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from pyspark_pipeline_broker.sink.sink_rows import TopicRows
 __all__ = ["cluster_of", "write_rows"]
 
 TOPICS_MAX = 1_000
-"""Of one task, each with a producer."""
+"""Limit of a task's topics, because each topic has a producer."""
 
 
 def cluster_of(options: SinkOptions) -> contextlib.AbstractAsyncContextManager[Cluster]:
-    """Connect to the cluster of the sink."""
     return connected(options.addresses, options.request_timeout_ms / 1000, options.security)
 
 
@@ -33,9 +32,9 @@ async def write_rows(
     """Write all rows of a task.
 
     Args:
-        options: where and how.
-        chunks: the rows; the next chunk is fetched in a thread, while earlier ones are on their way.
-        transactional_id: of this try of the task; its transaction stays open.
+        options: the options of the sink.
+        chunks: the rows. A thread fetches the next chunk while earlier ones are being sent.
+        transactional_id: the id of this attempt of the task; its transaction stays open. None writes without one.
 
     Returns:
         The number of rows, and the producer of the open transaction, if any.
@@ -50,6 +49,9 @@ async def write_rows(
                 while (chunk := await trio.to_thread.run_sync(next, chunks, None)) is not None:
                     await writing.write(chunk, stack)
         except BaseException:
+            # Readers of committed records wait for an open transaction, so a cancelled task must still abort it. The
+            # error that
+            # ended the task is more useful than one of the abort.
             with trio.CancelScope(shield=True), contextlib.suppress(Exception):
                 await writing.abort()
             raise
@@ -84,6 +86,7 @@ class _Writing:
     async def _open(self, topic: str, stack: contextlib.AsyncExitStack) -> Producer:
         if len(self._producers) >= TOPICS_MAX:
             raise ValueError(f"a task writes to at most {TOPICS_MAX} topics: repartition the rows by topic")
+        # A task without rows begins no transaction.
         if self._transactional_id is not None and self._transaction is None:
             timeout_ms = self._options.transaction_timeout_ms
             self._transaction = await begin_transaction(self._cluster, self._transactional_id, timeout_ms)
@@ -96,5 +99,5 @@ class _Writing:
             await self._transaction.end(is_committed=False)
 
 
-def _ignore(*_: Any) -> None:
-    """Ignore the offsets of records."""
+def _ignore(*_: Any) -> None:  # the offsets of records are not needed
+    pass

@@ -1,4 +1,4 @@
-"""The sink as Spark sees it: writers of batches and streams, for Arrow where this PySpark has that."""
+"""The sink for Spark: writers of batches and streams, which use Arrow if this PySpark supports it."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 __all__ = ["batch_writer", "stream_writer"]
 
 BATCH_PROPERTY, QUERY_PROPERTY, RUN_PROPERTY = "streaming.sql.batchId", "sql.streaming.queryId", "spark.jobGroup.id"
-"""Local properties of a task in a stream (`MicroBatchExecution`, `StreamExecution`)."""
+"""Local properties of a stream's tasks (Spark's `MicroBatchExecution` and `StreamExecution`)."""
 TAKES_ARROW = hasattr(datasource, "DataSourceStreamArrowWriter")
 """True for PySpark 4.1 and newer, which pass streams as Arrow; PySpark 4.0 passes rows."""
 StreamWriterBase: Any = getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
 
 
 class TaskDone(WriterCommitMessage):
-    """A task that has written its rows.
+    """The result of a task that wrote its rows.
 
     Attributes:
-        count: of the rows.
-        batch: which they are of; None outside a transactional stream.
-        producer: of the open transaction, if any.
+        count: the number of rows.
+        batch: the batch of the stream; None outside a transactional stream.
+        producer: the producer of the open transaction, if any.
     """
 
     def __init__(self, count: int, batch: BatchId | None, producer: ProducerIdentity | None) -> None:
@@ -50,14 +50,14 @@ class TaskDone(WriterCommitMessage):
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> DataSourceArrowWriter:
-    """Return the writer of a batch; raises ValueError."""
+    """Return the writer of a batch; raises ValueError for wrong options or columns."""
     if overwrite:
         raise ValueError('a topic cannot be overwritten: use mode("append")')
     return BatchWriter(_checked(options, schema, is_streaming=False))
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
-    """Return the writer of a stream; raises ValueError."""
+    """Return the writer of a stream; raises ValueError for wrong options or columns."""
     if overwrite:
         raise ValueError('a topic cannot be overwritten: use outputMode("append") or outputMode("update")')
     return StreamWriter(_checked(options, schema, is_streaming=True))
@@ -70,7 +70,7 @@ def _checked(options: Mapping[str, str], schema: StructType, *, is_streaming: bo
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes a batch at least once."""
+    """A writer of batches, at least once."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -81,7 +81,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(StreamWriterBase):  # type: ignore[misc]  # depends on the version
-    """Writes a stream: at least once, or exactly once with a transactional id."""
+    """A writer of streams: at least once, or exactly once with a transactional id."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -100,12 +100,12 @@ class StreamWriter(StreamWriterBase):  # type: ignore[misc]  # depends on the ve
         return TaskDone(count, batch, producer)
 
     def commit(self, messages: Sequence[TaskDone | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Commit the transactions of all tasks, in a transactional stream."""
+        """Commit the transactions of all tasks. Without a transactional id there is nothing to commit."""
         if self._options.transactional_id is None or not (producers := _producers(messages)):
             return
         (batch,) = {message.batch for message in messages if message is not None and message.batch is not None}
         if batch.number != batchId:
-            raise ClientError(f"the tasks of batch {batchId} say that they are of batch {batch.number}")
+            raise ClientError(f"the tasks of batch {batchId} report batch {batch.number}. Restart the query")
 
         async def commit(cluster: Cluster) -> None:
             await commit_batch(cluster, self._options, batch, producers)
@@ -113,7 +113,9 @@ class StreamWriter(StreamWriterBase):  # type: ignore[misc]  # depends on the ve
         self._at_cluster(commit)
 
     def abort(self, messages: Sequence[TaskDone | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's name
-        """Abort the transactions of tasks whose batch failed, also in its commit; failed tasks abort their own."""
+        """Abort the transactions of a batch that failed, even during its commit. Failed tasks have aborted their
+        own.
+        """
         if producers := _producers(messages):
             self._at_cluster(lambda cluster: abort_batch(cluster, self._options, producers))
 
@@ -135,12 +137,12 @@ def _producers(messages: Sequence[TaskDone | None]) -> list[ProducerIdentity]:
 
 
 def _task() -> tuple[BatchId, int, int]:
-    """Return the batch, the task's number and its attempt."""
+    """Return the batch, the task's number and its attempt, from Spark's local properties."""
     context = TaskContext.get()
     assert context is not None, "Spark writes in tasks"
     found = [context.getLocalProperty(name) for name in (QUERY_PROPERTY, RUN_PROPERTY, BATCH_PROPERTY)]
     if not all(found):
-        raise ClientError("Spark does not name the batch and stream of this task, so it cannot write exactly once")
+        raise ClientError("Spark does not name the batch and stream of this task. Remove transactional.id to write at least once")
     query_id, run_id, number = (str(it) for it in found)
     return BatchId(query_id, run_id, int(number)), context.partitionId(), context.attemptNumber()
 

@@ -7,7 +7,7 @@ from struct import Struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.traces.row_ring import NO_ROOM, RowRing
+from pipeline_broker.traces.row_ring import RING_FULL, RowRing
 from tests.compiled import skip_if_compiled
 from tests.traces.looking_layout import LookingLayout
 
@@ -28,7 +28,7 @@ def test_what_is_taken_is_what_was_packed_and_the_rest_is_counted(rows_max, step
         row = (number, number % 100)
         if step == "append":
             ring.append(*row)
-        elif (position := ring.claim()) != NO_ROOM:
+        elif (position := ring.claim()) != RING_FULL:
             ring.pack_into(ring.buffer, position, *row)
             ring.publish()
         if len(waiting) < rows_max:
