@@ -139,7 +139,9 @@ def _refuse(named: Mapping[str, str], names: tuple[str, ...], reason: str) -> No
 def _stored(named: Mapping[str, str]) -> StoredPlace:
     if STORE not in named:
         if NODE in named:
-            raise ValueError(f"{NODE} is set without {STORE}. Set the address of the broker's {STORE}, or remove {NODE}")
+            raise ValueError(
+                f"{NODE} is set without {STORE}. Set the address of the broker's {STORE}, or remove {NODE}"
+            )
         return _directory(named)
     if PATH in named:
         raise ValueError(f"{PATH} and {STORE} are both set, but a data directory names its store. Remove one of them")

@@ -77,9 +77,7 @@ class FilteredBatchReader(BatchReader):
     """
 
     def pushFilters(self, filters: Sequence[Any]) -> Sequence[Any]:  # noqa: N802 - Spark's name
-        """Narrow the read and return all filters. Spark must apply them again, because the files contain other rows
-        too.
-        """
+        """Narrow the read and return all filters. Spark must apply them again: the files contain other rows too."""
         self._bounds = self._bounds.narrowed(filters)
         return filters
 

@@ -1,10 +1,12 @@
-"""Reads the traces of an experiment with Spark and writes the report.
+"""Analyses the traces of an experiment with Spark and writes the report that compares two request paths.
 
-Rules of this room:
-* It knows trace files, and records of a topic with the same rows (docs/trace-format.md): it imports neither `stages`
+Rules of this package:
+* It knows only trace files, and topic records with the same rows (docs/trace-format.md). It imports neither `stages`
   nor `pipeline_broker`.
 * Importing it costs nothing: PySpark and PyArrow are imported when a name that needs them is first used.
-* Spark does what grows with the rows; what is left (a few figures per cell) is plain Python, testable without Java.
+* Spark does the work that grows with the rows. The rest, a few figures per cell, is plain Python that tests can run
+  without Java.
+* A problem with the files, Java or Spark is one `AnalysisError` with one line of text. Trace data is never repaired.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ __all__ = [
     "window_stage_latency",
 ]
 
-_HOMES = {
+_MODULES = {
     "TraceError": "spark_analysis.errors",
     "TraceRun": "spark_analysis.run",
     "client_series": "spark_analysis.latency",
@@ -81,7 +83,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import the home of a public name on first use (PEP 562)."""
-    if name not in _HOMES:
+    """Import a public name on first use (PEP 562)."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

@@ -1,7 +1,7 @@
-"""`python -m spark_analysis DIR`: the report of one experiment.
+"""The command `python -m spark_analysis DIR`: writes the report of one experiment.
 
-Rules: standard output carries the verdict and the path of the page; progress goes to standard error; what is wrong is
-one line there, and exit code 2.
+Standard output gets the verdict and the path of the page; progress goes to standard error. An error is one line on
+standard error, and exit code 2.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ BAD_INPUT = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the analysis; returns the exit code."""
+    """Run the analysis and return the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m spark_analysis", description="Traces to Parquet, summary and report."
+        prog="python -m spark_analysis", description="Convert traces to Parquet, and write the summary and the report."
     )
-    parser.add_argument("directory", metavar="DIR", help="what `compare --out` was given; holds raw/ or traces/")
+    parser.add_argument("directory", metavar="DIR", help="the directory of `compare --out`, with raw/ or traces/")
     parser.add_argument("--master", help="the Spark master (default: local[*], or the one of spark-submit)")
-    parser.add_argument("--no-parquet", action="store_true", help="use DIR/traces as it is, even if DIR/raw exists")
+    parser.add_argument("--no-parquet", action="store_true", help="keep DIR/traces even if DIR/raw exists")
     for name, dollars in (("put", PUT_DOLLARS), ("get", GET_DOLLARS)):
-        told = f"dollars for a million {name.upper()}s to a store of objects (default: {dollars:g})"
-        parser.add_argument(f"--{name}-price", type=_price, default=dollars, metavar="DOLLARS", help=told)
+        help_text = f"price of a million {name.upper()}s to an object store, in dollars (default: {dollars:g})"
+        parser.add_argument(f"--{name}-price", type=_price, default=dollars, metavar="DOLLARS", help=help_text)
     options = parser.parse_args(arguments)
     try:
         from spark_analysis.analyse import REPORT_FILE, analyse  # noqa: PLC0415 - it needs optional packages
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"error: {error}\n")
         return BAD_INPUT
     except ImportError as error:
-        sys.stderr.write(f"error: {error}; install the extra 'spark' (pip install 'pipeline-broker[spark]')\n")
+        sys.stderr.write(f"error: {error}. Install the extra 'spark': pip install 'pipeline-broker[spark]'\n")
         return BAD_INPUT
     except OSError as error:  # a full disk, a folder without permission
         sys.stderr.write(f"error: {error}\n")

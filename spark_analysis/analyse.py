@@ -1,7 +1,6 @@
-"""One analysis from end to end: raw traces, Parquet, Spark, derived tables, `summary.json`, `report.html`.
+"""The whole analysis: raw traces, Parquet, Spark, derived tables, `summary.json`, `report.html`.
 
-Rules: the files appear in that order beside the traces, wherever these are, each whole or not at all. What is wrong
-ends as one `AnalysisError`.
+The files appear in that order beside the traces, each complete or not at all.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ def analyse(
     parquet: bool = True,
     prices: Prices = Prices(),  # noqa: B008 - frozen
 ) -> str:
-    """Do it all; returns the verdict and how far it can be trusted.
+    """Run the whole analysis. Return the verdict and the quality of the run, as text for a terminal.
 
     Args:
-        directory: what `compare --out` was given: a path of this machine, or an address that Spark reads.
-        begin: starts a named step and returns what reports its progress.
+        directory: the directory of `compare --out`: a path of this machine, or an address that Spark reads.
+        begin: starts a named step and returns the callback for its progress (done, total).
         master: the Spark master; `local[*]` unless given.
-        parquet: whether raw traces, where there are any, are turned into Parquet first.
-        prices: of a store of objects.
+        parquet: convert raw traces to Parquet first, if there are any.
+        prices: prices of an object store.
 
     Raises:
         AnalysisError: the traces, Java or Spark do not allow it.
@@ -62,12 +61,12 @@ def analyse(
         started(1, 1)
         place = Location(spark, directory)
         if parquet and (place / RAW_FOLDER).is_folder():
-            from spark_analysis.convert import convert  # noqa: PLC0415 - where Parquet is there, PyArrow is not needed
+            from spark_analysis.convert import convert  # noqa: PLC0415 - PyArrow is needed only to convert
 
             convert(place, spark, begin("Traces to Parquet"))
         if not (place / TRACES_FOLDER).is_folder():
             raise TraceError(
-                f"{directory}: no {TRACES_FOLDER} folder" + ("" if parquet else "; leave out --no-parquet")
+                f"{directory}: no {TRACES_FOLDER} folder" + ("" if parquet else ". Run it without --no-parquet")
             )
         return report(place, spark, begin("Spark"), prices)
 
@@ -83,7 +82,9 @@ def report(
     progress: Callable[[int, int], None] = lambda _done, _total: None,
     prices: Prices = Prices(),  # noqa: B008 - frozen
 ) -> str:
-    """Write the derived tables, `summary.json` and `report.html` from the Parquet traces; returns what `write` does."""
+    """Write the derived tables, `summary.json` and `report.html` from the Parquet traces; return the text of
+    `write`.
+    """
     place = directory if isinstance(directory, Location) else Location(spark, directory)
     run = load_run(place)
     comparison = Comparison(gather(run, progress), prices)
@@ -92,7 +93,7 @@ def report(
 
 
 def write(place: Location, comparison: Comparison) -> str:
-    """Write `summary.json` and `report.html` from what Spark found out; returns what a terminal is told."""
+    """Write `summary.json` and `report.html` from Spark's results. Return the verdict and the quality of the run."""
     quality = run_quality(comparison)
     found = summary_of(comparison, quality)
     summary = json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False)

@@ -1,15 +1,13 @@
-"""The ordering audit: twice, by two witnesses that share no code.
+"""The ordering audit, done twice with data that the two do not share.
 
-Rules: the broker's witness is its own stamps, the client's is the order in which answers came back. Each finding counts
-one row that breaks a rule, so that one exchanged pair of answers is one violation:
-    broker, released:  along the sequence of a connection `released_ns` never falls;
+The broker is audited by its own stamps, the client by the order in which it received answers. Each violation is one
+row that breaks a rule, so one exchanged pair of answers is one violation:
+    broker, released:  along the sequence of a connection, `released_ns` never decreases;
     broker, complete:  sequences are 0, 1, 2, ... without repetition, and without a gap unless rows were lost;
-    broker, log:       along the sequence, the offsets that a connection gets in one partition rise;
-    client, received:  the correlation ids of a connection rise in the order of receipt, and none is left out unless
-                       rows were lost.
-All of it is window functions over chunks of a connection, and over the few rows that chunks leave for their connection:
-one connection with all the rows of an experiment is sorted by many tasks, not by one. Rows that were lost make an audit
-incomplete, never clean: `complete` says so.
+    broker, log:       along the sequence, the offsets of a connection in one partition increase;
+    client, received:  the correlation ids of a connection increase in the order of receipt, and none is missing
+                       unless rows were lost.
+Lost rows make an audit incomplete, never clean: the column `complete` reports them.
 """
 
 from __future__ import annotations
@@ -26,7 +24,8 @@ if TYPE_CHECKING:
 
 
 CHUNK_ROWS: Final = 1 << 18
-"""Sequences of a connection that are sorted together."""
+# Sequences of a connection that one task sorts. Without chunks, one task would sort a connection that has all the rows
+# of an experiment.
 _FOUND: Final = "wrong + if(complete, absent, 0) as found"
 
 
@@ -35,11 +34,11 @@ def _count(condition: Column) -> Column:
 
 
 def ordering_audit(run: TraceRun) -> DataFrame:
-    """Both audits of every run.
+    """Return both audits of every run.
 
     Returns:
-        run, audit (`broker` or `client`), audited (rows looked at), violations, complete (false when rows were lost).
-        A run whose client does not show correlation ids (confluent-kafka) has no `client` row.
+        run, audit (`broker` or `client`), audited (audited rows), violations, complete (false if rows were lost). A run
+        whose client does not show correlation ids (confluent-kafka) has no `client` row.
     """
     lost = run.runs.select("run", (f.coalesce(f.col("lost_rows"), f.lit(0)) == 0).alias("complete"))
     found = _released(run, lost).union(_appended(run)).union(_received(run, lost)).groupBy("run", "audit")
@@ -48,12 +47,12 @@ def ordering_audit(run: TraceRun) -> DataFrame:
 
 
 def _chunked(rows: DataFrame) -> DataFrame:
-    """Cut connections into chunks that one task can sort; what happens between two of them is looked at afterwards."""
+    """Cut connections into chunks that one task can sort. The caller must compare neighbouring chunks afterwards."""
     return rows.withColumn("chunk", f.expr(f"sequence div {CHUNK_ROWS}"))
 
 
 def _released(run: TraceRun, lost: DataFrame) -> DataFrame:
-    """The broker's stamps, one row a connection."""
+    """Audit the broker's stamps; one row per connection."""
     arrival = Window.partitionBy("run", "connection", "chunk").orderBy("sequence")
     earlier = arrival.rowsBetween(Window.unboundedPreceding, -1)
     rows = (
@@ -86,14 +85,14 @@ def _released(run: TraceRun, lost: DataFrame) -> DataFrame:
 
 
 def _rising(rows: DataFrame, key: tuple[str, ...], order: tuple[str, ...], value: str, end: str) -> DataFrame:
-    """How often a value is not above the end of the row before it, one row a key.
+    """Count the rows of each series whose value is not above the end of the previous row.
 
     Args:
-        rows: with a sequence.
-        key: what the rows of one series have in common.
+        rows: must have a `sequence`.
+        key: the columns that identify a series.
         order: the order within a series.
-        value: the column that must rise.
-        end: the column of the row before that it must be above.
+        value: the column that must increase.
+        end: the column of the previous row that `value` must exceed.
 
     Returns:
         the key, audited (rows), wrong, least and most (of `value`).
@@ -120,21 +119,22 @@ def _rising(rows: DataFrame, key: tuple[str, ...], order: tuple[str, ...], value
 
 
 def _appended(run: TraceRun) -> DataFrame:
-    """The log's offsets, one row a connection and partition. Its rows are requests already counted as audited."""
+    """Audit the log's offsets; one row per connection and partition."""
     rows = run.appends.where("connection is not null and sequence is not null and base_offset is not null")
     key = ("run", "connection", "topic", "partition")
     rows = rows.select(*key, "sequence", "base_offset", "last_offset")
     found = _rising(rows, key, ("sequence", "base_offset"), "base_offset", "last_offset")
+    # `_released` has counted the requests of these rows as audited.
     return found.select("run", f.lit("broker"), f.lit(0), f.col("wrong").alias("found"))
 
 
 def _received(run: TraceRun, lost: DataFrame) -> DataFrame:
-    """The client's order of receipt, one row a connection."""
+    """Audit the client's order of receipt; one row per connection."""
     rows = run.client.where("answered_ns is not null and correlation_id is not null").select(
         "run", "connection", "sequence", f.col("correlation_id").cast("bigint").alias("id")
     )
     connections = _rising(rows, ("run", "connection"), ("sequence",), "id", "id")
-    # Where ids rise, what lies between the least and the greatest and was not received has been left out.
+    # If ids increase, each id between the least and the greatest that was not received is missing.
     absent = f.greatest(f.lit(0), f.col("most") - f.col("least") + 1 - f.col("audited"))
     connections = connections.withColumn("absent", absent)
     return connections.join(f.broadcast(lost), "run").select("run", f.lit("client"), "audited", f.expr(_FOUND))

@@ -1,9 +1,9 @@
-"""Where the time of a request goes, part by part, with intervals over the traced rounds.
+"""The mean time of a request, split into parts, with intervals over the traced rounds.
 
-Rules: the parts add up to what the client waited. Inside the broker they come from its stamps, and what is left of the
-client's mean is the socket wait: a request was sent and not read yet, or its answer sent and not read yet. A classic
-connection is not read while a request of it is answered, so without that part classic would look faster than it is.
-Parts are means, because only means add up; each traced round gives one value, and Student's t the interval.
+The parts add up to the time that the client waited; they are means because only means add up. The parts inside the
+broker come from its stamps. The rest of the client's mean is the socket wait: a request that was sent and not read
+yet, or a response that was sent and not read yet. The broker does not read a classic connection while it answers a
+request of it, so without the socket wait classic would look faster than it is.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ BROKER_PARTS: Final = (
     "response queue",
     "send",
 )
-"""The parts of a request's time inside the broker, in order."""
+"""The parts of a request's time inside the broker, in their order."""
 
 
 @attrs.frozen
 class Breakdown:
-    """The mean parts of the requests of one cell, microseconds, for each traced round in which it was run."""
+    """The mean parts of a cell's requests in microseconds, for each traced round."""
 
     cell: Cell
     rounds: dict[int, dict[str, float]]
@@ -48,7 +48,7 @@ class Breakdown:
 
     @property
     def total(self) -> Estimate:
-        """All parts together."""
+        """The sum of all parts over the rounds."""
         found = mean_interval([sum(parts.values()) for parts in self.rounds.values()])
         assert found is not None, "a breakdown has a round"
         return found
@@ -56,13 +56,13 @@ class Breakdown:
 
 @attrs.frozen
 class Cause:
-    """The part that has most of a difference between the two sides; microseconds.
+    """The part with the largest share of the difference between the two sides, in microseconds.
 
     Attributes:
         part: its name.
-        before, after: what it is on side 0 and side 1.
-        difference: side 1 less side 0, of this part.
-        total: the same of all parts together.
+        before, after: the part on side 0 and on side 1.
+        difference: side 1 minus side 0 of this part.
+        total: side 1 minus side 0 of all parts together.
     """
 
     part: str
@@ -73,12 +73,12 @@ class Cause:
 
     @property
     def share(self) -> float:
-        """How much of the whole difference this part has; above 1 where other parts go the other way."""
+        """This part's share of the whole difference; above 1 if other parts have the opposite sign."""
         return self.difference.value / self.total.value
 
 
 def over_rounds(rounds: Iterable[dict[str, float]]) -> dict[str, Estimate]:
-    """The mean and interval of each part over some rounds."""
+    """Return the mean and the interval of each part over some rounds."""
     listed = list(rounds)
     found = {
         name: mean_interval([parts[name] for parts in listed if name in parts]) for name in (SOCKET, *BROKER_PARTS)
@@ -87,10 +87,10 @@ def over_rounds(rounds: Iterable[dict[str, float]]) -> dict[str, Estimate]:
 
 
 def parts_of_broker(figures: dict[str, StageFigures]) -> dict[str, float]:
-    """Mean microseconds of the parts inside the broker, in order, so that they add up to the total.
+    """Return the mean microseconds of BROKER_PARTS, so that they add up to the total.
 
-    The commit wait lies inside the remote time; where a handler waits for its own commit it lies, as far as it is
-    longer than the remote time, inside the local time.
+    CommitWait is part of Remote. If a handler waits for its own commit, the part of CommitWait beyond Remote belongs to
+    Local.
     """
     mean = {name: (figures[name].mean_us or 0.0) if name in figures else 0.0 for name in STAGES}
     inside_local = min(mean["Local"], max(0.0, mean["CommitWait"] - mean["Remote"]))
@@ -107,7 +107,7 @@ def parts_of_broker(figures: dict[str, StageFigures]) -> dict[str, float]:
 
 
 def breakdowns(figures: Figures) -> dict[Cell, Breakdown]:
-    """The breakdown of every cell with a traced run whose stages are known."""
+    """Return the breakdown of every cell that has a traced run with known stages."""
     rounds: dict[Cell, dict[int, list[dict[str, float]]]] = {}
     for run in figures.runs:
         if run.number in figures.stages:
@@ -122,21 +122,21 @@ def breakdowns(figures: Figures) -> dict[Cell, Breakdown]:
 def _parts(run: Run, stages: dict[str, StageFigures]) -> dict[str, float]:
     inside = parts_of_broker(stages)
     client_us = run.latency.mean_us if run.latency is not None else None
-    if client_us is None or run.cell.load.client != RAW_CLIENT:  # of other clients a row is no request
+    if client_us is None or run.cell.load.client != RAW_CLIENT:  # a row of another client is not a request
         return inside
     return {SOCKET: max(0.0, client_us - sum(inside.values())), **inside}
 
 
 def _mean(found: list[dict[str, float]]) -> dict[str, float]:
-    """Of several runs of a cell in one round: a mode that is compared with itself has two."""
+    # In A/A a cell has two runs in one round, because both sides are the same mode.
     return {name: estimate.value for name, estimate in over_rounds(found).items()}
 
 
 def cause(zero: Breakdown, one: Breakdown) -> Cause | None:
-    """The part that has most of what the sides differ in, over the traced rounds of both.
+    """Return the part with most of the difference between the sides, over the rounds that both have.
 
-    None where the whole difference is not beyond chance, where there are fewer than three rounds, or where no part goes
-    beyond chance in the same direction: nothing is named that was not measured.
+    Returns None if the whole difference is not beyond chance, if there are fewer than three rounds, or if no part
+    differs beyond chance in the same direction: a cause must have been measured.
     """
     paired = [(zero.rounds[number], one.rounds[number]) for number in zero.rounds if number in one.rounds]
     differences = over_rounds({name: b[name] - a[name] for name in a if name in b} for a, b in paired)
@@ -156,5 +156,5 @@ def cause(zero: Breakdown, one: Breakdown) -> Cause | None:
 
 
 def beyond_chance(difference: Estimate) -> bool:
-    """Whether the interval of a difference does not hold 0."""
+    """Return whether the interval of a difference excludes 0."""
     return difference.low is not None and difference.high is not None and not difference.low <= 0 <= difference.high

@@ -1,20 +1,19 @@
-"""What arithmetic predicts, and a model of capacity that is fitted to the measured cells; plain Python, no Spark.
+"""Bounds from arithmetic, and a capacity model that is fitted to the measured cells.
 
-The bound of a connection without pipelining is 1 / commit time, that of pipelining the requests that its client keeps
-in flight (5 for an idempotent producer of Kafka). Between the two lies the model:
+The bound of a connection without pipelining is 1 / commit time. The gain from pipelining is bounded by the requests
+that the client keeps in flight, 5 for an idempotent producer of Kafka. Between the two lies the model:
 
-    time of a cycle = fixed + cost x K + commits x D            rate = K / time of a cycle
+    cycle time = fixed + cost x K + commits x D            rate = K / cycle time
 
-K is how many requests one cycle can take along: connections, at most as many as commits may run at once, in a mode that
-mutes a connection until its request is committed; all that clients keep in flight in one that does not. D is the
-commit delay that was injected.
+K is the number of requests that one cycle can include. In a mode that mutes a connection until its request is
+committed, these are the connections, at most as many as commits may run at once. In a mode that does not mute, these
+are all requests that clients keep in flight. D is the injected commit delay.
 
-Assumptions: a closed loop that keeps the broker saturated; a slower disk is the same disk plus a constant delay a
-commit; bandwidth is no limit; the client has a processor to spare at the end that is extrapolated to.
+Assumptions: a closed loop that saturates the broker; a slower disk is the same disk plus a constant delay per commit;
+bandwidth is not a limit; the client has processor time left at the extrapolated end.
 
-Rules: what is fitted is told together with how far it is off where it was not fitted: each cell is predicted by the
-model of all others (held out), and the cells of the longest delay by those of the shorter ones. Errors are relative to
-the measured rate.
+The errors of the model, relative to the measured rate, are those on cells that it was not fitted to. Each cell is
+predicted by the model of all others (held out), and the cells of the longest delay by the model of the shorter ones.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PRODUCER_IN_FLIGHT_MAX: Final = 5
-"""An idempotent producer of Kafka keeps at most so many requests unanswered on a connection."""
+"""Limit of the unanswered requests per connection of Kafka's idempotent producer."""
 COMMITS_AT_ONCE: Final = 8
-"""Commits per request run on so many handlers at once, unless `num.io.threads` says otherwise."""
+"""Concurrent commits of a mode with one commit per request: the default of `num.io.threads`."""
 DELAYS_MS: Final = (0.3, 2.0, 10.0, 30.0, 100.0)
-"""What is extrapolated to: a fast disk, a good one, one over a network, a slow one, an object store."""
-_CELLS_SPARE: Final = 2  # more cells than parameters, or every fit is perfect and says nothing
+"""Extrapolated commit delays: a fast disk, a good one, a network disk, a slow disk, an object store."""
+_CELLS_SPARE: Final = 2  # with as many parameters as cells, every fit would be perfect and meaningless
 _PIVOT_MIN: Final = 1e-12
 
 
 @attrs.frozen
 class Measured:
-    """One measured cell as the model sees it."""
+    """A measured cell, as input of the model."""
 
     outstanding: int
     delay_ms: float
@@ -49,24 +48,23 @@ class Measured:
 
 @attrs.frozen
 class Model:
-    """A fitted model of one mode; times in milliseconds."""
+    """A fitted model of one mode, in milliseconds."""
 
     fixed_ms: float
     cost_ms: float
     commits: float
 
     def rate(self, outstanding: int, delay_ms: float) -> float:
-        """Requests a second that it predicts."""
+        """Return the predicted requests per second."""
         return outstanding / max(1e-9, self.cycle_ms(outstanding, delay_ms)) * 1000
 
     def cycle_ms(self, outstanding: int, delay_ms: float) -> float:
-        """Milliseconds of one cycle."""
         return self.fixed_ms + self.cost_ms * outstanding + self.commits * delay_ms
 
 
 @attrs.frozen
 class Errors:
-    """How far predictions are off: relative errors of some cells."""
+    """Relative errors of the predictions for some cells."""
 
     cells: int
     middle: float
@@ -75,7 +73,7 @@ class Errors:
 
 @attrs.frozen
 class Capacity:
-    """The model of a mode with what is known of its worth."""
+    """The model of a mode and its errors."""
 
     model: Model
     cells: int
@@ -85,15 +83,16 @@ class Capacity:
 
 
 def fit(cells: Sequence[Measured]) -> Model | None:
-    """The model with the least squared relative error of the cycle's time, no part of it negative.
+    """Return the model with the least squared relative error of the cycle time, without negative parameters.
 
-    None where the cells do not determine it. Where no delay varies, a delay is taken to count once.
+    Returns None if the cells do not determine it. If all cells have the same delay, `commits` is fixed at 1.
     """
     varied = [len({cell.outstanding for cell in cells}) > 1, len({cell.delay_ms for cell in cells}) > 1]
     if len(cells) < 1 + sum(varied):
         return None
     known_commits = 0.0 if varied[1] else 1.0
     best: tuple[float, Model] | None = None
+    # Non-negative least squares: with three parameters, trying each subset of them is exact and needs no library.
     for used in itertools.product((False, True), repeat=3):
         if not any(used) or (used[1] and not varied[0]) or (used[2] and not varied[1]):
             continue
@@ -123,7 +122,7 @@ def _solve(cells: Sequence[Measured], used: tuple[bool, ...], known_commits: flo
 
 
 def least_squares(rows: Sequence[Sequence[float]], wanted: Sequence[float]) -> list[float] | None:
-    """The solution of a small system of normal equations, None where it is singular."""
+    """Solve the normal equations of a small system; return None if they are singular."""
     size = len(rows[0])
     matrix = [
         [sum(row[i] * row[j] for row in rows) for j in range(size)]
@@ -131,7 +130,7 @@ def least_squares(rows: Sequence[Sequence[float]], wanted: Sequence[float]) -> l
         for i in range(size)
     ]
     for column in range(size):
-        pivot = max(range(column, size), key=lambda place: abs(matrix[place][column]))
+        pivot = max(range(column, size), key=lambda row: abs(matrix[row][column]))
         if abs(matrix[pivot][column]) < _PIVOT_MIN:
             return None
         matrix[column], matrix[pivot] = matrix[pivot], matrix[column]
@@ -143,10 +142,10 @@ def least_squares(rows: Sequence[Sequence[float]], wanted: Sequence[float]) -> l
 
 
 def capacity(cells: Sequence[Measured]) -> Capacity | None:
-    """Fit the model of a mode and find out how far it can be trusted; None where there are too few cells.
+    """Fit the model of a mode and measure its errors; return None if there are too few cells.
 
     Args:
-        cells: the measured cells of one mode, each of another load.
+        cells: the measured cells of one mode, one per load.
     """
     usable = [cell for cell in cells if cell.rate > 0 and cell.outstanding > 0]
     model = fit(usable)
@@ -175,20 +174,20 @@ def _errors(found: Sequence[float]) -> Errors | None:
 
 
 def commit_bound(connections: int, commit_us: float | None) -> float | None:
-    """Requests a second that connections can reach when each waits for the commit of its only request.
+    """Return the largest rate, in requests per second, if each connection waits for the commit of its only request.
 
     Args:
-        connections: connections that are driven.
-        commit_us: microseconds from submitted to durable.
+        connections: the number of busy connections.
+        commit_us: the time of a commit in microseconds; None if unknown.
     """
     return connections * 1e6 / commit_us if commit_us else None
 
 
 def gain_bound(in_flight: int, *, ordinary: bool) -> int:
-    """How many times faster pipelining can make a connection at most: all its requests share one commit.
+    """Return the largest possible gain from pipelining: all requests in flight of a connection share one commit.
 
     Args:
-        in_flight: requests that the client keeps unanswered.
-        ordinary: whether the client is one of Kafka's, which stops at five.
+        in_flight: unanswered requests that the client keeps.
+        ordinary: the client is one of Kafka's, which keep at most five.
     """
     return min(in_flight, PRODUCER_IN_FLIGHT_MAX) if ordinary else in_flight

@@ -1,9 +1,10 @@
-"""What a cell and a run are; plain values, no Spark.
+"""Loads, cells and runs of an experiment, as plain values.
 
-Rules: a cell is one mode under one load; a load is what the two sides of a comparison share. Rates are exact: measured
-requests over the time from the first one sent to the last one answered. A percentile is not given where fewer than ten
-samples lie beyond it, or two in one run: it would be the luck of a few requests. One run may do with fewer, because
-how much rounds differ is in the interval.
+A cell is one mode under one load; both sides of a comparison share the load. Rates are exact: measured requests over
+the time from the first one sent to the last one answered.
+
+A percentile is left out if fewer than ten samples lie beyond it, or fewer than two in a single run: it would depend on
+the luck of a few requests. A single run needs fewer, because the interval includes the differences between rounds.
 """
 
 from __future__ import annotations
@@ -21,27 +22,27 @@ if TYPE_CHECKING:
 SAMPLES_BEYOND_MIN: Final = 10
 SAMPLES_BEYOND_IN_RUN_MIN: Final = 2
 PERCENTILES: Final = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
-"""The percentiles that are compared, by their names in `summary.json`."""
+"""The compared percentiles, by their names in `summary.json`."""
 
 
 class Load(NamedTuple):
-    """What both sides of a pair are driven with; the variant is what a sweep varies besides, empty elsewhere."""
+    """The load on both sides of a pair."""
 
     client: str
     connections: int
     in_flight: int
     commit_delay_ms: float
     variant: str = ""
-    """Factors that have no column of their own, such as `record_size=100`."""
+    """Factors without a column, such as `record_size=100`."""
     offered_of: str = ""
-    """Open loop: the mode whose capacity the offered rate is a share of; empty elsewhere."""
+    """Open loop: the mode whose capacity the offered rate is a share of; otherwise empty."""
     offered_share: float = 0.0
     offered_per_s: float = 0.0
-    """Open loop: requests a second that are due; 0 in a closed loop, and of the replay."""
+    """Open loop: offered requests per second; 0 in a closed loop and in the replay."""
 
     @property
     def open_loop(self) -> bool:
-        """Whether requests are sent at times fixed beforehand, so that latency counts from the intended time."""
+        """Whether requests have fixed intended times, so that latency counts from these."""
         return self.client == REPLAY_CLIENT or self.offered_per_s > 0
 
 
@@ -54,15 +55,15 @@ class Cell(NamedTuple):
 
 @attrs.frozen
 class RunLatency:
-    """What the client of one run waited.
+    """The latency that the client of one run saw.
 
     Attributes:
-        samples: measured answers.
-        p50_us, p99_us, p999_us: exact percentiles over them; of an open loop from the moment they were due.
-        mean_us: from sent to answered, over all answers, the warm-up's among them: what the broker's stamps cover too.
-        sent_p50_us, sent_p99_us, sent_p999_us: open loop: from the moment they were sent, without the client's delay.
-        late_us: open loop: how late the median request left.
-        growth: open loop: seconds by which the wait grew in a second.
+        samples: the number of measured answers.
+        p50_us, p99_us, p999_us: exact percentiles; in an open loop from the intended time.
+        mean_us: from sent to answered, over all answers including the warm-up, like the broker's stamps.
+        sent_p50_us, sent_p99_us, sent_p999_us: open loop: from the time of sending, without the client's delay.
+        late_us: open loop: the delay of the median request when it was sent.
+        growth: open loop: growth of the latency, in seconds per second.
     """
 
     samples: int
@@ -107,40 +108,40 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """From the first measured request sent to the last one answered."""
+        """The time from the first measured request sent to the last one answered."""
         if self.first_sent_ns is None or self.last_answered_ns is None:
             return 0.0
         return max(0, self.last_answered_ns - self.first_sent_ns) / 1e9
 
     @property
     def ablation(self) -> bool:
-        """Whether this run belongs to the ablation, not to the comparison of the two sides."""
+        """Whether this run belongs to the ablation."""
         return self.settings.get("experiment") == "ablation" or self.cell.mode in ABLATION_MODES
 
     @property
     def of_itself(self) -> bool:
-        """Whether this run belongs to the comparison of a mode with itself (A/A), not to that of the two sides."""
+        """Whether this run belongs to the comparison of a mode with itself (A/A)."""
         return self.settings.get("experiment") == SELF_EXPERIMENT
 
     @property
     def compared(self) -> bool:
-        """Whether this run counts in speed-ups: untraced, closed loop, not of the ablation, not A/A."""
+        """Whether this run counts in speed-ups: untraced, closed loop, neither ablation nor A/A."""
         return self.of_a_side and not self.traced and not self.cell.load.open_loop
 
     @property
     def of_a_side(self) -> bool:
-        """Whether this run says something of a side of the comparison, or of a broker beside them."""
+        """Whether this run belongs to a compared broker: neither ablation nor A/A."""
         return not self.ablation and not self.of_itself
 
 
 def rate(runs: Sequence[Run]) -> float | None:
-    """Requests a second over some runs: all their requests over the sum of their times."""
+    """Return the requests per second over some runs: the sum of their requests over the sum of their times."""
     seconds = sum(run.seconds for run in runs)
     return sum(run.requests for run in runs) / seconds if seconds > 0 else None
 
 
 def parse_object(text: str | None) -> dict[str, Any]:
-    """A JSON object from a text column; other text under the name `text`."""
+    """Parse a JSON object from a text column. Return other text as `{"text": ...}`."""
     if not text:
         return {}
     try:
@@ -151,17 +152,18 @@ def parse_object(text: str | None) -> dict[str, Any]:
 
 
 def enough_samples(samples: int, quantile: float, beyond: int = SAMPLES_BEYOND_MIN) -> bool:
-    """Whether a percentile of so many samples means anything: so many of them lie beyond it."""
+    """Return whether at least `beyond` of the samples lie beyond a quantile."""
+    # Integers: as a binary fraction, 1 - 0.9999 is too small, and would reject exactly 100,000 samples.
     return samples * round((1 - quantile) * 1_000_000) >= beyond * 1_000_000
 
 
 def number(value: float | None) -> float | int | None:
-    """A number as JSON readers like it: whole ones without a fraction."""
+    """Return whole numbers as int, so that JSON shows them without a fraction."""
     return int(value) if value is not None and float(value).is_integer() else value
 
 
 def order(load: Load) -> tuple[bool, bool, str, str, float, int, int, float]:
-    """Sort key of loads: the raw client first, then ordinary clients, then open loops, the replay last."""
+    """Return the sort key of a load: native client, ordinary clients, open loops, replay."""
     return (
         load.open_loop,
         load.client != RAW_CLIENT,
@@ -175,7 +177,7 @@ def order(load: Load) -> tuple[bool, bool, str, str, float, int, int, float]:
 
 
 def short_variants(variants: set[str]) -> dict[str, str]:
-    """Each variant without the factors that all of them have: what does not vary needs no name."""
+    """Map each variant to itself without the factors that all variants share."""
     parts = {variant: set(variant.split()) for variant in variants}
     common = set.intersection(*parts.values()) if parts else set()
     return {variant: " ".join(sorted(mine - common)) for variant, mine in parts.items()}

@@ -1,7 +1,6 @@
-"""Progress on standard error: by rich where that is a terminal, elsewhere by a line now and then.
+"""Progress on standard error: a rich progress bar on a terminal, otherwise an occasional line.
 
-Rules: standard output carries the result only. A short analysis says nothing where nobody watches. Without rich a
-terminal has lines, too.
+Standard output stays free for the result. Without rich, a terminal gets lines too.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 LINE_EVERY_S: Final = 10.0
-"""Between two lines, and before the first one."""
+"""Time between two lines, and before the first one, so that a short analysis prints none."""
 
 
 @contextlib.contextmanager
 def progress_bar() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
-    """A function that starts a named step and returns what reports its progress (done, total)."""
+    """Yield a function that starts a named step and returns the callback for its progress (done, total)."""
     if not sys.stderr.isatty():
         yield lines()
         return
@@ -41,10 +40,10 @@ def progress_bar() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
 
 
 def lines(clock: Callable[[], float] = time.monotonic) -> Callable[[str], Callable[[int, int], None]]:
-    """What starts a step and reports its progress by a line every ten seconds at most.
+    """Like `progress_bar`, with lines instead of a bar.
 
     Args:
-        clock: seconds that never run backwards.
+        clock: a monotonic clock in seconds.
     """
     next_s = clock() + LINE_EVERY_S
 

@@ -1,10 +1,7 @@
-"""Turns the raw traces of an experiment into Parquet, one folder a table, by jobs of Spark.
+"""Converts the raw traces of an experiment to Parquet, one folder per table, by Spark jobs.
 
-Rules: the new `traces` folder appears complete or not at all (written beside, then renamed); every table is written, an
-empty one with its columns, so that readers never guess. A table of rows is partitioned by run, so that a job on some
-runs opens the files of these alone. Workers decode the rings: a file is one task's, and needs their PyArrow but nothing
-of ours, which travels with the job. A run that was interrupted (it has no `run.json`) is left out and named beside the
-tables; a run that is damaged refuses the experiment.
+A damaged run fails the whole conversion. An interrupted run (without `run.json`) is left out, and its name is stored
+beside the tables.
 """
 
 from __future__ import annotations
@@ -34,8 +31,8 @@ if TYPE_CHECKING:
     Decoder = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _TABLES_AT_ONCE: Final = 3
+# A row is a whole file, so a batch of several rows would only need more memory.
 _ONE_RING_AT_A_TIME: Final = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}
-"""A row is a whole file: more of them in one message to a worker would only add up in memory."""
 
 
 def convert(
@@ -43,21 +40,22 @@ def convert(
     spark: SparkSession,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> None:
-    """Write `directory/traces` from `directory/raw`.
+    """Write `directory/traces` from `directory/raw`, completely or not at all.
 
     Args:
-        directory: what `compare --out` was given, or where it was copied to.
+        directory: the directory of `compare --out`, or a copy of it.
         spark: the session.
-        progress: called with the number of tables done and their total.
+        progress: called with the number of finished tables and their total.
 
     Raises:
-        TraceError: there is nothing to convert, or something is wrong with it.
+        TraceError: there is nothing to convert, or a run is damaged.
     """
     place = directory if isinstance(directory, Location) else Location(spark, directory)
     raw = place / RAW_FOLDER
     if not raw.is_folder():
         raise TraceError(f"{raw}: no such folder")
     runs, left_out = read_runs(raw)
+    # Readers never see half of the tables: they are written elsewhere and renamed at the end.
     fresh = place / f"{TRACES_FOLDER}.new"
     fresh.remove()
     try:
@@ -101,9 +99,11 @@ def _write_table(raw: Location, runs: list[RawRun], table: str, target: Location
         files = spark.read.format("binaryFile").load(paths).select("path", "content")
         rows = _map_in_arrow(files, _decoder(str(raw), runs, table), declaration(table))
         try:
+            # A job on some runs then opens only the files of these runs.
             rows.write.partitionBy("run").parquet(target.uri)
         except PySparkException as error:
             raise _reason(error) from None
+    # An empty table is written with its columns, so that readers need no special case.
     if not paths or not target.folders():
         spark.createDataFrame(arrow_schema(table).empty_table()).coalesce(1).write.mode("append").parquet(target.uri)
 
@@ -111,7 +111,7 @@ def _write_table(raw: Location, runs: list[RawRun], table: str, target: Location
 def _decoder(
     raw: str, runs: list[RawRun], table: str
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What a worker does with files: it knows of each run its number and its strings."""
+    """Return the function that decodes ring files in Spark's workers. It knows each run's number and strings."""
     known = {run.folder: (int(run.row["run"]), run.strings.to_pylist()) for run in runs if table in run.rings}
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -128,23 +128,23 @@ def _decoder(
 
 
 def _map_in_arrow(frame: DataFrame, function: Any, columns: str) -> DataFrame:
-    """`DataFrame.mapInArrow` without pandas, for which it asks up to Spark 4.1 at least, and which it does not use.
+    """Do the same as `DataFrame.mapInArrow`, without pandas.
 
-    It does what that method does. There is no public way without pandas, a package as large as all others together;
-    the version of PySpark is pinned.
+    That method requires pandas up to Spark 4.1 at least, but does not use it. Pandas is as large as all other
+    dependencies together. This uses private names, so the version of PySpark is pinned.
     """
     from pyspark.cloudpickle import register_pickle_by_value  # noqa: PLC0415 - an optional package
     from pyspark.sql import DataFrame as Frame  # noqa: PLC0415 - see above
     from pyspark.sql.udf import UserDefinedFunction  # noqa: PLC0415 - see above
     from pyspark.util import PythonEvalType  # noqa: PLC0415 - see above
 
-    register_pickle_by_value(sys.modules[__package__])  # type: ignore[no-untyped-call]  # workers need not have it installed
+    register_pickle_by_value(sys.modules[__package__])  # type: ignore[no-untyped-call]  # workers may lack this package
     mapped = UserDefinedFunction(function, columns, "decode", PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     column = mapped(*[frame[name] for name in frame.columns])
     return Frame(frame._jdf.mapInArrow(column._jc, False, None), frame.sparkSession)  # noqa: SLF001 - see above
 
 
 def _reason(error: PySparkException) -> Exception:
-    """What the worker said, if it was about a trace."""
+    """Return the worker's TraceError, if the failure contains one."""
     found = re.search(r"TraceError: (.*)", f"{error}\n{getattr(error, '_stackTrace', '')}")
     return TraceError(found[1]) if found else error

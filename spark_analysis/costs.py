@@ -1,8 +1,7 @@
-"""What a store of objects costs under each load, from the traced rounds.
+"""The request costs of an object store under each load, from the traced rounds.
 
-Rules: plain Python. Prices are a user's, those of Amazon's list unless given; a GB is a thousand million bytes of
-record batches, as they were committed. Each traced round gives one value, and Student's t the interval. What is stored
-costs the same in every mode, and is not in it.
+Prices are the user's, by default those of Amazon's price list. A GB is 10^9 bytes of committed record batches. Storage
+itself is left out: it costs the same in every mode.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ if TYPE_CHECKING:
 GB: Final = 1e9
 MONTH_SECONDS: Final = 30 * 86_400
 PUT_DOLLARS, GET_DOLLARS = 5.0, 0.4
-"""Of a million requests: Amazon S3 Standard, us-east-1, list prices of 2026."""
+"""Prices of a million requests: Amazon S3 Standard, us-east-1, list prices of 2026."""
 
 
 @attrs.frozen
 class Prices:
-    """Dollars for a million requests; LIST costs as much as PUT, DELETE nothing."""
+    """Prices of a million requests, in dollars. LIST costs as much as PUT; DELETE is free."""
 
     put: float = PUT_DOLLARS
     get: float = GET_DOLLARS
@@ -34,7 +33,7 @@ class Prices:
 
 @attrs.frozen
 class StoreRun:
-    """One row of `store.store_requests`."""
+    """A row of `store.store_requests`."""
 
     run: int
     puts: int
@@ -49,18 +48,18 @@ class StoreRun:
     produced: int
 
     def dollars(self, prices: Prices) -> float:
-        """What its requests cost."""
+        """Return the price of the run's requests."""
         return (self.puts * prices.put + self.gets * prices.get) / 1e6
 
 
 @attrs.frozen
 class StoreCost:
-    """The cost of one cell over its traced rounds.
+    """The costs of one cell over its traced rounds.
 
     Attributes:
-        runs: of the rounds.
-        puts_per_s, requests_per_put, puts_per_gb, dollars_per_gb, dollars_per_month: the last one at the rate of the
-            rounds, for a month of it; None where nothing was written.
+        runs: one per round.
+        puts_per_s, requests_per_put, puts_per_gb, dollars_per_gb: None if nothing was written.
+        dollars_per_month: the price of a month at the rate of the rounds.
     """
 
     runs: tuple[StoreRun, ...]
@@ -72,17 +71,15 @@ class StoreCost:
 
     @property
     def puts(self) -> int:
-        """Of all rounds."""
         return sum(run.puts for run in self.runs)
 
     @property
     def gets(self) -> int:
-        """Of all rounds."""
         return sum(run.gets for run in self.runs)
 
 
 def store_costs(runs: Iterable[Run], found: Mapping[int, StoreRun], prices: Prices) -> dict[Cell, StoreCost]:
-    """The cost of each cell that has asked a store, in the order of the runs."""
+    """Return the costs of each cell that has sent requests to a store, in the order of the runs."""
     by_cell: dict[Cell, list[StoreRun]] = {}
     for run in runs:
         if run.number in found:

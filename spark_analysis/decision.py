@@ -1,8 +1,8 @@
-"""For each client: does the second mode pay? What somebody reads who has ten seconds.
+"""Decides for each client whether the second mode pays. These decisions are the boxes at the top of the page.
 
-Rules: a decision rests on judgements of loads (`judgement`), never on a middle. Where loads differ, the decision says
-for which the mode pays and for which not; a load that is not decided is counted, and makes nothing pay. Figures come
-with their interval, and only those of loads that were judged are headlines.
+A decision rests on the judgements of loads (`judgement`), never on the ratios alone. If loads differ, the decision
+lists those for which the mode pays and those for which it does not. An undecided load is reported as such. Only ratios
+of decided loads appear in headlines.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from spark_analysis.judgement import Judgement, judge, said
+from spark_analysis.judgement import Judgement, judge, rate_finding
 from spark_analysis.offered import EqualLoad, PacedSide
 from spark_analysis.tables import PAIRS_CLIENT, RAW_CLIENT, READER_CLIENT
 from spark_analysis.words import (
@@ -41,8 +41,8 @@ PAYS: Final = "Pays"
 DEPENDS: Final = "Pays under some loads"
 DOES_NOT_PAY: Final = "Does not pay"
 UNDECIDED: Final = "Not decided on this machine"
-TOLD_SHARE_MIN: Final = 0.5
-"""Below that a share is no figure: a client leaves before most of what waits is answered."""
+QUOTED_SHARE_MIN: Final = 0.5
+"""A smaller answered share is not quoted: the client stops before most of its waiting requests are answered."""
 NOT_MEASURED: Final = "Not measured"
 TONES: Final = {PAYS: "yes", DEPENDS: "partly", DOES_NOT_PAY: "no", UNDECIDED: "open", NOT_MEASURED: "open"}
 
@@ -52,9 +52,9 @@ class Decision:
     """One box of the first page.
 
     Attributes:
-        subject: the client, or what else is decided about.
-        answer: one of the five words above.
-        headline: the decided ratios, least and most; empty where none is.
+        subject: the client, or another subject such as latency at equal load.
+        answer: one of the five answers above.
+        headline: the least and the greatest decided ratio; empty if none is decided.
         lines: sentences with the intervals, the most important first.
     """
 
@@ -65,7 +65,7 @@ class Decision:
 
     @property
     def tone(self) -> str:
-        """How a page shows it."""
+        """The CSS class of the box."""
         return TONES[self.answer]
 
 
@@ -88,7 +88,7 @@ def decisions(comparison: Comparison) -> list[Decision]:
 
 
 def paced(comparison: Comparison, *, is_consumed: bool = False) -> list[EqualLoad]:
-    """Return the open loops at a given pace: those that time answers, or those that time consumers."""
+    """Return the open loops with a given pace: those that time answers, or those that time consumers."""
     given = [each for each in comparison.equal_loads if each.load.offered_per_s]
     return [each for each in given if (each.load.client == PAIRS_CLIENT) is is_consumed]
 
@@ -111,7 +111,7 @@ def _of_client(comparison: Comparison, client: str) -> Decision:
 
 
 def _beside(comparison: Comparison, loads: Collection[Load], over: str = "Over") -> list[str]:
-    """Return a sentence about each other broker: the least and the most of both sides over it under some loads."""
+    """Return a sentence about each other broker: the least and the greatest ratio of both sides over it."""
     found = []
     for mode in comparison.others:
         parts = []
@@ -161,7 +161,7 @@ def _answer(judged: Collection[Judgement]) -> str:
 
 
 def _headline(decided: Mapping[Load, Ratio]) -> str:
-    """Return the least and the most of ratios that lie on one side of 1, or the bound that holds for all of them."""
+    """Return the least and the greatest of ratios on one side of 1, or a bound that holds for all of them."""
     ratios = sorted(decided.values(), key=lambda ratio: ratio.value)
     if len(ratios) > 1 and any((ratio.width or 1.0) > SIZE_WIDTH_MAX for ratio in ratios):
         is_above = ratios[0].value > 1
@@ -195,7 +195,7 @@ def _of_equal_load(comparison: Comparison) -> Decision:
             subject,
             NOT_MEASURED,
             "",
-            ("No open loop at a given rate was run, so nothing is said of latency at equal load.",),
+            ("No open loop at a given rate was run, so latency at equal load is unknown.",),
         )
     waits = {each.load: each.ratios["p99"].inverse for each in loads if "p99" in each.ratios}
     answer, _, _ = _weighed(waits, "") if waits else (UNDECIDED, "", [])
@@ -221,35 +221,35 @@ def _of_equal_load(comparison: Comparison) -> Decision:
 def _paced(load: Load, ratio: Ratio, *, is_decided: bool) -> str:
     if is_decided:
         return f"{pace(load)}: {certain(ratio)} ({ends(ratio)})"
-    why = ", beyond chance alone but not among so many loads" if ratio.excludes_one else ""
+    why = ", beyond chance alone but not after the correction for all loads" if ratio.excludes_one else ""
     return f"{pace(load)} ({ends(ratio)}{why})"
 
 
 def unkept(found: Sequence[EqualLoad], modes: Sequence[str]) -> list[str]:
-    """What is said of the sides that did not keep the pace of some loads, one sentence each.
+    """Return one sentence about each side that did not keep the pace of some loads.
 
     Args:
         found: the loads.
-        modes: the sides that are spoken of.
+        modes: the sides to report.
     """
     sentences = []
     for mode in dict.fromkeys(modes):
-        behind = [(each, side) for each in found for side in each.sides if side.mode == mode and not side.kept_pace]
-        if not behind:
+        slow = [(each, side) for each in found for side in each.sides if side.mode == mode and not side.kept_pace]
+        if not slow:
             continue
-        if len(behind) == len(found) and len(found) > 1:
+        if len(slow) == len(found) and len(found) > 1:
             where = f"the pace of any of the {len(found)} loads"
         else:
-            where = "; ".join(f"{pace(each.load)} ({why_unkept(side)})" for each, side in behind)
+            where = "; ".join(f"{pace(each.load)} ({why_unkept(side)})" for each, side in slow)
         sentences.append(f"{mode} did not keep {where}, so its latency is not quoted.")
     return sentences
 
 
 def why_unkept(side: PacedSide) -> str:
-    """By which rule a side did not keep the pace."""
-    if side.answered_share < TOLD_SHARE_MIN:
-        return f"answers came at less than {TOLD_SHARE_MIN:.0%} of it"
-    return "nothing was sent" if side.late_ms is None else f"answers came at {side.answered_share:.1%} of it"
+    """Return the reason why a side did not keep the pace."""
+    if side.answered_share < QUOTED_SHARE_MIN:
+        return f"answers arrived at less than {QUOTED_SHARE_MIN:.0%} of it"
+    return "nothing was sent" if side.late_ms is None else f"answers arrived at {side.answered_share:.1%} of it"
 
 
 def lateness(found: Sequence[EqualLoad]) -> list[str]:
@@ -260,7 +260,7 @@ def lateness(found: Sequence[EqualLoad]) -> list[str]:
     most = max(side.late_ms or 0.0 for each in late for side in each.sides if side.side in (0, 1))
     of_all = f"{len(late)} of {plural(len(found), 'load')}"
     said = f"The client itself was late under {of_all}, the median request by up to {milliseconds(most)}"
-    return [f"{said}: there a claim holds from the due time and from the time of sending."]
+    return [f"{said}: there a claim must hold from the due time and from the time of sending."]
 
 
 def _of_consumers(comparison: Comparison) -> list[Decision]:
@@ -292,7 +292,7 @@ def _of_consumers(comparison: Comparison) -> list[Decision]:
 
 def _said_of_rate(ratio: Ratio) -> str:
     words = {Judgement.PAYS: f"{certain(ratio)} as fast", Judgement.SMALL: "faster by less than a tenth"}
-    return f"{words.get(judge(ratio), said(ratio).partition(':')[0])} ({ends(ratio)})"
+    return f"{words.get(judge(ratio), rate_finding(ratio).partition(':')[0])} ({ends(ratio)})"
 
 
 def _said_of_wait(ratio: Ratio) -> str:
@@ -311,7 +311,7 @@ def _of_replay(comparison: Comparison, each: EqualLoad) -> Decision:
     waits = {each.load: ratio.inverse}
     answer, _, _ = _weighed(waits, "")
     better = judge(ratio.inverse) in (Judgement.PAYS, Judgement.SMALL)
-    sides = [side for side in each.sides if side.side in (0, 1)]  # which have what their ratio is of
+    sides = [side for side in each.sides if side.side in (0, 1)]  # both have a p99, because their ratio exists
     absolute = ", ".join(f"{side.mode} {milliseconds(side.latency_ms['p99'].value)}" for side in sides)
     said = f"p99 wait {certain(ratio)} of {comparison.sides[0]}'s ({interval(ratio)}): {absolute}."
     return Decision(subject, answer, f"p99 {certain(ratio)}" if better else "", (said, *lateness([each])))

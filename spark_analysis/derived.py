@@ -1,7 +1,7 @@
-"""What the report computes, as Parquet tables beside the traces, so that other queries need not compute it again.
+"""Writes the report's results as Parquet tables beside the traces, for other queries.
 
-Rules: they hold what the page and `summary.json` say, unrounded; percentiles stand there also where fewer than ten
-samples lie beyond. They are written when the report is, all of them or none; an empty one has its columns.
+The tables contain the unrounded numbers of the page and of `summary.json`, and also percentiles with fewer than ten
+samples beyond them. They are written together with the report, all or none. An empty table has its columns.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ DERIVED: Final = {
         **{f"{name}_{end}": "double" for name in PERCENTILES for end in ("ratio", "low", "high")},
     },
 }
-"""The tables that are made from figures, and their columns; `order_violations` is made from the traces."""
+"""Columns of the tables that come from `Figures`. `order_violations` comes from the traces."""
 _VALUES: Final = {"string": str, "int": int, "bigint": int, "double": float}
 
 
@@ -76,7 +76,7 @@ def write_derived(place: Location, run: TraceRun, comparison: Comparison) -> Non
     Args:
         place: the folder of the experiment.
         run: its traces.
-        comparison: what was found in them.
+        comparison: its results.
     """
     fresh = place / f"{DERIVED_FOLDER}.new"
     fresh.remove()
@@ -86,7 +86,7 @@ def write_derived(place: Location, run: TraceRun, comparison: Comparison) -> Non
                 _write(fresh / name, DERIVED[name], rows)
             found = order_violations(run)
             if not any(audit.violations for audit in comparison.figures.audits):
-                found = run.spark.createDataFrame([], found.schema)  # nothing to look for again
+                found = run.spark.createDataFrame([], found.schema)  # the audit found none: skip the query
             found.coalesce(1).write.parquet((fresh / "order_violations").uri)
         fresh.rename(place / DERIVED_FOLDER)
     except BaseException:
@@ -147,6 +147,6 @@ def _named(run: Run) -> dict[str, Any]:
 
 
 def _offered(load: Load) -> dict[str, Any]:
-    """A load by the names of columns; null, as in `runs`, where nothing is offered."""
+    """Return a load by column names. As in `runs`, the `offered_` columns are null in a closed loop."""
     named = load._asdict()
     return {name: named[name] or None if name.startswith("offered_") else named[name] for name in _LOAD}

@@ -1,9 +1,9 @@
-"""What each factor of an experiment does, where every combination of their levels was run.
+"""The effect of each factor of an experiment that ran every combination of their levels.
 
-Rules: plain Python over runs. A level's figure is a mean over all loads that have it, each with the same weight, and a
-comparison of two levels is one of loads that are alike otherwise; that is fair only where no combination is missing,
-so there are no effects elsewhere. One round gives one sample, as for every ratio of this package: the mean of the
-logarithms over the loads. Only the native client's loads are combined: others have windows of their own.
+The figure of a level is a mean over all loads that have it, each with the same weight. Two levels are compared over
+loads that otherwise agree. Both are fair only if no combination is missing, so other experiments have no effects. One
+round gives one sample: the mean of the logarithms over the loads. Only the native client's loads are combined, because
+other clients have their own windows of requests in flight.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 FACTORS_MIN: Final = 2
-"""One factor alone is a curve of its own."""
+"""A single factor has its own curve in the report."""
 _DEFAULT: Final = "default"
 _RESOLVED: Final = {
     "record_size": "record_bytes",
@@ -33,26 +33,26 @@ _RESOLVED: Final = {
     "idempotent": "idempotent",
     "read_share": "read_share",
 }
-"""Where the `factors` of a run tell the level of a factor that is in its variant only if it is not the ordinary one."""
+"""Keys of a run's `factors` by factor. A run's variant names only levels that differ from the default."""
 
 _ALWAYS: Final = ("connections", "in flight", "commit delay")
-"""The factors that every load has, in the order in which they are told; others follow by name."""
+"""The factors that every load has, in the order of the report; others follow by name."""
 
 Point = tuple[str, ...]
-"""The levels of a load, one for each varied factor."""
+"""The levels of a load, one per varied factor."""
 Rates = dict[tuple[Point, int, int], float]
-"""Requests a second by point, round and side."""
+"""Requests per second by point, round and side."""
 
 
 @attrs.frozen
 class Effect:
-    """What one level of a factor does.
+    """The effect of one level of a factor.
 
     Attributes:
         factor, level: their names.
-        loads: how many loads have it.
+        loads: the number of loads with this level.
         speedup: side 1 over side 0, over these loads.
-        over_first: the rate of side 0, and of side 1, over the rate at the first level of the factor; None for that.
+        over_first: the rate of side 0 and of side 1 over the rate at the factor's first level; None for that level.
     """
 
     factor: str
@@ -63,10 +63,13 @@ class Effect:
 
 
 def factor_effects(runs: Iterable[Run]) -> list[Effect]:
-    """The effects of all levels, the factor first that changes the speed-up most; none where combinations are missing.
+    """Return the effects of all levels, starting with the factor that changes the speed-up most.
 
     Args:
-        runs: of an experiment; those that are not compared are passed over.
+        runs: the runs of an experiment; those that do not count in speed-ups are ignored.
+
+    Returns:
+        an empty list if a combination of levels is missing.
     """
     compared = [run for run in runs if run.compared and run.side in (0, 1) and run.cell.load.client == RAW_CLIENT]
     told = [_levels(run) for run in compared]
@@ -89,7 +92,7 @@ def factor_effects(runs: Iterable[Run]) -> list[Effect]:
 
 
 def _levels(run: Run) -> dict[str, str]:
-    """The levels of all factors of a run, in words; a factor that is not told has the level of ordinary loads."""
+    """Return the levels of all factors of a run."""
     load = run.cell.load
     delay = f"{load.commit_delay_ms:g} ms"
     levels = dict(zip(_ALWAYS, (str(load.connections), str(load.in_flight), delay), strict=True))
@@ -102,7 +105,7 @@ def _name_place(name: str) -> tuple[int, str]:
 
 
 def _place(level: str) -> tuple[bool, float, str]:
-    """Sort key of levels: the default, then numbers by size, then words."""
+    """Return the sort key of a level: the default, then numbers by size, then words."""
     try:
         return level != _DEFAULT, float(level.split(" ", maxsplit=1)[0]), level
     except ValueError:
@@ -118,7 +121,7 @@ def _rates(placed: Iterable[tuple[Point, Run]]) -> Rates:
 
 
 def _whole_rounds(rates: Rates, points: set[Point]) -> list[int]:
-    """The rounds in which every load was run on both sides."""
+    """Return the rounds in which every load ran on both sides."""
     rounds = sorted({place for _, place, _ in rates})
     return [place for place in rounds if all((point, place, side) in rates for point in points for side in (0, 1))]
 
@@ -148,6 +151,6 @@ def _effect(place: int, name: str, level: str, first: str, rates: Rates, rounds:
 
 
 def _spread(effects: Sequence[Effect]) -> float:
-    """How far apart the speed-ups of a factor's levels are."""
+    """Return the ratio of a factor's greatest speed-up to its least one."""
     values = [effect.speedup.value for effect in effects]
     return max(values) / min(values)

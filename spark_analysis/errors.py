@@ -1,14 +1,10 @@
-"""The one error of this room.
-
-Rules: whatever is wrong with the files, with Java or with Spark becomes one `AnalysisError`, whose text is one line
-that names the file or the program and says what to do. Anything else that escapes is a bug of ours.
-"""
+"""The errors of the analysis. Every other exception that escapes from it is a bug."""
 
 from __future__ import annotations
 
 
 class AnalysisError(Exception):
-    """The analysis cannot be done; the text is one line for the person at the terminal."""
+    """The analysis failed. The message is one line that names the file or program and says what to do."""
 
 
 class TraceError(AnalysisError):
@@ -16,4 +12,4 @@ class TraceError(AnalysisError):
 
 
 class SparkError(AnalysisError):
-    """Java or Spark cannot be started, or a Spark job failed."""
+    """Java or Spark did not start, or a Spark job failed."""

@@ -1,7 +1,7 @@
-"""Runs the queries and holds their results: the border between Spark and plain Python.
+"""Runs the Spark queries of the report and stores their results as plain values.
 
-Rules: the queries are independent and small, so they run as one job; what they return are a few thousand values, which
-everything after this file computes with. Nothing after this file knows Spark.
+The queries are independent and small, so they run as one job. They return a few thousand values; everything after this
+module works with these and does not know Spark.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OFFERED_IN_VARIANT: Final = "rate="
 
 @attrs.frozen
 class Curve:
-    """End-to-end latency of one cell at the quantiles `queries.CURVE`, microseconds."""
+    """The end-to-end latency of one cell at the quantiles of `queries.CURVE`, in microseconds."""
 
     samples: int
     values_us: tuple[float, ...]
@@ -77,8 +77,8 @@ class Commits:
     """The commits of one cell.
 
     Attributes:
-        sizes: entries -> number of commits.
-        on_loop_share: of the commits, those that ran on the event loop; None in older traces.
+        sizes: number of commits by entries per commit.
+        on_loop_share: the share of commits that ran on the event loop; None in older traces.
     """
 
     sizes: dict[int, int]
@@ -90,7 +90,6 @@ class Commits:
 
     @property
     def count(self) -> int:
-        """How many commits."""
         return sum(self.sizes.values())
 
     @property
@@ -98,7 +97,7 @@ class Commits:
         return sum(size * times for size, times in self.sizes.items()) / max(1, self.count)
 
     def entries_quantile(self, quantile: float) -> int:
-        """The least size that this share of the commits does not exceed."""
+        """Return the least size that is at least as large as this share of the commits."""
         seen = 0
         for size, times in sorted(self.sizes.items()):
             seen += times
@@ -109,7 +108,7 @@ class Commits:
 
 @attrs.frozen
 class Wait:
-    """What filled a waiting room of one cell: a mute reason, or the queues (reason None)."""
+    """The waits of one cell for a mute reason, or the depth of its queues (reason None)."""
 
     reason: str | None
     times: int
@@ -131,7 +130,7 @@ class Bucket:
 
 @attrs.frozen
 class Figures:
-    """Everything that Spark found out; stages, and requests to the store, by the number of a traced run."""
+    """The results of all queries. `stages` and `store` are keyed by the number of a traced run."""
 
     runs: tuple[Run, ...]
     curves: dict[Cell, Curve]
@@ -149,7 +148,7 @@ def gather(traces: TraceRun, progress: Callable[[int, int], None] = lambda _done
     """Run every query of the report.
 
     Raises:
-        TraceError: there are no runs, or a table does not have its columns.
+        TraceError: there are no runs, or a table lacks its columns.
     """
     with shared(traces) as run:
         described = run.runs.collect()
@@ -162,7 +161,7 @@ def gather(traces: TraceRun, progress: Callable[[int, int], None] = lambda _done
 
 
 def report_queries(run: TraceRun, described: list[Row]) -> dict[str, DataFrame]:
-    """The jobs of the report that this experiment has something for."""
+    """Return the queries of the report that apply to this experiment."""
     queries = {
         "totals": client_runs(run),
         "latency": latency(run),
@@ -184,7 +183,7 @@ def report_queries(run: TraceRun, described: list[Row]) -> dict[str, DataFrame]:
 
 
 def _first_runs(described: list[Row]) -> list[int]:
-    """The first untraced run of each cell: one is enough to show a course over time."""
+    """Return the first untraced run of each cell. One run is enough to show the course over time."""
     first: dict[Cell, int] = {}
     for row in sorted(described, key=lambda row: int(row["run"])):
         if not row["traced"]:
@@ -222,14 +221,14 @@ def _figures(rows: dict[str, list[Row]]) -> Figures:
 
 
 def _renamed(row: Row, shorter: dict[str, str]) -> Row:
-    """The row with the short name of its variant, where it has one."""
+    """Return the row with the short name of its variant."""
     if "variant" not in row or not row["variant"]:
         return row
     return type(row)(**{**row.asDict(), "variant": shorter[row["variant"]]})
 
 
 def _cell(row: Row) -> Cell:
-    """The cell of a row; a variant does not repeat what is offered, which has columns of its own."""
+    """Return the cell of a row. The variant does not repeat the offered rate, which has its own columns."""
     share, rate = row["offered_share"] or 0.0, row["offered_per_s"] or 0.0
     variant = row["variant"]
     if rate:

@@ -1,9 +1,8 @@
-"""What the figures mean, in sentences: the verdict, and where the second mode does not pay.
+"""The verdict in sentences, and the loads under which the second mode is not proven to pay.
 
-Rules: decisions come first (`decision`), ordinary clients before the native one, because that is what people run. Each
-ratio is said with its interval, and only where it decides something. A reason is given only where something was
-measured that shows it: batch sizes, stage times, the ablation. No figure is said here that is not also in a table of
-the report.
+Decisions come first (`decision`), with ordinary clients before the native one, because these are the clients that
+people run. A reason is given only if a measurement shows it: batch sizes, stage times, the ablation. Every number here
+is also in a table of the report.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_analysis.cells import Cell, Load
 from spark_analysis.decision import decisions
-from spark_analysis.judgement import GAIN_MIN, Judgement, judge, said
+from spark_analysis.judgement import GAIN_MIN, Judgement, judge, rate_finding
 from spark_analysis.tables import ABLATION_MODES
 from spark_analysis.words import OTHER_NAMES, describe, duration, ends, interval, plural, times
 
@@ -24,19 +23,19 @@ if TYPE_CHECKING:
     from spark_analysis.summary import Comparison
 
 NO_NOISE: Final = (
-    "No mode was compared with itself (A/A), so nothing says how much two equal brokers differ on this machine."
+    "No mode was compared with itself (A/A), so the difference between two equal brokers on this machine is unknown."
 )
 
 _NEARLY_ALL: Final = 0.95
 
 
 def verdict(comparison: Comparison) -> str:
-    """The result, a matter a line, ordinary clients first."""
+    """Return the verdict of `summary.json`, one line per subject."""
     return "\n".join(verdict_sentences(comparison))
 
 
 def verdict_sentences(comparison: Comparison) -> list[str]:
-    """The verdict, one matter an entry: the decisions, factors, other brokers, noise, order."""
+    """Return the verdict, one entry per subject: the decisions, factors, other brokers, noise, order."""
     found = [" ".join([f"{each.subject}: {_inside(each.answer)}.", *each.lines]) for each in decisions(comparison)]
     found += _factor_sentences(comparison)
     return [*found, *_other_sentences(comparison), noise_sentence(comparison), _order_sentence(comparison)]
@@ -47,12 +46,12 @@ def _inside(answer: str) -> str:
 
 
 def noise_sentence(comparison: Comparison) -> str:
-    """What a mode compared with itself says: how much of a difference is the method and the machine."""
+    """Return the result of the A/A comparison: the differences that come from the method and the machine."""
     noise = comparison.noise
     if noise is None:
         return NO_NOISE
     if noise.rate.low is None:
-        return f"{noise.mode} was compared with itself in too few rounds, so the noise is not known."
+        return f"{noise.mode} was compared with itself in too few rounds, so the noise is unknown."
     latency = f", p99 {times(noise.p99.value)} ({ends(noise.p99)})" if noise.p99 is not None else ""
     line = f"{noise.mode} against itself on this machine: {times(noise.rate.value)} ({ends(noise.rate)}){latency}"
     zero, one = comparison.sides
@@ -62,9 +61,9 @@ def noise_sentence(comparison: Comparison) -> str:
 def _noise_by_loads(noise: Noise) -> str:
     farthest = max(noise.loads, key=lambda load: abs(math.log(noise.loads[load].value)))
     return (
-        f"both sides are the same mode, so what differs is noise: {noise.holding} of {len(noise.loads)} intervals hold "
-        f"1 (19 of 20 should), {noise.called or 'none'} would be called different; the ratio farthest from 1 is "
-        f"{times(noise.loads[farthest].value)} with {describe(farthest)} ({interval(noise.loads[farthest])})"
+        f"both sides are the same mode, so every difference is noise: {noise.holding} of {len(noise.loads)} intervals "
+        f"contain 1 (19 of 20 should), {noise.called or 'none'} would be called different; the ratio farthest from 1 "
+        f"is {times(noise.loads[farthest].value)} with {describe(farthest)} ({interval(noise.loads[farthest])})"
     )
 
 
@@ -95,7 +94,7 @@ def _most(ratios: dict[Load, Ratio], *, above: bool) -> str:
 
 
 def _factor_sentences(comparison: Comparison) -> list[str]:
-    """What changes the speed-up most, where every combination of the factors' levels was run."""
+    """Return a sentence about the factor that changes the speed-up most, or an empty list."""
     if not comparison.effects:
         return []
     factor = comparison.effects[0].factor
@@ -108,7 +107,7 @@ def _order_sentence(comparison: Comparison) -> str:
     broker, client = (comparison.audit_totals(audit) for audit in ("broker", "client"))
     violations = broker.violations + client.violations
     if not broker.audited and not client.audited:
-        return "Order was not audited: the traces hold nothing to audit."
+        return "Order was not audited: the traces contain nothing to audit."
     complete = "" if broker.complete and client.complete else " (incomplete: trace rows were lost)"
     count = "no violation" if not violations else plural(violations, "violation")
     return (
@@ -118,17 +117,17 @@ def _order_sentence(comparison: Comparison) -> str:
 
 
 def unpaying(comparison: Comparison) -> list[tuple[Load, Ratio, str, str]]:
-    """The loads under which the second mode does not pay: each with its ratio, the finding, and the evidence.
+    """Return the loads under which the second mode is not proven to pay, each with its ratio, finding and evidence.
 
-    A load is listed when its throughput is not judged to pay, or when its p99 is judged to grow. Evidence is empty
-    where nothing was decided, or where nothing was measured that shows why.
+    A load is listed if its throughput is not judged to pay, or if its p99 is judged to grow. The evidence is empty if
+    nothing was decided, or if no measurement shows the reason.
     """
     found: list[tuple[Load, Ratio, str, str]] = []
     for load, ratio in comparison.speedups.items():
         findings = []
         judged = judge(ratio)
         if judged is not Judgement.PAYS:
-            findings.append(said(ratio))
+            findings.append(rate_finding(ratio))
         wait = comparison.latency_ratios["p99"].get(load)
         is_longer = wait is not None and judge(wait.inverse) is Judgement.WORSE
         if wait is not None and is_longer:
@@ -140,7 +139,7 @@ def unpaying(comparison: Comparison) -> list[tuple[Load, Ratio, str, str]]:
 
 
 def evidence(comparison: Comparison, load: Load) -> str:
-    """What was measured under a load that shows why the second mode gains little: nothing, where nothing was."""
+    """Return the measurements that explain why the second mode gains little under a load; empty if there are none."""
     zero, one = comparison.sides
     parts = []
     sizes = [comparison.figures.commits.get(Cell(mode, load)) for mode in (zero, one)]
@@ -148,7 +147,7 @@ def evidence(comparison: Comparison, load: Load) -> str:
         before, after = (size.entries_mean for size in sizes if size is not None)
         if after < before * GAIN_MIN:
             parts.append(
-                f"a commit takes {after:.1f} batches in {one} and {before:.1f} in {zero}: no more are gathered"
+                f"a commit contains {after:.1f} batches in {one} and {before:.1f} in {zero}: it gathers no more"
             )
     found = comparison.cause(load)
     if found is not None and found.total.value > 0:
@@ -161,7 +160,7 @@ def evidence(comparison: Comparison, load: Load) -> str:
 
 
 def cause_sentence(comparison: Comparison, found: Cause) -> str:
-    """Which part of a request's time has most of the difference between the sides."""
+    """Return the part of a request's time with most of the difference between the sides, in words."""
     zero, one = comparison.sides
     low, high = found.difference.low, found.difference.high
     assert low is not None

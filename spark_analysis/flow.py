@@ -1,7 +1,7 @@
-"""Flow through the broker: Little's law, commits against load, and the spans in which connections were not read.
+"""Little's law, commits by load, and the spans in which connections were not read.
 
-Rules: each job is one aggregation a run, so that a cell, a round or an experiment can be summed from it. Durations are
-microseconds; the integrals of Little's law are taken in nanoseconds and divided once.
+Each query aggregates per run or cell, so its results can be added up for a round or an experiment. Durations are in
+microseconds. The integrals of Little's law are sums of nanoseconds, divided once at the end.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ if TYPE_CHECKING:
     from spark_analysis.run import TraceRun
 
 WINDOW: Final = (0.1, 0.9)
-"""The part of a run in which Little's law is checked: filling and emptying the broker is not its steady state."""
+"""The part of a run in which Little's law is checked. The broker fills before it and drains after it."""
 ANY_REASON: Final = "any"
-"""In `mute_spans`: all reasons together, where two that overlap count once."""
+"""The reason in `mute_spans` for all reasons together; overlapping spans count once."""
 
 
 def littles_law(run: TraceRun) -> DataFrame:
-    """Little's law, L = lambda W, for each stage of each traced run.
+    """Check Little's law, L = lambda W, for each stage of each traced run.
 
-    The two sides come from different rows: the rate and the wait from requests that *enter* the stage within the
-    middle of the run, the number in the stage from all requests, as its average over that time. They agree but for
-    what is in the stage at both ends; a large difference says that the load was not steady, or that stamps are wrong.
+    The two sides come from different rows. The rate and the wait come from the requests that *enter* the stage in the
+    middle of the run; L is the average number of all requests in the stage during that time. They differ only by the
+    requests in the stage at the start and the end of that time. A large difference means that the load was not steady,
+    or
+    that stamps are wrong.
 
     Returns:
         run, stage, entered (requests), window_us, rate_per_s (lambda), wait_us (W), expected (lambda W, requests in the
@@ -77,7 +79,7 @@ def _flow(stage: str) -> Column:
 
 
 def commit_batches(run: TraceRun) -> DataFrame:
-    """Sizes and times of commits against the load, one row a cell with traced runs.
+    """Return sizes and times of commits by load, one row per cell with traced runs.
 
     Returns:
         the columns of `stage.CELL_COLUMNS`, outstanding (requests that clients keep unanswered: connections x
@@ -117,12 +119,14 @@ def commit_batches(run: TraceRun) -> DataFrame:
 
 
 def mute_spans(run: TraceRun) -> DataFrame:
-    """The spans in which connections were not read, by reason; a throttle is one of the reasons.
+    """Return the spans in which connections were not read, by reason; a throttle is one of the reasons.
 
     Returns:
-        run, reason (`any`: all of them, overlaps counted once), spans, unended (no end was traced; they count in no
-        time), connections, total_us, share (of the time of all connections that were muted at least once, over the
-        run's requests), p50_us, p99_us, most_us; microseconds.
+        run, reason (`any`: all reasons, overlaps counted once), spans, unended (spans without a traced end, which count
+        in
+        no time), connections, total_us, share (total_us over the time of the run, for all connections that were muted
+        at
+        least once), p50_us, p99_us, most_us; microseconds.
     """
     spans = run.mutes.withColumn("reason", f.coalesce("reason", f.lit("unknown")))
     spans = spans.select("run", "connection", "reason", "began_ns", "ended_ns")
@@ -149,7 +153,7 @@ def mute_spans(run: TraceRun) -> DataFrame:
 
 
 def _merged(spans: DataFrame) -> DataFrame:
-    """The spans of a connection without regard to the reason; those that overlap are one."""
+    """Merge the overlapping spans of a connection, whatever their reasons."""
     along = Window.partitionBy("run", "connection").orderBy("began_ns", "ended_ns")
     before = f.max("ended_ns").over(along.rowsBetween(Window.unboundedPreceding, -1))
     starts = f.when(f.col("began_ns") <= before, 0).otherwise(1)

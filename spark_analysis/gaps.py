@@ -1,7 +1,6 @@
-"""What an experiment lacks, in sentences: interrupted runs, loads without a partner, rows that cannot be believed.
+"""The gaps of an experiment, in sentences: interrupted runs, loads without a partner, implausible rows.
 
-Rules: plain Python over a comparison; one sentence a kind of gap, with names where there are few. An experiment that
-lacks nothing has no sentence. Nothing that is missing is guessed.
+Each kind of gap gets one sentence, with names if there are few. Missing data is never guessed.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _NAMES_MAX: Final = 5
 
 
 def gaps(comparison: Comparison) -> list[str]:
-    """What is missing from the experiment or cannot be believed, the gravest first."""
+    """Return a sentence for each kind of missing or implausible data, the gravest first."""
     found = [
         _interrupted(comparison.figures.left_out),
         _empty(comparison.figures.runs),
@@ -46,8 +45,8 @@ def _interrupted(left_out: Sequence[str]) -> str:
     if not left_out:
         return ""
     return (
-        f"{_many(len(left_out), 'run')} did not come to an end and {_are(left_out)} left out: {_names(left_out)}. What "
-        "the experiment was to do after that is missing too."
+        f"{_many(len(left_out), 'run')} did not finish and {_are(left_out)} left out: {_names(left_out)}. The later "
+        "part of the experiment is missing too."
     )
 
 
@@ -59,7 +58,7 @@ def _empty(runs: Sequence[Run]) -> str:
     empty = [f"run {run.number}" for run in runs if not run.requests]
     if not empty:
         return ""
-    return f"{_many(len(empty), 'run')} measured no request, so nothing is said of {_names(empty)}."
+    return f"{_many(len(empty), 'run')} measured no request, so this page has no results of {_names(empty)}."
 
 
 def _partners(comparison: Comparison) -> list[str]:
@@ -73,8 +72,8 @@ def _partners(comparison: Comparison) -> list[str]:
     for load, sides in rounds.items():
         paired = sum(both == {0, 1} for both in sides.values())
         if not paired:
-            there = {side for both in sides.values() for side in both}
-            lacking = "the other side" if there == {0, 1} or zero == one else one if 0 in there else zero
+            present = {side for both in sides.values() for side in both}
+            lacking = "the other side" if present == {0, 1} or zero == one else one if 0 in present else zero
             alone.setdefault(lacking, []).append(full_name(load))
         elif paired < len(sides):
             short.append(f"{full_name(load)} ({len(sides) - paired} of {len(sides)} rounds)")
@@ -84,14 +83,14 @@ def _partners(comparison: Comparison) -> list[str]:
         for lacking, names in alone.items()
     ]
     if short:
-        found.append(f"Rounds of which one side is missing do not count in the speed-up of: {_names(short)}.")
+        found.append(f"Rounds in which one side is missing do not count in the speed-up of: {_names(short)}.")
     return found
 
 
 def _untraced(runs: Sequence[Run]) -> str:
     if any(run.traced for run in runs):
         return ""
-    return "No run was traced, so nothing is known of the inside of the broker, and only clients witness the order."
+    return "No run was traced, so stage times are unknown, and only the client's data shows the order of responses."
 
 
 def _backwards(comparison: Comparison) -> str:
@@ -124,4 +123,4 @@ def _lost(runs: Sequence[Run]) -> str:
         return ""
     rows = sum(run.lost_rows for run in lost)
     where = _many(len(lost), "run")
-    return f"{_many(rows, 'trace row')} did not fit into a ring, in {where}: what counts rows is low there."
+    return f"{_many(rows, 'trace row')} did not fit into a ring, in {where}: counts of rows are too low there."

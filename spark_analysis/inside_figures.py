@@ -1,6 +1,6 @@
-"""What Spark found out beside the cells: time series, queues, flow, lanes, and whether the rows can be believed.
+"""The query results that belong to runs, not cells: time series, queues, flow, lanes, quality of the rows.
 
-Rules: as in `figures`: plain values, one class a kind of row, its fields those of the job of the same name.
+Each class is one row of the query of the same name, with the same fields.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ VIOLATIONS_SHOWN_MAX: Final = 50
 
 @attrs.frozen
 class ClientPoint:
-    """One bucket of `client_series`."""
-
     run: int
     at_ms: float
     bucket_ms: float
@@ -45,8 +43,6 @@ class ClientPoint:
 
 @attrs.frozen
 class StagePoint:
-    """One bucket and stage of `stage_series`."""
-
     run: int
     at_ms: float
     stage: str
@@ -56,8 +52,6 @@ class StagePoint:
 
 @attrs.frozen
 class Imbalance:
-    """One run of `queue_imbalance`."""
-
     run: int
     queues: int
     used_queues: int
@@ -71,8 +65,6 @@ class Imbalance:
 
 @attrs.frozen
 class Flow:
-    """One run and stage of `littles_law`."""
-
     run: int
     stage: str
     entered: int
@@ -86,8 +78,6 @@ class Flow:
 
 @attrs.frozen
 class Spans:
-    """One run and reason of `mute_spans`."""
-
     run: int
     reason: str
     spans: int
@@ -102,8 +92,6 @@ class Spans:
 
 @attrs.frozen
 class LaneRequest(Stamps):
-    """One request of `request_lanes`."""
-
     run: int
     connection: int
     sequence: int
@@ -114,8 +102,6 @@ class LaneRequest(Stamps):
 
 @attrs.frozen
 class Violation:
-    """One row of `order_violations`."""
-
     run: int
     audit: str
     rule: str
@@ -130,8 +116,6 @@ class Violation:
 
 @attrs.frozen
 class Quality:
-    """One run and table of `trace_quality`."""
-
     run: int
     table: str
     rows: int
@@ -143,7 +127,7 @@ class Quality:
 
 @attrs.frozen
 class Inside:
-    """All of it, each kind in the order of its runs."""
+    """The results of all these queries, each sorted by run."""
 
     series: tuple[ClientPoint, ...] = ()
     stage_series: tuple[StagePoint, ...] = ()
@@ -156,11 +140,11 @@ class Inside:
 
 
 def inside_queries(run: TraceRun, shown: Iterable[int]) -> dict[str, DataFrame]:
-    """The jobs that every experiment needs, by the names of `Inside`.
+    """Return the queries that every experiment needs, by the names of `Inside`.
 
     Args:
         run: an opened experiment.
-        shown: the untraced runs whose time series are wanted.
+        shown: the untraced runs whose time series the report shows.
     """
     return {
         "series": client_series(run, bucket_ms=None).where(f.col("run").isin(*shown)),
@@ -169,7 +153,7 @@ def inside_queries(run: TraceRun, shown: Iterable[int]) -> dict[str, DataFrame]:
 
 
 def traced_queries(run: TraceRun) -> dict[str, DataFrame]:
-    """The jobs that show the inside of the broker: without a traced run they have nothing to show."""
+    """Return the queries that need a traced run."""
     return {
         "stage_series": stage_series(run, bucket_ms=None).select("run", "at_ms", "stage", "mean_us", "p99_us"),
         "shards": queue_imbalance(run),
@@ -180,7 +164,7 @@ def traced_queries(run: TraceRun) -> dict[str, DataFrame]:
 
 
 def first_violations(run: TraceRun) -> DataFrame:
-    """The first places where order was broken; asked for only where the audit counted any."""
+    """Return the first violations of order. Run it only if the audit has counted any."""
     return order_violations(run).orderBy("run", "audit", "connection", "sequence").limit(VIOLATIONS_SHOWN_MAX)
 
 
@@ -197,7 +181,7 @@ _KINDS: Final[dict[str, tuple[type, tuple[str, ...]]]] = {
 
 
 def inside_figures(rows: dict[str, list[Row]]) -> Inside:
-    """What the jobs of `inside_queries` returned, as values in order."""
+    """Convert the rows of these queries to sorted values."""
     found: dict[str, Any] = {}
     for name, (kind, order) in _KINDS.items():
         values = [kind(**row.asDict()) for row in rows[name]]

@@ -1,10 +1,11 @@
-"""Confidence intervals of what rounds differ in, in plain Python.
+"""Confidence intervals over rounds, and the ratios that carry them.
 
-Rules: rounds are paired and interleaved, so what drifts over an experiment hits both sides; the ratio of each round
-is one sample, its logarithm is averaged (a ratio and its inverse weigh the same), and Student's t gives the interval.
-Fewer than three rounds have no interval: how much two rounds differ is mostly luck. Whether a ratio differs from 1 is
-asked of many loads at once, so a ratio also carries the chance of its distance from 1 under equal sides, which
-`multiplicity` corrects for a family.
+Rounds are paired and interleaved, so drift during an experiment affects both sides. The ratio of each round is one
+sample. Its logarithm is averaged, so that a ratio and its inverse weigh the same, and Student's t gives the interval.
+Fewer than three rounds have no interval: the difference of two rounds is mostly luck.
+
+An experiment tests many loads at once, so a ratio also carries the p-value of its distance from 1. `multiplicity`
+corrects it for a family of loads.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
 CONFIDENCE: Final = 0.95
 INTERVAL_ROUNDS_MIN: Final = 3
 _BISECTIONS: Final = 80
-_LOG_MAX: Final = 700.0  # about the logarithm of the largest float: an end beyond it says nothing more
+_LOG_MAX: Final = 700.0  # close to the logarithm of the largest float, where exp would overflow
 
 
 @attrs.frozen
 class Estimate:
-    """A value with its 95% interval over rounds; no interval from fewer than three rounds."""
+    """A value with its 95% interval over rounds. From fewer than three rounds, `low` and `high` are None."""
 
     value: float
     low: float | None
@@ -39,8 +40,9 @@ class Ratio(Estimate):
     """A ratio of the two sides.
 
     Attributes:
-        chance: how often equal sides would give a ratio at least as far from 1; None from fewer than three rounds.
-        corrected: the same for its family (`multiplicity.corrected`); None where it was not corrected.
+        chance: the p-value: how often equal sides would give a ratio at least as far from 1; None from fewer than three
+            rounds.
+        corrected: the p-value after the correction for its family (`multiplicity.corrected`); None if not corrected.
     """
 
     chance: float | None = None
@@ -48,32 +50,32 @@ class Ratio(Estimate):
 
     @property
     def above(self) -> bool:
-        """Whether the ratio is called above 1: its interval lies there, also after the correction for its family."""
+        """Whether the ratio counts as above 1: its interval excludes 1, also after the correction for its family."""
         return self.low is not None and self.low > 1 and self._called
 
     @property
     def below(self) -> bool:
-        """Whether the ratio is called below 1."""
+        """Whether the ratio counts as below 1."""
         return self.high is not None and self.high < 1 and self._called
 
     @property
     def excludes_one(self) -> bool:
-        """Whether its own interval lies on one side of 1, before any correction."""
+        """Whether its own interval excludes 1, before any correction."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
     @property
     def width(self) -> float | None:
-        """How many times the upper end of the interval is the lower one."""
+        """The upper end of the interval over the lower end."""
         return None if self.low is None or self.high is None else self.high / self.low
 
     @property
     def inverse(self) -> Ratio:
-        """The other side over this one."""
+        """The ratio with the sides exchanged."""
         low, high = (None if end is None else 1 / end for end in (self.high, self.low))
         return attrs.evolve(self, value=1 / self.value, low=low, high=high)
 
     def spanning(self, other: Ratio) -> Ratio:
-        """Return this ratio with an interval that has both intervals: it decides what both of them decide."""
+        """Return this ratio with an interval that contains both intervals, so that it decides only what both decide."""
         lows, highs = (self.low, other.low), (self.high, other.high)
         if None in lows or None in highs:
             return attrs.evolve(self, low=None, high=None)
@@ -87,7 +89,7 @@ class Ratio(Estimate):
 
 
 def ratio_interval(ratios: Sequence[float]) -> Ratio | None:
-    """The geometric mean of paired ratios and its interval; None without a pair."""
+    """Return the geometric mean of paired ratios and its interval; None without a ratio."""
     if not ratios:
         return None
     logs = [math.log(ratio) for ratio in ratios]
@@ -99,12 +101,12 @@ def ratio_interval(ratios: Sequence[float]) -> Ratio | None:
 
 
 def mean_interval(values: Sequence[float]) -> Estimate | None:
-    """The arithmetic mean of rounds and its interval, for what may be 0 or negative; None without a round."""
+    """Return the arithmetic mean of rounds and its interval, also for values of 0 or below; None without a value."""
     return _interval(values) if values else None
 
 
 def geometric_interval(values: Sequence[float]) -> Estimate | None:
-    """The geometric mean of rounds and its interval, for what is above 0; None without a round."""
+    """Return the geometric mean of rounds and its interval, for values above 0; None without a value."""
     found = ratio_interval(values)
     return None if found is None else Estimate(found.value, found.low, found.high, found.rounds)
 
@@ -118,7 +120,7 @@ def _interval(values: Sequence[float]) -> Estimate:
 
 
 def _chance(logs: Sequence[float]) -> float:
-    """The two-sided p-value of Student's t-test for a mean of 0."""
+    """Return the two-sided p-value of Student's t-test for a mean of 0."""
     middle, error = fmean(logs), stdev(logs) / math.sqrt(len(logs))
     if error == 0:
         return 1.0 if middle == 0 else 0.0
@@ -126,7 +128,7 @@ def _chance(logs: Sequence[float]) -> float:
 
 
 def t_quantile(probability: float, freedom: int) -> float:
-    """The value that Student's t with so many degrees of freedom stays below with this probability (0.5 to 1)."""
+    """Return the quantile of Student's t for a probability from 0.5 to 1."""
     low, high = 0.0, 1.0
     while t_probability(high, freedom) < probability:
         high *= 2
@@ -137,7 +139,10 @@ def t_quantile(probability: float, freedom: int) -> float:
 
 
 def t_probability(value: float, freedom: int) -> float:
-    """P(t <= value) for a whole number of degrees of freedom: a finite sum (Abramowitz and Stegun 26.7.3, 26.7.4)."""
+    """Return P(t <= value) for a whole number of degrees of freedom.
+
+    The sum is finite and exact: Abramowitz and Stegun 26.7.3 and 26.7.4.
+    """
     angle = math.atan2(value, math.sqrt(freedom))
     sine, cosine = math.sin(angle), math.cos(angle)
     odd = freedom % 2

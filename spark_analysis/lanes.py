@@ -1,7 +1,7 @@
-"""A few consecutive requests of one connection, stamp by stamp: what the drawing of lanes is made from.
+"""A few consecutive requests of one connection, stamp by stamp, for the drawing of lanes.
 
-Rules: which requests is decided, not drawn: the connection with the most requests of each run, around the request
-that waited longest for earlier responses, where there is most to see; in the middle where none waited.
+The query shows the busiest connection of each run, around the request that waited longest for earlier responses. If
+none waited, it shows the middle of the run.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 REQUESTS: Final = 24
 WAIT_WORTH_SEEING_NS: Final = 100_000
-"""Waits for earlier responses are compared in steps of this: without one that can be seen, the middle is shown."""
+"""Waits for earlier responses are compared in steps of this. A shorter wait would not be visible in the drawing."""
 
 
 def request_lanes(run: TraceRun, *, requests: int = REQUESTS) -> DataFrame:
-    """Consecutive Produce requests of the busiest connection of each traced run.
+    """Return consecutive Produce requests of the busiest connection of each traced run.
 
     Args:
         run: an opened experiment.
-        requests: how many, at most.
+        requests: the largest number of requests per run.
 
     Returns:
         run, connection, sequence, queue, depth, commit and the stamps of `requests` (nanoseconds).

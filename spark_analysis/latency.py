@@ -1,8 +1,8 @@
-"""End-to-end latency as clients saw it.
+"""End-to-end latency as the clients saw it.
 
-Rules: exact percentiles over whole microseconds (bigint), never a sample or a sketch: a sketch is wrong exactly in the
-tail. Closed loop: answered - sent. Open loop (a given pace, the replay): answered - intended, so that a request which
-had to wait because earlier ones were late counts with its wait.
+Percentiles are exact, over whole microseconds (bigint). Sketches would be wrong exactly in the tail. Closed loop:
+answered - sent. Open loop (a given pace, the replay): answered - intended, so that the latency of a request includes
+its wait for late earlier ones (no coordinated omission).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ RUN_PERCENTILES: Final = ("p50_us", "p99_us", "p999_us")
 
 
 def open_loop() -> Column:
-    """Of a row of `runs`: whether its requests had moments fixed beforehand."""
+    """Return whether a row of `runs` has fixed intended times for its requests."""
     return (f.col("client") == REPLAY_CLIENT) | f.col("offered_per_s").isNotNull()
 
 
 def client_latencies(run: TraceRun, *by: str, traced: bool = False) -> DataFrame:
-    """One row a measured answer of the untraced (or traced) runs.
+    """Return a row per measured answer of the untraced (or traced) runs.
 
     Returns:
         run, the columns `by` of its run, began_ns, answered_ns, latency_us.
@@ -49,16 +49,16 @@ def client_latencies(run: TraceRun, *by: str, traced: bool = False) -> DataFrame
 
 
 def end_to_end_latency(run: TraceRun, *, by: tuple[str, ...] = CELL_COLUMNS, traced: bool = False) -> DataFrame:
-    """Exact percentiles of what clients waited, warm-up left out.
+    """Return exact percentiles of the client's latency, without the warm-up.
 
     Args:
         run: an opened experiment.
         by: columns of `runs` to group by.
-        traced: look at the traced runs instead of the untraced ones.
+        traced: use the traced runs instead of the untraced ones.
 
     Returns:
         the grouping columns, requests, mean_us, p50_us, p90_us, p99_us, p999_us, p9999_us, most_us (microseconds). A
-        percentile means little where fewer than ten requests lie beyond it: p9999_us wants 100,000 of them.
+        percentile with fewer than ten requests beyond it means little: p9999_us needs 100,000 requests.
     """
     found = (
         client_latencies(run, *by, traced=traced)
@@ -74,13 +74,13 @@ def end_to_end_latency(run: TraceRun, *, by: tuple[str, ...] = CELL_COLUMNS, tra
 
 
 def client_runs(run: TraceRun) -> DataFrame:
-    """One row a run: what its client sent and waited.
+    """Return a row per run with its client's totals and latency.
 
     Returns:
         run, requests (measured rows), errors (of them), first_sent_ns, last_answered_ns, samples (measured answers),
         p50_us, p99_us, p999_us (exact; open loop: from the intended time), mean_us (from sent to answered, over all
-        answers, the warm-up's among them), late_us (open loop: how late the median request left), growth (open loop:
-        seconds by which the wait grew in a second, the slope of latency over the intended time), sent_p50_us,
+        answers including the warm-up), late_us (open loop: delay of the median request when it was sent), growth (open
+        loop: growth of the latency in seconds per second, the slope of latency over the intended time), sent_p50_us,
         sent_p99_us, sent_p999_us (open loop: from the time of sending).
     """
     runs = run.runs.select("run", open_loop().alias("open_loop"))
@@ -112,14 +112,15 @@ def client_runs(run: TraceRun) -> DataFrame:
 
 
 def latency_by_round(run: TraceRun) -> DataFrame:
-    """What clients saw in each round: one row an untraced run, which is a cell, an experiment, a round and a side.
+    """Return the client's rate and latency in each round: a row per untraced run.
 
-    Pairs of sides are rows that agree in everything but run, side and mode. Rate and percentiles are those of
-    `summary.json`: the rate is that of all measured requests, the percentiles those of the answered ones.
+    Rows that agree in everything except run, side and mode are a pair of sides. Rate and percentiles are those of
+    `summary.json`: the rate counts all measured requests, the percentiles count the answered ones.
 
     Returns:
-        run, the columns of `stage.CELL_COLUMNS`, experiment (`grid`, `ablation`, ...; null in traces that do not say),
-        round, side, requests, requests_per_s, p50_us, p99_us, p999_us (microseconds; exact, also where fewer than five
+        run, the columns of `stage.CELL_COLUMNS`, experiment (`grid`, `ablation`, ...; null if the trace does not name
+        it),
+        round, side, requests, requests_per_s, p50_us, p99_us, p999_us (microseconds; exact, even if fewer than two
         requests lie beyond).
     """
     experiment = f.get_json_object("settings", "$.experiment").alias("experiment")
@@ -131,11 +132,12 @@ def latency_by_round(run: TraceRun) -> DataFrame:
 
 
 def bucket_ns(span_ns: Column, bucket_ms: int | None) -> Column:
-    """The length of one bucket: as given, else the first of 1, 2, 5 times a power of ten that makes at most forty.
+    """Return the length of a bucket in nanoseconds.
 
     Args:
-        span_ns: nanoseconds that a run takes.
-        bucket_ms: milliseconds, or None.
+        span_ns: the duration of a run.
+        bucket_ms: milliseconds; None chooses the least of 1, 2, 5 times a power of ten that gives at most forty
+            buckets.
     """
     if bucket_ms is not None:
         return f.lit(bucket_ms * 1_000_000)
@@ -147,16 +149,19 @@ def bucket_ns(span_ns: Column, bucket_ms: int | None) -> Column:
 
 
 def client_series(run: TraceRun, *, bucket_ms: int | None = 1000, traced: bool = False) -> DataFrame:
-    """What clients saw over the time of each run; a request counts when it was sent (open loop: when it was due).
+    """Return the client's rate and latency over the time of each run.
+
+    Requests are placed by the time of sending, in an open loop by the intended time.
 
     Args:
         run: an opened experiment.
-        bucket_ms: length of a bucket; None chooses for each run what makes about forty.
-        traced: look at the traced runs instead of the untraced ones.
+        bucket_ms: length of a bucket; None gives about forty buckets per run.
+        traced: use the traced runs instead of the untraced ones.
 
     Returns:
-        run, at_ms (begin of the bucket, milliseconds after the run's first measured request), bucket_ms, requests,
-        requests_per_s, p50_us, p99_us (microseconds). A run ends amid its last bucket, whose rate is too low by that.
+        run, at_ms (start of the bucket, milliseconds after the run's first measured request), bucket_ms, requests,
+        requests_per_s, p50_us, p99_us (microseconds). A run ends within its last bucket, so the rate of that is too
+        low.
     """
     rows = client_latencies(run, "run", traced=traced)
     ends = rows.groupBy("run").agg(f.min("began_ns").alias("first_ns"), f.max("began_ns").alias("last_ns"))

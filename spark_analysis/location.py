@@ -1,8 +1,7 @@
 """A file or folder at any address that Spark reads: `file://`, `s3a://`, `hdfs://`, or a path of this machine.
 
-Rules: everything goes through the Hadoop file systems of the session, as Spark's own reading and writing does: one set
-of settings, credentials and jars for all of it. An address without a scheme is a path of this machine, whatever
-`fs.defaultFS` says. What a file system refuses is one line that names the address.
+All access uses the Hadoop file systems of the session, like Spark itself, so one set of settings, credentials and jars
+is enough. An address without a scheme is a path of this machine, whatever `fs.defaultFS` is.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _PARQUET_TYPES: Final = {"int32": "int", "int64": "bigint"}
 
 
 def local_path(address: str | Path) -> Path | None:
-    """The path of an address on this machine; None of one elsewhere."""
+    """Return the path of an address on this machine; None for other addresses."""
     text = str(address)
     if found := _LOCAL.match(text):
         return Path(text[found.end() :])
@@ -37,7 +36,7 @@ def local_path(address: str | Path) -> Path | None:
 
 
 class Location:
-    """One address.
+    """An address of a file or folder.
 
     Args:
         spark: the session whose file systems are used.
@@ -51,11 +50,10 @@ class Location:
         self.uri = self._shown if path is None else f"file://{path.resolve()}"
 
     def __str__(self) -> str:
-        """As people write it: a path where it is one."""
+        """Return the path, or the address for other file systems."""
         return self._shown
 
     def __truediv__(self, name: str) -> Location:
-        """What is called so in this folder."""
         return Location(self.spark, f"{self._shown}/{name}")
 
     @property
@@ -65,20 +63,20 @@ class Location:
 
     @property
     def pattern(self) -> str:
-        """The address as Spark's readers take it: they would expand a `*` in a name."""
+        """The address for Spark's readers, escaped because they expand wildcards such as `*`."""
         return _GLOB.sub(r"\\\1", self.uri)
 
     def is_folder(self) -> bool:
-        """Whether there is a folder; of an object store: whether an object begins so."""
+        """Return whether the folder exists; in an object store, whether an object has this prefix."""
         return bool(self._call(lambda files, path: files.exists(path) and files.getFileStatus(path).isDirectory()))
 
     def folders(self) -> list[str]:
-        """The names of the folders in this one, sorted."""
+        """Return the sorted names of the folders in this one."""
         found = self._call(lambda files, path: [each for each in files.listStatus(path) if each.isDirectory()])
         return sorted(each.getPath().getName() for each in found)
 
     def files(self) -> dict[str, int]:
-        """The files in this folder and in its folders, as paths below it, and their bytes."""
+        """Return the sizes in bytes of all files below this folder, by relative path."""
 
         def walk(files: Any, path: Any) -> dict[str, int]:
             above = len(files.makeQualified(path).toString()) + 1
@@ -87,9 +85,9 @@ class Location:
         return dict(self._call(walk))
 
     def parquet_columns(self) -> dict[str, str] | None:
-        """The columns of the first Parquet file in this folder and their types, as Spark names these; None without one.
+        """Return the columns and Spark types of the first Parquet file in this folder; None if there is none.
 
-        They stand at the end of the file: no job is needed to read them.
+        They are in the footer of the file, so reading them needs no job.
         """
 
         def read(files: Any, path: Any) -> str | None:
@@ -113,11 +111,11 @@ class Location:
         }
 
     def size_bytes(self) -> int:
-        """Of all files in this folder and the folders in it."""
+        """Return the total size of all files below this folder."""
         return int(self._call(lambda files, path: files.getContentSummary(path).getLength()))
 
     def read_text(self) -> str | None:
-        """The text of this file, UTF-8; None where there is no file."""
+        """Return the UTF-8 text of this file, or None if it does not exist."""
 
         def read(files: Any, path: Any) -> bytes | None:
             if not files.exists(path):
@@ -135,7 +133,7 @@ class Location:
             raise TraceError(f"{self}: not readable as text: {error}") from None
 
     def write_text(self, text: str) -> None:
-        """Make or replace this file: it is written beside its place and renamed, so that no reader sees half of it."""
+        """Create or replace this file atomically: write a temporary file and rename it."""
         fresh = Location(self.spark, f"{self._shown[: -len(self.name)]}.{self.name}.new")
 
         def write(files: Any, path: Any) -> None:
@@ -151,7 +149,10 @@ class Location:
 
     @contextlib.contextmanager
     def without_checksums(self) -> Iterator[None]:
-        """Write no checksums beside local files: they are hidden, and would damage what another tool has replaced."""
+        """Write no checksum files beside local files.
+
+        They are hidden. If another tool replaces a file, its old checksum would make Hadoop report the file as damaged.
+        """
         self._call(lambda files, _: files.setWriteChecksum(False))
         try:
             yield
@@ -159,7 +160,7 @@ class Location:
             self._call(lambda files, _: files.setWriteChecksum(True))
 
     def rename(self, target: Location) -> None:
-        """Give this file or folder another address in the same file system, in the place of what is there."""
+        """Move this file or folder to `target` in the same file system, replacing what is there."""
 
         def rename(files: Any, path: Any) -> None:
             to = _path(target)
@@ -169,18 +170,20 @@ class Location:
 
         mine, other = local_path(self.uri), local_path(target.uri)
         if mine is not None and other is not None and mine.is_file():
-            mine.replace(other)  # at once, which Hadoop's file system of this machine does not do
+            mine.replace(other)  # atomic, unlike Hadoop's local file system
         else:
             self._call(rename)
 
     def remove(self) -> None:
-        """Remove this file, or this folder with all that is in it, if it is there."""
+        """Delete this file, or this folder with its content, if it exists."""
         self._call(lambda files, path: files.delete(path, True))
 
     def _below(self, files: Any, path: Any) -> Iterator[Any]:
-        """The files in a folder and in its folders, by one listing where that is a store of objects.
+        """Yield the files below a folder.
 
-        On this machine Hadoop would start an `ls` for each file of such a listing, to learn who may read it.
+        An object store needs one listing. On this machine, Hadoop would run `ls` for each file of such a listing to
+        read its
+        permissions, so each folder is listed separately.
         """
         if local_path(self.uri) is None:
             every = files.listFiles(path, True)

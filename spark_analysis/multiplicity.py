@@ -1,11 +1,12 @@
-"""Many questions at once: Holm's correction.
+"""Holm's correction for testing many loads at once.
 
-Rules: an experiment asks of each load whether the sides differ. With 20 loads and equal sides one interval of 95 % in
-20 lies beside 1 by chance alone, so a claim "faster" or "slower" is made only where it survives Holm's correction over
-its family: then the chance of one false claim among *all* loads of the family is 5 % at most, however they depend on
-each other. A family is one quantity (throughput, p50, p99 or p99.9) over all loads of one experiment: the native
-client's grid, the ordinary clients, the ladder, the replay, a sweep. Intervals are shown as they are; the correction
-decides about words.
+An experiment tests for each load whether the sides differ. With 20 loads and equal sides, one 95 % interval of the 20
+excludes 1 by chance. So a claim "faster" or "slower" must survive Holm's correction over its family. Then the chance of
+one false claim among *all* loads of the family is at most 5 %, however they depend on each other.
+
+A family is one quantity (throughput, p50, p99 or p99.9) over all loads of one experiment: the native client's grid,
+the ordinary clients, the ladder, the replay, or a sweep. The correction decides the words; intervals are shown
+uncorrected.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Name = TypeVar("Name")
 
 
 def holm(chances: Sequence[float]) -> list[float]:
-    """The p-values after Holm's step-down correction, in the order in which they were given.
+    """Return the p-values after Holm's step-down correction, in the given order.
 
     A family is tested at 5 % by comparing these with 0.05 (S. Holm, A simple sequentially rejective multiple test
     procedure, 1979).
@@ -38,7 +39,7 @@ def holm(chances: Sequence[float]) -> list[float]:
 
 
 def corrected(family: Mapping[Name, Ratio]) -> dict[Name, Ratio]:
-    """The ratios of a family with their corrected chances; those without an interval make no claim and do not count."""
+    """Return the ratios of a family with corrected p-values. Ratios without an interval do not count."""
     asked = {name: ratio.chance for name, ratio in family.items() if ratio.chance is not None}
     found = dict(zip(asked, holm(list(asked.values())), strict=True))
     return {name: attrs.evolve(ratio, corrected=found.get(name)) for name, ratio in family.items()}

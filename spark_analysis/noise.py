@@ -1,7 +1,7 @@
-"""A mode compared with itself (A/A): what a difference of the machine alone looks like.
+"""The comparison of a mode with itself (A/A): the differences that come from the machine alone.
 
-Rules: both sides of such a pair are the same, so every true ratio is 1. Loads are taken together, each with the same
-weight: one round gives one sample, the geometric mean of the ratios of all loads that both sides ran in it.
+Both sides are equal, so every true ratio is 1. All loads are combined with the same weight. One round gives one sample:
+the geometric mean of the ratios of all loads that both sides ran in it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Noise:
-    """What an A/A experiment found.
+    """The result of an A/A experiment.
 
     Attributes:
-        mode: what was compared with itself.
-        rate: requests a second, side 1 over side 0, over all loads.
-        p50, p99: latency in the same way; None where samples are too few.
-        loads: the ratio of rates under each load, corrected as one family.
+        mode: the mode that was compared with itself.
+        rate: requests per second, side 1 over side 0, over all loads.
+        p50, p99: latency, combined in the same way; None if samples are too few.
+        loads: the ratio of the rates under each load, corrected as one family.
     """
 
     mode: str
@@ -39,20 +39,20 @@ class Noise:
 
     @property
     def holding(self) -> int:
-        """How many intervals hold 1, before any correction."""
+        """The number of intervals that contain 1, before any correction."""
         return sum(ratio.low is not None and not ratio.excludes_one for ratio in self.loads.values())
 
     @property
     def called(self) -> int:
-        """Under how many loads the sides would be called different."""
+        """The number of loads whose sides would be called different."""
         return sum(ratio.above or ratio.below for ratio in self.loads.values())
 
 
 def compared_with_itself(runs: Iterable[Run]) -> Noise | None:
-    """The A/A part of an experiment; None where no round has both sides of it.
+    """Return the result of the A/A runs; None if no round has both sides.
 
     Args:
-        runs: of A/A only.
+        runs: the A/A runs only.
     """
     untraced = [run for run in runs if not run.traced and run.side in (0, 1)]
     found = _together(untraced, rate)

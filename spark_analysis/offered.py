@@ -1,15 +1,16 @@
 """Latency at equal offered load: the open loops, side by side.
 
-Rules: both sides are sent the same requests at the same moments, whether or not earlier ones are answered, and latency
-counts from the moment a request was due (no coordinated omission). That is a comparison of latencies only while both
-sides keep the pace; one that does not has a queue that grows as long as the run lasts, so its latency says how long
-the run was, and is not quoted. A side kept the pace if, over its untraced runs, answers came at 98 % or more of the
-pace at which requests became due. The wait grows by g seconds in a second (the slope of latency over due time): then
-answers come at 1 / (1 + g) of the pace. Requests without an answer count as missing.
+Both sides receive the same requests at the same times, whether or not earlier ones are answered. Latency counts from
+the due time of a request (no coordinated omission). The comparison is fair only while both sides keep the pace. The
+queue of a slower side grows until the run ends, so its latency only shows the length of the run, and is not quoted.
 
-A client is late where the median request left more than 1 ms after it was due: it woke late, or waited for room in its
-window of unanswered requests. The latency from the due time then has a part of the client, that from the time of
-sending has too little of the broker. Both are quoted, and a ratio decides only what both decide.
+A side kept the pace if, over its untraced runs, answers arrived at 98 % or more of the pace at which requests became
+due. If the latency grows by g seconds per second (the slope of latency over due time), answers arrive at 1 / (1 + g) of
+the pace. Requests without an answer count as missing.
+
+A client is late if it sent the median request more than 1 ms after its due time: it woke late, or its window of
+unanswered requests was full. Latency from the due time then includes the client's delay, and latency from the time of
+sending misses some of the broker's. The report quotes both, and a ratio decides only what both decide.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class PacedSide:
 
     Attributes:
         answered_share: the pace of answers over that of requests, mean over runs.
-        late_ms: how late the median request left, median over runs; None where nothing was sent.
-        latency_ms: percentiles over the rounds by their names; one without enough samples is left out.
+        late_ms: delay of the median request when it was sent, median over runs; None if nothing was sent.
+        latency_ms: percentiles over the rounds by name; those without enough samples are left out.
         sent_latency_ms: the same from the time of sending.
     """
 
@@ -52,12 +53,12 @@ class PacedSide:
 
     @property
     def kept_pace(self) -> bool:
-        """Whether its latency is one of the given pace."""
+        """Whether its latency may be quoted."""
         return self.answered_share >= ANSWERED_SHARE_MIN and self.late_ms is not None
 
     @property
     def is_late(self) -> bool:
-        """Return whether the client was late."""
+        """Whether the client was late."""
         return self.late_ms is not None and self.late_ms > LATE_MS_MAX
 
 
@@ -66,9 +67,9 @@ class EqualLoad:
     """One open-loop load.
 
     Attributes:
-        sides: by their number.
-        ratios: side 1 over side 0 where both kept the pace, from the due time. Where a client was late, each has an
-            interval that spans that of `sent_ratios`.
+        sides: by side number.
+        ratios: side 1 over side 0 from the due time, if both kept the pace. If a client was late, the interval also
+            contains that of `sent_ratios`.
         sent_ratios: the same from the time of sending.
     """
 
@@ -79,19 +80,19 @@ class EqualLoad:
 
     @property
     def is_late(self) -> bool:
-        """Return whether the client was late with one of the two sides."""
+        """Whether the client was late with one of the two sides."""
         return any(side.is_late for side in self.sides if side.side in (0, 1))
 
     def side(self, number: int) -> PacedSide | None:
-        """The side of this number, if it was driven."""
+        """Return a side by its number, or None if it was not run."""
         return next((side for side in self.sides if side.side == number), None)
 
 
 def equal_loads(runs: Iterable[Run]) -> list[EqualLoad]:
-    """All open-loop loads of an experiment in reading order: by rising pace, the replay last.
+    """Return all open-loop loads of an experiment, by increasing pace, the replay last.
 
     Args:
-        runs: of an experiment; traced ones, and those of the ablation and of A/A, are passed over.
+        runs: the runs of an experiment; traced runs, the ablation and A/A are ignored.
     """
     counted = [run for run in runs if run.of_a_side and not run.traced and run.cell.load.open_loop]
     by_load: dict[Load, dict[int, list[Run]]] = {}
@@ -148,7 +149,7 @@ def _side(number: int, runs: Sequence[Run]) -> PacedSide:
 
 
 def _answered_share(run: Run) -> float:
-    """The pace at which a run's answers came over that at which its requests became due."""
+    """Return the pace of a run's answers over the pace at which its requests became due."""
     if run.latency is None or not run.requests:
         return 0.0
     return run.latency.samples / run.requests / (1 + max(0.0, run.latency.growth or 0.0))

@@ -1,8 +1,7 @@
-"""Paired ratios of two sides: whatever quantity of a run, load by load, over the rounds that both sides have.
+"""Paired ratios of two sides for any quantity of a run, load by load.
 
-Rules: one round gives one sample, the ratio of the two sides' runs in it; a round in which a side lacks the quantity
-gives none. The ratios of one quantity over all loads of one experiment (the native client's grid, the ordinary
-clients, the ladder, ...) are a family, and come corrected (`multiplicity`).
+One round gives one sample, the ratio of the two sides in it. A round in which a side lacks the quantity gives none. The
+ratios of one quantity over all loads of one experiment are a family, and are returned corrected (`multiplicity`).
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ if TYPE_CHECKING:
     Quantity = Callable[[Sequence[Run]], float | None]
 
 Round = tuple[list[Run], list[Run]]
-"""The runs of either side in one round; usually one each."""
+"""The runs of both sides in one round, usually one each."""
 
 
 def percentile(name: str, *, is_from_sent: bool = False) -> Quantity:
-    """Return the quantity that is a percentile of latency, milliseconds (`cells.PERCENTILES`).
+    """Return a function that gives a percentile of latency in milliseconds (`cells.PERCENTILES`).
 
-    Of several runs of one side in a round it is the geometric mean; None where one of them has too few samples.
+    For several runs of one side in a round it is the geometric mean; None if one of them has too few samples.
     """
 
     def found(runs: Sequence[Run]) -> float | None:
@@ -40,7 +39,7 @@ def percentile(name: str, *, is_from_sent: bool = False) -> Quantity:
 
 
 def rounds_of(zeros: Iterable[Run], ones: Iterable[Run]) -> dict[int, Round]:
-    """The runs of two sides by the number of their round."""
+    """Return the runs of two sides by round number."""
     found: dict[int, Round] = {}
     for side, runs in enumerate((zeros, ones)):
         for run in runs:
@@ -49,19 +48,19 @@ def rounds_of(zeros: Iterable[Run], ones: Iterable[Run]) -> dict[int, Round]:
 
 
 def paired(rounds: Iterable[Round], quantity: Quantity = rate) -> Ratio | None:
-    """The second side over the first one, over the rounds in which both have the quantity."""
+    """Return the second side over the first one, over the rounds in which both have the quantity."""
     values = [(quantity(zeros), quantity(ones)) for zeros, ones in rounds if zeros and ones]
     return ratio_interval([one / zero for zero, one in values if zero and one])
 
 
 def ratios(runs: Iterable[Run], base: int, quantity: Quantity = rate, *, side: int = 1) -> dict[Load, Ratio]:
-    """Return a side over another one under each load, in reading order, corrected for the family of the load.
+    """Return one side over another under each load, corrected for the families of the loads.
 
     Args:
-        runs: those that count; of other sides too.
-        base: the other side.
-        quantity: what is compared.
-        side: the first of the two.
+        runs: the runs that count; runs of other sides are ignored.
+        base: the side in the denominator.
+        quantity: the compared quantity.
+        side: the side in the numerator.
     """
     by_load: dict[Load, tuple[list[Run], list[Run]]] = {}
     for run in runs:

@@ -1,7 +1,7 @@
-"""Whether the rows can be believed: stamps that run backwards, requests without an answer, errors.
+"""Plausibility of the rows: stamps in the wrong order, unanswered requests, errors.
 
-Rules: nothing is repaired. Durations below 0 count as 0 in every other job, as in Kafka; this one says how many there
-were, and how far a clock went back.
+Nothing is repaired. All other queries count a negative duration as 0, like Kafka. This one reports the number of such
+rows and how far a clock went back.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ if TYPE_CHECKING:
 
 _COMMITTED: Final = STAGES["CommitWait"]
 _PAIRS: Final = (*pairwise(stamp for stamp in REQUEST_STAMPS if stamp not in _COMMITTED), _COMMITTED)
-"""Stamps that follow each other in every mode; a handler that waits for its commit is done after it."""
+# Stamps that follow each other in every mode. The stamps of the commit are a pair of their own: a handler that waits
+# for its commit takes its own stamps after them.
 
 
 def trace_quality(run: TraceRun) -> DataFrame:
-    """One row a run and table (`client`, and `requests` where the broker was traced).
+    """Return a row per run and table (`client`, and `requests` if the broker was traced).
 
     Returns:
-        run, table, rows, backwards (rows of which a stamp is before the one that it must follow), step_us (the
-        farthest that one goes back, microseconds), unanswered (no answer, or none that was sent), errors (answers with
-        an error code; null in `requests`).
+        run, table, rows, backwards (rows with a stamp before its predecessor), step_us (the largest step back,
+        microseconds), unanswered (without an answer, or with one that was not sent), errors (answers with an error
+        code;
+        null in `requests`).
     """
     client = run.client.select(
         "run", _back("sent_ns", "answered_ns").alias("back"), f.col("answered_ns").isNull().alias("open"), "error"

@@ -1,8 +1,7 @@
-"""The Spark queries of the report, apart from stages and audit.
+"""The Spark queries of the report, except for stages and audit.
 
-Rules: each is one aggregation whose result is small (a row a run, a cell or a batch size); what is left to compute is
-plain Python in the rooms beside it. The client's figures use every measured row of the runs in question, never a
-sample.
+Each is one aggregation with a small result: a row per run, cell or batch size. The client's figures use every measured
+row, never a sample.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ CURVE: Final = tuple(
         | {step / 40 for step in range(2, 39)}
     )
 )
-"""The quantiles that a latency curve is drawn through; 0.5, 0.99 and 0.999 among them."""
+"""The quantiles of a latency curve. They must include 0.5, 0.99 and 0.999, which the report looks up."""
 
 BUCKET_MS: Final = 250
 
 
 def latency(run: TraceRun) -> DataFrame:
-    """One row a cell: the curve of end-to-end latencies of its untraced runs."""
+    """Return a row per cell: the curve of end-to-end latencies of its untraced runs."""
     curve = f.array(*[f.lit(quantile) for quantile in CURVE])
     return (
         client_latencies(run, *CELL_COLUMNS)
@@ -46,7 +45,7 @@ def latency(run: TraceRun) -> DataFrame:
 
 
 def replay_buckets(run: TraceRun) -> DataFrame:
-    """The replay over time: requests and latency of each quarter of a second from its first event on."""
+    """Return requests and latency of each quarter of a second of the replay, from its first event."""
     runs = run.runs.where((f.col("client") == REPLAY_CLIENT) & ~f.col("traced")).select("run", "mode")
     events = run.client.where("answered_ns is not null").join(f.broadcast(runs), "run")
     first = events.groupBy("run").agg(f.min("intended_ns").alias("first_ns"))
@@ -64,7 +63,7 @@ def replay_buckets(run: TraceRun) -> DataFrame:
 
 
 def commit_sizes(run: TraceRun) -> DataFrame:
-    """One row a cell and batch size (entries in one commit): how many commits had it, and their bytes."""
+    """Return a row per cell and batch size (entries in one commit): the number of such commits, and their bytes."""
     runs = run.runs.where("traced").select("run", *CELL_COLUMNS)
     return (
         run.commits.join(f.broadcast(runs), "run")
@@ -74,7 +73,7 @@ def commit_sizes(run: TraceRun) -> DataFrame:
 
 
 def commit_times(run: TraceRun) -> DataFrame:
-    """Return a row a cell: how long commits take until they are durable, their syncs, and the share on the loop."""
+    """Return a row per cell: times of commits and of their syncs, and the share of commits on the event loop."""
     runs = run.runs.where("traced").select("run", *CELL_COLUMNS)
     ends = f.array(f.lit(0.5), f.lit(0.99))
     return (
@@ -90,7 +89,7 @@ def commit_times(run: TraceRun) -> DataFrame:
 
 
 def waits(run: TraceRun) -> DataFrame:
-    """One row a cell and kind of waiting room: times a connection was muted and for how long; depth of the queues."""
+    """Return a row per cell and reason for which connections were muted, and a row for the depth of the queues."""
     runs = run.runs.where("traced").select("run", *CELL_COLUMNS)
     mutes = run.mutes.select(
         "run",

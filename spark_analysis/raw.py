@@ -1,8 +1,7 @@
-"""Reads the raw traces of an experiment but for their rows: `run.json`, `strings.jsonl`, `lost.json`, names of rings.
+"""Reads the metadata of raw traces: `run.json`, `strings.jsonl`, `lost.json`, and the names of the ring files.
 
-Rules: one job of Spark brings all small files, so that hundreds of runs are not a thousand requests one after another.
-What does not fit the format is a `TraceError` that names the file. A folder without `run.json`, which is written last,
-is an interrupted run.
+One Spark job reads all small files; otherwise hundreds of runs would need a thousand sequential requests. `run.json`
+is written last, so a folder without it is an interrupted run.
 """
 
 from __future__ import annotations
@@ -26,26 +25,26 @@ if TYPE_CHECKING:
 RUN_FILE: Final = "run.json"
 _STRINGS_FILE: Final = "strings.jsonl"
 _LOST_FILE: Final = "lost.json"
+# A table may have several files, numbered.
 _RING: Final = re.compile(r"(?P<table>[a-z]+)(?:-\d+)?\.ring")
-"""Several files of a table are one table."""
 
 
 @attrs.frozen
 class RawRun:
-    """One folder `run-*`: the row of the `runs` table, and what its rings need to be read."""
+    """A folder `run-*`: its row of the `runs` table, and the data that its ring files need for decoding."""
 
     folder: str
     row: dict[str, Any]
     rings: dict[str, tuple[str, ...]]
-    """The names of the ring files of each table."""
+    """Names of the ring files by table."""
     strings: pa.Array
 
 
 def read_runs(raw: Location) -> tuple[list[RawRun], list[str]]:
-    """The complete runs in a raw folder in the order of their numbers, and the names of the interrupted ones.
+    """Return the complete runs of a raw folder by number, and the names of the interrupted runs.
 
     Raises:
-        TraceError: there is no complete run, or a file is missing, damaged or of another schema version.
+        TraceError: no run is complete, or a file is missing, damaged or of another schema version.
     """
     folders = [name for name in raw.folders() if name.startswith("run-")]
     if not folders:
@@ -53,7 +52,7 @@ def read_runs(raw: Location) -> tuple[list[RawRun], list[str]]:
     files = _files(raw, folders)
     left_out = [name for name in folders if RUN_FILE not in files[name]]
     if len(left_out) == len(folders):
-        raise TraceError(f"{raw / folders[0] / RUN_FILE}: missing; no run of this experiment came to its end")
+        raise TraceError(f"{raw / folders[0] / RUN_FILE}: missing; no run of this experiment finished")
     runs = [_read_run(raw / name, files[name]) for name in folders if name not in left_out]
     seen: dict[int, str] = {}
     for run in runs:
@@ -65,7 +64,7 @@ def read_runs(raw: Location) -> tuple[list[RawRun], list[str]]:
 
 
 def _files(raw: Location, folders: Iterable[str]) -> dict[str, dict[str, bytes]]:
-    """Of each folder its files by name; what is in them of the small ones only."""
+    """Return the files of each folder by name, with the content of the small ones; b"" stands for the others."""
     found: dict[str, dict[str, bytes]] = {folder: {} for folder in folders}
     for path, size in raw.files().items():
         folder, _, name = path.partition("/")
@@ -74,7 +73,7 @@ def _files(raw: Location, folders: Iterable[str]) -> dict[str, dict[str, bytes]]
                 raise TraceError(f"{raw / path}: empty")
             found[folder][name] = b""
     small = raw.spark.read.format("binaryFile").option("pathGlobFilter", "*.{json,jsonl}").load(f"{raw.pattern}/run-*")
-    for row in small.select("path", "content").collect():  # but for empty files, which Spark leaves out
+    for row in small.select("path", "content").collect():  # Spark leaves out empty files
         folder, name = row["path"].rsplit("/", 2)[1:]
         if folder in found:
             found[folder][name] = bytes(row["content"])
@@ -114,10 +113,10 @@ def _run_row(folder: Location, files: Mapping[str, bytes]) -> dict[str, Any]:
     declared = {**LATER_COLUMNS, **declared}
     missing = [name for name in TABLES["runs"] if name not in declared]
     if missing:
-        raise TraceError(f"{path}: {', '.join(missing)} missing")
+        raise TraceError(f"{path}: lacks {', '.join(missing)}")
     row = {name: declared[name] for name in TABLES["runs"]}
     settings = row["settings"] if isinstance(row["settings"], dict) else {"text": row["settings"]}
-    # Parquet has no column for the part of the experiment a run belongs to; it travels with the settings.
+    # The `runs` table has no column for the part of the experiment, so `settings` carries it.
     if "experiment" in declared:
         settings = {**settings, "experiment": declared["experiment"]}
     row["settings"] = json.dumps(settings, sort_keys=True, ensure_ascii=False)

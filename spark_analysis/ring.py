@@ -1,10 +1,7 @@
-"""Reads ring files: packed bytes become Arrow columns, on the machine that holds the task.
+"""Decodes ring files to Arrow columns, in Spark's workers.
 
-Rules: without a Python step per row (no numpy either, it would be one more thing to install): a packed ring is one
-fixed-size-binary array, a column is a slice of it seen as integers. What does not fit the format is a `TraceError` that
-names the file. Nothing is guessed: a torn row, an unknown code or a string index without its string refuses the run.
-This file, `errors` and `tables` travel to Spark's workers by value, so they import the standard library and PyArrow
-only.
+No Python code runs per row: the rows are one array of fixed-size binaries, and a column is a slice of it, viewed as
+integers. A torn row, an unknown code or a string index without its string is a `TraceError`; nothing is guessed.
 
 Layout of a ring file (little-endian, no padding):
     "PBTRACE1" | uint32 length of the header | header, JSON | rows
@@ -19,6 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+# This module, `errors` and `tables` are pickled by value for Spark's workers, which may lack this package. So they
+# import
+# only the standard library and PyArrow; numpy would be one more package to install there.
 from spark_analysis.errors import TraceError
 from spark_analysis.tables import LATER_STAMPS, OPTIONAL_COLUMNS, SCHEMAS_READ, TABLES, ColumnType
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 RING_MAGIC: Final = b"PBTRACE1"
 CHUNK_ROWS: Final = 1 << 16
-"""Rows that are decoded together."""
+"""Number of rows that are decoded together, which bounds the memory of a task."""
 _PREFIX_BYTES: Final = len(RING_MAGIC) + 4
 _HEADER_BYTES_MAX: Final = 1 << 20
 
@@ -50,12 +50,11 @@ _STRING_NONE: Final = -1
 
 
 def arrow_schema(table: str) -> pa.Schema:
-    """The Arrow schema of one trace table."""
     return pa.schema([(name, ARROW_TYPES[kind]) for name, kind in TABLES[table].items()])
 
 
 class RingColumn(NamedTuple):
-    """Where one column lies inside a packed row, and how its numbers read."""
+    """The position of a column in a packed row, and its type."""
 
     name: str
     packed: str
@@ -64,12 +63,11 @@ class RingColumn(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Bytes of this column in a row."""
         return int(_PACKED_TYPES[self.packed].bit_width // 8)
 
 
 class RingFile(NamedTuple):
-    """The bytes of one ring file, and what they belong to."""
+    """The content of one ring file, with its run and table."""
 
     path: str
     table: str
@@ -78,10 +76,11 @@ class RingFile(NamedTuple):
     content: pa.Buffer
 
     def batches(self, chunk_rows: int = CHUNK_ROWS) -> Iterator[pa.RecordBatch]:
-        """The rows as record batches of the declared schema, a bounded number of rows at a time.
+        """Yield the rows as record batches of the declared schema, at most `chunk_rows` rows each.
 
         Raises:
-            TraceError: the file is empty, truncated, not a ring, of another schema version, or its rows are torn.
+            TraceError: the file is empty, truncated, not a ring file, or of another schema version, or a value is
+                invalid.
         """
         columns, rows_at = self._header()
         row_bytes = sum(column.width for column in columns)
@@ -101,7 +100,7 @@ class RingFile(NamedTuple):
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _header(self) -> tuple[tuple[RingColumn, ...], int]:
-        """The columns, and where the rows begin."""
+        """Return the columns and the position of the first row."""
         prefix = self.content[:_PREFIX_BYTES].to_pybytes()
         if not prefix:
             raise TraceError(f"{self.path}: empty")
@@ -157,7 +156,7 @@ def _null_where(values: pa.Array, mask: pa.Array) -> pa.Array:
 
 
 def _nulls(values: pa.Array) -> pa.Array:
-    """The least number of a type stands for null; of doubles it is NaN."""
+    """Replace the null markers: the least integer of a type, and NaN for doubles."""
     if pa.types.is_floating(values.type):
         return _null_where(values, pc.is_nan(values))
     least = -(1 << (values.type.bit_width - 1))
@@ -165,7 +164,7 @@ def _nulls(values: pa.Array) -> pa.Array:
 
 
 def check_schema(path: object, schema: Any) -> None:
-    """Refuse what another version has written."""
+    """Raise TraceError if another version has written the file."""
     if schema not in SCHEMAS_READ:
         raise TraceError(f"{path}: schema {schema}, this version reads {' and '.join(map(str, SCHEMAS_READ))}")
 

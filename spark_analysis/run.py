@@ -1,7 +1,7 @@
 """Opens the Parquet traces of one experiment.
 
-Rules: a table is read when it is first used; its columns are checked against the declaration before anything is
-computed, so that a wrong file is one clear line and not a failed job. Tables may be partitioned by run or not.
+A table is read when it is first used. Its columns are checked before any computation, so that a wrong file gives one
+clear line instead of a failed job. Tables may be partitioned by run or not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RAW_FOLDER: Final = "raw"
 TRACES_FOLDER: Final = "traces"
 LEFT_OUT_FILE: Final = "left-out.json"
-"""Beside the tables: the folders of runs that `convert` left out; absent where there were none."""
+"""The file beside the tables with the folders of runs that `convert` left out. It is missing if there were none."""
 
 
 _LATER: Final = {
@@ -34,11 +34,11 @@ _LATER: Final = {
     "requests": LATER_STAMPS,
     **{table: dict.fromkeys(columns, "null") for table, columns in OPTIONAL_COLUMNS.items()},
 }
-"""What stands in the place of columns that older tables do not have, as SQL."""
+"""SQL expressions for columns that older tables lack."""
 
 
 class TraceRun:
-    """The tables of one experiment as Spark data frames, one attribute a table."""
+    """The tables of one experiment as Spark data frames. Only traced runs have rows of `requests` to `store`."""
 
     def __init__(self, traces: Location) -> None:
         self.spark = traces.spark
@@ -46,7 +46,7 @@ class TraceRun:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Folders of runs that were interrupted, and are in no table."""
+        """The folders of interrupted runs, which are in no table."""
         path = self.traces / LEFT_OUT_FILE
         text = path.read_text()
         try:
@@ -56,48 +56,45 @@ class TraceRun:
 
     @cached_property
     def runs(self) -> DataFrame:
-        """One row a run."""
         return self._table("runs")
 
     @cached_property
     def requests(self) -> DataFrame:
-        """One row a request, as the broker saw it; traced runs only."""
         return self._table("requests")
 
     @cached_property
     def appends(self) -> DataFrame:
-        """One row a batch appended to a partition; traced runs only."""
+        """A row per batch appended to a partition."""
         return self._table("appends")
 
     @cached_property
     def commits(self) -> DataFrame:
-        """One row a commit; traced runs only."""
         return self._table("commits")
 
     @cached_property
     def mutes(self) -> DataFrame:
-        """One row a time during which a connection was not read; traced runs only."""
+        """A row per span in which a connection was not read."""
         return self._table("mutes")
 
     @cached_property
     def queues(self) -> DataFrame:
-        """One row a sample of a request queue's depth; traced runs only."""
+        """A row per sample of a request queue's depth."""
         return self._table("queues")
 
     @cached_property
     def store(self) -> DataFrame:
-        """One row a request of the broker to its store of objects; traced runs only."""
+        """A row per request of the broker to its object store."""
         return self._table("store")
 
     @property
     def has_store(self) -> bool:
-        """Whether a traced broker asked a store of objects for anything."""
+        """Whether a traced broker sent requests to an object store."""
         folder = self.traces / "store"
         return folder.is_folder() and bool(folder.folders())
 
     @cached_property
     def client(self) -> DataFrame:
-        """One row a request (confluent-kafka: a message), as the client saw it; all runs."""
+        """A row per request as the client saw it, or per message of confluent-kafka; all runs."""
         return self._table("client")
 
     def _table(self, name: str) -> DataFrame:
@@ -122,17 +119,17 @@ def load_run(directory: str | Path | Location, spark: SparkSession | None = None
     """Open the Parquet traces of an experiment.
 
     Args:
-        directory: what `compare --out` was given, or its `traces` folder; a path of this machine, or an address that
+        directory: the directory of `compare --out`, or its `traces` folder; a path of this machine, or an address that
             Spark reads, such as `s3a://bucket/out`.
         spark: the session to use; without one, the active session or a new local one that ends with this process.
 
     Raises:
-        TraceError: there are no traces in it.
+        TraceError: the directory has no traces.
     """
     place = directory if isinstance(directory, Location) else Location(spark or _session(), directory)
     traces = place / TRACES_FOLDER if (place / TRACES_FOLDER).is_folder() else place
-    there = traces.folders() if traces.is_folder() else []
-    missing = [name for name in TABLES if name not in (*there, *LATER_TABLES)]
+    existing = traces.folders() if traces.is_folder() else []
+    missing = [name for name in TABLES if name not in (*existing, *LATER_TABLES)]
     if missing:
         raise TraceError(f"{place}: no traces here ({', '.join(missing)} missing)")
     return TraceRun(traces)

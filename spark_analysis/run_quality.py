@@ -1,17 +1,17 @@
-"""How far a run can be trusted: a light, good, fair or poor, computed and never chosen.
+"""The quality of a run: good, fair or poor, computed from five measures.
 
-The light is the worst of five measures. A wide interval makes no run poor: it decides which mode is faster, and a claim
-states the certain part of its size. A run is poor if
+The light of a run is that of its worst measure. A wide interval does not make a run poor: it still decides which mode
+is faster, and a claim states only the certain part of the size. A run is poor if
 
 * no claim is decided,
 * a mode is called different from itself (A/A),
-* the machine was busy: a load average above 0.75 a core before the first run, or more than 5 % of the time of the cores
-  given to others by a hypervisor (mean over the runs),
-* the client was at the limit of its core with both sides under every load, so it was measured and not the brokers.
+* the machine was busy: a load average above 0.75 per core before the first run, or a hypervisor gave more than 5 % of
+  the cores' time to others (mean over the runs),
+* the client was at the limit of its core with both sides under every load, so the client was measured, not the brokers.
 
-It is good where half of the intervals are no wider than 1.5 times, the load average is at most 0.25 a core, at most 1 %
-of the time was given to others, a mode against itself has an interval no wider than 1.1 times, and the client had time
-left. Measures that old traces lack are unknown, and keep a run from being good.
+A run is good if half of the intervals are no wider than 1.5 times, the load average is at most 0.25 per core, at most
+1 % of the time was given to others, the A/A interval is no wider than 1.1 times, and the client had time left. Measures
+that old traces lack are unknown, and keep a run from being good.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Light(enum.IntEnum):
-    """From good to poor; a measure that is not known is between them."""
+    """The quality of a run or a measure. An unknown measure is FAIR."""
 
     GOOD = 0
     FAIR = 1
@@ -46,7 +46,7 @@ WORDS: Final = {
     Light.POOR: "Poor run: do not decide by it",
 }
 CLIENT_SHARE_MAX: Final = 0.9
-"""Of a core. A client that takes more cannot send faster."""
+"""The share of a core above which the client cannot send faster."""
 _LOADS_A_CORE: Final = (0.25, 0.75)
 _STEAL_SHARES: Final = (0.01, 0.05)
 _NOISE_WIDTH_MAX: Final = 1.1
@@ -55,7 +55,7 @@ _NAMED_MAX: Final = 3
 
 @attrs.frozen
 class Measure:
-    """One of the measures: its light and its sentence."""
+    """A measure with its light and its sentence."""
 
     name: str
     light: Light
@@ -64,29 +64,28 @@ class Measure:
 
 @attrs.frozen
 class RunQuality:
-    """The light of a run and what it was computed from."""
+    """The quality of a run and its measures."""
 
     measures: tuple[Measure, ...]
 
     @property
     def light(self) -> Light:
-        """The worst of the measures."""
+        """The worst light of the measures."""
         return max(measure.light for measure in self.measures)
 
     @property
     def reasons(self) -> list[str]:
-        """What is said of the measures that are as bad as the light."""
+        """The sentences of the measures that have this light."""
         return [measure.said for measure in self.measures if measure.light is self.light]
 
     @property
     def sentence(self) -> str:
-        """The light in words, and why, for a terminal."""
+        """The light and its reasons, for a terminal."""
         why = "; ".join(self.reasons)
         return f"{WORDS[self.light]}. {why[0].upper()}{why[1:]}."
 
 
 def run_quality(comparison: Comparison) -> RunQuality:
-    """Return the light of an experiment."""
     measures = (_intervals, _load, _steal, _client, _noise)
     return RunQuality(tuple(measure(comparison) for measure in measures))
 
@@ -119,7 +118,7 @@ def _load(comparison: Comparison) -> Measure:
     average = next((found for run in runs if (found := _number(run.machine, "load_average_before")) is not None), None)
     cores = next((found for run in runs if (found := _number(run.machine, "cores"))), None)
     if average is None or not cores:
-        return Measure("load average", Light.FAIR, "the load average before the experiment is not known")
+        return Measure("load average", Light.FAIR, "the load average before the experiment is unknown")
     said = f"load average {average:.1f} on {cores:.0f} cores before the first run"
     return Measure("load average", _light(average / cores, _LOADS_A_CORE), said)
 
@@ -128,21 +127,22 @@ def _steal(comparison: Comparison) -> Measure:
     shares = [_number(run.machine, "steal_share") for run in comparison.figures.runs]
     known = [share for share in shares if share is not None]
     if not known:
-        return Measure("steal", Light.FAIR, "how much time a hypervisor took is not known")
+        return Measure("steal", Light.FAIR, "the time that a hypervisor gave to others is unknown")
     said = f"a hypervisor gave {fmean(known):.1%} of the cores' time to others, at most {max(known):.1%} in a run"
     return Measure("steal", _light(fmean(known), _STEAL_SHARES), said)
 
 
 def _client(comparison: Comparison) -> Measure:
-    """A side that the client cannot load fully is at least as fast as measured: one such side leaves a claim sound."""
     shares: dict[Load, float] = {}
     for load in comparison.speedups:
         cells = [comparison.cells.get(Cell(mode, load)) for mode in comparison.sides]
         found = [cell.client_cpu_share for cell in cells if cell is not None and cell.client_cpu_share is not None]
         if found:
+            # A side that the client cannot load fully is at least as fast as measured, so one such side leaves a claim
+            # sound.
             shares[load] = min(found)
     if not shares:
-        return Measure("client", Light.FAIR, "how busy the client was is not known")
+        return Measure("client", Light.FAIR, "the client's processor time is unknown")
     bound = [load for load, share in shares.items() if share >= CLIENT_SHARE_MAX]
     if not bound:
         most = max(shares.values())

@@ -1,7 +1,7 @@
-"""The stages of requests over the time of a run.
+"""Stage times over the time of a run.
 
-Rules: a request counts in the bucket in which it was received, whole: a stall of 100 ms shows where it began. Time
-begins with the first request that the broker received in the run.
+A request counts entirely in the bucket in which it was received, so a stall of 100 ms shows where it began. Time starts
+with the first request that the broker received in the run.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 def stage_series(run: TraceRun, *, bucket_ms: int | None = 1000) -> DataFrame:
-    """Each stage over the time of each traced run.
+    """Return the stage times over the time of each traced run.
 
     Args:
         run: an opened experiment.
-        bucket_ms: length of a bucket; None chooses for each run what makes about forty.
+        bucket_ms: length of a bucket; None gives about forty buckets per run.
 
     Returns:
-        run, at_ms (begin of the bucket, milliseconds after the first request), bucket_ms, stage, requests, mean_us,
+        run, at_ms (start of the bucket, milliseconds after the first request), bucket_ms, stage, requests, mean_us,
         p50_us, p90_us, p99_us, p999_us, p9999_us (microseconds).
     """
     produced = run.requests.where((f.col("api") == PRODUCE_API) & f.col("received_ns").isNotNull())

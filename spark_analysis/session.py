@@ -1,10 +1,9 @@
-"""Starts and ends the one Spark session of a run.
+"""Starts and ends the Spark session of an analysis.
 
-Rules: on a terminal there is no line of Spark's own; what the JVM writes goes to a temporary file, from which the
-reason is taken when it fails. What the user has set (`user_settings.py`, or everything under `spark-submit`, where the
-JVM exists already) is kept: settings of ours fill what is left. Those of a session in this process, such as the
-loopback address, are for local masters only: executors elsewhere must reach the driver. Workers need PyArrow where raw
-traces are decoded, and nothing of ours.
+The JVM writes to a temporary file instead of the terminal; if it fails, the reason is taken from that file. The user's
+settings win (`user_settings`, and everything under `spark-submit`, which has started the JVM); the settings here fill
+the gaps. Settings of a session in this process, such as the loopback address, are only for local masters: executors
+elsewhere must reach the driver. Workers need PyArrow to decode raw traces, but not this package.
 """
 
 from __future__ import annotations
@@ -39,29 +38,31 @@ _SETTINGS: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
     "spark.sql.session.timeZone": "UTC",
-    # A table has a folder a run; its driver lists some hundreds of them faster than a job of its own would begin.
+    # A table has a folder per run. The driver lists hundreds of folders faster than a job for that would start.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
-    # PySpark would tell the JVM the line of Python of each expression, a thousand times a report.
+    # Otherwise PySpark sends the Python line of each expression to the JVM, a thousand times per report.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 _LOCAL_SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # A few million rows: more partitions than cores only add tasks of milliseconds.
+    # With a few million rows, more partitions than cores only add tasks of milliseconds.
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
 }
 _OFTEN_NAMED: Final = ("functions", "PythonUtils", "org.apache.spark.sql.functions")
-"""Classes that PySpark asks the JVM for at each expression; for those by short names it looks through all jars."""
+# PySpark looks up these classes in the JVM for each expression. A short name makes it search all jars.
 _JAVA_OPTIONS: Final = "-XX:ReservedCodeCacheSize=240m -XX:+UseParallelGC"
 _NO_OPTIMISING: Final = "-XX:TieredStopAtLevel=1"
-"""Where each query has little to read, the optimising compiler costs more than it saves (measured: 13 s, not 11).
-Without it Java reserves 48 MB for code, which a session of many reports, or a long live one, fills and fails."""
+# Queries that read little are faster without the optimising compiler (measured: 11 s instead of 13 s). Without it Java
+# reserves only 48 MB for code, which many reports in one session, or a long live job, would fill; so the size of the
+# code cache is set above.
 _LITTLE_BYTES_MAX: Final = 64 << 20
-"""Of files; from here on it is worth its time: for 200 MB of Parquet the heavy jobs take a third to two thirds less."""
+# Size of the files up to which the compiler is off. With 200 MB of Parquet it saves a third to two thirds of the time
+# of the heavy jobs.
 
 
 def under_spark_submit() -> bool:
-    """Whether spark-submit has started this process and its JVM."""
+    """Return whether spark-submit has started this process and its JVM."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -69,12 +70,12 @@ def under_spark_submit() -> bool:
 def spark_session(
     master: str | None = None, settings: Mapping[str, str] = _NO_SETTINGS, *, input_bytes: int | None = 0
 ) -> Iterator[SparkSession]:
-    """A session that ends, with its JVM, at the end of the block; one that is active already is used and left alone.
+    """Yield a session that ends, with its JVM, at the end of the block. An active session is used and left running.
 
     Args:
-        master: where to run; unless given, the one of spark-submit or of `spark-defaults.conf`, else `local[*]`.
-        settings: of a session that is started here, over those of this file and the user's.
-        input_bytes: about how much will be read; None for a lot.
+        master: the Spark master; by default that of spark-submit or `spark-defaults.conf`, else `local[*]`.
+        settings: settings of a new session, which override those of this module and the user's.
+        input_bytes: approximate size of the input; None for a large one.
 
     Raises:
         SparkError: PySpark or Java is missing, Spark does not start, or a job inside the block fails.
@@ -83,12 +84,12 @@ def spark_session(
         from pyspark.errors import PySparkException  # noqa: PLC0415 - an optional package, and 0.3 s to import
         from pyspark.sql import SparkSession as Session  # noqa: PLC0415 - see above
     except ImportError as error:
-        raise SparkError(f"{error}; install the extra 'spark' (pip install 'pipeline-broker[spark]')") from None
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it logs each call that fails while a JVM goes away
+        raise SparkError(f"{error}. Install the extra 'spark': pip install 'pipeline-broker[spark]'") from None
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it logs each call that fails while a JVM ends
     failures: tuple[type[Exception], ...] = (PySparkException, *_java_errors())
     with tempfile.TemporaryDirectory(prefix="spark-analysis-") as scratch:
         if active := Session.getActiveSession():
-            spark, close = active, _leave
+            spark, close = active, _keep_running
         elif under_spark_submit():
             spark = Session.builder.getOrCreate()
             spark.sparkContext.setLogLevel("ERROR")
@@ -104,8 +105,8 @@ def spark_session(
                 close()
 
 
-def _leave() -> None:
-    """Leave a session of somebody else as it is."""
+def _keep_running() -> None:
+    """Do not close an active session: it belongs to the caller."""
 
 
 def _java_errors() -> tuple[type[Exception], ...]:
@@ -121,13 +122,13 @@ def effective_settings(
     *,
     input_bytes: int | None = 0,
 ) -> dict[str, str]:
-    """Return the settings of a session that the user has not set.
+    """Return the settings for a new session, except those that the user has set.
 
     Args:
-        master: as given, or None.
-        scratch: a folder of this machine for what Spark spills.
-        more: settings over all others.
-        environment: where the user's settings are looked up.
+        master: the given master, or None.
+        scratch: a local folder for Spark's spilled data.
+        more: settings that override all others.
+        environment: supplies the user's settings.
         input_bytes: see `spark_session`.
     """
     users = user_settings(environment)
@@ -144,7 +145,7 @@ def effective_settings(
 
 
 def is_local(master: str) -> bool:
-    """Whether Spark runs on this machine alone: `local[2]`, and `local-cluster` too."""
+    """Return whether Spark runs on this machine only: `local[2]`, and also `local-cluster`."""
     return master.startswith("local")
 
 
@@ -155,7 +156,7 @@ def _start(settings: Mapping[str, str], scratch: str) -> tuple[SparkSession, Any
 
     os.environ["JAVA_HOME"] = str(find_java())
     if is_local(settings["spark.master"]):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Java asks for the address of this machine's name
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Java resolves this machine's name
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # its workers have what this process has
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     log_path = os.path.join(scratch, "spark.log")  # noqa: PTH118 - see above
@@ -164,7 +165,7 @@ def _start(settings: Mapping[str, str], scratch: str) -> tuple[SparkSession, Any
         failures: tuple[type[Exception], ...] = (PySparkException, OSError, *_java_errors())
         try:
             gateway = import_module("pyspark.java_gateway").launch_gateway(conf, {"stdout": log, "stderr": log})
-            context = SparkContext(gateway=gateway)  # with all that spark-submit has read and was given
+            context = SparkContext(gateway=gateway)  # with the settings that spark-submit has read
         except failures as error:
             if gateway is not None:
                 _end_jvm(gateway)
@@ -182,17 +183,17 @@ def _start(settings: Mapping[str, str], scratch: str) -> tuple[SparkSession, Any
 
 
 def _log_option() -> str:
-    """The address of the log settings, without a blank: Spark splits the options of Java at each of them."""
+    # As a URI, because Spark splits Java's options at blanks.
     return f"-Dlog4j2.configurationFile={Path(str(files('spark_analysis') / 'log4j2.properties')).as_uri()}"
 
 
 def _end_jvm(gateway: Any) -> None:
-    """End the JVM: it lives as long as its standard input is open."""
+    """End the JVM. It runs as long as its standard input is open."""
     from pyspark import SparkContext  # noqa: PLC0415 - see spark_session
 
     with contextlib.suppress(OSError, *_java_errors()):
         gateway.shutdown()
-    SparkContext._gateway = None  # noqa: SLF001 - otherwise the next session would talk to a JVM that is gone
+    SparkContext._gateway = None  # noqa: SLF001 - otherwise the next session would use the ended JVM
     SparkContext._jvm = None  # noqa: SLF001 - see above
     process: subprocess.Popen[bytes] = gateway.proc
     if process.stdin is not None:
@@ -205,11 +206,11 @@ def _end_jvm(gateway: Any) -> None:
 
 
 def _reason(log_path: str, error: Exception) -> str:
-    """The line of the JVM's output that tells most: an exception, else the first line about an error."""
+    """Return the most useful line of the JVM's output: an exception, else the first line about an error."""
     with open(log_path, "rb") as log:  # noqa: PTH123 - see _start
         text = log.read(_LOG_TAIL_BYTES).decode(errors="replace")
-    said = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
-    lines = [line for line in said if line != "Error occurred during initialization of VM"]  # the next says which
+    written = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    lines = [line for line in written if line != "Error occurred during initialization of VM"]  # the next line names it
     exceptions = [
         match[1] for line in lines if (match := re.search(r"\b(?:\w+\.)+\w*(?:Exception|Error): (.*\S)", line))
     ]
@@ -218,6 +219,6 @@ def _reason(log_path: str, error: Exception) -> str:
 
 
 def one_line(text: str, length_max: int = 300) -> str:
-    """The first line with something in it, cut to a readable length."""
+    """Return the first line that is not blank, cut to `length_max` characters."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
     return line if len(line) <= length_max else line[: length_max - 3] + "..."

@@ -1,7 +1,7 @@
-"""How evenly requests are spread over the request queues (shards), and what that does to their latency.
+"""The balance of requests over the request queues (shards), and its effect on latency.
 
-Rules: a queue that got nothing counts, as far as it is known to exist: from the factor `queues` of a run, else from the
-greatest number of a queue that was seen. Shares are of requests, not of bytes: a handler takes requests.
+Unused queues count. Their number is the factor `queues` of the run, else it is taken from the greatest queue seen.
+Shares are of requests, not of bytes, because a handler takes requests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def shard_latency(run: TraceRun) -> DataFrame:
-    """Each request queue of each traced run.
+    """Return a row per request queue of each traced run.
 
     Returns:
         run, queue, connections, requests, queue_p50_us, queue_p99_us (RequestQueue), p50_us, p99_us (Total);
@@ -50,14 +50,14 @@ def shard_latency(run: TraceRun) -> DataFrame:
 
 
 def queue_imbalance(run: TraceRun) -> DataFrame:
-    """How uneven the queues of each traced run are, and what the busiest one pays.
+    """Return the imbalance of each traced run's queues, and the latency of the busiest one.
 
-    The Gini coefficient is 0 where all queues got the same and (n - 1) / n where one of n got everything.
+    The Gini coefficient is 0 if all queues got the same, and (n - 1) / n if one of n queues got everything.
 
     Returns:
-        run, queues, used_queues, requests, most_over_mean (requests of the busiest queue over those of a mean one),
-        gini, busiest_queue, busiest_p99_us, others_p99_us (greatest p99 of Total among the other queues, null where
-        there is none); microseconds.
+        run, queues, used_queues, requests, most_over_mean (requests of the busiest queue over the mean), gini,
+        busiest_queue, busiest_p99_us, others_p99_us (greatest p99 of Total among the other queues; null if there are
+        none); microseconds.
     """
     factor = f.get_json_object("factors", "$.queues").cast("int")
     told = run.runs.select("run", factor.alias("told"))
@@ -76,7 +76,7 @@ def queue_imbalance(run: TraceRun) -> DataFrame:
         f.max(f.when(~is_busiest, f.col("p99_us"))).alias("others_p99_us"),
     )
     known = sums.join(f.broadcast(told), "run").withColumn("queues", f.greatest("told", "seen").cast("int"))
-    # Queues without a request stand before all others in the order of load: they only move the ranks.
+    # Unused queues come first in the order of load, so they only shift the ranks of the others.
     ranks = f.col("ranked") + (f.col("queues") - f.col("used_queues")) * f.col("requests")
     gini = 2 * ranks / (f.col("queues") * f.col("requests")) - (f.col("queues") + 1) / f.col("queues")
     return known.select(

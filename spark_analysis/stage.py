@@ -1,10 +1,7 @@
-"""Where the time of a request goes: Kafka's formulas, and three that Kafka does not measure.
+"""Stage times of requests by Kafka's formulas, and three stages that Kafka does not measure (`tables.STAGES`).
 
-Rules: durations are whole microseconds (bigint: Spark's exact percentile is twenty times faster on them than on
-doubles), clamped at 0 as Kafka does. They come from traced runs and from Produce requests only; a long-polling Fetch
-waits because it was asked to.
-
-The stages and their stamps are `tables.STAGES`.
+Negative durations count as 0, like in Kafka. Only Produce requests of traced runs count: a Fetch that long-polls waits
+because its client requested it.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
     from spark_analysis.run import TraceRun
 
 QUANTILES: Final = {"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999, "p9999_us": 0.9999}
-"""The percentiles that jobs give, by the names of their columns."""
+"""The percentiles of the queries by column name."""
 CELL_COLUMNS: Final = (
     "mode",
     "client",
@@ -36,26 +33,29 @@ CELL_COLUMNS: Final = (
 
 
 def microseconds(began: str, ended: str) -> Column:
-    """The whole microseconds between two stamps, at least 0; null where a stamp is."""
-    return f.expr(f"if({ended} < {began}, 0L, ({ended} - {began}) div 1000)")  # not greatest, which passes over null
+    """Return the whole microseconds between two stamps, at least 0; null if a stamp is null.
+
+    Whole numbers, because Spark's exact percentile is twenty times faster on bigint than on double.
+    """
+    return f.expr(f"if({ended} < {began}, 0L, ({ended} - {began}) div 1000)")  # `greatest` would ignore null
 
 
 def percentile_columns(values: str) -> list[Column]:
-    """An array of exact percentiles as the columns of `QUANTILES`."""
+    """Return an array of exact percentiles as the columns of `QUANTILES`."""
     return [f.col(values)[place].alias(name) for place, name in enumerate(QUANTILES)]
 
 
 def quantiles() -> Column:
-    """The percentages of `QUANTILES`, as `percentile` takes them."""
+    """Return the array of `QUANTILES` for the function `percentile`."""
     return f.array(*[f.lit(quantile) for quantile in QUANTILES.values()])
 
 
 def stage_latency(run: TraceRun, *, by: tuple[str, ...] = ("mode",)) -> DataFrame:
-    """Exact percentiles of every stage over the Produce requests of traced runs.
+    """Return exact percentiles of every stage over the Produce requests of traced runs.
 
     Args:
         run: an opened experiment.
-        by: columns of `runs` to group by; the whole cell is `stage.CELL_COLUMNS`.
+        by: columns of `runs` to group by; `stage.CELL_COLUMNS` groups by cell.
 
     Returns:
         the grouping columns, stage, requests, mean_us, p50_us, p90_us, p99_us, p999_us, p9999_us (microseconds).
@@ -65,23 +65,23 @@ def stage_latency(run: TraceRun, *, by: tuple[str, ...] = ("mode",)) -> DataFram
 
 
 def stage_durations(run: TraceRun, *more: str) -> DataFrame:
-    """The Produce requests with the microseconds of each stage as columns, and further columns of `requests`."""
+    """Return the Produce requests with the columns `more` of `requests`, and the microseconds of each stage."""
     return durations_of(run.requests, "run", *more)
 
 
 def durations_of(requests: DataFrame, *more: str) -> DataFrame:
-    """Of any data frame with the columns of `requests`: the same, with the further columns first."""
+    """Like `stage_durations`, for any data frame with the columns of `requests`."""
     durations = [microseconds(*ends).alias(stage) for stage, ends in STAGES.items()]
     return requests.where(f.col("api") == PRODUCE_API).select(*more, *durations)
 
 
 def stage_statistics(durations: DataFrame, by: tuple[str, ...], *more: Column) -> DataFrame:
-    """One row a group and stage: requests, mean and percentiles of what `stage_durations` gave; also of a stream.
+    """Aggregate the result of `stage_durations`, also of a stream: requests, mean and percentiles per group and stage.
 
     Args:
-        durations: the stages as columns.
+        durations: has a column per stage.
         by: columns to group by.
-        more: further aggregates of a group, with names; they stand behind the others.
+        more: further named aggregates of a group, added as the last columns.
     """
     stages = [
         f.struct(

@@ -1,8 +1,8 @@
-"""What brokers asked their store of objects for while they were driven, one row a traced run.
+"""Requests of the brokers to their object store under load, one row per traced run.
 
-Rules: a request counts in the run in which it ended, between the first request that the broker received and the last
-answer that it sent; so the start of the broker does not count, and what its archive and its lease ask for does. Bytes
-are those of the commits that became durable in the same time.
+A request counts in the run in which it ended, between the first request that the broker received and the last response
+that it sent. So the broker's startup does not count, but requests of its archive and its lease do. Bytes are those of
+the commits that became durable during that time.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ if TYPE_CHECKING:
     from spark_analysis.run import TraceRun
 
 PUTS: Final = ("create", "replace", "upload", "list")
-"""What a bill has under the price of a PUT; a DELETE costs nothing."""
+"""Operations that are billed as a PUT. A DELETE is free."""
 GETS: Final = ("read", "read_end")
 _STORED: Final = "create"
 
 
 def store_requests(run: TraceRun) -> DataFrame:
-    """Counts, bytes and times of the requests to a store.
+    """Return counts, bytes and times of the requests to a store.
 
     Returns:
-        run, puts, gets, unsure, failed (no answer, unsure ones not included), put_bytes, put_p50_us, put_p99_us (of
-        creations: commits are those), window_us, written_bytes (of commits), produced (Produce requests that wrote).
+        run, puts, gets, unsure, failed (no answer, without the unsure ones), put_bytes, put_p50_us, put_p99_us (of
+        creations, which are the commits), window_us, written_bytes (of commits), produced (Produce requests that
+        wrote).
     """
     spans = run.requests.groupBy("run").agg(
         f.min("received_ns").alias("from_ns"),

@@ -1,8 +1,8 @@
-"""From figures to comparison: cells, speed-ups, latencies at equal load, ablation, the price of tracing.
+"""Computes the comparison from the figures: speed-ups, latency at equal load, ablation, the cost of tracing.
 
-Rules: plain Python over `Figures`. A speed-up compares side 1 with side 0 of the same round and load; the ablation
-compares each of its modes with the classic runs of its own rounds. The definitions are those of docs/trace-format.md,
-to the letter: somebody with a Parquet reader and a pencil gets the same numbers.
+A speed-up compares side 1 with side 0 of the same round and load. The ablation compares each of its modes with the
+classic runs of its own rounds. The definitions are those of docs/trace-format.md, so that a reader of the Parquet
+files gets the same numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CLASSIC: Final = "classic"
 
 @attrs.frozen
 class RoundFigures:
-    """One untraced run of a cell, as the only one of its side in its round."""
+    """One untraced run of a cell: one side in one round."""
 
     round: int
     side: int
@@ -43,7 +43,7 @@ class RoundFigures:
 
 @attrs.frozen
 class CellFigures:
-    """What is said of one cell; percentiles over all its untraced runs, none where it did not keep its pace."""
+    """The figures of one cell. Percentiles are over all its untraced runs, and None if it did not keep its pace."""
 
     cell: Cell
     requests: int
@@ -59,20 +59,20 @@ class CellFigures:
 
 @attrs.define(slots=False)
 class Comparison:
-    """Everything that the report says, computed once from the figures."""
+    """Every number of the report, computed once from the figures."""
 
     figures: Figures
     prices: Prices = attrs.field(factory=Prices)
 
     @cached_property
     def store_costs(self) -> dict[Cell, StoreCost]:
-        """What a store of objects costs, for each cell with traced runs that has one."""
+        """The costs of an object store, for each cell that has one and was traced."""
         counted = [run for run in self.figures.runs if not run.of_itself]
         return store_costs(counted, self.figures.store, self.prices)
 
     @cached_property
     def sides(self) -> tuple[str, str]:
-        """The modes of side 0 and side 1 (equal where a mode is compared with itself)."""
+        """The modes of side 0 and side 1; equal if a mode is compared with itself."""
         counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
         for run in self.figures.runs:
             if run.of_a_side and run.side in (0, 1):
@@ -82,18 +82,18 @@ class Comparison:
 
     @cached_property
     def others(self) -> list[str]:
-        """The brokers that were driven beside the two sides, such as Apache Kafka: the modes of the sides from 2 on."""
+        """The modes of the sides above 1: other brokers, such as Apache Kafka."""
         sides = {(run.side, run.cell.mode) for run in self.figures.runs if run.of_a_side}
         return [mode for side, mode in sorted(sides) if side > 1]
 
     @cached_property
     def cells(self) -> dict[Cell, CellFigures]:
-        """Every cell in reading order, those of the ablation's own modes included, those of A/A not."""
+        """Every cell in reading order, including the ablation's own modes, without A/A."""
         return self._cells([run for run in self.figures.runs if not run.of_itself])
 
     @cached_property
     def cells_of_noise(self) -> dict[Cell, CellFigures]:
-        """The cells of A/A: one for both sides of a load."""
+        """The A/A cells, one for both sides of a load."""
         return self._cells([run for run in self.figures.runs if run.of_itself])
 
     def _cells(self, counted: list[Run]) -> dict[Cell, CellFigures]:
@@ -110,7 +110,7 @@ class Comparison:
         curve = self.figures.curves.get(cell)
         shares = [run.client_cpu_share for run in untraced if run.client_cpu_share is not None]
         percentiles: dict[str, float | None] = {f"{name}_ms": None for name in PERCENTILES}
-        if curve is not None and cell not in self._behind:
+        if curve is not None and cell not in self._unpaced:
             percentiles = {
                 f"{name}_ms": curve.values_us[CURVE.index(quantile)] / 1000
                 if enough_samples(curve.samples, quantile)
@@ -125,7 +125,7 @@ class Comparison:
             order_violations=sum(audit.violations for audit in self.figures.audits if audit.run in numbers),
             client_cpu_share=max(shares, default=None),
             rounds=tuple(
-                _round(run, is_quoted=cell not in self._behind)
+                _round(run, is_quoted=cell not in self._unpaced)
                 for run in untraced
                 if run.of_a_side or run.of_itself or cell.mode in ABLATION_MODES
             ),
@@ -133,8 +133,8 @@ class Comparison:
         )
 
     @cached_property
-    def _behind(self) -> set[Cell]:
-        """The cells that did not keep the pace of their open loop: their latency is not quoted anywhere."""
+    def _unpaced(self) -> set[Cell]:
+        """The cells that did not keep the pace of their open loop, so their latency is not quoted."""
         return {Cell(side.mode, each.load) for each in self.equal_loads for side in each.sides if not side.kept_pace}
 
     @cached_property
@@ -144,22 +144,22 @@ class Comparison:
 
     @cached_property
     def latency_ratios(self) -> dict[str, dict[Load, Ratio]]:
-        """Latency of side 1 over side 0 in a closed loop, per percentile and load; below 1 is a shorter wait."""
+        """The latency of side 1 over that of side 0 in a closed loop, by percentile and load; below 1 is shorter."""
         return {name: ratios(self._compared, 0, percentile(name)) for name in PERCENTILES}
 
     @cached_property
     def over_others(self) -> dict[str, dict[Load, Ratio]]:
-        """The rate of side 1 over each of the other brokers per load, in the same way."""
+        """The rate of side 1 over that of each other broker, per load."""
         return {mode: ratios(self._compared, side) for mode, side in self._other_sides.items()}
 
     @cached_property
     def base_over_others(self) -> dict[str, dict[Load, Ratio]]:
-        """The rate of side 0 over each of the other brokers per load: how good a stand-in for them it is."""
+        """The rate of side 0 over that of each other broker, per load: whether side 0 can stand for that broker."""
         return {mode: ratios(self._compared, side, side=0) for mode, side in self._other_sides.items()}
 
     @cached_property
     def latency_over_others(self) -> dict[str, dict[str, dict[Load, Ratio]]]:
-        """The latency of side 1 over each of the other brokers, per percentile."""
+        """The latency of side 1 over that of each other broker, by percentile and load."""
         return {
             mode: {name: ratios(self._compared, side, percentile(name)) for name in PERCENTILES}
             for mode, side in self._other_sides.items()
@@ -181,7 +181,7 @@ class Comparison:
 
     @cached_property
     def noise(self) -> Noise | None:
-        """The A/A part of the experiment; all of it, where both sides are the same mode."""
+        """The A/A result; from all runs if both sides are the same mode."""
         zero, one = self.sides
         own = [run for run in self.figures.runs if run.of_itself]
         runs = own or (self._compared if zero == one else [])
@@ -189,17 +189,17 @@ class Comparison:
 
     @cached_property
     def breakdowns(self) -> dict[Cell, Breakdown]:
-        """Where the time of requests goes, for each cell with traced runs."""
+        """The parts of a request's time, for each cell with traced runs."""
         return breakdowns(self.figures)
 
     def cause(self, load: Load) -> Cause | None:
-        """The part of a request's time that has most of what the sides differ in under a load."""
+        """Return the part of a request's time with most of the difference between the sides under a load."""
         zero, one = (self.breakdowns.get(Cell(mode, load)) for mode in self.sides)
         return cause(zero, one) if zero is not None and one is not None and zero is not one else None
 
     @cached_property
     def ablation(self) -> dict[Cell, Ratio | None]:
-        """Each ablation cell and its ratio over classic; of other modes in the ablation's rounds too.
+        """The rate of each ablation cell over classic. Other modes count too if they ran in the ablation's rounds.
 
         Without classic runs of its own, the ablation is paired with the classic runs of the comparison.
         """
@@ -219,12 +219,14 @@ class Comparison:
 
     @cached_property
     def effects(self) -> list[Effect]:
-        """What each level of each factor does, the most important factor first; none without every combination."""
+        """The effect of each level of each factor, the most important factor first; empty if combinations are
+        missing.
+        """
         return factor_effects(self.figures.runs)
 
     @cached_property
     def tracing_cost(self) -> dict[str, Ratio]:
-        """Traced over untraced rate per mode, each load one sample (the raw client's, closed loop)."""
+        """The traced rate over the untraced rate by mode. Each closed-loop load is one sample."""
         ratios_of: dict[str, list[float]] = {}
         for cell in self.cells:
             runs = [run for run in self.figures.runs if run.cell == cell and not cell.load.open_loop]
@@ -235,7 +237,7 @@ class Comparison:
         return {mode: ratio for mode, ratio in found.items() if ratio is not None}
 
     def audit_totals(self, audit: str) -> Audit:
-        """One audit over all runs."""
+        """Return the sum of one audit (`broker` or `client`) over all runs."""
         parts = [part for part in self.figures.audits if part.audit == audit]
         return Audit(
             run=-1,
@@ -247,7 +249,7 @@ class Comparison:
 
     @property
     def machine(self) -> dict[str, Any]:
-        """What the runs say of the machine (the first that says something)."""
+        """The description of the machine by the first run that has one."""
         return next((run.machine for run in self.figures.runs if run.machine), {})
 
 

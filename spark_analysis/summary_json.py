@@ -1,7 +1,6 @@
-"""`summary.json`: the figures of a comparison for programs, as docs/trace-format.md declares them.
+"""Builds `summary.json`, the results of a comparison for programs, as docs/trace-format.md declares it.
 
-Rules: names and their order are those of the document. A figure that is not there is null where its place is declared,
-and never 0. Numbers have nine significant digits.
+A missing number is null, never 0.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def summary(comparison: Comparison, quality: RunQuality) -> dict[str, Any]:
-    """The object of `summary.json`."""
+    """Return the content of `summary.json`."""
     cells = comparison.cells.items()
     return {
         "schema": SUMMARY_SCHEMA,
@@ -63,8 +62,8 @@ def _quality(quality: RunQuality) -> dict[str, Any]:
     return {"light": quality.light.name.lower(), "measures": measures}
 
 
+# Keys of `machine` that differ between runs.
 _OF_A_RUN = ("load_average_before", "load_average_after", "steal_share")
-"""The names in `machine` that belong to one run."""
 
 
 def _run(run: Run) -> dict[str, Any]:
@@ -272,5 +271,5 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Nine significant digits: exact for every purpose, without the noise of binary fractions."""
+    """Round to nine significant digits, which hides the noise of binary fractions. NaN and infinity become None."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.9g}")

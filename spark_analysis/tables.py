@@ -1,8 +1,8 @@
-"""The tables of a trace and their columns.
+"""The tables of a trace and their columns: the declaration of the Parquet files.
 
-Rules: this file is the one declaration of the Parquet side; docs/trace-format.md explains it to people. The order of
-the columns is the order in the files. `run` joins the tables and stands first; in raw ring files it is left out,
-because a ring belongs to one run. Stamps end in `_ns` and are nanoseconds of one monotonic clock.
+docs/trace-format.md describes them. Columns are listed in the order of the files. `run` comes first and joins the
+tables; raw ring files leave it out, because a ring belongs to one run. Columns that end in `_ns` are nanoseconds of
+one monotonic clock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SUMMARY_SCHEMA: Final = 1
 
 @attrs.frozen(kw_only=True)
 class Stamps:
-    """The stamps of a request, in the order in which they are taken."""
+    """The stamps of a request, in their order."""
 
     received_ns: int
     enqueued_ns: int
@@ -49,8 +49,8 @@ STAGES: Final[dict[str, tuple[str, str]]] = {
     "ResponseSend": ("send_started_ns", "sent_ns"),
     "Total": ("received_ns", "sent_ns"),
 }
-"""The two stamps that each stage lies between. LaterSteps is a part of Local, CommitWait of Remote, ResponseOrderWait
-of ResponseQueue; Kafka measures all but these three."""
+"""The first and last stamp of each stage. LaterSteps is a part of Local, CommitWait of Remote, ResponseOrderWait of
+ResponseQueue; Kafka measures all stages except these three."""
 
 
 def _stamps(*names: str) -> Columns:
@@ -137,7 +137,7 @@ TABLES: Final[dict[str, Columns]] = {
 
 
 def declaration(table: str) -> str:
-    """The columns of a table as Spark's DDL."""
+    """Return the columns of a table as Spark DDL."""
     return ", ".join(f"`{name}` {kind}" for name, kind in TABLES[table].items())
 
 
@@ -148,20 +148,20 @@ LATER_COLUMNS: Final[dict[str, str | None]] = {
     "offered_share": None,
     "offered_per_s": None,
 }
-"""Columns of `runs` that older traces do not have, and what stands there in their place."""
+"""Columns of `runs` that older traces lack, and their default values."""
 LATER_STAMPS: Final = {"decided_ns": "handled_ns"}
-"""Columns of `requests` that traces of schema 1 do not have, and the one that stands there in their place: in those the
-later steps of a request count as Remote."""
+"""Columns of `requests` that schema 1 lacks, and the columns used instead. So in those traces the later steps of a
+request count as Remote."""
 
 OPTIONAL_COLUMNS: Final = {"commits": ("is_on_loop",)}
-"""Columns by table that traces before version 0.3 do not have; they are null then."""
+"""Columns by table that traces before version 0.3 lack; they are null there."""
 
 LATER_TABLES: Final = ("store",)
-"""Tables that older traces do not have: they are empty then."""
+"""Tables that older traces lack; they are empty there."""
 
 RING_TABLES: Final = tuple(name for name in TABLES if name != "runs")
 BROKER_TABLES: Final = ("requests", "appends", "commits", "mutes", "queues", "store")
-"""What the broker writes; only traced runs have them."""
+"""Tables that the broker writes, in traced runs only."""
 
 ABLATION_MODES: Final = ("mute-off", "group-commit", "own-queues", "both")
 SELF_EXPERIMENT: Final = "self"
@@ -169,8 +169,8 @@ SELF_EXPERIMENT: Final = "self"
 REPLAY_CLIENT: Final = "replay"
 RAW_CLIENT: Final = "raw"
 COMMAND_CLIENT: Final = "command"
-"""A client of the user (`compare --client`)."""
+"""The user's own client (`compare --client`)."""
 READER_CLIENT: Final = "raw-reads"
 PAIRS_CLIENT: Final = "publish-to-consume"
-"""Pairs of a producer and a consumer of confluent-kafka; latency counts until the consumer has a message."""
+"""Pairs of a confluent-kafka producer and consumer; latency counts until the consumer has the message."""
 PRODUCE_API: Final = 0

@@ -1,8 +1,8 @@
-"""Runs many small data frames as one job of Spark, over tables that are read once.
+"""Runs many small queries as one Spark job over cached tables.
 
-Rules: the frames become one union, so that what they have in common is exchanged once, and all their stages share the
-cores; each comes back as its own rows. A table that several of them read is kept in Spark's memory, and on its disk
-where that is full, as long as they run; one that is too large for that is read again by each. Nothing stays behind.
+The queries become one union, so Spark computes common parts once and their stages share the cores. Each query gets its
+own rows back. Tables that several queries read are cached in memory, and on disk if memory is full, while the queries
+run. A table that is too large for that is read by each query.
 """
 
 from __future__ import annotations
@@ -23,24 +23,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
 KEPT_BYTES_MAX: Final = 64 << 20
-"""Of Parquet; ten to twenty times as much when it is unpacked, with 2 GB for the whole session."""
+"""Limit of a cached table, as Parquet. Unpacked it is ten to twenty times as large; the session has 2 GB in all."""
 _SHARED: Final = ("runs", "requests", "commits", "client")
 _PARTITION_BYTES: Final = 8 << 20  # of compressed Parquet: some hundred thousand rows, sorted in memory by one task
 _PARTITIONS_MAX: Final = 2000
-_LOOK_SECONDS: Final = 0.2
+_PROGRESS_SECONDS: Final = 0.2
 
 
 @contextlib.contextmanager
 def shared(run: TraceRun) -> Iterator[TraceRun]:
-    """The same experiment for many jobs: its tables are kept, and a shuffle is as wide as they are large.
-
-    Plans are not revised while they run (Spark's adaptive execution): every shuffle would be a job of its own, and what
-    it finds out, how large the tables are, is known.
-    """
+    """Yield the same experiment for many queries, with cached tables and a shuffle width that fits their size."""
     conf = run.spark.conf
     sizes = {name: (run.traces / name).size_bytes() for name in _SHARED}
     narrowest = min(int(conf.get("spark.sql.shuffle.partitions") or 1), run.spark.sparkContext.defaultParallelism)
     width = max(narrowest, min(_PARTITIONS_MAX, sum(sizes.values()) // _PARTITION_BYTES))
+    # Adaptive execution is off: every shuffle would become a job of its own, and it would only find out the known
+    # sizes.
     settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": str(width)}
     before = {name: conf.get(name) for name in settings}
     same = TraceRun(run.traces)
@@ -59,7 +57,7 @@ def shared(run: TraceRun) -> Iterator[TraceRun]:
 
 
 def together(frames: Mapping[str, DataFrame]) -> DataFrame:
-    """One frame with a column for each of them, of which a row has one: a row of that frame."""
+    """Return the union of the frames with a column per frame; each row has the one of its frame."""
     named = [frame.select(f.struct("*").alias(name)) for name, frame in frames.items()]
     return reduce(lambda above, below: above.unionByName(below, allowMissingColumns=True), named)
 
@@ -67,21 +65,21 @@ def together(frames: Mapping[str, DataFrame]) -> DataFrame:
 def collect_together(
     frames: Mapping[str, DataFrame], progress: Callable[[int, int], None] = lambda _done, _total: None
 ) -> dict[str, list[Row]]:
-    """The rows of each frame, by one job.
+    """Collect the rows of each frame by one job.
 
     Args:
-        frames: small ones, by names.
-        progress: called with the number of tasks done and their total.
+        frames: small frames by name.
+        progress: called with the number of finished tasks and their total.
     """
     union = together(frames)
     with ThreadPoolExecutor(1) as pool:
         job = pool.submit(union.collect)
         try:
             while not job.done():
-                wait([job], _LOOK_SECONDS)
+                wait([job], _PROGRESS_SECONDS)
                 progress(*_tasks(union.sparkSession))
         except BaseException:
-            union.sparkSession.sparkContext.cancelAllJobs()  # what was interrupted needs no further answers
+            union.sparkSession.sparkContext.cancelAllJobs()  # else Spark would finish a job that nothing waits for
             raise
         rows = job.result()
     progress(1, 1)
@@ -89,7 +87,7 @@ def collect_together(
 
 
 def _tasks(spark: SparkSession) -> tuple[int, int]:
-    """Done and all, of the jobs that run now."""
+    """Return the number of finished tasks and of all tasks of the running jobs."""
     tracker = spark.sparkContext.statusTracker()
     jobs = [tracker.getJobInfo(number) for number in tracker.getActiveJobsIds()]
     stages = [tracker.getStageInfo(number) for job in jobs if job is not None for number in job.stageIds]

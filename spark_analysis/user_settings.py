@@ -1,6 +1,6 @@
-"""The user's settings for Spark, which win over those of a session of ours.
+"""Finds the user's Spark settings, which override those of the analysis.
 
-Spark reads `spark-defaults.conf`, the environment and, in PySpark, `PYSPARK_SUBMIT_ARGS` itself. This file reads them
+Spark itself reads `spark-defaults.conf`, the environment and, in PySpark, `PYSPARK_SUBMIT_ARGS`. This module reads them
 to avoid conflicts: Java does not start with two garbage collectors, for example.
 """
 
@@ -24,7 +24,7 @@ _BY_ARGUMENT: Final = {
     "--driver-java-options": "spark.driver.extraJavaOptions",
     "--name": "spark.app.name",
 }
-"""Settings that have an argument of their own of spark-submit."""
+"""Settings that spark-submit takes as arguments."""
 _CONF: Final = frozenset({"--conf", "-c"})
 _BY_VARIABLE: Final = {"SPARK_DRIVER_MEMORY": "spark.driver.memory"}
 _JAVA_SETTINGS: Final = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
@@ -32,11 +32,7 @@ _JAVA_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTION
 
 
 def user_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the user's settings by their names.
-
-    Args:
-        environment: the variables of the process.
-    """
+    """Return the user's settings by name, from the environment variables of the process."""
     by_variable = {setting: environment[name] for name, setting in _BY_VARIABLE.items() if environment.get(name)}
     return by_variable | _from_file(environment) | _from_arguments(environment.get(_SUBMIT_ARGUMENTS, ""))
 
@@ -50,7 +46,7 @@ def has_java_options(settings: Mapping[str, str], environment: Mapping[str, str]
 
 
 def _from_file(environment: Mapping[str, str]) -> dict[str, str]:
-    """Read `spark-defaults.conf`, a Java properties file, where Spark looks for it."""
+    """Read `spark-defaults.conf`, a Java properties file, from the folder where Spark expects it."""
     home = environment.get("SPARK_HOME") or Path(import_module("pyspark").__file__ or "").parent
     folder = Path(environment.get("SPARK_CONF_DIR") or Path(home) / "conf")
     try:
@@ -67,7 +63,7 @@ def _from_arguments(text: str) -> dict[str, str]:
     try:
         words = iter(shlex.split(text))
     except ValueError:
-        return {}  # Spark reports the mistake
+        return {}  # Spark reports the error
     for word in words:
         argument, equals, value = word.partition("=")
         if argument in _BY_ARGUMENT or argument in _CONF:

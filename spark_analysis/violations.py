@@ -1,7 +1,6 @@
-"""Every place where order was broken, one row each; `audit` counts what is listed here.
+"""The violations of order, one row each; `audit` counts them.
 
-Rules: as in `audit`: the broker's witness and the client's share no data. A row names the rule, where it was broken,
-and the two values that contradict each other, so that somebody can look at the trace there.
+A row names the broken rule, its place, and the two values that contradict each other.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ _COLUMNS = ("run", "audit", "rule", "connection", "sequence", "topic", "partitio
 
 
 def order_violations(run: TraceRun) -> DataFrame:
-    """The violations of order in all runs, in no particular order of rows.
+    """Return the violations of order in all runs, in no particular order.
 
     Rules that a row may have broken:
         `released`: a response was released before that of an earlier request of its connection (before, found:
-        nanoseconds); `repeated`, `missing`: a sequence occurs again, or some were left out before it (sequences);
-        `log`: a batch of the connection got an offset in this partition that is not above the one it got before
-        (offsets); `received`: the client received a correlation id that is not above the one before; `unanswered`: ids
-        between two that were received never came (correlation ids).
+        nanoseconds); `repeated`, `missing`: a sequence occurs again, or sequences before it are missing (sequences);
+        `log`: a batch got an offset that is not above the connection's previous one in this partition (offsets);
+        `received`: the client received a correlation id that is not above the previous one; `unanswered`: ids between
+        two received ones are missing (correlation ids).
 
-    In a run with lost rows `missing` and `unanswered` prove nothing, and are left out.
+    In a run with lost rows, `missing` and `unanswered` prove nothing, and are left out.
 
     Returns:
-        run, audit (`broker` or `client`), rule, connection, sequence, topic, partition, before, found, violations (how
-        many this row counts for: 1, or what is left out).
+        run, audit (`broker` or `client`), rule, connection, sequence, topic, partition, before, found, violations (the
+        number that this row counts for: 1, or the number of missing ones).
     """
     lost = run.runs.select("run", (f.coalesce(f.col("lost_rows"), f.lit(0)) > 0).alias("lost"))
     found = _arrivals(run).union(_logged(run)).union(_received(run)).union(_unanswered(run))
@@ -59,7 +58,7 @@ def _named(rows: DataFrame, audit: str, rule: str, before: str, found: str, *, c
 
 
 def _arrivals(run: TraceRun) -> DataFrame:
-    """What the stamps and sequences of the broker contradict; a row may break two rules."""
+    """Find contradictions in the broker's stamps and sequences. A row may break two rules."""
     arrival = Window.partitionBy("run", "connection").orderBy("sequence")
     earlier = arrival.rowsBetween(Window.unboundedPreceding, -1)
     rows = (

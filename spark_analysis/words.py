@@ -1,7 +1,6 @@
-"""Figures and loads in words: how a ratio, a latency, a load are written everywhere, in the verdict and on the page.
+"""Formats ratios, latencies and loads as text, in the same way for the verdict and the page.
 
-Rules: as many digits as a figure deserves; a dash where there is none. A ratio of which an interval holds 1 is never
-written without its interval.
+A missing number is a dash. A ratio whose interval contains 1 never appears without its interval.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ if TYPE_CHECKING:
 
 DASH: Final = "\N{EN DASH}"
 NATIVE: Final = "native client"
-"""What the load client of this project is called; in traces its name is `raw`."""
+"""The name of this project's load client. In traces it is `raw`."""
 OTHER_NAMES: Final = {
     "kafka-synced": "Apache Kafka that flushes every message",
     "kafka": "Apache Kafka with its defaults (page cache)",
     "other": "the other broker",
 }
-"""What is said for the modes of brokers that are not ours."""
+"""Descriptions of the modes of other brokers."""
 _TIMES_MIN: Final = 0.01
 SIZE_WIDTH_MAX: Final = 1.5
-"""Upper end over lower end of an interval. Where it is wider, the size of an effect is not known, only its least."""
+"""Limit of upper end over lower end of an interval. For a wider interval only a bound of the effect is quoted."""
 
 
 def times(value: float) -> str:
-    """A ratio as people say it: 0.97x, 3.9x, 21x."""
+    """Format a ratio: 0.97x, 3.9x, 21x."""
     if value < _TIMES_MIN:
         return f"below {_TIMES_MIN}x"
     if value < 1.995:  # below what rounds to 2.0
@@ -39,7 +38,7 @@ def times(value: float) -> str:
 
 
 def certain(ratio: Ratio) -> str:
-    """Return the certain part of a decided ratio: `2.4x`, or if its interval is wide, `at least 6.3x`."""
+    """Format the certain part of a decided ratio: `2.4x`, or if its interval is wide, `at least 6.3x`."""
     if ratio.width is not None and ratio.width > SIZE_WIDTH_MAX:
         if ratio.low is not None and ratio.low > 1:
             return f"at least {times(ratio.low)}"
@@ -49,19 +48,18 @@ def certain(ratio: Ratio) -> str:
 
 
 def ends(ratio: Ratio) -> str:
-    """The interval alone: `2.4x to 2.8x`."""
+    """Format the interval alone: `2.4x to 2.8x`."""
     if ratio.low is None or ratio.high is None:
         return "too few rounds"
     return f"{times(ratio.low)} to {times(ratio.high)}"
 
 
 def interval(ratio: Ratio) -> str:
-    """The 95% interval in words."""
     return "too few rounds for an interval" if ratio.low is None else f"95% interval {ends(ratio)}"
 
 
 def milliseconds(value: float | None) -> str:
-    """A latency with three digits; a dash where there is none."""
+    """Format a latency with three digits."""
     if value is None:
         return DASH
     digits = 2 if value < 10 else 1 if value < 100 else 0
@@ -69,18 +67,18 @@ def milliseconds(value: float | None) -> str:
 
 
 def duration(value_us: float | None) -> str:
-    """Microseconds below a millisecond, milliseconds above; a dash where there is none."""
+    """Format microseconds below a millisecond, milliseconds above."""
     if value_us is None:
         return DASH
     return f"{value_us:.0f} \N{MICRO SIGN}s" if abs(value_us) < 1000 else milliseconds(value_us / 1000)
 
 
 def with_interval(estimate: Estimate | None, unit: float = 1.0) -> str:
-    """A duration and its interval: `330 us (320 us to 341 us)`.
+    """Format a duration and its interval: `330 us (320 us to 341 us)`.
 
     Args:
-        estimate: of microseconds, or of what `unit` turns into them.
-        unit: microseconds in one of the estimate's.
+        estimate: the duration.
+        unit: microseconds per unit of the estimate.
     """
     if estimate is None:
         return DASH
@@ -91,12 +89,11 @@ def with_interval(estimate: Estimate | None, unit: float = 1.0) -> str:
 
 
 def persecond(value: float | None) -> str:
-    """A rate with as many digits as it deserves."""
     return DASH if value is None else f"{value:,.0f}/s"
 
 
 def client_settings(client: str) -> str:
-    """What a client's name says of its settings: `confluent-kafka linger=5` has a linger of 5 ms."""
+    """Format the settings in a client's name: `confluent-kafka linger=5` has a linger of 5 ms."""
     return re.sub(r"linger=(\S+)", r"linger \1 ms", client.partition(" ")[2] or client)
 
 
@@ -109,7 +106,7 @@ _CLIENT_NAMES: Final = {
 
 
 def client_name(client: str) -> str:
-    """A client as a reader knows it."""
+    """Return the readable name of a client."""
     if client in _CLIENT_NAMES:
         return _CLIENT_NAMES[client]
     if client == COMMAND_CLIENT:
@@ -119,12 +116,12 @@ def client_name(client: str) -> str:
 
 
 def plural(count: int, what: str) -> str:
-    """`1 load`, `1,200 loads`."""
+    """Format a count: `1 load`, `1,200 loads`."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def describe(load: Load) -> str:
-    """A load in words."""
+    """Describe a load without naming its client."""
     more = f", commit delay {load.commit_delay_ms:g} ms" if load.commit_delay_ms else ""
     more += f", {load.variant}" if load.variant else ""
     if load.client == REPLAY_CLIENT:
@@ -142,13 +139,13 @@ def describe(load: Load) -> str:
 
 
 def describe_alone(load: Load) -> str:
-    """A load in words, where the client has been named already."""
+    """Describe a load without the client's settings, for text that has named the client."""
     settings = f", {client_settings(load.client)}" if ordinary(load) else ""
     return describe(load).replace(settings, "", 1) if settings else describe(load)
 
 
 def pace(load: Load) -> str:
-    """What is offered in an open loop."""
+    """Describe the offered pace of an open loop."""
     if not load.offered_per_s:
         return "its own pace"
     if load.offered_of:
@@ -157,11 +154,11 @@ def pace(load: Load) -> str:
 
 
 def full_name(load: Load) -> str:
-    """A load in words, its client first."""
+    """Describe a load, starting with its client."""
     name = _CLIENT_NAMES.get(load.client) or client_name(load.client).partition(",")[0]
     return f"{name}: {describe(load)}"
 
 
 def ordinary(load: Load) -> bool:
-    """Return whether the client is a producer that people use, not one of ours."""
+    """Return whether the client is a producer that people use, not one of this project's own."""
     return load.client not in _CLIENT_NAMES

@@ -5,4 +5,3 @@ Rules of this package:
 * The only I/O reads or writes a whole file.
 * Only `broker_tables` and `request_rows` know the requests of `stages`; the other modules know nothing of a broker.
 """
-

@@ -36,8 +36,8 @@ _DROPPED = _values(str(int(Outcome.DROPPED)), is_whole=False)
 
 
 def _made(name: str, source: str, **names: Any) -> Callable[..., Any]:
-    # Generated code reads one attribute after the other. A loop with a call per column takes half as long again, and the
-    # event loop pays that for every request.
+    # Generated code reads one attribute after the other. A loop with a call per column takes half as long again, and
+    # the event loop pays that for every request.
     namespace: dict[str, Any] = {"outcomes": _OUTCOMES, "null": NO_STAMP, **names}
     exec(f"def {name}(request):\n{source}", namespace)  # noqa: S102 - the source consists of names from this module and the table
     made: Callable[..., Any] = namespace[name]

@@ -70,9 +70,7 @@ def topic_rows_of_batch(batch: pa.RecordBatch, topic: str | None, now_ms: int) -
 
 
 def topic_rows_of_rows(rows: Iterator[Any], topic: str | None, now_ms: int) -> Iterator[TopicRows]:
-    """Yield the records of Spark's rows; raises ValueError for a row without a topic. Streams of PySpark 4.0 need
-    this.
-    """
+    """Yield the records of Spark's rows, for streams of PySpark 4.0; raises ValueError for a row without a topic."""
     while chunk := list(itertools.islice(rows, ROWS_AT_ONCE)):
         names = [name for name in TYPES if name in chunk[0]]
         columns = {name: [_bytes_of(row[name]) for row in chunk] for name in names}

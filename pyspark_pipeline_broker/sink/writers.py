@@ -113,8 +113,9 @@ class StreamWriter(StreamWriterBase):  # type: ignore[misc]  # depends on the ve
         self._at_cluster(commit)
 
     def abort(self, messages: Sequence[TaskDone | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's name
-        """Abort the transactions of a batch that failed, even during its commit. Failed tasks have aborted their
-        own.
+        """Abort the transactions of a batch that failed, even during its commit.
+
+        Failed tasks have aborted their own transactions.
         """
         if producers := _producers(messages):
             self._at_cluster(lambda cluster: abort_batch(cluster, self._options, producers))
@@ -142,7 +143,9 @@ def _task() -> tuple[BatchId, int, int]:
     assert context is not None, "Spark writes in tasks"
     found = [context.getLocalProperty(name) for name in (QUERY_PROPERTY, RUN_PROPERTY, BATCH_PROPERTY)]
     if not all(found):
-        raise ClientError("Spark does not name the batch and stream of this task. Remove transactional.id to write at least once")
+        raise ClientError(
+            "Spark does not name the batch and stream of this task. Remove transactional.id to write at least once"
+        )
     query_id, run_id, number = (str(it) for it in found)
     return BatchId(query_id, run_id, int(number)), context.partitionId(), context.attemptNumber()
 

@@ -1,6 +1,7 @@
-"""Stage percentiles of a broker that runs, from the topic to which it publishes the timelines of its requests.
+"""Stage percentiles of a running broker, from the topic in which it publishes its request timelines.
 
-Rules of this room: it knows the records of that topic (docs/trace-format.md) and no broker: any reader of Kafka's
-protocol may bring them, files too. A window's figures are those that the jobs on trace files give for the same
-requests, to the last digit. What is read is counted once, whatever is killed and started again.
+Rules of this package:
+* It knows the records of that topic (docs/trace-format.md), not the broker. Any source may deliver them, even files.
+* The figures of a window equal those that the queries on trace files give for the same requests, to the last digit.
+* Each record counts once, even if the job is killed and started again.
 """

@@ -1,8 +1,8 @@
-"""`python -m spark_analysis.live BOOTSTRAP DIR`: keeps the windows of a broker that publishes its timelines.
+"""The command `python -m spark_analysis.live BOOTSTRAP DIR`: stage percentiles of a broker that publishes timelines.
 
-Rules: standard output carries the table: on a terminal one that is renewed, elsewhere the lines of all windows at the
-end. What is wrong is one line on standard error, and exit code 2. Ctrl-C and SIGTERM end the job; what it
-had not finished is done when it is started again.
+Standard output gets the table: a terminal shows it updated in place, any other output gets all windows at the end. An
+error is one line on standard error, and exit code 2. Ctrl-C and SIGTERM end the job; the next start on the same
+directory resumes it.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 BAD_INPUT: Final = 2
 FIRST_WINDOW_SECONDS_MAX: Final = 180.0
-"""How long a job with an end waits for its first window: a start of Spark, its first batch, and somebody's load."""
-_LOOK_SECONDS: Final = 1
+"""Longest wait of a job with `--seconds` for its first window: Spark's startup, its first batch, and some load."""
+_POLL_SECONDS: Final = 1
 _NO_WINDOW: Final = (
-    "no window yet: the job ended before its first batch, which takes Spark some ten seconds, or nothing has published "
-    "a Produce request's timeline (pipeline-broker timelines status)\n"
+    "no window yet: the job ended before Spark's first batch, which takes about ten seconds, or the broker has "
+    "published no timeline of a Produce request. Check with pipeline-broker timelines status\n"
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the job; returns the exit code."""
+    """Run the job and return the exit code."""
     options = _parser().parse_args(arguments)
     signals = _EndSignals()
     try:
@@ -46,23 +46,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _EndSignals:
-    """SIGINT and SIGTERM: somebody wants the job to end."""
+    """The signals SIGINT and SIGTERM, which end the job."""
 
     def __init__(self) -> None:
-        self.has_come = False
+        self.is_set = False
         self._before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         self.receive()
 
     def receive(self) -> None:
-        """Take them, also from PySpark: its handler of SIGINT raises in the middle of a call to Java."""
+        """Install the handlers, also over PySpark's: its handler of SIGINT raises in the middle of a call to Java."""
         for number in self._before:
             signal.signal(number, self._received)
 
     def _received(self, *_: object) -> None:
-        self.has_come = True
+        self.is_set = True
 
     def close(self) -> None:
-        """Leave them to whoever had them before."""
+        """Restore the previous handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -73,14 +73,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("bootstrap", metavar="HOST:PORT", help="the broker; it must publish its timelines")
     parser.add_argument(
-        "directory", metavar="DIR", help="gets windows/ and checkpoint/; a job goes on where it stopped"
+        "directory", metavar="DIR", help="directory for windows/ and checkpoint/; a job resumes where it stopped"
     )
     parser.add_argument("--window", type=int, default=10, metavar="SECONDS", help="length of a window (default: 10)")
     parser.add_argument(
-        "--late", type=int, default=10, metavar="SECONDS", help="how late a request may come (default: 10)"
+        "--late", type=int, default=10, metavar="SECONDS", help="how late a request may arrive (default: 10)"
     )
-    parser.add_argument("--seconds", type=float, help="end so long after the first window (default: with Ctrl-C)")
-    parser.add_argument("--once", action="store_true", help="read what is there now, then end")
+    parser.add_argument(
+        "--seconds", type=float, help="end this time after the first window (default: run until Ctrl-C)"
+    )
+    parser.add_argument("--once", action="store_true", help="read the existing records, then end")
     parser.add_argument("--master", help="the Spark master (default: local[2])")
     return parser
 
@@ -110,12 +112,12 @@ def _run(options: argparse.Namespace, signals: _EndSignals) -> None:
 
 
 class _Time:
-    """The time that a job has: it counts from the first window on, which comes some time after the start of Spark.
+    """The time limit of a job. It starts with the first window, which appears some time after Spark.
 
     Args:
-        seconds: how long; None for ever.
-        table: has the windows.
-        clock: seconds.
+        seconds: the limit; None for no limit.
+        table: contains the windows.
+        clock: a monotonic clock in seconds.
     """
 
     def __init__(self, seconds: float | None, table: ShownTable, clock: Callable[[], float] = time.monotonic) -> None:
@@ -127,7 +129,6 @@ class _Time:
 
     @property
     def is_over(self) -> bool:
-        """Whether the job should end."""
         if self._seconds is not None and not self._has_begun and self._table.has_windows:
             self._has_begun = True
             self._end = self._clock() + self._seconds
@@ -135,26 +136,26 @@ class _Time:
 
 
 def _wait(query: StreamingQuery, job_time: _Time, signals: _EndSignals) -> None:
-    """Until the query ends, or the time is over, or a signal asks for it; an error of the query is raised."""
+    """Wait until the query ends, the time is over or a signal arrives. Raise the query's error."""
     late = _LateRequests()
     try:
-        while not signals.has_come and not job_time.is_over and not query.awaitTermination(_LOOK_SECONDS):
-            late.look(query)
-        late.look(query)
+        while not signals.is_set and not job_time.is_over and not query.awaitTermination(_POLL_SECONDS):
+            late.update(query)
+        late.update(query)
     finally:
         query.stop()
     if late.groups:
-        sys.stderr.write(f"requests came too late for {late.groups} groups of their windows: raise --late\n")
+        sys.stderr.write(f"requests arrived too late for {late.groups} groups of their windows: raise --late\n")
 
 
 class _LateRequests:
-    """Counts what the watermark left out; Spark keeps the progress of its last hundred batches only."""
+    """A count of the groups that the watermark dropped. Spark keeps the progress of its last hundred batches only."""
 
     def __init__(self) -> None:
         self.groups = 0
         self._seen = -1
 
-    def look(self, query: StreamingQuery) -> None:
+    def update(self, query: StreamingQuery) -> None:
         for progress in query.recentProgress:
             if progress.batchId > self._seen:
                 self._seen = progress.batchId

@@ -1,6 +1,7 @@
-"""The jars of Spark's Kafka connector, in the version of the Spark that is installed.
+"""The jars of Spark's Kafka connector, in the version of the installed Spark.
 
-Another version ends a job with NoClassDefFoundError. Maven finds the versions of Kafka's client and its pool.
+With another version, a job fails with NoClassDefFoundError. Maven resolves the versions of Kafka's client and of its
+object pool.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _IN_SPARK: Final = (
     "org.slf4j",
     "org.xerial.snappy",
 )
-"""Dependencies that Spark itself brings."""
+"""Dependencies that Spark itself contains."""
 
 
 def connector_jars(environment: Mapping[str, str] = os.environ) -> str:
-    """The jars as `spark.jars` takes them; see `fetched_jars`."""
+    """Return the paths of the jars, as `spark.jars` expects them; see `fetched_jars`."""
     from pyspark.version import __version__ as spark_version  # noqa: PLC0415 - an optional package
 
     wanted = Jar("org.apache.spark", f"spark-sql-kafka-0-10_{_SCALA}", spark_version, _IN_SPARK)

@@ -1,10 +1,9 @@
-"""The job: it reads records as they come and keeps the windows in files.
+"""The streaming job: reads records as they arrive and keeps the windows in files.
 
-Rules: Spark's checkpoint knows which records were read and holds the windows that may still grow; the files are
-written before the checkpoint says so. The executors write them: a folder of Parquet for each window and mode, which
-Spark makes beside its place and then puts there, whole, when the window has grown. To write the same batch again
-changes nothing: that, and not a promise of Spark's, is why a job that is killed anywhere and started again neither
-loses nor doubles anything. A directory belongs to one length of windows: another one would be mixed with it.
+Spark's checkpoint stores which records were read and the windows that may still grow. The files are written before the
+checkpoint. Spark writes a Parquet folder for each window and mode that has grown, and replaces the previous folder with
+it as a whole. Writing the same batch again changes nothing. So a job that is killed at any point and started again
+neither loses nor doubles a request. A directory belongs to one window length.
 """
 
 from __future__ import annotations
@@ -44,19 +43,20 @@ def stream_stage_latency(
     every_seconds: float | None = EVERY_SECONDS,
     on_windows: Callable[[list[dict[str, Any]]], None] = lambda _: None,
 ) -> StreamingQuery:
-    """Keep the stage percentiles of each window in files, from where the job on this directory stopped.
+    """Keep the stage percentiles of each window in files. Resume if a job on this directory was stopped.
 
     Args:
-        records: a stream with a column `value`: `topic_records`, or one of files.
-        directory: gets `windows/window=NAME/*.parquet`, with the columns of `window_stage_latency`, and `checkpoint/`;
+        records: a stream with a column `value`: `topic_records`, or a stream of files.
+        directory: receives `windows/window=NAME/*.parquet`, with the columns of `window_stage_latency`, and
+            `checkpoint/`;
             a path of this machine, or an address that Spark reads and writes.
         window_seconds: length of a window.
-        late_seconds: how far behind the latest request another may be received and still count.
-        every_seconds: how often a batch begins; None reads what is there now, then ends.
-        on_windows: called with the windows that have grown, after each batch, when they are in the files.
+        late_seconds: a request received this much before the latest one still counts.
+        every_seconds: time between two batches; None reads the existing records, then ends.
+        on_windows: called after each batch with the windows that have grown, once they are in the files.
 
     Returns:
-        the query, running; `stop` ends it, and the next call on the same directory goes on.
+        the running query; `stop` ends it, and the next call on the same directory resumes.
 
     Raises:
         TraceError: the directory has windows of another length.
@@ -66,10 +66,10 @@ def stream_stage_latency(
     windows_place = place / WINDOWS_FOLDER
     for name in windows_place.folders() if windows_place.is_folder() else ():
         if name.startswith(_UNFINISHED):
-            (windows_place / name).remove()  # of a job that was killed while it wrote
+            (windows_place / name).remove()  # from a job that was killed while writing
 
     def keep(grown: DataFrame, _: int) -> None:
-        grown.persist()  # else each use of it would read the records of this batch again; a task has whole windows
+        grown.persist()  # else each use would read the records of this batch again
         try:
             with place.without_checksums():
                 named = grown.withColumn("window", _name()).write.partitionBy("window")
@@ -87,7 +87,7 @@ def stream_stage_latency(
 
 
 def read_windows(spark: SparkSession, directory: str | Path) -> list[dict[str, Any]]:
-    """All windows that a job keeps in this directory, the oldest first; none where there was no job yet."""
+    """Return all windows in a job's directory, the oldest first; empty if no job has run there."""
     place = Location(spark, directory) / WINDOWS_FOLDER
     if not place.is_folder() or place.parquet_columns() is None:
         return []
@@ -95,13 +95,13 @@ def read_windows(spark: SparkSession, directory: str | Path) -> list[dict[str, A
 
 
 def _name() -> Column:
-    """The name of a window's folder, in UTC whatever the session's time zone is."""
+    """Return the name of a window's folder, in UTC whatever the session's time zone is."""
     start = f.convert_timezone(None, f.lit("UTC"), f.col("window_start").cast("timestamp_ntz"))
     return f.concat(f.date_format(start, "yyyyMMdd'T'HHmmss'Z-'"), "mode")
 
 
 def _utc_rows(frame: DataFrame) -> list[dict[str, Any]]:
-    """The rows with times in UTC: those that Spark gives are in the local time of this process, which has gaps."""
+    """Return the rows with times in UTC. Spark would give local times of this process, which have gaps."""
     times = ("window_start", "window_end", "first_received", "last_received")
     rows = [row.asDict() for row in frame.withColumns({name: f.unix_micros(name) for name in times}).collect()]
     return [row | {name: datetime.fromtimestamp(row[name] / 1_000_000, UTC) for name in times} for row in rows]
@@ -118,4 +118,4 @@ def _check_plan(place: Location, plan: dict[str, Any]) -> None:
     except ValueError as error:
         raise TraceError(f"{path}: not readable as JSON: {error}") from None
     if found != plan:
-        raise TraceError(f"{path}: this directory has {found}, not {plan}; choose another one")
+        raise TraceError(f"{path}: this directory has {found}, not {plan}. Choose another directory")

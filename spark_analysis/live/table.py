@@ -1,9 +1,8 @@
-"""The windows as a small table of text.
+"""The windows as a text table, in milliseconds and requests per second.
 
-Rules: plain Python over the rows of `window_stage_latency`; milliseconds, requests a second of the time that a window
-covers. That is all of it but for the first window of a mode, which begins with its first request, and the last one,
-which ends with its last: timelines may have been on for a part of them only. A window without a Produce request has no
-row; without any row there is no table.
+The rate is over the time that a window covers. The first window of a mode starts with its first request and its last
+window ends with its last request, because timelines may have been on for only part of them. Windows without a Produce
+request have no row.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ _P99_OF: Final = {
     "order": "ResponseOrderWait",
     "send": "ResponseSend",
 }
-"""Heads of columns, and the stages whose 99th percentile stands there."""
+"""Column heads, and the stages whose 99th percentile they show."""
 _FORMAT: Final = "{:<10}{:<11}{:>9}{:>10}{:>10}{:>9}{:>9}{:>9}" + "{:>9}" * len(_P99_OF) + "{:>7}"
 _BACK_AND_CLEAR: Final = "\x1b[{}F\x1b[J"
-"""To the beginning of the line so many lines above, and clear what is below (ECMA-48: CPL and ED)."""
+"""Move to the start of a line above and clear the screen below it (ECMA-48: CPL and ED)."""
 HEAD: Final = (
     _FORMAT.format("", "", "", "", "", "Total", "Total", "Total", *["p99"] * len(_P99_OF), ""),
     _FORMAT.format("window", "mode", "seconds", "requests", "per s", "p50 ms", "p99 ms", "p99.9 ms", *_P99_OF, "lost"),
@@ -34,19 +33,19 @@ HEAD: Final = (
 
 
 class WindowTable:
-    """The windows that were seen last.
+    """The latest windows.
 
     Args:
-        windows_max: how many are kept.
+        windows_max: the number of windows to keep.
     """
 
     def __init__(self, windows_max: int = WINDOWS_SHOWN_MAX) -> None:
         self._windows_max = windows_max
         self._windows: dict[tuple[datetime, str], dict[str, Mapping[str, Any]]] = {}
-        self._first: dict[str, datetime] = {}  # of all windows of a mode, also of those that are not kept
+        self._first: dict[str, datetime] = {}  # by mode, including windows that are no longer kept
 
     def update(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Put windows in the place of what there was of them."""
+        """Add or replace windows."""
         for row in rows:
             start, mode = row["window_start"], row["mode"]
             self._windows.setdefault((start, mode), {})[row["stage"]] = row
@@ -55,11 +54,11 @@ class WindowTable:
             del self._windows[key]
 
     def __len__(self) -> int:
-        """How many windows are kept."""
+        """Return the number of kept windows."""
         return len(self._windows)
 
     def lines(self) -> list[str]:
-        """The table, the oldest window first."""
+        """Return the lines of the table, the oldest window first."""
         last = {mode: start for start, mode in sorted(self._windows)}
         return [
             *HEAD,
@@ -70,7 +69,7 @@ class WindowTable:
         ]
 
     def _covered_s(self, start: datetime, mode: str, last: Mapping[str, datetime]) -> float:
-        """How many seconds of a window there are requests of."""
+        """Return the seconds of a window that its requests cover."""
         total = self._windows[start, mode][_TOTAL]
         began = total["first_received"] if start == self._first[mode] else start
         ended = total["last_received"] if start == last[mode] else total["window_end"]
@@ -78,10 +77,10 @@ class WindowTable:
 
 
 class ShownTable:
-    """A table that is renewed where it stands on a terminal, and written once, at the end, elsewhere.
+    """A table that is updated in place on a terminal, and written once at the end otherwise.
 
     Args:
-        output: where it is written.
+        output: the terminal or file.
     """
 
     def __init__(self, output: IO[str]) -> None:
@@ -91,17 +90,16 @@ class ShownTable:
 
     @property
     def has_windows(self) -> bool:
-        """Whether there is anything in it."""
         return len(self._table) > 0
 
     def update(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Put windows in the place of what there was of them, and show all."""
+        """Add or replace windows. On a terminal, show the table."""
         self._table.update(rows)
         if self._output.isatty() and self.has_windows:
             self._show()
 
     def end(self) -> None:
-        """There are no more."""
+        """Write the table if the output is not a terminal."""
         if not self._output.isatty() and self.has_windows:
             self._show()
 

@@ -1,7 +1,6 @@
-"""From the records of the topic to one row a request.
+"""Converts the records of the timelines topic to one row per request.
 
-Rules: see the room. The declaration below is the one of the record's form, version 2. A record that does not fit it
-ends the query with its reason: nothing is guessed, and nothing is left out in silence.
+This declares version 2 of the record. A record that does not match it ends the query with the reason.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 RECORD_SCHEMA: Final = 2
 TIMELINES_TOPIC: Final = "__request_timelines"
 RECORDS_PER_BATCH_MAX: Final = 1_000
-"""Records that one micro-batch takes: half a million requests, so that catching up needs no more memory than that."""
+"""Limit of a micro-batch, about half a million requests. It bounds the memory that catching up needs."""
 RECORD: Final[Columns] = {
     "schema": "int",
     "session": "string",
@@ -28,29 +27,30 @@ RECORD: Final[Columns] = {
     "rows": "int",
     "lost": "bigint",
 }
-"""What a record says of all its rows."""
+"""The fields of a record that hold for all its rows."""
 _RECEIVED: Final = "received_ns"
 _AFTER: Final = tuple(stamp for stamp in REQUEST_STAMPS if stamp != _RECEIVED)
 _REQUEST: Final = {name: kind for name, kind in TABLES["requests"].items() if name != "run"}
 
 
 def _in_record(column: str) -> str:
-    """What a column of `requests` is called in a record: but for the first, stamps count from it."""
+    """Return the name of a column of `requests` in a record, where all later stamps are relative to `received_ns`."""
     return column.removesuffix("_ns") + "_after_ns" if column in _AFTER else column
 
 
 def topic_records(
     spark: SparkSession, bootstrap_servers: str, *, records_per_batch: int = RECORDS_PER_BATCH_MAX
 ) -> DataFrame:
-    """The records of a broker's topic as a stream, from the oldest that is still there.
+    """Return the records of a broker's timelines topic as a stream, starting with the oldest existing one.
 
-    The session needs Spark's Kafka connector, see `live.connector`. Where a checkpoint asks for records that retention
-    has deleted, the query fails: it would miss them.
+    The session needs Spark's Kafka connector, see `live.connector`. If retention has deleted records that the
+    checkpoint
+    still needs, the query fails instead of missing them.
 
     Args:
         spark: the session.
-        bootstrap_servers: of the broker, `host:port`.
-        records_per_batch: what a micro-batch takes at most.
+        bootstrap_servers: the broker's address, `host:port`.
+        records_per_batch: limit of a micro-batch.
     """
     options = {
         "kafka.bootstrap.servers": bootstrap_servers,
@@ -62,14 +62,14 @@ def topic_records(
 
 
 def request_timelines(records: DataFrame) -> DataFrame:
-    """One row a request.
+    """Return a row per request.
 
     Args:
-        records: with a column `value`, text or bytes; a stream or not.
+        records: has a column `value`, text or bytes; a stream or a table.
 
     Returns:
-        session, mode, lost (rows that the session had lost until then), received (timestamp), and the columns of the
-        table `requests` but `run`. A row's number in its session is `row`.
+        session, mode, lost (rows that the session had lost before), received (timestamp), row (its number in the
+        session), and the columns of the table `requests` except `run`.
     """
     text = records.select(f.col("value").cast("string").alias("value"))
     parsed = f.from_json("value", _schema(), {"mode": "FAILFAST"}).alias("record")

@@ -1,9 +1,9 @@
-"""The stages of requests in windows of time; the same query over a stream and over what is there.
+"""Stage percentiles in time windows, by the same query for streams and tables.
 
-Rules: a request counts in the window in which it was received, whole. Percentiles are exact, as those of the jobs on
-trace files: the state of a window is a count for each *different* microsecond of a stage, a few thousand numbers
-however many requests there were, so that an approximation would save little and could not be compared. A window may be
-forgotten once the watermark has passed its end: requests that come later are left out and counted by Spark.
+A request counts entirely in the window in which it was received. Percentiles are exact, like those of the queries on
+trace files. The state of a window is a count for each *different* microsecond of a stage: a few thousand numbers,
+whatever the number of requests. A sketch would save little and could not be compared. Spark drops a window once the
+watermark has passed its end; it ignores and counts later requests.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 WINDOW_SECONDS: Final = 10
 LATE_SECONDS: Final = 10
-"""How long a request may take until it is published and still count: it is published when it was answered."""
+"""Longest time from receiving a request to publishing its timeline, which happens after the answer."""
 
 
 def window_stage_latency(
     timelines: DataFrame, *, window_seconds: int = WINDOW_SECONDS, late_seconds: int = LATE_SECONDS
 ) -> DataFrame:
-    """Exact percentiles of every stage over the Produce requests of each window.
+    """Return exact percentiles of every stage over the Produce requests of each window.
 
     Args:
-        timelines: what `request_timelines` gave; a stream or not.
-        window_seconds: length of a window; windows begin at whole multiples of it.
-        late_seconds: how far behind the latest request another may be received and still count; streams only.
+        timelines: the result of `request_timelines`; a stream or a table.
+        window_seconds: length of a window; windows start at multiples of it.
+        late_seconds: in a stream, a request received this much before the latest one still counts.
 
     Returns:
         window_start, window_end (timestamps), mode, stage, requests, mean_us, p50_us, p90_us, p99_us, p999_us, p9999_us
-        (microseconds), lost (the most rows that the broker had lost by a record of the window), first_received and
-        last_received (timestamps of requests of the window).
+        (microseconds), lost (the greatest `lost` of the window's rows), first_received and last_received (timestamps of
+        requests in the window).
     """
     waited = timelines.withWatermark("received", f"{late_seconds} seconds")
     placed = waited.withColumn("window", f.window("received", f"{window_seconds} seconds"))

@@ -1,9 +1,9 @@
-"""Charts: inline SVG for curves, boxes of CSS for bars.
+"""Charts: inline SVG for curves, CSS boxes for bars.
 
-Curves have their numbers beside them, from which `pointed_charts.js` draws them again where scripts run; paper, and a
-reader without scripts, has the SVG. Colours are classes (`side-0`, `side-1`), so dark mode and print can change them;
-lines also differ by dash and marker, so colour is never the only difference. A drawing is narrow (360 units): several
-stand side by side on a desk and below one another on a phone, with text of the same size.
+Curves carry their numbers, from which `pointed_charts.js` redraws them if scripts run; paper and readers without
+scripts get the SVG. Colours are CSS classes (`side-0`, `side-1`), so dark mode and print can change them. Lines also
+differ by dash and marker, so colour is never the only difference. A drawing is 360 units wide: several fit side by
+side on a desktop and below one another on a phone, with text of the same size.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SCALES: Final[dict[str, Callable[[float], float]]] = {
 
 @attrs.frozen
 class Line:
-    """One line of a panel; intervals are those of its points, (low, high) each."""
+    """A line of a panel. `intervals` are the (low, high) of its points."""
 
     kind: str
     name: str
@@ -47,7 +47,7 @@ class Line:
 
 @attrs.frozen
 class Lane:
-    """One lane of a drawing of lanes: its pieces are (from, to, colour class)."""
+    """A lane of a drawing of lanes. Its pieces are (from, to, colour class)."""
 
     label: str
     explained: str
@@ -56,11 +56,12 @@ class Lane:
 
 @attrs.frozen
 class Axis:
-    """One axis: a scale over [low, high] and its labelled ticks.
+    """An axis: a scale over [low, high] and its labelled ticks.
 
     Attributes:
-        kind: of the scale: `log`, `linear`, `tail` (of shares: each further nine has the same room) or `steps` (each
-            tick has the same room).
+        kind: the scale: `log`, `linear`, `tail` (of shares: equal distances for 90 %, 99 %, 99.9 %, ...) or `steps`
+            (equal
+            distances between the ticks).
     """
 
     title: str
@@ -70,7 +71,7 @@ class Axis:
     kind: str = "log"
 
     def place(self, value: float) -> float:
-        """Where a value lies between the ends of the axis, 0 to 1."""
+        """Return the position of a value on the axis, from 0 to 1."""
         low, high = self._scaled(self.low), self._scaled(self.high)
         if high == low:
             return 0.5
@@ -84,7 +85,7 @@ class Axis:
 
 @attrs.frozen
 class Heat:
-    """One cell of a heat map: what it says, and how strongly it is coloured (0 to 1)."""
+    """A cell of a heat map: its text, and the strength of its colour (0 to 1)."""
 
     value: str
     more: str
@@ -93,9 +94,9 @@ class Heat:
 
 
 def log_axis(title: str, values: Sequence[float], unit: Callable[[float], str]) -> Axis:
-    """A logarithmic axis from one of 1, 2, 5 times a power of ten to another, which holds all values.
+    """Return a logarithmic axis that contains all values; both ends are 1, 2 or 5 times a power of ten.
 
-    The powers of ten are marked; all of them where there are fewer than three.
+    Powers of ten have ticks. If there are fewer than three of them, all steps have ticks.
     """
     positive = [value for value in values if value > 0] or [1.0]
     marks = sorted(step * 10.0**power for power in range(-7, 13) for step in (1, 2, 5))
@@ -108,7 +109,7 @@ def log_axis(title: str, values: Sequence[float], unit: Callable[[float], str]) 
 
 
 def linear_axis(title: str, high: float, unit: Callable[[float], str]) -> Axis:
-    """A linear axis from 0 with about five round ticks."""
+    """Return a linear axis from 0 with about five round ticks."""
     step = 10.0 ** math.floor(math.log10(max(high, 1e-9) / 2))
     step = next(step * factor for factor in (1, 2, 5, 10) if step * factor * 6 >= high)
     marks = [step * place for place in range(math.ceil(high / step) + 1)]
@@ -116,14 +117,14 @@ def linear_axis(title: str, high: float, unit: Callable[[float], str]) -> Axis:
 
 
 def steps_axis(title: str, values: Sequence[float], unit: Callable[[float], str]) -> Axis:
-    """An axis on which each given value has the same room."""
+    """Return an axis with equal distances between the given values."""
     ordered = sorted(set(values))
     ticks = tuple((value, unit(value)) for value in ordered)
     return Axis(title, ordered[0], ordered[-1], ticks, kind="steps")
 
 
 def panel(title: str, description: str, x_axis: Axis, y_axis: Axis, lines: Sequence[Line], *, markers: bool) -> Markup:
-    """Lines over two axes, with a title for people who see it and a description for those who do not."""
+    """Draw lines over two axes, with a title for people who see the panel and a description for screen readers."""
 
     def across(value: float) -> float:
         return _LEFT + x_axis.place(value) * (WIDTH - _LEFT - _RIGHT)
@@ -189,13 +190,13 @@ def _short_number(value: float) -> float:
 
 
 def lanes(title: str, description: str, x_title: str, rows: Sequence[Lane]) -> Markup:
-    """Spans of time on lanes below each other, the first on top.
+    """Draw spans of time on lanes below each other.
 
     Args:
-        title: for people who see it.
-        description: for those who do not.
-        x_title: what is along.
-        rows: the lanes; their times begin at 0.
+        title: for people who see the drawing.
+        description: for screen readers.
+        x_title: the title of the horizontal axis.
+        rows: the lanes, the first on top; their times start at 0.
     """
     axis = linear_axis(x_title, max((end for row in rows for _, end, _ in row.pieces), default=1.0), short)
     bottom = _TOP + len(rows) * _LANE_HEIGHT
@@ -238,7 +239,7 @@ def lanes(title: str, description: str, x_title: str, rows: Sequence[Lane]) -> M
 
 
 def short(value: float) -> str:
-    """A number with three digits and k or M for thousands and millions."""
+    """Format a number with three digits, and k or M for thousands and millions."""
     if value >= 1_000_000:
         return f"{value / 1_000_000:g}M"
     return f"{value / 1000:.3g}k" if value >= 1000 else f"{value:.3g}"
@@ -247,21 +248,21 @@ def short(value: float) -> str:
 def heat_map(
     caption: str, corner: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[Heat | None]]]
 ) -> Markup:
-    """A table whose cells are coloured by what they say; the text says it too.
+    """Return a table with cells coloured by value; the text shows the value too.
 
     Args:
-        caption: what it shows.
-        corner: what the names of rows and columns are.
-        columns: the names of the columns.
-        rows: each row's name and cells; None where there is nothing.
+        caption: the caption of the table.
+        corner: the heading of the row names.
+        columns: the column names.
+        rows: name and cells of each row; None for an empty cell.
     """
     head = [corner, *columns]
-    said = [[name, *("" if cell is None else f"{cell.value} ({cell.more})" for cell in cells)] for name, cells in rows]
+    texts = [[name, *("" if cell is None else f"{cell.value} ({cell.more})" for cell in cells)] for name, cells in rows]
     shown = [
         (name, [None if cell is None else {**attrs.asdict(cell), "share": _percent(cell.share)} for cell in cells])
         for name, cells in rows
     ]
-    return piece("heat_map", caption=caption, head=head, rows=shown, csv=csv_of(caption, head, said))
+    return piece("heat_map", caption=caption, head=head, rows=shown, csv=csv_of(caption, head, texts))
 
 
 def _mark(kind: str, x: float, y: float, label: str) -> dict[str, Any]:
@@ -296,13 +297,13 @@ def _grid(
 
 
 def panels(drawings: Sequence[Markup], *, pairs: bool = False) -> Markup:
-    """Drawings side by side where there is room; two of them in a row where they belong together in pairs."""
+    """Place drawings side by side if there is space; with `pairs`, two in a row."""
     return block(*drawings, class_="panels pairs" if pairs else "panels")
 
 
 @attrs.frozen
 class Bar:
-    """One bar: from `start` to `start + length` of the track (0 to 1)."""
+    """A bar from `start` to `start + length` of the track (0 to 1)."""
 
     label: str
     value: str
@@ -314,7 +315,7 @@ class Bar:
 
 
 def bars(title: str, entries: Sequence[Bar]) -> Markup:
-    """Horizontal bars with their labels and values as text: no picture needed to read them."""
+    """Draw horizontal bars with their labels and values as text."""
     rows = []
     for bar in entries:
         pieces = []

@@ -1,7 +1,7 @@
-"""What the sections of the page share: colours, the table of loads, intervals as drawings.
+"""Parts that several sections of the page share: colours, the table of loads, drawings of intervals.
 
-Rules: a mode has one colour on the whole page; a load is named by `words.describe`. The modes of the two sides are
-called by their names; where both are the same mode, side A and side B.
+A mode has the same colour on the whole page. A load is described by `words.describe`. The two sides are called by the
+names of their modes; if both are the same mode, side A and side B.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_analysis.breakdown import BROKER_PARTS, SOCKET
 from spark_analysis.cells import Cell, Load
-from spark_analysis.judgement import said
+from spark_analysis.judgement import rate_finding
 from spark_analysis.report import charts
 from spark_analysis.report.markup import Markup, figure, join, legend, table
 from spark_analysis.tables import RAW_CLIENT
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from spark_analysis.summary import Comparison
 
 PARTS: Final = {name: f"s{place}" for place, name in enumerate(BROKER_PARTS, start=1)}
-"""The parts of a request's time in the broker, in order, each with its colour."""
+"""The colour classes of the parts of a request's time in the broker, in order."""
 ALL_PARTS: Final = {SOCKET: "socket", **PARTS}
 STAGE_WORDS: Final = {
     "RequestQueue": "request queue",
@@ -37,15 +37,15 @@ STAGE_WORDS: Final = {
     "ResponseSend": "send",
     "Total": "in all",
 }
-"""Kafka's names of stages, and what the parts are called that they are made of."""
+"""The parts of a request's time in each of Kafka's stages."""
 ARROW = "\N{RIGHTWARDS ARROW}"
 _PERCENTILE_WORDS: Final = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
 _BEYOND_MAX: Final = 3.0
-"""An interval is drawn to so many times the extreme middle at most, or one wild load would squash all others."""
+"""Limit of a drawn interval, as a multiple of the extreme ratio. Otherwise one wide interval squashes all others."""
 
 
 def mode_kind(comparison: Comparison, mode: str) -> str:
-    """Return the colour class of a mode; of more than two other brokers some share one."""
+    """Return the colour class of a mode. With more than two other brokers, some share one."""
     zero, one = comparison.sides
     if mode in comparison.others:
         return f"other-{comparison.others.index(mode) % 2}"
@@ -53,39 +53,40 @@ def mode_kind(comparison: Comparison, mode: str) -> str:
 
 
 def modes(comparison: Comparison) -> list[str]:
-    """The compared modes, one name where both sides are the same."""
+    """Return the compared modes; one name if both sides are the same mode."""
     return list(dict.fromkeys(comparison.sides))
 
 
 def side_names(comparison: Comparison) -> tuple[str, str]:
-    """What the two sides are called."""
     zero, one = comparison.sides
     return (zero, one) if zero != one else ("side A", "side B")
 
 
 def brokers(comparison: Comparison) -> list[str]:
-    """Return the compared modes and the brokers that were driven beside them."""
+    """Return the compared modes and the other brokers."""
     return [*modes(comparison), *comparison.others]
 
 
 def mode_legend(comparison: Comparison, shown: Iterable[str] | None = None) -> Markup:
-    """Return the colours of these modes and other brokers; of the compared modes unless given."""
+    """Return the colour keys of some modes, by default of the compared ones."""
     return legend((mode_kind(comparison, mode), mode) for mode in (modes(comparison) if shown is None else shown))
 
 
 def loads_of(comparison: Comparison, wanted: Callable[[Load], bool]) -> list[Load]:
-    """The loads of the comparison (not those of the ablation alone) that are wanted, in reading order."""
+    """Return the wanted loads of the comparison in reading order, without those of the ablation alone."""
     shown = set(modes(comparison))
     return list(dict.fromkeys(key.load for key in comparison.cells if key.mode in shown and wanted(key.load)))
 
 
 def native_closed(load: Load) -> bool:
-    """Whether a load is one of the native client in a closed loop."""
     return load.client == RAW_CLIENT and not load.open_loop
 
 
 def focus(comparison: Comparison) -> list[Load]:
-    """The loads that are looked at closely: deepest pipeline on the fewest and on the most connections, no delay."""
+    """Return the loads that the report shows in detail: the deepest pipeline on the fewest and on the most connections.
+
+    Loads without a commit delay are preferred.
+    """
     loads = loads_of(comparison, native_closed)
     plain = [load for load in loads if not load.commit_delay_ms] or loads
     if not plain:
@@ -96,12 +97,12 @@ def focus(comparison: Comparison) -> list[Load]:
 
 
 def load_tables(comparison: Comparison, loads: Iterable[Load], what: str) -> Markup:
-    """Rates and latencies of some loads, the modes side by side, each with the ratio and its interval.
+    """Return tables of rates and latencies, the modes side by side, each with the ratio and its interval.
 
     Args:
-        comparison: what is reported.
+        comparison: the results.
         loads: the rows.
-        what: that is counted, such as messages of an ordinary client.
+        what: the counted unit, such as messages of an ordinary client.
     """
     listed = list(loads)
     return join([_rate_table(comparison, listed, what), latency_table(comparison, listed)])
@@ -117,26 +118,28 @@ def _rate_table(comparison: Comparison, loads: Iterable[Load], what: str) -> Mar
         rates = [persecond(cell.requests_per_s if cell else None) for cell in cells]
         ratio = comparison.speedups.get(load)
         beside = [
-            ratio_said(over[other].get(load))
+            ratio_cell(over[other].get(load))
             for other in comparison.others
             for over in (comparison.over_others, comparison.base_over_others)
         ]
-        rows.append([describe(load), DASH if ratio is None else said(ratio), *rates, ratio_said(ratio), *beside])
+        rows.append(
+            [describe(load), DASH if ratio is None else rate_finding(ratio), *rates, ratio_cell(ratio), *beside]
+        )
     caption = (
-        f"{what} a second, with 95% intervals. A ratio pairs rounds, which weigh the same; a rate is over all rounds, "
-        "so one slow round can move it the other way"
+        f"{what} per second, with 95% intervals. A ratio pairs rounds, and every round weighs the same; a rate is over "
+        "all rounds, so one slow round can move it in the opposite direction"
     )
     return table(caption, head, rows, texts=2)
 
 
 def latency_table(comparison: Comparison, loads: Iterable[Load]) -> Markup:
-    """Latencies of some loads, the modes side by side, and the ratio of one to the other with its interval."""
+    """Return a table of latencies, the modes side by side, with the ratio and its interval."""
     shown = modes(comparison)
     zero, one = side_names(comparison)
     head = ["Load", *(part for name in _PERCENTILE_WORDS.values() for part in (name, f"{name} ratio"))]
     caption = (
-        f"Latency, {f' {ARROW} '.join(shown)}; the ratio is {one} over {zero} with its 95% interval. A ratio "
-        "pairs rounds; a percentile is that of all rounds together, so one slow round can move it the other way"
+        f"Latency, {f' {ARROW} '.join(shown)}; the ratio is {one} over {zero} with its 95% interval. A ratio pairs "
+        "rounds; a percentile is over all rounds, so one slow round can move it in the opposite direction"
     )
     rows = []
     for load in loads:
@@ -144,33 +147,33 @@ def latency_table(comparison: Comparison, loads: Iterable[Load]) -> Markup:
         row = [describe(load)]
         for name in _PERCENTILE_WORDS:
             waits = [milliseconds(getattr(cell, f"{name}_ms") if cell else None) for cell in cells]
-            row += [f" {ARROW} ".join(waits), ratio_said(comparison.latency_ratios[name].get(load))]
+            row += [f" {ARROW} ".join(waits), ratio_cell(comparison.latency_ratios[name].get(load))]
         rows.append(row)
     return table(caption, head, rows)
 
 
 def ratio_cells(ratio: Ratio | None) -> list[str]:
-    """A ratio and its interval as two table cells."""
+    """Return a ratio and its interval as two table cells."""
     return [DASH, DASH] if ratio is None else [times(ratio.value), ends(ratio)]
 
 
-def ratio_said(ratio: Ratio | None) -> str:
-    """A ratio and its interval in one table cell."""
+def ratio_cell(ratio: Ratio | None) -> str:
+    """Return a ratio and its interval as one table cell."""
     if ratio is None:
         return DASH
     return times(ratio.value) if ratio.low is None else f"{times(ratio.value)} ({ends(ratio)})"
 
 
 def forest(title: str, ratios: Iterable[tuple[str, Ratio]], note: str, *, is_less_better: bool = False) -> Markup:
-    """A figure with one line a ratio: a dot at its value, a whisker over its interval, and where 1 is.
+    """Draw a forest plot: per ratio a dot at its value and a whisker over its interval, with a reference line at 1.
 
-    A ratio that is not called different from 1 is drawn hollow, and its middle is not written.
+    A ratio that is not beyond chance is drawn hollow, and its value is not written.
 
     Args:
-        title: of the figure.
-        ratios: each with its name; at least one.
-        note: what the marks mean.
-        is_less_better: of latencies: below 1 has the colour of side 1.
+        title: the title of the figure.
+        ratios: names and ratios; at least one.
+        note: explains the marks.
+        is_less_better: for latencies: a ratio below 1 gets the colour of side 1.
     """
     entries = list(ratios)
     values = [1.0, *(ratio.value for _, ratio in entries)]
@@ -187,7 +190,7 @@ def forest(title: str, ratios: Iterable[tuple[str, Ratio]], note: str, *, is_les
         is_called = ratio.above or ratio.below
         better, worse = (ratio.below, ratio.above) if is_less_better else (ratio.above, ratio.below)
         kind = "side-1" if better else "side-0" if worse else "unclear"
-        chance = "not beyond chance" if not ratio.excludes_one else "beyond chance alone, not among so many"
+        chance = "not beyond chance" if not ratio.excludes_one else "beyond chance alone, not after the correction"
         undecided = "too few rounds for an interval" if ratio.low is None else f"{chance}: {ends(ratio)}"
         value = f"{times(ratio.value)} ({ends(ratio)})" if is_called else undecided
         bars.append(charts.Bar(name, value, place(ratio.value), 0, kind, whisker, place(1.0)))
@@ -200,4 +203,4 @@ INTERVAL_NOTE: Final = (
     "native client, the ordinary clients) together: the chance of one false claim among them is at most 5% (Holm's "
     "correction)."
 )
-"""What the marks of a drawing of intervals mean, and what stands behind its claims."""
+"""The explanation of the marks in a forest plot of speed-ups."""

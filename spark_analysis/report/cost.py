@@ -1,7 +1,4 @@
-"""The section about money: what each mode asks a store of objects for, and what that costs.
-
-Rules: as in `overview`.
-"""
+"""The section about the costs of an object store."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def cost(comparison: Comparison) -> Markup:
-    """Requests to the store and their price, beside the latency that they have; nothing without a store."""
+    """Return the section with the requests to the store, their price and the latency; nothing without a store."""
     costs, prices = comparison.store_costs, comparison.prices
     if not costs:
         return NOTHING
@@ -33,25 +30,25 @@ def cost(comparison: Comparison) -> Markup:
         "p50",
         "PUT, p50",
         "PUTs/s",
-        "Requests a PUT",
-        "PUTs a GB",
-        "$ a GB",
-        "$ a month",
+        "Requests per PUT",
+        "PUTs per GB",
+        "$ per GB",
+        "$ per month",
     ]
     return section(
         "cost",
         "What the store costs",
         paragraph(
-            "The journal of both modes is in a store of objects: a commit is a PUT. So the mode decides not only how "
-            "long a client waits, but how many requests are paid for. Counted is what the broker asked its store for "
-            "in traced rounds while it was driven, archive and lease included, with 95% intervals over these rounds; "
-            "rates and p50 are those of the untraced ones. There is no bound on PUTs a second here "
-            "(wal.puts.per.second is 0): a pace would cap the bill of the pipelined mode, and be what is measured."
+            "The journal of both modes is in an object store: a commit is a PUT. So the mode decides the client's "
+            "latency and also the number of paid requests. The table counts the requests that the broker sent to its "
+            "store under load in traced rounds, including those of its archive and its lease, with 95% intervals over "
+            "these rounds. Rates and p50 come from untraced rounds. PUTs per second are not limited here "
+            "(wal.puts.per.second is 0): a limit would cap the costs of the pipelined mode and distort the comparison."
         ),
         paragraph(
-            f"Prices: ${prices.put:g} for a million PUTs and LISTs, ${prices.get:g} for a million GETs; a GB is one of "
-            "record batches. A month is one of this load without a pause. What is stored costs the same in every mode "
-            f"and is left out. Requests without a sure answer: {unsure}; without an answer: {failed}."
+            f"Prices: ${prices.put:g} for a million PUTs and LISTs, ${prices.get:g} for a million GETs. A GB is a GB of "
+            "record batches; a month is a month of this load without a pause. Storage itself costs the same in every "
+            f"mode and is left out. Requests with an unknown outcome: {unsure}; without an answer: {failed}."
         ),
         table("Requests to the store and their price, by load and mode", head, rows, texts=2),
     )
@@ -65,15 +62,15 @@ def _row(measured: CellFigures, found: StoreCost) -> list[str]:
         DASH if measured.requests_per_s is None else f"{measured.requests_per_s:,.0f}",
         DASH if measured.p50_ms is None else f"{measured.p50_ms:,.1f} ms",
         duration(sum(wait) / len(wait)) if wait else DASH,
-        _said(found.puts_per_s, lambda value: f"{value:,.1f}"),
-        _said(found.requests_per_put, lambda value: f"{value:,.1f}"),
-        _said(found.puts_per_gb, lambda value: f"{value:,.0f}"),
-        _said(found.dollars_per_gb, _dollars),
-        _said(found.dollars_per_month, lambda value: f"${value:,.0f}"),
+        _with_interval(found.puts_per_s, lambda value: f"{value:,.1f}"),
+        _with_interval(found.requests_per_put, lambda value: f"{value:,.1f}"),
+        _with_interval(found.puts_per_gb, lambda value: f"{value:,.0f}"),
+        _with_interval(found.dollars_per_gb, _dollars),
+        _with_interval(found.dollars_per_month, lambda value: f"${value:,.0f}"),
     ]
 
 
-def _said(estimate: Estimate | None, write: Callable[[float], str]) -> str:
+def _with_interval(estimate: Estimate | None, write: Callable[[float], str]) -> str:
     if estimate is None:
         return DASH
     if estimate.low is None or estimate.high is None:

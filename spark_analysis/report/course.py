@@ -1,6 +1,6 @@
-"""The sections that show a course in time: one connection request by request, and the run bucket by bucket.
+"""The sections over time: the requests of one connection, and rates and latencies over a run.
 
-Rules: as in `overview`. Lanes begin with the first request shown; series with the first request of the run.
+Lanes start with the first shown request, series with the first request of the run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LEAST_MS: Final = 0.001  # stamps are whole microseconds; a logarithmic axis ha
 
 
 def lanes(comparison: Comparison) -> Markup:
-    """A few requests of one connection, each on a lane of its own."""
+    """Return the section with a few requests of one connection, each on its own lane."""
     by_run: dict[int, list[LaneRequest]] = {}
     for request in comparison.figures.inside.lanes:
         by_run.setdefault(request.run, []).append(request)
@@ -40,11 +40,11 @@ def lanes(comparison: Comparison) -> Markup:
         "lanes",
         "One connection, request by request",
         paragraph(
-            "Consecutive requests of the busiest connection of a traced run, around the one that waited longest for "
-            "earlier responses, or in the middle of the run where none did. Each has a lane, the oldest on top; a "
-            "connection has one request queue (shard). In classic the next request is read when the one before it has "
-            "been answered: a staircase. In pipelined they overlap, and their right ends never step back: responses "
-            "leave in the order of the requests."
+            "Consecutive requests of the busiest connection of a traced run. They surround the request that waited "
+            "longest for earlier responses; if none waited, they are from the middle of the run. Each request has a "
+            "lane, the oldest on top; a connection has one request queue (shard). A classic broker reads the next "
+            "request after it has answered the previous one, so the lanes form a staircase. In pipelined mode they "
+            "overlap, and their right ends never step back: responses leave in the order of the requests."
         ),
         legend((kind, name) for name, kind in PARTS.items()),
         charts.panels(drawings, pairs=True),
@@ -56,7 +56,7 @@ def _lanes(mode: str, load: Load, requests: list[LaneRequest]) -> Markup:
     rows = [
         charts.Lane(
             f"{request.sequence}",
-            f"request {request.sequence}, commit {request.commit}, {request.depth} in flight when it came",
+            f"request {request.sequence}, commit {request.commit}, {request.depth} in flight when it arrived",
             tuple(((a - first_ns) / 1e6, (b - first_ns) / 1e6, kind) for a, b, kind in _pieces(request)),
         )
         for request in requests
@@ -64,12 +64,12 @@ def _lanes(mode: str, load: Load, requests: list[LaneRequest]) -> Markup:
     orderly = all(a.released_ns <= b.released_ns for a, b in pairwise(requests))
     order = "released in order" if orderly else "RELEASED OUT OF ORDER"
     title = f"{mode}, {describe(load)}: connection {requests[0].connection}, queue {requests[0].queue}"
-    said = f"{len(requests)} consecutive requests on lanes, {order}"
-    return charts.lanes(title, said, "ms since the first of them was received", rows)
+    description = f"{len(requests)} consecutive requests on lanes, {order}"
+    return charts.lanes(title, description, "ms since the first of them was received", rows)
 
 
 def _pieces(request: LaneRequest) -> list[tuple[int, int, str]]:
-    """The spans of a request with the colours of `PARTS`, one after the other."""
+    """Return the spans of a request with the colours of `PARTS`, one after the other."""
     submitted = request.decided_ns if request.submitted_ns is None else request.submitted_ns
     durable = submitted if request.durable_ns is None else request.durable_ns
     stamps = (
@@ -90,7 +90,7 @@ def _pieces(request: LaneRequest) -> list[tuple[int, int, str]]:
 
 
 def series(comparison: Comparison) -> Markup:
-    """Rate, latency and stages over the time of a run."""
+    """Return the section with rate, latency and stages over the time of a run."""
     clients: dict[int, list[ClientPoint]] = {}
     for point in comparison.figures.inside.series:
         clients.setdefault(point.run, []).append(point)
@@ -101,8 +101,8 @@ def series(comparison: Comparison) -> Markup:
         "series",
         "Over time",
         paragraph(
-            "The first untraced run of each mode, cut into equal pieces of time. A steady line is a steady state; a "
-            "slope says that a longer run would give another figure, a lone peak that something else ran."
+            "The first untraced run of each mode, in equal intervals of time. A level line is a steady state. A slope "
+            "means that a longer run would give a different result; a single peak means that something else ran."
         ),
         mode_legend(comparison),
         charts.panels(drawings, pairs=True),
@@ -116,7 +116,7 @@ def _client_panels(comparison: Comparison, load: Load, clients: dict[int, list[C
         numbers = [run.number for run in comparison.figures.runs if run.cell == Cell(mode, load) and not run.traced]
         points = next((clients[number] for number in numbers if number in clients), [])
         if points:
-            shown[mode] = points[:-1] or points  # the last piece is shorter, and would look like a collapse
+            shown[mode] = points[:-1] or points  # the last bucket is shorter and would look like a collapse
     if not shown:
         return []
     end = max(point.at_ms + point.bucket_ms for points in shown.values() for point in points)
@@ -127,11 +127,11 @@ def _client_panels(comparison: Comparison, load: Load, clients: dict[int, list[C
         for mode, points in shown.items()
     }
     panels = []
-    for title, name, values in (("Rate", "requests a second", rates), ("p99", "p99, ms", tails)):
+    for title, name, values in (("Rate", "requests per second", rates), ("p99", "p99, ms", tails)):
         lines = [charts.Line(mode_kind(comparison, mode), mode, tuple(along)) for mode, along in values.items()]
         y_axis = charts.log_axis(name, [y for line in lines for _, y in line.points], charts.short)
-        said = f"{name} over the time of one run a mode"
-        panels.append(charts.panel(f"{title}, {describe(load)}", said, x_axis, y_axis, lines, markers=False))
+        description = f"{name} over the time of one run per mode"
+        panels.append(charts.panel(f"{title}, {describe(load)}", description, x_axis, y_axis, lines, markers=False))
     return panels
 
 

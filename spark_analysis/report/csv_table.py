@@ -1,9 +1,9 @@
-"""A table of the page as CSV, in a link of the page itself: no server, no file beside it.
+"""Converts a table of the page to CSV, inside a link of the page itself.
 
-Rules: a cell that shows one figure is that figure; one that shows several (`a to b`, `a -> b`) is as many columns,
-because a program cannot use them otherwise. What people read with a unit is written without it where the number is
-unchanged by that (`1,234/s`, `3.2x`, `98.5%`, milliseconds), and the unit stands in the column's name. Text stays text;
-a dash is an empty cell.
+A cell with several figures (`a to b`, `a -> b`) becomes several columns, so that programs can use them. Figures lose
+their unit if that does not change the number (`1,234/s`, `3.2x`, `98.5%`, milliseconds); the column name shows the
+unit.
+Text stays text, and a dash becomes an empty cell.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 _FIGURE: Final = re.compile(r"([+-]?[\d,]*\.?\d+)(x|/s| ms| \N{MICRO SIGN}s|%)?")
 _MICROSECOND_UNIT: Final = " \N{MICRO SIGN}s"
 _BETWEEN: Final = re.compile(r" \N{RIGHTWARDS ARROW} | to | \(|; ")
-"""What separates the figures of one cell."""
+"""The separators between the figures of one cell."""
 
 
 def data_link(head: Sequence[str], rows: Iterable[Sequence[object]], texts: int) -> str:
-    """The table as a `data:` URL.
+    """Return the table as a `data:` URL.
 
     Args:
         head: the column names.
-        rows: the cells as they are shown.
-        texts: how many of the leading columns hold text.
+        rows: the cells as shown.
+        texts: the number of leading columns that contain text.
     """
     encoded = base64.b64encode(as_csv(head, rows, texts).encode()).decode()
     return f"data:text/csv;charset=utf-8;base64,{encoded}"
 
 
 def as_csv(head: Sequence[str], rows: Iterable[Sequence[object]], texts: int) -> str:
-    """The table as CSV text, its first line the column names."""
+    """Return the table as CSV text, with the column names in the first line."""
     shown = [[str(cell) for cell in row] for row in rows]
     columns = [
         (_text if place < texts else _split)(name, [row[place] for row in shown]) for place, name in enumerate(head)
@@ -56,7 +56,9 @@ def _text(name: str, cells: list[str]) -> list[tuple[str, list[str]]]:
 
 
 def _split(name: str, cells: list[str]) -> list[tuple[str, list[str]]]:
-    """A column of figures as one column for each figure of a cell; as text where its cells are not all figures."""
+    """Split a column of figures into one column per figure of a cell. Return it as text if a cell is not all
+    figures.
+    """
     pieces = [[] if cell == DASH else _BETWEEN.split(cell.rstrip(")")) for cell in cells]
     most = max((len(found) for found in pieces), default=0)
     if most == 0 or not all(_FIGURE.fullmatch(piece) or piece == DASH for found in pieces for piece in found):
@@ -84,5 +86,5 @@ def _number(match: re.Match[str]) -> str:
 
 
 def _harmless(cell: str) -> str:
-    """Text that a spreadsheet would take for a formula is quoted; a name in a trace may be anything."""
+    """Quote text that a spreadsheet would run as a formula; names in a trace may be anything."""
     return f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell

@@ -1,6 +1,6 @@
-"""The sections that show rates and latencies of closed loops as clients see them: throughput, latency, ablation.
+"""The sections about closed loops as clients see them: throughput, latency, ablation.
 
-Rules: as in `overview`. Drawings that belong together share their axes, so that they can be compared by eye.
+Drawings of one section share their axes, so that readers can compare them.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from spark_analysis.summary import Comparison
 
 _TAIL_END = 4.0  # the upper axis of latency curves ends at 99.99 %
-_HEAT_SIDE_MIN = 2  # a map with one row or column is a line, and drawn as one
-_PANELS_OPEN = 6  # curves shown at once; further loads are folded, or a phone would scroll for minutes
-_RATE_PANELS_OPEN = 9  # what the profile `full` has; a sweep has more
+_HEAT_SIDE_MIN = 2  # a map with one row or column would be a line, which a panel shows better
+_PANELS_OPEN = 6  # unfolded panels; more of them would make the page too long on a phone
+_RATE_PANELS_OPEN = 9  # the number of panels of the profile `full`; a sweep has more
 _MAPS_OPEN = 4
 
 
 def throughput(comparison: Comparison) -> Markup:
-    """Throughput of the native client by depth, and by commit delay where there are several."""
+    """Return the section with the native client's throughput by requests in flight and by commit delay."""
     loads = loads_of(comparison, native_closed)
     if not loads:
         return NOTHING
@@ -66,21 +66,21 @@ def throughput(comparison: Comparison) -> Markup:
         groups.append((title, "commit delay, ms", same, lambda load: load.commit_delay_ms))
     shown = [group for group in groups if len(group[2]) > 1] or groups[:1]
     rates = [cell.requests_per_s for key, cell in comparison.cells.items() if key.load in loads and cell.requests_per_s]
-    rate_axis = charts.log_axis("requests a second", rates, charts.short)
+    rate_axis = charts.log_axis("requests per second", rates, charts.short)
     drawings = []
     for title, x_title, same, across in shown:
         x_axis = charts.steps_axis(x_title, [across(load) for load in same], lambda value: f"{value:g}")
         lines = [_rate_line(comparison, mode, same, across) for mode in brokers(comparison)]
-        said = "; ".join(f"{line.name} {charts.short(line.points[-1][1])}" for line in lines if line.points)
+        last = "; ".join(f"{line.name} {charts.short(line.points[-1][1])}" for line in lines if line.points)
         drawings.append(
-            charts.panel(title, f"Rate by {x_title}; at the right end {said}", x_axis, rate_axis, lines, markers=True)
+            charts.panel(title, f"Rate by {x_title}; at the right end {last}", x_axis, rate_axis, lines, markers=True)
         )
     return section(
         "throughput",
         "Throughput by requests in flight",
         paragraph(
             "Closed loop: each connection of the native client keeps the given number of requests unanswered. The "
-            "axis is logarithmic."
+            "vertical axis is logarithmic."
         ),
         mode_legend(comparison, brokers(comparison)),
         *_panels(drawings, _RATE_PANELS_OPEN, "Rates of the other loads"),
@@ -90,7 +90,7 @@ def throughput(comparison: Comparison) -> Markup:
 
 
 def _heat_maps(comparison: Comparison, loads: list[Load]) -> list[Markup]:
-    """Speed-up over requests in flight and commit delay, one map for each number of connections and variant."""
+    """Return maps of the speed-up by requests in flight and commit delay, one per number of connections and variant."""
     ratios = {load: comparison.speedups[load] for load in loads if load in comparison.speedups}
     strongest = max((abs(math.log(ratio.value)) for ratio in ratios.values()), default=0.0) or 1.0
     maps = []
@@ -139,7 +139,7 @@ def _rate_line(comparison: Comparison, mode: str, loads: list[Load], across: Cal
 
 
 def latency(comparison: Comparison) -> Markup:
-    """Latency curves: small multiples, one a load."""
+    """Return the section with the latency curves, one panel per load."""
     loads = loads_of(comparison, lambda load: not load.open_loop)
     curves = {load: [_curve(comparison, Cell(mode, load)) for mode in brokers(comparison)] for load in loads}
     curves = {load: lines for load, lines in curves.items() if any(line.points for line in lines)}
@@ -163,11 +163,11 @@ def latency(comparison: Comparison) -> Markup:
         "latency",
         "Latency of a saturated broker",
         paragraph(
-            "Closed loop: each side at a rate of its own, as fast as it can, so that these latencies follow from the "
-            "rates (requests in flight / rate). They do not say how long requests wait at the same pace. The share "
-            "of requests answered within a time, from sent to answered, untraced runs; left is better. Both axes are "
-            "stretched: time is logarithmic, and the upper axis gives every further nine the same room, so that the "
-            "tail can be read. A line ends where fewer than ten requests are left beyond it."
+            "Closed loop: each side runs as fast as it can, at its own rate, so these latencies follow from the rates "
+            "(requests in flight / rate). They do not compare waits at the same pace. The curves show the share of "
+            "requests answered within a time, from sent to answered, in untraced runs; left is better. Time is "
+            "logarithmic, and the vertical axis has equal distances between 90 %, 99 % and 99.9 %, so that the tail is "
+            "readable. A line ends where fewer than ten requests lie beyond it."
         ),
         _latency_forest(comparison),
         mode_legend(comparison, brokers(comparison)),
@@ -180,15 +180,15 @@ _LOADS_DRAWN_MAX = 24
 
 
 def _latency_forest(comparison: Comparison) -> Markup:
-    """p99 of one side over the other with its interval, load by load."""
+    """Return the p99 of one side over the other with its interval, for all loads."""
     ratios = comparison.latency_ratios["p99"]
     if not ratios:
-        return paragraph("No round has enough samples for a p99 on both sides, so there is no ratio of it.")
+        return paragraph("No round has enough samples for a p99 on both sides, so p99 has no ratio.")
     zero, one = comparison.sides
     title = f"p99 of {one} over {zero} in a closed loop, every load; left of the line: a shorter wait"
     note = (
-        f"Paired rounds, 95% intervals; a p99 is taken from a round only where {SAMPLES_BEYOND_IN_RUN_MIN} requests or "
-        "more lie beyond it. "
+        f"Paired rounds, 95% intervals. A round has a p99 only if {SAMPLES_BEYOND_IN_RUN_MIN} requests or more lie "
+        "beyond it. "
         "Colour holds for all loads of an experiment together (Holm's correction)."
     )
     # A ratio below 1 is better here, so the colours are those of the other side.
@@ -197,7 +197,7 @@ def _latency_forest(comparison: Comparison) -> Markup:
 
 
 def distribution(comparison: Comparison, load: Load, title: str) -> Markup:
-    """The latency curve of one load, both modes; its axis is its own."""
+    """Return the latency curve of one load in both modes, with an axis of its own."""
     lines = [_curve(comparison, Cell(mode, load)) for mode in modes(comparison)]
     values = [x for line in lines for x, _ in line.points]
     x_axis = charts.log_axis("latency from the due time, ms", values, lambda value: f"{value:g}")
@@ -205,7 +205,7 @@ def distribution(comparison: Comparison, load: Load, title: str) -> Markup:
 
 
 def _panels(drawings: list[Markup], shown: int, others: str) -> list[Markup]:
-    """The first drawings side by side; the others are there, and folded."""
+    """Return the first drawings side by side, and the others folded."""
     found = [charts.panels(drawings[:shown])]
     if len(drawings) > shown:
         found.append(details(others, charts.panels(drawings[shown:])))
@@ -213,7 +213,7 @@ def _panels(drawings: list[Markup], shown: int, others: str) -> list[Markup]:
 
 
 def tail_axis() -> charts.Axis:
-    """The upper axis of latency curves: 0, 90, 99, 99.9, 99.99 % at equal distances."""
+    """Return the vertical axis of latency curves, with equal distances between 0, 90, 99, 99.9 and 99.99 %."""
     ticks = ((0.0, "0 %"), (0.5, "50 %"), (0.9, "90 %"), (0.99, "99 %"), (0.999, "99.9 %"), (0.9999, "99.99 %"))
     return charts.Axis("", 0.0, 1 - 10**-_TAIL_END, ticks, kind="tail")
 
@@ -244,7 +244,7 @@ _ABLATION_NAMES = {
 
 
 def ablation(comparison: Comparison) -> Markup:
-    """What each axis of the pipelined mode buys alone."""
+    """Return the section with the gain of each part of the pipelined mode."""
     if not comparison.ablation:
         return NOTHING
     drawings = []
@@ -257,17 +257,17 @@ def ablation(comparison: Comparison) -> Markup:
                 rate = persecond(comparison.cells[Cell(mode, load)].requests_per_s)
                 entries.append((f"{_ABLATION_NAMES.get(mode, mode)}, {rate}", ratio))
         if entries:
-            title = f"Requests a second over classic, {full_name(load)}"
+            title = f"Requests per second over classic, {full_name(load)}"
             note = "Dot: geometric mean of paired rounds; line: 95% interval; dotted line: as fast as classic."
             drawings.append(forest(title, entries, note))
     return section(
         "ablation",
-        "Ablation: which part of the mode buys what",
+        "Ablation: the gain of each part of the mode",
         paragraph(
             "The pipelined mode differs from the classic one in three ways: many requests of a connection in flight, "
-            "one commit for all that waits, and several queues. The first two are switched on alone and together "
-            "here; what is left between both and pipelined is the queues, which buy isolation, not speed, on one "
-            "event loop."
+            "one commit for all waiting requests, and several queues. This section switches on the first two alone and "
+            "together. The remaining difference to pipelined is the queues. On one event loop they give isolation, "
+            "not speed."
         ),
         *drawings,
         _ablation_table(comparison),
@@ -275,7 +275,7 @@ def ablation(comparison: Comparison) -> Markup:
 
 
 def _over_classic(comparison: Comparison, key: Cell) -> Ratio | None:
-    """The ablation's own ratio, else that of the comparison."""
+    """Return the ablation's own ratio, or else that of the comparison."""
     if comparison.ablation.get(key) is not None:
         return comparison.ablation[key]
     return comparison.speedups.get(key.load) if comparison.sides == ("classic", key.mode) else None

@@ -1,14 +1,14 @@
-"""The section for somebody who has varied several factors: what each of them does.
+"""The section about the effects of several varied factors.
 
-Rules: as in `overview`. Only where every combination of the levels was run; elsewhere a mean over loads would compare
-loads that differ in more than one factor.
+It exists only if every combination of the levels was run. Otherwise a mean over loads would compare loads that differ
+in more than one factor.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_analysis.report.common import forest, ratio_said, side_names
+from spark_analysis.report.common import forest, ratio_cell, side_names
 from spark_analysis.report.markup import NOTHING, Markup, paragraph, section, table
 
 if TYPE_CHECKING:
@@ -19,17 +19,17 @@ _FIRST = "1"
 
 
 def factors(comparison: Comparison) -> Markup:
-    """The speed-up at each level of each factor, and how the rates of both sides follow the factor."""
+    """Return the section with the speed-up at each level of each factor, and the rates of both sides."""
     effects = comparison.effects
     if not effects:
         return NOTHING
-    said = (
-        "Every combination of the levels below was run. A figure of a level is the geometric mean over all loads that "
-        "have it, so it is not that of one lucky load; rates are compared with those of the factor's first level, "
-        "load by load, all other factors alike. The factor that changes the speed-up most comes first. A mean hides "
-        "how factors act together: the maps and panels below show that."
+    explanation = (
+        "The experiment ran every combination of the levels below. The figure of a level is the geometric mean over "
+        "all loads that have it, so it does not depend on one lucky load. Rates are compared with those of the "
+        "factor's first level, load by load, with all other factors equal. The factor that changes the speed-up most "
+        "comes first. A mean hides how factors act together: the maps and panels below show that."
     )
-    return section("factors", "What each factor does", paragraph(said), _forest(comparison), _table(comparison))
+    return section("factors", "What each factor does", paragraph(explanation), _forest(comparison), _table(comparison))
 
 
 def _name(effect: Effect) -> str:
@@ -47,6 +47,6 @@ def _table(comparison: Comparison) -> Markup:
     head = ["Factor and level", "Loads", "Speed-up", *(f"{name}, rate" for name in side_names(comparison))]
     rows = []
     for effect in comparison.effects:
-        rates = [ratio_said(ratio) for ratio in effect.over_first] if effect.over_first else [_FIRST, _FIRST]
-        rows.append([_name(effect), effect.loads, ratio_said(effect.speedup), *rates])
-    return table("What each level of each factor does; rates over those at the factor's first level", head, rows)
+        rates = [ratio_cell(ratio) for ratio in effect.over_first] if effect.over_first else [_FIRST, _FIRST]
+        rows.append([_name(effect), effect.loads, ratio_cell(effect.speedup), *rates])
+    return table("Effect of each level of each factor; rates over those at the factor's first level", head, rows)

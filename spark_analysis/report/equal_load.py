@@ -1,6 +1,6 @@
-"""The section about latency at equal offered load: the open loops at a given rate, and the replay.
+"""The sections about open loops: latency at equal offered load, consumers, and the replay.
 
-Rules: as in `overview`. Only a side that kept the pace has a point; one that did not is named, with what was measured.
+Only a side that kept the pace has points. The page names the others and their answered share.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from spark_analysis.cells import PERCENTILES
 from spark_analysis.decision import lateness, paced, unkept, why_unkept
-from spark_analysis.judgement import said_of_wait
+from spark_analysis.judgement import latency_finding
 from spark_analysis.offered import ANSWERED_SHARE_MIN, LATE_MS_MAX
 from spark_analysis.queries import BUCKET_MS
 from spark_analysis.report import charts
-from spark_analysis.report.common import load_tables, loads_of, mode_kind, mode_legend, modes, ratio_said
+from spark_analysis.report.common import load_tables, loads_of, mode_kind, mode_legend, modes, ratio_cell
 from spark_analysis.report.curves import distribution
 from spark_analysis.report.markup import (
     NOTHING,
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 _NAMES = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
 _RULE = (
-    f"A side kept the pace if its answers came at {ANSWERED_SHARE_MIN:.0%} or more of the pace at which requests "
-    "became due; the latency of one that did not only says how long the run was, and is not quoted. Where the median "
-    f"request left more than {LATE_MS_MAX:g} ms late, a part of the latency is the client's own: the latency from the "
-    "time of sending stands beside that from the due time, and a claim holds for both."
+    f"A side kept the pace if its answers arrived at {ANSWERED_SHARE_MIN:.0%} or more of the pace at which requests "
+    "became due. The latency of a side that did not keep it only shows how long the run was, and is not quoted. If the "
+    f"client sent the median request more than {LATE_MS_MAX:g} ms late, part of the latency is the client's own. The "
+    "page then shows the latency from the due time and from the time of sending, and a claim must hold for both."
 )
 
 
 def equal_load(comparison: Comparison) -> Markup:
-    """Latency over load, both sides at the same pace."""
+    """Return the section with latency by offered load, both sides at the same pace."""
     found = paced(comparison)
     if not found:
         return section(
@@ -52,8 +52,8 @@ def equal_load(comparison: Comparison) -> Markup:
             "Latency at equal load",
             paragraph(
                 "Not measured: this experiment had no open loop at a given rate. The latencies of the closed loop "
-                "below are those of saturated brokers: each follows from a rate of its own, and a mode with a higher "
-                "rate waits less. They do not say how long requests wait at the same pace."
+                "below are those of saturated brokers: each follows from its own rate, and a mode with a higher rate "
+                "has a lower latency. They do not compare waits at the same pace."
             ),
         )
     shown = dict.fromkeys(side.mode for each in found for side in each.sides)
@@ -65,9 +65,9 @@ def equal_load(comparison: Comparison) -> Markup:
         "equal",
         "Latency at equal load",
         paragraph(
-            "This is the latency to decide by. Both sides are sent the same requests at the same moments, whether or "
-            "not earlier ones are answered (an open loop), and a request waits from the moment it was due, so a stall "
-            f"is paid by all requests that became due during it. {_RULE}"
+            "This is the latency to decide by. Both sides receive the same requests at the same times, whether or not "
+            "earlier ones are answered (an open loop). Latency counts from the time a request was due, so a stall "
+            f"counts for all requests that became due during it. {_RULE}"
         ),
         *_unkept(comparison, found),
         *([mode_legend(comparison, shown), charts.panels(panels, pairs=True)] if panels else []),
@@ -86,16 +86,16 @@ def consumers(comparison: Comparison) -> Markup:
     if reading:
         parts += [
             paragraph(
-                "Connections of the native client read a topic from its start to its end, again and again, 64 KB a "
-                "fetch, each with one fetch in flight as consumers have. The topic is in the page cache."
+                "Connections of the native client read a topic from start to end, repeatedly, with 64 KB per fetch. "
+                "Each keeps one fetch in flight, like a consumer. The topic is in the page cache."
             ),
             load_tables(comparison, reading, "Fetches"),
         ]
     if timed:
         parts += [
             paragraph(
-                "Pairs of an unmodified confluent-kafka producer (linger 0) and consumer. Messages are sent at their "
-                "own moments, and latency counts from the moment a message was due until its consumer has it."
+                "Pairs of an unmodified confluent-kafka producer (linger 0) and consumer. Messages are sent at fixed "
+                "times, and latency counts from the time a message was due until its consumer has it."
             ),
             *_unkept(comparison, timed),
             _ratio_table(comparison, timed),
@@ -114,9 +114,9 @@ def _unkept(comparison: Comparison, found: Sequence[EqualLoad]) -> list[Markup]:
 
 
 def _panels(comparison: Comparison, group: Sequence[EqualLoad]) -> list[Markup]:
-    """p50 and p99 over the offered rate; the last one has the title of its load."""
+    """Return p50 and p99 by offered rate."""
     rates = [each.load.offered_per_s for each in group]
-    x_axis = charts.log_axis("offered, requests a second", rates, charts.short)
+    x_axis = charts.log_axis("offered, requests per second", rates, charts.short)
     title = _where(group[0])
     lines = {name: _lines(comparison, group, name) for name in ("p50", "p99")}
     values = [y for found in lines.values() for line in found for _, y in line.points]
@@ -156,7 +156,7 @@ def _ratio_table(comparison: Comparison, found: Sequence[EqualLoad]) -> Markup:
     zero, one = comparison.sides
     rows = []
     for each in found:
-        waits = [ratio_said(each.ratios.get(name)) for name in PERCENTILES]
+        waits = [ratio_cell(each.ratios.get(name)) for name in PERCENTILES]
         ratio = each.ratios.get("p99")
         broken = [side for side in each.sides if side.mode in (zero, one) and not side.kept_pace]
         finding = (
@@ -166,7 +166,7 @@ def _ratio_table(comparison: Comparison, found: Sequence[EqualLoad]) -> Markup:
             if broken
             else "too few samples"
             if ratio is None
-            else said_of_wait(ratio)
+            else latency_finding(ratio)
         )
         rows.append([_where(each), pace(each.load), finding, *waits])
     head = ["Load", "Offered", "p99 of " + one, *(f"{name} ratio" for name in _NAMES.values())]
@@ -185,7 +185,7 @@ def _side_table(found: Sequence[EqualLoad]) -> Markup:
         for each in found
         for side in each.sides
     ]
-    head = ["Load", "Mode", "Kept the pace", "Rounds", "Requests", "Answered", "Left late, median"]
+    head = ["Load", "Mode", "Kept the pace", "Rounds", "Requests", "Answered", "Sent late, median"]
     names = [*_NAMES.values(), *(f"{name} from sending" for name in _NAMES.values())]
     return table("Latency from the due time, and from the time of sending, each side", [*head, *names], rows, texts=3)
 
@@ -200,13 +200,13 @@ def _figures(side: PacedSide) -> list[str]:
             else:
                 ends = f" ({milliseconds(estimate.low)} to {milliseconds(estimate.high)})" if estimate.low else ""
                 percentiles.append(f"{milliseconds(estimate.value)}{ends}")
-    # The measured requests of a side that lost the pace are the last ones of a queue, which few answers reach.
+    # The measured requests of a side that lost the pace are the last ones of its queue, and few of them are answered.
     answered = f"{side.answered_share:.1%}" if side.kept_pace else DASH
     return [f"{side.runs}", f"{side.requests:,}", answered, milliseconds(side.late_ms), *percentiles]
 
 
 def replay(comparison: Comparison) -> Markup:
-    """Real events at their own pace."""
+    """Return the section with the replay of real events."""
     found = [each for each in comparison.equal_loads if not each.load.offered_per_s]
     if not found:
         return NOTHING
@@ -214,9 +214,9 @@ def replay(comparison: Comparison) -> Markup:
         "replay",
         "Replay of real events",
         paragraph(
-            f"{_events(comparison)}, sent at their own times whether or not earlier ones have been answered, a "
-            "stretch in each round. Latency counts from the time an event was due. The pace is given, so the waits "
-            "are compared."
+            f"{_events(comparison)}, sent at their original times whether or not earlier ones are answered; each round "
+            "replays a part. Latency counts from the time an event was due. Both sides have the same pace, so their "
+            "latencies are comparable."
         ),
         *_unkept(comparison, found),
         _ratio_table(comparison, found),
@@ -246,7 +246,7 @@ def _replay_panels(comparison: Comparison, fair: Sequence[EqualLoad]) -> Markup:
     waits = [line(mode, lambda bucket: max(bucket.p99_us, 1) / 1000) for mode in modes(comparison)]
     paces = [line(mode, lambda bucket: bucket.requests * 1000 / BUCKET_MS) for mode in modes(comparison)]
     wait_axis = charts.log_axis("p99, ms", [y for each in waits for _, y in each.points], lambda value: f"{value:g}")
-    pace_axis = charts.linear_axis("events a second", max(y for each in paces for _, y in each.points), charts.short)
+    pace_axis = charts.linear_axis("events per second", max(y for each in paces for _, y in each.points), charts.short)
     drawings = [distribution(comparison, each.load, "Share of events answered") for each in fair]
     drawings.append(
         charts.panel(
@@ -258,5 +258,5 @@ def _replay_panels(comparison: Comparison, fair: Sequence[EqualLoad]) -> Markup:
             markers=False,
         )
     )
-    drawings.append(charts.panel("Pace", "Events a second over the replay", x_axis, pace_axis, paces, markers=False))
+    drawings.append(charts.panel("Pace", "Events per second over the replay", x_axis, pace_axis, paces, markers=False))
     return join([mode_legend(comparison), charts.panels(drawings)])

@@ -1,6 +1,6 @@
-"""The sections about flow: shards and their balance, Little's law, and the spans in which connections were not read.
+"""The sections about flow: balance of the queues, Little's law, and spans in which connections were not read.
 
-Rules: as in `overview`. Drawings show the first traced run of a cell, tables all of them.
+Drawings show the first traced run of a cell, tables show all of them.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ if TYPE_CHECKING:
     from spark_analysis.summary import Comparison
 
 STEADY: Final = 0.1
-"""A difference of Little's law up to this share of the larger side is put down to the ends of the window."""
-_FEW_INSIDE: Final = 0.1  # requests in a stage on average: below, a share of it says nothing
+"""Largest relative difference in Little's law that the requests at both ends of the window can explain."""
+_FEW_INSIDE: Final = 0.1  # with fewer requests in a stage on average, a relative difference means nothing
 
 
 def cells_of_runs(comparison: Comparison) -> dict[int, Cell]:
-    """The cell of each run by its number."""
     return {run.number: run.cell for run in comparison.figures.runs}
 
 
 def shards(comparison: Comparison) -> Markup:
-    """How evenly the request queues are used, and what the busiest of them pays."""
+    """Return the section with the balance of the request queues, and the latency of the busiest one."""
     cells = cells_of_runs(comparison)
     places = {cell: place for place, cell in enumerate([*comparison.cells, *comparison.cells_of_noise])}
     found = [(cells[part.run], part) for part in comparison.figures.inside.shards if part.run in cells]
@@ -41,10 +40,10 @@ def shards(comparison: Comparison) -> Markup:
         "shards",
         "Balance of the request queues",
         paragraph(
-            "A connection belongs to one queue by a hash of its id, so a few connections never use all queues, and "
-            "two busy ones may meet. Most over mean is the load of the busiest queue over that of a mean one; the Gini "
-            "coefficient is 0 where all have the same and nears 1 where one has everything. Compare the p99 of the "
-            "busiest queue with that of the others: on one event loop, unevenness costs little as long as they agree."
+            "A hash of its id assigns each connection to one queue, so a few connections do not use all queues, and "
+            "two busy connections may share one. Most over mean is the load of the busiest queue over the mean load; "
+            "the Gini coefficient is 0 if all queues have the same load and approaches 1 if one queue has all of it. "
+            "Compare the p99 of the busiest queue with that of the others: if they agree, imbalance costs little."
         ),
         *_shard_figures(comparison, several),
         _shard_table(found),
@@ -66,7 +65,7 @@ def _shard_figures(comparison: Comparison, found: list[tuple[Cell, Imbalance]]) 
     ]
     if not entries:
         return []
-    title = "Load of the busiest queue over a mean one; a full bar: one queue has everything"
+    title = "Load of the busiest queue over the mean; a full bar: one queue has all requests"
     return [figure(title, charts.bars(title, entries))]
 
 
@@ -100,7 +99,7 @@ def _shard_table(found: list[tuple[Cell, Imbalance]]) -> Markup:
 
 
 def flow(comparison: Comparison) -> Markup:
-    """Little's law as a check, and what muted connections."""
+    """Return the section with the check of Little's law, and the spans in which connections were not read."""
     cells = cells_of_runs(comparison)
     found = [(cells[part.run], part) for part in comparison.figures.inside.flow if part.run in cells and part.entered]
     spans = _spans_table(comparison)
@@ -108,11 +107,11 @@ def flow(comparison: Comparison) -> Markup:
         return spans and section("flow", "Flow", spans)
     wide = [abs(_share(part)) for _, part in found if max(part.expected, part.measured) >= _FEW_INSIDE]
     steady = sum(share <= STEADY for share in wide)
-    said = (
-        f"The law holds within {STEADY:.0%} in {steady:,} of {len(wide):,} stages that hold anything; the largest "
+    result = (
+        f"The law holds within {STEADY:.0%} in {steady:,} of {len(wide):,} stages with requests; the largest "
         f"difference is {max(wide):.1%}."
         if wide
-        else "No stage holds a tenth of a request on average: there is nothing to check."
+        else "No stage has a tenth of a request on average, so the law cannot be checked."
     )
     rows = [
         [
@@ -129,16 +128,16 @@ def flow(comparison: Comparison) -> Markup:
         for cell, part in found
     ]
     head = ["Load", "Mode", "Run", "Stage", "Rate", "Wait, mean", "Rate x wait", "Measured", "Difference"]
-    caption = "Requests in a stage: rate x mean wait of those that enter it, and counted over time"
+    caption = "Requests in a stage: rate x mean wait of the requests that enter it, and the average count over time"
     return section(
         "flow",
         "Flow: does Little's law hold?",
         paragraph(
-            "In a steady state the requests in a stage are the rate of those that enter it times their mean wait. "
-            "The two sides are taken from different rows over the middle of each traced run; where they differ, the "
+            "In a steady state, the number of requests in a stage is the rate at which requests enter it times their "
+            "mean wait. The two values come from different rows in the middle of each traced run. If they differ, the "
             "load was not steady, or the stamps are wrong."
         ),
-        paragraph(said),
+        paragraph(result),
         details("All stages as a table", table(caption, head, rows, texts=4)),
         spans,
     )

@@ -1,6 +1,6 @@
-"""The sections that show the inside of the broker, from traced runs: stages, commits, order, and what tracing costs.
+"""The sections about the inside of the broker, from traced runs: stages, commits, order, the cost of tracing.
 
-Rules: as in `overview`. Means are drawn where parts must add up to a whole, percentiles are given beside them.
+Means are drawn because they add up to a whole; percentiles are in the tables.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 
 def stages(comparison: Comparison) -> Markup:
-    """The waterfall of a request, from the client's send to its answer."""
+    """Return the section with the waterfall of a request, from the client's send to its answer."""
     found = comparison.breakdowns
     if not found:
         return section("stages", "Inside the broker", paragraph("No run of this experiment was traced."))
     wanted = focus(comparison) or [next(iter(found)).load]
     rounds = max(len(each.rounds) for each in found.values())
-    said = (
-        "There was one traced round, so these times have no interval: take them as proportions."
+    intervals = (
+        "There was one traced round, so these times have no interval: use them as proportions only."
         if rounds == 1
-        else f"Intervals are those of up to {rounds} traced rounds."
+        else f"Intervals are over up to {rounds} traced rounds."
     )
     drawings = [
         _waterfalls(load, [found[Cell(mode, load)] for mode in modes(comparison) if Cell(mode, load) in found])
@@ -56,10 +56,10 @@ def stages(comparison: Comparison) -> Markup:
         "stages",
         "Where the time of a request goes",
         paragraph(
-            "Mean times of Produce requests in traced rounds, one after the other; both modes of a load have the same "
-            "scale. All parts together are what the client waited. The hatched part is what the client waited beyond "
-            "what the broker saw: a request that is not read yet waits in the socket, as those of a classic connection "
-            f"do while an earlier one is answered. {said}"
+            "Mean times of the parts of a Produce request in traced rounds, one after the other; both modes of a load "
+            "have the same scale. The parts add up to the client's latency. The hatched part is the client's wait that "
+            "the broker did not see: an unread request waits in the socket. In classic mode, later requests of a "
+            f"connection wait there while an earlier one is answered. {intervals}"
         ),
         legend((kind, name) for name, kind in ALL_PARTS.items()),
         *drawings,
@@ -77,8 +77,8 @@ def _waterfalls(load: Load, found: list[Breakdown]) -> Markup:
         begin = 0.0
         entries = []
         for name, part in each.parts.items():
-            said = with_interval(part)
-            entries.append(charts.Bar(name, said, begin / longest, part.value / longest, ALL_PARTS[name]))
+            value = with_interval(part)
+            entries.append(charts.Bar(name, value, begin / longest, part.value / longest, ALL_PARTS[name]))
             begin += part.value
         title = f"{each.cell.mode}: {with_interval(each.total)} in all"
         if SOCKET not in each.parts:
@@ -89,13 +89,13 @@ def _waterfalls(load: Load, found: list[Breakdown]) -> Markup:
 
 
 def _causes(comparison: Comparison) -> list[Markup]:
-    """Under each load, the part that has most of the difference, where it is beyond chance."""
+    """Return a sentence per load about the part with most of the difference, if that is beyond chance."""
     loads = dict.fromkeys(cell.load for cell in comparison.breakdowns)
     found = [(load, cause) for load in loads if (cause := comparison.cause(load)) is not None]
     if not found:
         return []
-    told = [f"{full_name(load)}: {cause_sentence(comparison, cause)}." for load, cause in found]
-    return [heading("Where the sides differ"), sentences(told)]
+    lines = [f"{full_name(load)}: {cause_sentence(comparison, cause)}." for load, cause in found]
+    return [heading("Where the sides differ"), sentences(lines)]
 
 
 def _parts_table(comparison: Comparison) -> Markup:
@@ -124,8 +124,8 @@ def _stage_table(comparison: Comparison) -> Markup:
             rows.append([describe(cell.load), cell.mode, name, word, f"{requests:,}", *map(with_interval, values)])
     head = ["Load", "Mode", "Stage", "Parts above", "Requests", "mean", "p50", "p99"]
     caption = (
-        "Kafka's stage times, with three that Kafka does not measure (LaterSteps, CommitWait, ResponseOrderWait); each "
-        "is the mean over the traced rounds, with its 95% interval"
+        "Stage times with Kafka's names, and three that Kafka does not measure (LaterSteps, CommitWait, "
+        "ResponseOrderWait); each is the mean over the traced rounds, with its 95% interval"
     )
     return details("All stages as a table", table(caption, head, rows, texts=4))
 
@@ -143,12 +143,12 @@ def _waits_table(comparison: Comparison) -> Markup:
     if not rows:
         return NOTHING
     head = ["Load", "Mode", "What", "Times or samples", "Total", "p99"]
-    caption = "When connections were not read, and how deep the request queues were"
+    caption = "Spans in which connections were not read, and the depth of the request queues"
     return details("Mutes and queues as a table", table(caption, head, rows, texts=3))
 
 
 def commits(comparison: Comparison) -> Markup:
-    """Commit batch sizes and times."""
+    """Return the section with sizes and times of commits."""
     found = {cell: comparison.figures.commits[cell] for cell in comparison.cells if cell in comparison.figures.commits}
     if not found:
         return NOTHING
@@ -158,7 +158,7 @@ def commits(comparison: Comparison) -> Markup:
         for mode in modes(comparison):
             commit = found.get(Cell(mode, load))
             if commit is not None:
-                title = f"{mode}: {commit.entries_mean:,.1f} entries a commit"
+                title = f"{mode}: {commit.entries_mean:,.1f} entries per commit"
                 histogram = charts.bars(f"{mode}, {describe(load)}", _histogram(commit, mode_kind(comparison, mode)))
                 blocks.append(titled(title, histogram))
         if blocks:
@@ -167,10 +167,10 @@ def commits(comparison: Comparison) -> Markup:
         "commits",
         "Commit batch sizes",
         paragraph(
-            "How many record batches share one write and one sync. A mode that commits each request by itself has "
-            "one; the more requests wait, the more a group commit takes along, and the less each of them pays. Where a "
-            "sync is faster than a thread, a commit runs on the event loop, which parses and handles nothing meanwhile."
-            f"{_on_loop(comparison)}"
+            "The number of record batches that share one write and one sync. A mode that commits each request by "
+            "itself has one. The more requests wait, the more of them a group commit includes, and the less each "
+            "request pays. If a sync is faster than a handover to a thread, the commit runs on the event loop, which "
+            f"cannot parse or handle requests during it.{_on_loop(comparison)}"
         ),
         *drawings,
         details("All commits as a table", _commit_table(found)),
@@ -203,15 +203,15 @@ def _commit_table(found: dict[Cell, Commits]) -> Markup:
 
 
 def _on_loop(comparison: Comparison) -> str:
-    """Return the least and most share of commits on the event loop of each mode; empty if traces do not have them."""
-    said = []
+    """Return the range of each mode's share of commits on the event loop; empty if the traces lack it."""
+    parts = []
     for mode in modes(comparison):
         commits = [commit for cell, commit in comparison.figures.commits.items() if cell.mode == mode]
         shares = sorted(commit.on_loop_share for commit in commits if commit.on_loop_share is not None)
         if shares:
             span = " to ".join(dict.fromkeys(f"{share:.0%}" for share in (shares[0], shares[-1])))
-            said.append(f"{span} of those of {mode}")
-    return f" Under the loads of this run that were {' and '.join(said)}." if said else ""
+            parts.append(f"{span} in {mode}")
+    return f" The share of such commits under these loads: {', '.join(parts)}." if parts else ""
 
 
 def _histogram(commit: Commits, kind: str) -> list[charts.Bar]:
@@ -228,7 +228,7 @@ def _histogram(commit: Commits, kind: str) -> list[charts.Bar]:
 
 
 def audit(comparison: Comparison) -> Markup:
-    """Both ordering audits."""
+    """Return the section with both ordering audits."""
     rows = []
     for cell, found in [*comparison.cells.items(), *comparison.cells_of_noise.items()]:
         numbers = {run.number for run in comparison.figures.runs if run.cell == cell}
@@ -246,28 +246,29 @@ def audit(comparison: Comparison) -> Markup:
         rows.append([full_name(cell.load), cell.mode, *counts, f"{found.order_violations:,}", complete])
     totals = [comparison.audit_totals(witness) for witness in ("broker", "client")]
     violations = sum(total.violations for total in totals)
-    said = f"{violations:,} violations in {totals[1].audited:,} answers and {totals[0].audited:,} broker requests."
+    result = f"{violations:,} violations in {totals[1].audited:,} answers and {totals[0].audited:,} broker requests."
     if not all(total.complete for total in totals):
-        said += " Trace rows were lost in at least one run: for those runs the audit is incomplete."
+        result += " Trace rows were lost in at least one run: the audit of such runs is incomplete."
     head = ["Load", "Mode", "Broker", "Client", "Violations", "Complete"]
     return section(
         "audit",
         "Ordering audit",
-        paragraph(said, class_="verdict"),
+        paragraph(result, class_="verdict"),
         paragraph(
-            "Order is what pipelining must not cost. It is audited twice, warm-up included: in the traced runs as "
-            "the broker saw it, and in all runs of the native client as that saw it. Broker: along the sequence of a "
-            "connection responses are released in order, no sequence is missing or repeated, and the offsets that a "
-            "connection gets in a partition rise. Client: the correlation ids of a connection come back in the order "
-            "in which they were sent. The two share no data; the second needs no clock."
+            "Pipelining must not break the order of responses. This section audits the order twice, including the "
+            "warm-up: from the broker's data in the traced runs, and from the native client's data in all its runs. "
+            "Broker: along the sequence of a connection, responses are released in order, no sequence is missing or "
+            "repeated, and the offsets of the connection in a partition increase. Client: the correlation ids of a "
+            "connection return in the order in which they were sent. The two audits share no data; the second needs "
+            "no clock."
         ),
         _violations(comparison),
-        details("All cells as a table", table("Violations found in rows looked at", head, rows, texts=2)),
+        details("All cells as a table", table("Violations in audited rows", head, rows, texts=2)),
     )
 
 
 def _violations(comparison: Comparison) -> Markup:
-    """Where order was broken: the first places."""
+    """Return a table of the first violations."""
     found = comparison.figures.inside.violations
     if not found:
         return NOTHING
@@ -291,7 +292,7 @@ def _violations(comparison: Comparison) -> Markup:
 
 
 def tracing(comparison: Comparison) -> Markup:
-    """What tracing costs."""
+    """Return the section with the cost of tracing."""
     costs = comparison.tracing_cost
     if not costs:
         return NOTHING
@@ -300,13 +301,13 @@ def tracing(comparison: Comparison) -> Markup:
     slowed = {mode: ratio for mode, ratio in costs.items() if ratio.below}
     if slowed:
         mode = min(slowed, key=lambda name: slowed[name].value)
-        said = (
+        result = (
             f"A traced run reaches {times(slowed[mode].value)} ({ends(slowed[mode])}) of the untraced rate in {mode}."
         )
     elif any(ratio.low is not None for ratio in costs.values()):
-        said = "No measurable cost: no mode is slower in traced runs beyond chance."
+        result = "No measurable cost: no mode is slower in traced runs beyond chance."
     else:
-        said = "Not decided: one load has no interval."
-    said += f" Throughput and latency on this page come from untraced rounds. Rows lost to a full trace ring: {lost:,}."
+        result = "Not decided: one load has no interval."
+    result += f" Throughput and latency on this page come from untraced rounds. Rows lost to full rings: {lost:,}."
     head = ["Mode", "Traced over untraced rate", "95% interval", "Loads"]
-    return section("tracing", "What tracing costs", paragraph(said), table("Rate of traced runs", head, rows))
+    return section("tracing", "What tracing costs", paragraph(result), table("Rate of traced runs", head, rows))

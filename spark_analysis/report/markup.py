@@ -1,7 +1,6 @@
 """Pieces of HTML, made by the macros of `templates/pieces.html.jinja`.
 
-Jinja2 escapes every value that is not a piece itself. A table carries its caption and a link that saves it as CSV, a
-figure its title.
+Jinja2 escapes every value that is not such a piece.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ __all__ = [
 
 NOTHING = Markup("")
 _FILE_WORDS_MAX = 8
-_WIDE_COLUMNS_MIN = 7  # a table of so many columns is set closer
-_LONG_TEXT = 40  # a sentence in a cell keeps a readable width on a phone; the table scrolls
+_WIDE_COLUMNS_MIN = 7  # tables with this many columns are set closer
+_LONG_TEXT = 40  # characters; longer text in a cell keeps a readable width on a phone, and the table scrolls
 _PIECES = (
     Environment(
         loader=PackageLoader("spark_analysis.report"),
@@ -55,18 +54,16 @@ _PIECES = (
 
 
 def piece(name: str, **values: Any) -> Markup:
-    """Return what a macro makes of some values."""
+    """Render a macro with some values."""
     made: Markup = getattr(_PIECES, name)(**values)
     return made
 
 
 def join(parts: Iterable[Markup]) -> Markup:
-    """Concatenate pieces."""
     return NOTHING.join(parts)
 
 
 def paragraph(value: str, *, class_: str | None = None) -> Markup:
-    """Return a paragraph of plain text."""
     return piece("paragraph", value=value, **{"class": class_})
 
 
@@ -76,12 +73,11 @@ def table(
     """Return a table that scrolls by itself on narrow screens, with a link that saves it as CSV.
 
     Args:
-        caption: what the table shows.
+        caption: the caption of the table.
         head: the column names.
-        rows: plain values.
-        texts: how many of the leading columns hold text; the others are numbers, set flush right. The first is the
-            name of its row.
-        grey: the numbers of rows that are not to be relied on.
+        rows: plain values; the first is the name of the row.
+        texts: the number of leading columns with text. The others contain numbers and are aligned right.
+        grey: the indexes of rows that are not reliable.
     """
     listed, doubtful = list(rows), set(grey)
     shown = [
@@ -119,12 +115,11 @@ def _cell_class(value: str, *, number: bool) -> str | None:
 
 
 def details(summary: str, *children: Markup) -> Markup:
-    """Return something that is opened on demand."""
+    """Return a folded block that the reader can open."""
     return piece("details", summary=summary, children=children)
 
 
 def figure(title: str, *children: Markup, note: str = "") -> Markup:
-    """Return a figure under its title."""
     return piece("figure", title=title, children=children, note=note)
 
 
@@ -134,7 +129,7 @@ def section(identifier: str, title: str, *children: Markup) -> Markup:
 
 
 def legend(entries: Iterable[tuple[str, str]]) -> Markup:
-    """Return colour keys: (CSS class, name)."""
+    """Return colour keys. An entry is a CSS class and a name."""
     return piece("legend", entries=list(entries))
 
 
@@ -144,7 +139,6 @@ def sentences(items: Iterable[str]) -> Markup:
 
 
 def heading(title: str) -> Markup:
-    """Return a heading within a section."""
     return piece("heading", title=title)
 
 
@@ -154,7 +148,7 @@ def titled(title: str, child: Markup) -> Markup:
 
 
 def block(*children: Markup, class_: str | None = None) -> Markup:
-    """Return pieces together, as a class of the style sheet lays them out."""
+    """Group pieces in a box with a CSS class."""
     return piece("block", children=children, **{"class": class_})
 
 
@@ -164,5 +158,4 @@ def code(value: str) -> Markup:
 
 
 def definitions(pairs: Iterable[tuple[str, str]]) -> Markup:
-    """Return names with their meanings."""
     return piece("definitions", pairs=list(pairs))

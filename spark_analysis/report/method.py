@@ -1,6 +1,6 @@
-"""The last sections: how it was measured, what limits it, how to do it again, on which machine.
+"""The last sections: method and limits, reproduction, the machine, and the words of the page.
 
-Rules: nothing here is fixed text where the traces know it: rounds, seconds, sides and the command come from the runs.
+Rounds, seconds, sides and the command come from the traces, not from fixed text.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ _METHOD = (
         "paired rounds; its 95% interval is Student's t on their logarithms."
     ),
     (
-        "One interval in 20 lies beside 1 by chance. So “faster”, “slower”, “pays”, “longer” and “shorter” are "
-        "said only of loads that survive Holm's correction over their family, which is one quantity (throughput, or "
-        "one percentile) over all loads that this experiment compares: the chance of one false claim in a family is 5% "
-        "at most. Intervals are shown as they are, without correction."
+        "One interval in 20 excludes 1 by chance. So this page says “faster”, “slower”, “pays”, “longer” and “shorter” "
+        "only of loads that survive Holm's correction over their family. A family is one quantity (throughput, or one "
+        "percentile) over all loads that this experiment compares; the chance of one false claim in a family is at "
+        "most 5%. Intervals are shown without correction."
     ),
     (
         "The native client and confluent-kafka run in a closed loop: they show capacity, and their latency is that of "
-        "a saturated system. Latency at equal load, and the replay, come from open loops: requests leave at times "
-        "fixed beforehand, and wait from then on. Percentiles are exact, in whole microseconds; one is left out where "
-        "fewer than ten samples lie beyond it, and in a single round where fewer than two do."
+        "a saturated system. Latency at equal load, and the replay, come from open loops: requests are due at fixed "
+        "times, and latency counts from these. Percentiles are exact, in whole microseconds. A percentile is left out "
+        "if fewer than ten samples lie beyond it, or in a single round fewer than two."
     ),
     (
         "Limits: client and broker share the cores of one machine, and the network is loopback. Short rounds do not "
-        "show what happens after minutes. Stages come from traced rounds, which may be slower (see what tracing costs)."
+        "show what happens after minutes. Stages come from traced rounds, which may be slower (see What tracing costs)."
     ),
 )
 _OF_RUNS = ("experiment", "seed", "process")
-"""What `settings` say of a run, not of its mode."""
+# Keys of `settings` that describe a run, not its mode.
 
 
 def method(comparison: Comparison) -> Markup:
-    """Method and limits."""
+    """Return the section about the method and its limits."""
     zero, one = comparison.sides
     runs = [run for run in comparison.figures.runs if run.compared]
     rounds = max((ratio.rounds for ratio in comparison.speedups.values()), default=0)
@@ -53,8 +53,8 @@ def method(comparison: Comparison) -> Markup:
     sides = (
         f"Side A is {zero}, side B is {one}; both are separate broker processes that run the same code except for the "
         f"mode, with flush={flush}. Rounds of the two sides are paired and interleaved, so that drift of the machine "
-        f"hits both; up to {plural(rounds, 'untraced round')} a load, each {seconds:.2f} s measured after a warm-up "
-        f"(median).{_order_of_runs(comparison)}"
+        f"affects both. Each load has up to {plural(rounds, 'untraced round')}, with a median of {seconds:.2f} s "
+        f"measured after a warm-up.{_order_of_runs(comparison)}"
     )
     return section(
         "method",
@@ -67,22 +67,22 @@ def method(comparison: Comparison) -> Markup:
 
 
 def _order_of_runs(comparison: Comparison) -> str:
-    """Where the order of the runs was drawn: from which seed."""
+    """Return a sentence with the seed of the order of the runs, if that was random."""
     seeds = dict.fromkeys(
         str(seed) for run in comparison.figures.runs if (seed := run.settings.get("seed")) is not None
     )
-    return f" Their order was drawn, from the seed {', '.join(seeds)}." if seeds else ""
+    return f" Their order is random, from the seed {', '.join(seeds)}." if seeds else ""
 
 
 def _page_cache(comparison: Comparison) -> list[Markup]:
-    """What a ratio over classic overstates where a commit is no sync."""
+    """Return a warning for runs with flush=os, where a ratio over classic overstates the gain."""
     if not any(run.flush == "os" and run.cell.mode == "classic" for run in comparison.figures.runs):
         return []
     return [
         paragraph(
-            "With flush=os a commit is a write into the page cache, which Apache Kafka's handler does itself. Classic "
-            "hands it to a thread and back, as it must where a commit is a sync; that costs it processor time, so here "
-            "a ratio over classic is more than pipelining gains over a broker like Kafka."
+            "With flush=os, a commit is a write to the page cache, which Apache Kafka's handler does itself. Classic "
+            "hands the write to a thread and back, which is necessary if a commit is a sync, and costs processor time. "
+            "So here a ratio over classic is more than pipelining gains over a broker like Kafka."
         )
     ]
 
@@ -97,7 +97,9 @@ def _busy(comparison: Comparison) -> list[Markup]:
         return []
     return [
         paragraph(
-            "The client was itself at the limit of a core, so the broker may do better, in: " + "; ".join(busy) + "."
+            "The client was at the limit of a core, so the broker may be faster than measured, in: "
+            + "; ".join(busy)
+            + "."
         )
     ]
 
@@ -112,44 +114,44 @@ def _errors(comparison: Comparison) -> list[Markup]:
 
 
 def reproduce(comparison: Comparison, directory: str) -> Markup:
-    """Return the commands that make this page again."""
+    """Return the section with the commands that make this page again."""
     recorded = command(comparison)
     again = f"pipeline-broker report {shlex.quote(directory)}"
     said = (
-        paragraph("The experiment once more, which replaces its results, and this page from the traces that are there:")
+        paragraph("Repeat the experiment, which replaces its results; make this page again from the existing traces:")
         if recorded
-        else paragraph("The traces do not say which command began the experiment. This page from them:")
+        else paragraph("The traces do not name the command of the experiment. Make this page again from the traces:")
     )
     return section(
         "reproduce",
         "Reproduce",
         said,
         code("\n".join(filter(None, (recorded, again)))),
-        paragraph("Any Spark runs the same analysis on the same files:"),
+        paragraph("Run the same analysis on the same files with any Spark:"),
         code(f"spark-submit spark_analysis/job.py {shlex.quote(directory)}"),
     )
 
 
 def command(comparison: Comparison) -> str:
-    """Return the command of the experiment as it was recorded; empty where it was not."""
+    """Return the recorded command of the experiment; empty if it was not recorded."""
     recorded = comparison.machine.get("command")
     return recorded if isinstance(recorded, str) else ""
 
 
 def origin(comparison: Comparison) -> str:
-    """Return when the runs were made and by which version; empty where the traces do not say it."""
+    """Return the date of the runs and the version that made them; empty if the traces lack them."""
     told = comparison.machine
     version = " ".join(str(told[name]) for name in ("pipeline-broker", "commit") if told.get(name))
     return ", ".join(filter(None, (str(told.get("date") or ""), version and f"pipeline-broker {version}")))
 
 
 def durability(comparison: Comparison) -> str:
-    """Return when the brokers of a run answer, and what its ratios say of others."""
+    """Return the point at which the brokers of a run acknowledge a record."""
     words = {
         "always": "Our brokers answered when a record was on the disk (flush=always).",
         "os": (
-            "Our brokers answered when a record was in the page cache (flush=os): the ratios of a broker that waits "
-            "for the disk are others."
+            "Our brokers answered when a record was in the page cache (flush=os): a broker that waits for the disk has "
+            "different ratios."
         ),
     }
     flushes = {run.flush for run in comparison.figures.runs}
@@ -159,7 +161,7 @@ def durability(comparison: Comparison) -> str:
 
 
 def machine(comparison: Comparison) -> Markup:
-    """What the runs say of the machine, and the settings that a mode was given."""
+    """Return the section about the machine and the settings of each mode."""
     facts = [
         (str(name).replace("_", " "), _fact(value)) for name, value in comparison.machine.items() if name != "command"
     ]
@@ -193,13 +195,13 @@ WORDS: Final = {
     ),
     "commit": "what is written and synced in one go, for one request or for all that wait",
 }
-"""The words of the page; docs/glossary.md has them too, and more."""
+"""The words of the page, copied from docs/glossary.md."""
 
 
 def words() -> Markup:
-    """The words of the page, for somebody who was mailed nothing else."""
+    """Return the section with the words of the page, for readers who have only this file."""
     pairs = [(name, meaning.replace("`", "")) for name, meaning in WORDS.items()]
-    more = "The rest is in docs/glossary.md; what each figure says, and what it does not, in docs/report-guide.md."
+    more = "More words are in docs/glossary.md. docs/report-guide.md explains each figure and its limits."
     return section("words", "Words", definitions(pairs), paragraph(more))
 
 

@@ -1,7 +1,6 @@
-"""The section that predicts: bounds beside what was measured, and the capacity model with its errors.
+"""The section with predictions: bounds beside measurements, and the capacity model with its errors.
 
-Rules: as in `overview`. What is extrapolated is called so wherever it stands; a model without a test on cells that it
-was not fitted to is not shown.
+Extrapolated numbers are labelled as such. A model is shown only if it was tested on cells that it was not fitted to.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from spark_analysis.report.common import (
     mode_legend,
     modes,
     native_closed,
-    ratio_said,
+    ratio_cell,
 )
 from spark_analysis.report.markup import NOTHING, Markup, block, details, figure, paragraph, section, table
 from spark_analysis.tables import RAW_CLIENT
@@ -35,13 +34,13 @@ from spark_analysis.words import DASH, duration, full_name, ordinary, persecond,
 if TYPE_CHECKING:
     from spark_analysis.summary import Comparison
 
-_DEPTH = 5  # what ordinary clients keep in flight
+_DEPTH = 5  # requests in flight of ordinary clients
 ERROR_MAX = 0.3
-"""A model whose median error on cells it had not seen is above this predicts nothing: it is grey, and said to be."""
+"""Limit of the median error on unseen cells. The page greys out a model above it and says why."""
 
 
 def model(comparison: Comparison) -> Markup:
-    """Predictions beside measurements."""
+    """Return the section with predictions beside measurements."""
     bounds = _bounds(comparison)
     fitted = {mode: found for mode in modes(comparison) if (found := fitted_capacity(comparison, mode)) is not None}
     if not bounds and not fitted:
@@ -50,10 +49,10 @@ def model(comparison: Comparison) -> Markup:
         "model",
         "What arithmetic predicts",
         paragraph(
-            "A connection of a mode that answers one request at a time is bounded by 1 / commit time. With pipelining "
-            "all that a client keeps in flight can share one commit, so the gain is bounded by the requests in flight: "
-            f"{_DEPTH} for ordinary clients. Where the measured gain stays far below the bound, something else is the "
-            "limit: the processor, or the client."
+            "In a mode that answers one request at a time, the rate of a connection is at most 1 / commit time. With "
+            "pipelining, all requests that a client keeps in flight can share one commit, so the gain is at most the "
+            f"number of requests in flight: {_DEPTH} for ordinary clients. If the measured gain is far below the bound, "
+            "something else is the limit: the processor, or the client."
         ),
         bounds,
         *_capacity(comparison, fitted),
@@ -80,21 +79,21 @@ def _bounds(comparison: Comparison) -> Markup:
                 persecond(rate) if load.client == RAW_CLIENT else DASH,
                 f"{rate / bound:.0%}" if rate and bound and load.client == RAW_CLIENT else DASH,
                 f"{gain_bound(load.in_flight, ordinary=ordinary(load))}x",
-                ratio_said(ratio),
+                ratio_cell(ratio),
             ]
         )
     if not rows:
         return NOTHING
     head = ["Load", f"Commit of {zero}, p50", "Bound", f"{zero}, rate", "Reached", "Bound of gain", "Gain"]
     caption = (
-        f"Bound: connections / commit time of {zero} (traced run). Of ordinary clients a request has many messages, so "
-        "their bound of requests is not compared, and batches of their own can bring more than the bound of gain"
+        f"Bound: connections / commit time of {zero} (traced run). A request of an ordinary client has many messages, "
+        "so its rate is not compared with the bound, and larger batches can gain more than the bound of gain"
     )
     return details("Bounds beside measurements, as a table", table(caption, head, rows))
 
 
 def outstanding(comparison: Comparison, mode: str, load: Load) -> int:
-    """How many requests one commit of a mode can take along under a load."""
+    """Return the number of requests that one commit of a mode can include under a load."""
     run = next((run for run in comparison.figures.runs if run.cell.mode == mode), None)
     factors: dict[str, Any] = {} if run is None else {**_presets(mode), **run.factors}
     depth = factors.get("in_flight_max")
@@ -106,12 +105,12 @@ def outstanding(comparison: Comparison, mode: str, load: Load) -> int:
 
 
 def _presets(mode: str) -> dict[str, Any]:
-    """What the name of a mode says of its axes, where its runs do not say it themselves."""
+    """Return the axes that the name of a mode implies, for runs that do not record them."""
     return {"in_flight_max": 1, "commit": "request"} if mode == "classic" else {}
 
 
 def fitted_capacity(comparison: Comparison, mode: str) -> Capacity | None:
-    """The model of a mode from the native client's cells without further factors."""
+    """Return the model of a mode, fitted to the native client's cells without further factors."""
     cells = [
         Measured(outstanding(comparison, mode, key.load), key.load.commit_delay_ms, cell.requests_per_s)
         for key, cell in comparison.cells.items()
@@ -131,25 +130,25 @@ def _capacity(comparison: Comparison, fitted: dict[str, Capacity]) -> list[Marku
             duration(found.model.fixed_ms * 1000),
             f"{found.model.cost_ms * 1000:.1f} \N{MICRO SIGN}s",
             f"{found.model.commits:.2f}",
-            *(_said(errors) for errors in (found.inside, found.held_out, found.longer_delay)),
+            *(_errors_cell(errors) for errors in (found.inside, found.held_out, found.longer_delay)),
         ]
         for mode, found in tested.items()
     ]
-    head = ["Mode", "Cells", "Fixed", "Each request", "Delays a cycle", "Error, fitted", "Held out", "Longest delay"]
+    head = ["Mode", "Cells", "Fixed", "Each request", "Delays per cycle", "Error, fitted", "Held out", "Longest delay"]
     return [
         paragraph(
-            "Capacity model: a cycle takes a fixed time, a cost for each request that it takes along, and the commit "
-            "delay some number of times; rate = requests of a cycle / its time. It assumes a closed loop that keeps "
-            "the broker busy, a slower disk that only adds a constant delay to each commit, and spare bandwidth. The "
-            "errors are relative: median and worst over the cells, each predicted by a model that had not seen it; and "
-            "over the cells of the longest delay, predicted from the shorter ones."
+            "Capacity model: the time of a cycle is a fixed time, plus a cost for each request in it, plus a number of "
+            "commit delays; rate = requests per cycle / cycle time. The model assumes a closed loop that keeps the "
+            "broker busy, a slower disk that only adds a constant delay to each commit, and spare bandwidth. Errors "
+            "are relative, with the median and the worst: of the fitted cells; of each cell when it is predicted from "
+            "the others (held out); and of the cells with the longest delay, predicted from the shorter ones."
         ),
-        table("The model and how far it is off", head, rows),
+        table("The model and its errors", head, rows),
         *_extrapolated(comparison, tested),
     ]
 
 
-def _said(errors: Errors | None) -> str:
+def _errors_cell(errors: Errors | None) -> str:
     if errors is None:
         return DASH
     return f"{errors.middle:.0%}, worst {errors.most:.0%}"
@@ -166,8 +165,8 @@ def _extrapolated(comparison: Comparison, fitted: dict[str, Capacity]) -> list[M
             rates = [_predicted(comparison, fitted, mode, load) for mode in modes(comparison)]
             ratio = rates[1] / rates[0] if len(rates) == 2 and rates[0] and rates[1] else None
             measured = comparison.speedups.get(load)
-            said = [times(ratio) if ratio else DASH, ratio_said(measured)]
-            rows.append([f"{delay:g} ms", f"{depth}", *(persecond(rate) for rate in rates), *said])
+            gains = [times(ratio) if ratio else DASH, ratio_cell(measured)]
+            rows.append([f"{delay:g} ms", f"{depth}", *(persecond(rate) for rate in rates), *gains])
     head = ["Commit delay", "In flight", *(f"{mode}, model" for mode in modes(comparison)), "Gain, model", "Measured"]
     caption = f"Extrapolated to slower disks and object stores, one connection; {one} over {zero}"
     drawings = [_panel(comparison, fitted, depth) for depth in depths]
@@ -180,17 +179,17 @@ def _extrapolated(comparison: Comparison, fitted: dict[str, Capacity]) -> list[M
     if not wrong:
         return shown
     warning = (
-        f"Do not use these predictions: on cells that it had not seen the model of {' and of '.join(wrong)} is off by "
-        f"more than {ERROR_MAX:.0%}. They are grey and folded, to show where the model fails."
+        f"Do not use these predictions: on unseen cells, the model of {' and of '.join(wrong)} has a median error "
+        f"above {ERROR_MAX:.0%}. They are grey and folded, to show where the model fails."
     )
     return [
         paragraph(warning),
-        block(details("The predictions of a model that does not hold", *shown), class_="doubtful"),
+        block(details("The predictions of a wrong model", *shown), class_="doubtful"),
     ]
 
 
 def unreliable(fitted: dict[str, Capacity]) -> list[str]:
-    """The modes whose model is not to be relied on: held out, or at the longest delay, it is too far off."""
+    """Return the modes whose model has too large an error, held out or at the longest delay."""
     return [
         mode
         for mode, found in fitted.items()
@@ -229,6 +228,6 @@ def _panel(comparison: Comparison, fitted: dict[str, Capacity], depth: int) -> M
     x_axis = charts.log_axis(
         "commit delay, ms", [x for line in lines for x, _ in line.points], lambda value: f"{value:g}"
     )
-    y_axis = charts.log_axis("requests a second", [y for line in lines for _, y in line.points], charts.short)
+    y_axis = charts.log_axis("requests per second", [y for line in lines for _, y in line.points], charts.short)
     title = f"1 connection x {depth} in flight"
     return charts.panel(title, "Rate by commit delay, model and measurements", x_axis, y_axis, lines, markers=False)

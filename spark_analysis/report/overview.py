@@ -1,9 +1,8 @@
-"""The sections for somebody who decides: the decisions, what is missing, ordinary clients, where it does not pay.
+"""The sections for a decision: the decisions, missing data, ordinary clients, loads without a proven gain, noise.
 
-Rules: each section is a function of the comparison that returns a section, or nothing where the experiment has no such
-part; a section without data says so in one sentence only where its absence would surprise. The first screen has the
-decisions and, directly below, the intervals that they rest on. No figure is in large type whose interval holds 1, and
-none of what a poor run decided has a colour; the order of responses is audited, whatever the machine did meanwhile.
+The first screen has the decisions and, directly below them, the intervals that they rest on. A number whose interval
+contains 1 is never in large type. The decisions of a poor run have no colour, except that of the order of responses,
+which does not depend on the speed of the machine.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from spark_analysis.cells import Cell, Load
 from spark_analysis.decision import Decision, decisions
 from spark_analysis.findings import NO_NOISE, noise_sentence, unpaying, verdict_sentences
 from spark_analysis.gaps import gaps
-from spark_analysis.judgement import said
+from spark_analysis.judgement import rate_finding
 from spark_analysis.report.common import (
     ARROW,
     INTERVAL_NOTE,
     forest,
     load_tables,
     loads_of,
+    ratio_cell,
     ratio_cells,
-    ratio_said,
     side_names,
 )
 from spark_analysis.report.markup import (
@@ -49,11 +48,11 @@ if TYPE_CHECKING:
     from spark_analysis.summary import Comparison
 
 LOADS_SHOWN_MAX: Final = 24
-"""A sweep of more loads has them folded: what somebody reads who has a minute is no list of hundreds."""
+"""Limit of unfolded loads in the summary; a sweep can have hundreds."""
 
 
 def summary(comparison: Comparison, quality: RunQuality) -> Markup:
-    """What somebody reads who has ten seconds, and below it what they read in a minute."""
+    """Return the first section: the quality of the run, the decisions and their intervals."""
     is_poor = quality.light is Light.POOR
     boxes = [*(_box(each, is_poor=is_poor) for each in decisions(comparison)), _order_box(comparison)]
     verdict = [paragraph(sentence) for sentence in verdict_sentences(comparison)]
@@ -75,7 +74,7 @@ def _question(comparison: Comparison) -> str:
 def _light(comparison: Comparison, quality: RunQuality) -> Markup:
     recorded = command(comparison)
     more = "more --time" if "--rounds auto" in recorded else "more --rounds"
-    advice = f"Repeat it while nothing else runs on this machine; if intervals are too wide then, with {more}"
+    advice = f"Repeat it while nothing else runs on this machine. If intervals are still too wide, use {more}"
     noise = noise_sentence(comparison)
     return piece(
         "light",
@@ -89,7 +88,7 @@ def _light(comparison: Comparison, quality: RunQuality) -> Markup:
 
 
 def _box(decision: Decision, *, is_poor: bool) -> Markup:
-    """Return a decision; that of a poor run says so itself, and has no colour."""
+    """Return the box of a decision. In a poor run it says so and has no colour."""
     return piece(
         "tile",
         tone=decision.tone,
@@ -103,7 +102,7 @@ def _box(decision: Decision, *, is_poor: bool) -> Markup:
 
 
 def _line(line: str) -> list[tuple[str, bool]]:
-    """Return a line of a box in pieces: those in parentheses, the less certain part, are soft."""
+    """Split a line of a box into pieces; those in parentheses, the less important part, are soft."""
     pieces = re.split(r"(\([^()]*\))", line)
     return [(it, it.startswith("(")) for it in pieces if it]
 
@@ -113,7 +112,7 @@ def _order_box(comparison: Comparison) -> Markup:
     violations = sum(audit.violations for audit in audits)
     audited = sum(audit.audited for audit in audits)
     is_complete = all(audit.complete for audit in audits)
-    more = f"{violations:,} violations in {audited:,} rows looked at, by two witnesses that share no data."
+    more = f"{violations:,} violations in {audited:,} audited rows, by two audits that share no data."
     lines = [more] if is_complete else [more, "Trace rows were lost, so the audit is incomplete."]
     return piece(
         "tile",
@@ -138,16 +137,16 @@ def _forest(comparison: Comparison) -> Markup:
 
 
 def missing(comparison: Comparison) -> Markup:
-    """What the experiment lacks; nothing where it lacks nothing."""
+    """Return the section about missing or implausible data."""
     found = gaps(comparison)
     if not found:
         return NOTHING
-    note = paragraph("This page shows what is there. Not there, or doubtful:")
+    note = paragraph("The following data is missing or doubtful:")
     return section("missing", "What is missing", note, sentences(found))
 
 
 def ordinary_clients(comparison: Comparison) -> Markup:
-    """What an unmodified client gains."""
+    """Return the section with the gain of an unmodified client."""
     loads = loads_of(comparison, ordinary)
     if not loads:
         return section(
@@ -157,15 +156,15 @@ def ordinary_clients(comparison: Comparison) -> Markup:
         "ordinary",
         "Ordinary clients",
         paragraph(
-            "confluent-kafka (librdkafka), unmodified, idempotent producer at its defaults: at most five requests in "
-            "flight for each producer. A row of its trace is one message, from produce() to its delivery report."
+            "confluent-kafka (librdkafka), unmodified: an idempotent producer with its defaults, so each producer has "
+            "at most five requests in flight. The latency is that of a message, from produce() to its delivery report."
         ),
         load_tables(comparison, loads, "Messages of an ordinary client"),
     )
 
 
 def others(comparison: Comparison) -> Markup:
-    """Brokers that are not ours, under the same loads in the same rounds."""
+    """Return the section with other brokers under the same loads in the same rounds."""
     parts = []
     _, one = comparison.sides
     for mode, ratios in comparison.over_others.items():
@@ -176,27 +175,30 @@ def others(comparison: Comparison) -> Markup:
             rates = [persecond(cell.requests_per_s) for cell in (theirs, ours)]
             latencies = [f"{milliseconds(theirs.p50_ms)} {ARROW} {milliseconds(ours.p50_ms)}"]
             latencies.append(f"{milliseconds(theirs.p99_ms)} {ARROW} {milliseconds(ours.p99_ms)}")
-            latencies.append(ratio_said(tails.get(load)))
-            rows.append([full_name(load), *rates, *ratio_cells(ratio), *latencies, said(ratio)])
+            latencies.append(ratio_cell(tails.get(load)))
+            rows.append([full_name(load), *rates, *ratio_cells(ratio), *latencies, rate_finding(ratio)])
         head = ["Load", f"{mode}, rate", f"{one}, rate", f"{one} over it", "95% interval", "p50", "p99", "p99 ratio"]
         parts.append(table(f"{one} beside {OTHER_NAMES.get(mode, mode)}", [*head, "Finding"], rows))
     if not parts:
         return NOTHING
     note = (
-        "The same client, machine, disk and rounds; only the broker differs. Compare what promises the same: with "
-        "flush=always our brokers acknowledge what is on the disk, as Apache Kafka does only when it flushes every "
-        "message; with its defaults it acknowledges what is in the page cache, and leaves the rest to replication. A "
-        "Java broker compiles what it does often: it was driven for eight seconds before anything was measured."
+        "Client, machine, disk and rounds are the same; only the broker differs. Compare brokers with the same "
+        "guarantee: with flush=always our brokers acknowledge a record when it is on the disk, as Apache Kafka does "
+        "only if it flushes every message. With its defaults, Kafka acknowledges a record in the page cache and relies "
+        "on replication. A Java broker compiles its hot code at run time, so it ran under load for eight seconds "
+        "before the measurements."
     )
     return section("others", "Other brokers", paragraph(note), *parts)
 
 
 def where_not(comparison: Comparison) -> Markup:
-    """Where the second mode does not pay, or where equal sides differ."""
+    """Return the section with the loads under which the second mode is not proven to pay, or with differences of equal
+    sides.
+    """
     zero, one = comparison.sides
     if zero == one:
         judged = [(load, ratio) for load, ratio in comparison.speedups.items() if ratio.above or ratio.below]
-        note = "Both sides are the same mode: a load that is called different is noise that the method did not catch."
+        note = "Both sides are the same mode: a load that is called different is noise that the method did not detect."
         return section(
             "unpaying", "Where the sides differ", paragraph(note), _judged((*pair, "", "") for pair in judged)
         )
@@ -204,8 +206,8 @@ def where_not(comparison: Comparison) -> Markup:
         return NOTHING
     found = unpaying(comparison)
     note = (
-        f"Loads under which {one} is not proven faster, gains less than a tenth, or makes p99 longer. A finding comes "
-        "with a reason only where something was measured that shows it: batch sizes, stage times, the ablation."
+        f"Loads under which {one} is not proven faster, gains less than a tenth, or makes p99 longer. A finding has a "
+        "reason only if a measurement shows it: batch sizes, stage times, the ablation."
         if found
         else f"Under every load of this experiment {one} is proven faster, and p99 does not grow."
     )
@@ -214,7 +216,7 @@ def where_not(comparison: Comparison) -> Markup:
 
 def _judged(entries: Iterable[tuple[Load, Ratio, str, str]]) -> Markup:
     rows = [
-        [full_name(load), found or said(ratio), why or "\N{EN DASH}", ratio_cells(ratio)[1]]
+        [full_name(load), found or rate_finding(ratio), why or "\N{EN DASH}", ratio_cells(ratio)[1]]
         for load, ratio, found, why in entries
     ]
     if not rows:
@@ -223,11 +225,11 @@ def _judged(entries: Iterable[tuple[Load, Ratio, str, str]]) -> Markup:
 
 
 def noise(comparison: Comparison, quality: RunQuality) -> Markup:
-    """A mode against itself, and what the light was computed from."""
+    """Return the section with the A/A result and the measures of the run's quality."""
     found = comparison.noise
     parts: list[Markup] = []
     if found is None:
-        parts.append(paragraph(f"{NO_NOISE} Run the experiment with its A/A part, or the command with one mode twice."))
+        parts.append(paragraph(f"{NO_NOISE} Run the experiment with its A/A part, or compare a mode with itself."))
     else:
         parts.append(
             forest(
@@ -240,10 +242,10 @@ def noise(comparison: Comparison, quality: RunQuality) -> Markup:
             )
         )
     rows = [[measure.name, measure.light.name.lower(), measure.said] for measure in quality.measures]
-    parts.append(table("What the light at the top was computed from", ["Measure", "Light", "Said"], rows, texts=3))
+    parts.append(table("The measures of the light at the top", ["Measure", "Light", "Finding"], rows, texts=3))
     return section("noise", "Can this run be trusted?", paragraph(noise_sentence(comparison)), *parts)
 
 
 def _alone(load: Load) -> str:
-    """The name of a load of A/A, where that it is one has been said."""
+    """Return the name of an A/A load, without the factor that marks it as one."""
     return full_name(load._replace(variant=" ".join(part for part in load.variant.split() if part != "self")))

@@ -1,9 +1,8 @@
 """The page: one HTML file that needs no network.
 
-Rules: the order of the sections is the order of questions: what is the result, for whom, how much, why, where not,
-can it be trusted, how was it done. The contents stand below the decisions, and stay in sight from there on. Styles and
-scripts are inlined. Scripts let charts answer a pointer, and unfold the page for printing; without them all figures
-are there.
+The sections answer the reader's questions in order: the result, for whom, how much, why, where not, can it be trusted,
+how was it done. The contents are below the decisions and stay visible from there. Styles and scripts are inlined.
+Scripts only let charts answer a pointer and unfold the page for printing.
 """
 
 from __future__ import annotations
@@ -54,12 +53,12 @@ _NAMES = {
 
 
 def render(comparison: Comparison, quality: RunQuality, directory: str) -> str:
-    """The whole page as text.
+    """Return the whole page as HTML.
 
     Args:
-        comparison: what is reported.
-        quality: how far it can be trusted.
-        directory: what the reader passes to make the page again.
+        comparison: the results.
+        quality: the quality of the run.
+        directory: the directory of the experiment, for the command that makes the page again.
     """
     sections = _sections(comparison, quality, directory)
     scripts = [read_chart_file(SCRIPT).decode(), _own_file("pointed_charts.js")]
@@ -72,7 +71,7 @@ def render(comparison: Comparison, quality: RunQuality, directory: str) -> str:
         "page",
         title=title,
         where=f"A Kafka-compatible broker, one machine, {counts}{origin and f'; {origin}'}. {durability}",
-        policy=Markup(_policy(scripts)),  # of characters that need no escape
+        policy=Markup(_policy(scripts)),  # it contains no characters to escape
         style=Markup(_style()),
         first=sections[0],
         contents=_contents(sections),
@@ -114,7 +113,7 @@ def _sections(comparison: Comparison, quality: RunQuality, directory: str) -> li
 
 
 def _policy(scripts: list[str]) -> str:
-    """Return the policy of the page: it asks for nothing, and runs these scripts alone."""
+    """Return the Content-Security-Policy of the page: it loads nothing, and runs only these scripts."""
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{each}'" for each in hashes)
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}"
@@ -129,6 +128,6 @@ def _own_file(name: str) -> str:
 
 
 def _contents(sections: list[Markup]) -> list[tuple[str, str]]:
-    """Return the sections that are there, each with its name in the contents."""
+    """Return the ids of the existing sections with their names for the contents."""
     found = [match.group(1) for part in sections if (match := re.search(r'<section id="([a-z]+)"', part))]
     return [(name, _NAMES[name]) for name in found]

@@ -18,7 +18,7 @@ from spark_analysis.decision import (
 from spark_analysis.figures import Commits
 from spark_analysis.findings import unpaying
 from spark_analysis.interval import Ratio
-from spark_analysis.judgement import Judgement, judge, said, said_of_wait
+from spark_analysis.judgement import Judgement, judge, latency_finding, rate_finding
 from spark_analysis.offered import PacedSide
 from spark_analysis.report.page import render
 from spark_analysis.run_quality import Light, run_quality
@@ -354,7 +354,7 @@ def cells_of(runs):
 )
 def test_a_ratio_is_judged_by_its_interval_and_its_family(ratio, judgement, words):
     assert judge(ratio) is judgement
-    assert said(ratio) == words
+    assert rate_finding(ratio) == words
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,7 @@ def test_a_ratio_is_judged_by_its_interval_and_its_family(ratio, judgement, word
     ],
 )
 def test_a_wait_is_judged_the_other_way_and_told_by_its_own_interval(ratio, words):
-    assert said_of_wait(ratio) == words
+    assert latency_finding(ratio) == words
 
 
 def test_the_inverse_of_a_ratio_is_judged_the_other_way():

@@ -226,9 +226,9 @@ def test_the_job_hears_who_wants_it_to_end_whatever_handler_spark_installs():
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # as PySpark does, with a handler that raises
         signals.receive()
-        assert not signals.has_come
+        assert not signals.is_set
         signal.raise_signal(signal.SIGINT)
-        assert signals.has_come
+        assert signals.is_set
     finally:
         signals.close()
     assert signal.getsignal(signal.SIGINT) is before
