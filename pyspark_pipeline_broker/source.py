@@ -86,8 +86,8 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):  # type
     """A reader of new records as the directory grows.
 
     Args:
-        options: from Spark. They are parsed at the first method call, because PySpark 4.0 hides the error of a
-            constructor behind its own.
+        options: from Spark. They are parsed at the first method call, because PySpark 4.0 replaces the error of
+            a constructor with its own.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:

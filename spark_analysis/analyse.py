@@ -82,8 +82,10 @@ def report(
     progress: Callable[[int, int], None] = lambda _done, _total: None,
     prices: Prices = Prices(),  # noqa: B008 - frozen
 ) -> str:
-    """Write the derived tables, `summary.json` and `report.html` from the Parquet traces; return the text of
-    `write`.
+    """Write the derived tables, `summary.json` and `report.html` from the Parquet traces.
+
+    Returns:
+        the text of `write`.
     """
     place = directory if isinstance(directory, Location) else Location(spark, directory)
     run = load_run(place)

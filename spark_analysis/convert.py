@@ -48,7 +48,7 @@ def convert(
         progress: called with the number of finished tables and their total.
 
     Raises:
-        TraceError: there is nothing to convert, or a run is damaged.
+        TraceError: no complete run was found, or a run is damaged.
     """
     place = directory if isinstance(directory, Location) else Location(spark, directory)
     raw = place / RAW_FOLDER

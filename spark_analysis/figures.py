@@ -148,7 +148,7 @@ def gather(traces: TraceRun, progress: Callable[[int, int], None] = lambda _done
     """Run every query of the report.
 
     Raises:
-        TraceError: there are no runs, or a table lacks its columns.
+        TraceError: the experiment has no run, or a table lacks its columns.
     """
     with shared(traces) as run:
         described = run.runs.collect()

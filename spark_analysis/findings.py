@@ -139,7 +139,7 @@ def unpaying(comparison: Comparison) -> list[tuple[Load, Ratio, str, str]]:
 
 
 def evidence(comparison: Comparison, load: Load) -> str:
-    """Return the measurements that explain why the second mode gains little under a load; empty if there are none."""
+    """Return the measurements that explain why the second mode gains little under a load; empty without any."""
     zero, one = comparison.sides
     parts = []
     sizes = [comparison.figures.commits.get(Cell(mode, load)) for mode in (zero, one)]

@@ -29,7 +29,7 @@ class Jar(NamedTuple):
     artifact: str
     version: str
     excluded_groups: tuple[str, ...] = ALL_GROUPS
-    """Groups whose dependencies are left out."""
+    """Maven groups; their dependencies are left out."""
 
 
 def fetched_jars(name: str, what: str, wanted: Iterable[Jar], environment: Mapping[str, str] = os.environ) -> str:

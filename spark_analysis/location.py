@@ -85,7 +85,7 @@ class Location:
         return dict(self._call(walk))
 
     def parquet_columns(self) -> dict[str, str] | None:
-        """Return the columns and Spark types of the first Parquet file in this folder; None if there is none.
+        """Return the columns and Spark types of the first Parquet file in this folder; None without such a file.
 
         They are in the footer of the file, so reading them needs no job.
         """
@@ -160,7 +160,7 @@ class Location:
             self._call(lambda files, _: files.setWriteChecksum(True))
 
     def rename(self, target: Location) -> None:
-        """Move this file or folder to `target` in the same file system, replacing what is there."""
+        """Move this file or folder to `target` in the same file system. Replace an existing target."""
 
         def rename(files: Any, path: Any) -> None:
             to = _path(target)

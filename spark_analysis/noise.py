@@ -44,7 +44,7 @@ class Noise:
 
     @property
     def called(self) -> int:
-        """The number of loads whose sides would be called different."""
+        """The number of loads under which the sides would be called different."""
         return sum(ratio.above or ratio.below for ratio in self.loads.values())
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RAW_FOLDER: Final = "raw"
 TRACES_FOLDER: Final = "traces"
 LEFT_OUT_FILE: Final = "left-out.json"
-"""The file beside the tables with the folders of runs that `convert` left out. It is missing if there were none."""
+"""The file beside the tables with the folders of runs that `convert` left out. Without such runs it is missing."""
 
 
 _LATER: Final = {

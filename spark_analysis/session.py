@@ -157,7 +157,7 @@ def _start(settings: Mapping[str, str], scratch: str) -> tuple[SparkSession, Any
     os.environ["JAVA_HOME"] = str(find_java())
     if is_local(settings["spark.master"]):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Java resolves this machine's name
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # its workers have what this process has
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need the packages of this process
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     log_path = os.path.join(scratch, "spark.log")  # noqa: PTH118 - see above
     with open(log_path, "wb") as log:  # noqa: PTH123 - see above

@@ -219,9 +219,7 @@ class Comparison:
 
     @cached_property
     def effects(self) -> list[Effect]:
-        """The effect of each level of each factor, the most important factor first; empty if combinations are
-        missing.
-        """
+        """The effect of each level of each factor, the most important factor first."""
         return factor_effects(self.figures.runs)
 
     @cached_property

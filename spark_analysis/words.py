@@ -32,7 +32,7 @@ def times(value: float) -> str:
     """Format a ratio: 0.97x, 3.9x, 21x."""
     if value < _TIMES_MIN:
         return f"below {_TIMES_MIN}x"
-    if value < 1.995:  # below what rounds to 2.0
+    if value < 1.995:  # larger values round to 2.0
         return f"{value:.2f}x"
     return f"{value:.1f}x" if value < 19.95 else f"{value:,.0f}x"
 

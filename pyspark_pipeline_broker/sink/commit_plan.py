@@ -127,7 +127,7 @@ def fate_of(producer: ProducerIdentity, description: TransactionDescription | No
 
 
 def plan(last: LedgerEntry | None, batch: BatchId, fates: Mapping[ProducerIdentity, Fate]) -> Step:
-    """Return the next step for a batch whose tasks are done.
+    """Return the next step for a batch after its tasks are done.
 
     Args:
         last: the last decided batch, if any.

@@ -37,7 +37,7 @@ AT_ONCE_MAX = 16
 async def commit_batch(
     cluster: Cluster, options: SinkOptions, batch: BatchId, producers: Sequence[ProducerIdentity]
 ) -> Step:
-    """Commit a batch whose tasks are done.
+    """Commit a batch after its tasks are done.
 
     Args:
         cluster: the cluster of the sink.

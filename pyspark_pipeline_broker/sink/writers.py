@@ -100,7 +100,7 @@ class StreamWriter(StreamWriterBase):  # type: ignore[misc]  # depends on the ve
         return TaskDone(count, batch, producer)
 
     def commit(self, messages: Sequence[TaskDone | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Commit the transactions of all tasks. Without a transactional id there is nothing to commit."""
+        """Commit the transactions of all tasks; do nothing without a transactional id."""
         if self._options.transactional_id is None or not (producers := _producers(messages)):
             return
         (batch,) = {message.batch for message in messages if message is not None and message.batch is not None}

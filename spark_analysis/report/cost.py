@@ -46,7 +46,7 @@ def cost(comparison: Comparison) -> Markup:
             "(wal.puts.per.second is 0): a limit would cap the costs of the pipelined mode and distort the comparison."
         ),
         paragraph(
-            f"Prices: ${prices.put:g} for a million PUTs and LISTs, ${prices.get:g} for a million GETs. A GB is a GB of "
+            f"Prices: ${prices.put:g} for a million PUTs and LISTs, ${prices.get:g} for a million GETs. A GB is one of "
             "record batches; a month is a month of this load without a pause. Storage itself costs the same in every "
             f"mode and is left out. Requests with an unknown outcome: {unsure}; without an answer: {failed}."
         ),

@@ -56,9 +56,7 @@ def _text(name: str, cells: list[str]) -> list[tuple[str, list[str]]]:
 
 
 def _split(name: str, cells: list[str]) -> list[tuple[str, list[str]]]:
-    """Split a column of figures into one column per figure of a cell. Return it as text if a cell is not all
-    figures.
-    """
+    """Split a column of figures into one column per figure; keep it as text if a cell is not all figures."""
     pieces = [[] if cell == DASH else _BETWEEN.split(cell.rstrip(")")) for cell in cells]
     most = max((len(found) for found in pieces), default=0)
     if most == 0 or not all(_FIGURE.fullmatch(piece) or piece == DASH for found in pieces for piece in found):

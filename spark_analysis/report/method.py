@@ -175,31 +175,28 @@ WORDS: Final = {
         "`classic` (Apache Kafka's request path) or `pipelined` (AutoMQ's): presets of the three axes queues, requests "
         "in flight, persistence"
     ),
-    "side": "one of those that a cell compares: classic, pipelined, Apache Kafka",
-    "load": "what clients do in a run: connections, requests in flight, sizes, pace",
-    "round": "every side of a cell once, one after the other",
-    "native client": "this project's own load client, `raw` in traces: what it gains is what the broker can do",
-    "closed loop": "a client sends when an answer has come; it measures capacity",
-    "open loop": "a client sends at a pace of its own; it measures latency",
-    "equal load": "an open loop in which both sides are sent the same requests at the same moments",
-    "interval": "where the true value lies with 95 % confidence, from the differences between rounds",
+    "side": "a broker that a cell compares: classic, pipelined, Apache Kafka",
+    "load": "the work of the clients in a run: connections, requests in flight, sizes, pace",
+    "round": "one run of every side of a cell, one after the other",
+    "native client": "this project's own load client, `raw` in traces: its gain is the most that the broker can give",
+    "closed loop": "a client sends the next request when an answer arrives; it measures capacity",
+    "open loop": "a client sends at fixed times, whether or not answers arrive; it measures latency",
+    "equal load": "an open loop in which both sides receive the same requests at the same times",
+    "interval": "the range that contains the true value with 95 % confidence, from the differences between rounds",
     "beyond chance": (
-        "said of a difference whose interval does not hold 1, also after Holm's correction for all loads of the "
-        "experiment"
+        "a difference whose interval excludes 1, also after Holm's correction for all loads of the experiment"
     ),
     "kafka-synced": "Apache Kafka that flushes every message, as our brokers do with flush=always",
-    "kafka": "Apache Kafka with its defaults: it answers from the page cache",
-    "A/A": "a side against itself: how much two equal brokers differ on this machine",
-    "socket wait": (
-        "what a client waits beyond what the broker saw: a request that is not read yet, an answer that is not read yet"
-    ),
-    "commit": "what is written and synced in one go, for one request or for all that wait",
+    "kafka": "Apache Kafka with its defaults: it answers when a record is in the page cache",
+    "A/A": "a side compared with itself, which shows how much two equal brokers differ on this machine",
+    "socket wait": "the part of a client's wait that the broker does not see: an unread request, or an unread answer",
+    "commit": "a write and a sync of record batches, for one request or for all waiting requests",
 }
 """The words of the page, copied from docs/glossary.md."""
 
 
 def words() -> Markup:
-    """Return the section with the words of the page, for readers who have only this file."""
+    """Return the section with the words of the page, for readers of this file alone."""
     pairs = [(name, meaning.replace("`", "")) for name, meaning in WORDS.items()]
     more = "More words are in docs/glossary.md. docs/report-guide.md explains each figure and its limits."
     return section("words", "Words", definitions(pairs), paragraph(more))

@@ -192,9 +192,7 @@ def others(comparison: Comparison) -> Markup:
 
 
 def where_not(comparison: Comparison) -> Markup:
-    """Return the section with the loads under which the second mode is not proven to pay, or with differences of equal
-    sides.
-    """
+    """Return the section with the loads that are not proven to pay; for equal sides, with the loads that differ."""
     zero, one = comparison.sides
     if zero == one:
         judged = [(load, ratio) for load, ratio in comparison.speedups.items() if ratio.above or ratio.below]

@@ -1,8 +1,8 @@
 """The page: one HTML file that needs no network.
 
-The sections answer the reader's questions in order: the result, for whom, how much, why, where not, can it be trusted,
-how was it done. The contents are below the decisions and stay visible from there. Styles and scripts are inlined.
-Scripts only let charts answer a pointer and unfold the page for printing.
+The sections answer the reader's questions in order: the result, its size, its reasons, its limits, its reliability, the
+method. The contents are below the decisions and stay visible from there. Styles and scripts are inlined. Scripts only
+let charts answer a pointer, and unfold the page for printing.
 """
 
 from __future__ import annotations

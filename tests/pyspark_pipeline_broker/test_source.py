@@ -140,7 +140,7 @@ def test_what_cannot_be_read_is_said_in_one_line(spark, tmp_path):
     with pytest.raises(PySparkException, match="has no topic nothing"):
         read(spark, tmp_path, subscribe="nothing").count()
     stream = spark.readStream.format(FORMAT).options(subscribe="events", endingOffsets="latest").load(str(tmp_path))
-    with pytest.raises(PySparkException, match="ValueError: a stream has no end: endingOffsets"):
+    with pytest.raises(PySparkException, match="ValueError: a stream has no end. Remove endingOffsets"):
         run_to_end(stream, tmp_path)
 
 

@@ -22,7 +22,7 @@ def test_without_maven_the_package_is_named(tmp_path):
 
 
 def test_what_maven_says_is_the_reason_and_nothing_stays(tmp_path):
-    with pytest.raises(SparkError, match=r"could not get Spark's Kafka connector: \[ERROR\] no such artifact"):
+    with pytest.raises(SparkError, match=r"could not download Spark's Kafka connector: \[ERROR\] no such artifact"):
         connector_jars(environment(tmp_path, "echo '[ERROR] no such artifact'; exit 1"))
     assert list((tmp_path / "cache/pipeline-broker").iterdir()) == []
 

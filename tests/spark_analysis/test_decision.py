@@ -216,7 +216,9 @@ def test_a_fetch_that_waits_longer_is_told_beside_the_rate():
 def test_a_page_says_what_an_answer_of_its_run_was_worth():
     runs = [attrs.evolve(run, flush="os") for run in made.pairs(DEEP, SURE)]
     comparison = made.comparison(runs)
-    assert "in the page cache (flush=os): the ratios" in render(comparison, run_quality(comparison), "out")
+    assert "in the page cache (flush=os): a broker that waits for the disk" in render(
+        comparison, run_quality(comparison), "out"
+    )
 
 
 def test_without_consumers_there_is_no_box_of_theirs():
@@ -275,9 +277,9 @@ def test_an_experiment_that_replays_alone_has_that_box_alone_and_is_judged_by_it
 @pytest.mark.parametrize(
     ("share", "late_ms", "why"),
     [
-        (0.49, 0.0, "answers came at less than 50% of it"),
-        (0.5, 0.0, "answers came at 50.0% of it"),
-        (0.979, 0.0, "answers came at 97.9% of it"),
+        (0.49, 0.0, "answers arrived at less than 50% of it"),
+        (0.5, 0.0, "answers arrived at 50.0% of it"),
+        (0.979, 0.0, "answers arrived at 97.9% of it"),
         (1.0, None, "nothing was sent"),
     ],
 )
@@ -326,7 +328,7 @@ def test_a_reason_is_what_was_measured():
     comparison = made.comparison(made.pairs(SINGLE, NONE), commits=commits)
     ((_, _, finding, why),) = unpaying(comparison)
     assert finding == "no gain: 0.99x to 1.01x"
-    assert why == "a commit takes 1.0 batches in pipelined and 1.0 in classic: no more are gathered"
+    assert why == "a commit contains 1.0 batches in pipelined and 1.0 in classic: it gathers no more"
     gathered = {cell: Commits({1 + 5 * (cell.mode == "pipelined"): 500}, 500, 1.0, 1.0, 1.0) for cell in commits}
     ((*_, why),) = unpaying(made.comparison(made.pairs(SINGLE, NONE), commits=gathered))
     assert why == ""
@@ -347,7 +349,7 @@ def cells_of(runs):
         (
             Ratio(1.5, 1.1, 2.0, 5, 0.02, 0.2),
             Judgement.UNDECIDED,
-            "not decided: beyond chance alone, but not among so many loads",
+            "not decided: beyond chance alone, but not after the correction for all loads",
         ),
         (Ratio(1.5, None, None, 1), Judgement.UNDECIDED, "not decided: too few rounds for an interval"),
     ],

@@ -45,12 +45,15 @@ def test_an_experiment_that_lacks_nothing_has_no_gap():
         ),
         (
             (*WHOLE, attrs.evolve(ZERO, number=4, round=1)),
-            "Rounds of which one side is missing do not count in the speed-up of: native client: 1 connection",
+            "Rounds in which one side is missing do not count in the speed-up of: native client: 1 connection",
         ),
         ((ZERO, attrs.evolve(ONE, round=1), TRACED), "1 load has no run of the other side in the same round"),
         ((*WHOLE, attrs.evolve(ONE, cell=Cell("pipelined", DEEP))), "1 load has no run of classic in the same round"),
-        ((*WHOLE[:2],), "No run was traced, so nothing is known of the inside of the broker"),
-        ((attrs.evolve(ZERO, requests=0), ONE, TRACED), "1 run measured no request, so nothing is said of run 1."),
+        ((*WHOLE[:2],), "No run was traced, so stage times are unknown"),
+        (
+            (attrs.evolve(ZERO, requests=0), ONE, TRACED),
+            "1 run measured no request, so this page has no results of run 1.",
+        ),
         ((ZERO, ONE, attrs.evolve(TRACED, lost_rows=7)), "7 trace rows did not fit into a ring, in 1 run"),
     ],
 )
@@ -77,11 +80,11 @@ def test_what_is_missing_of_several_is_told_in_the_plural_and_the_gravest_first(
     short = [attrs.evolve(ZERO, number=4 + place, round=place) for place in (1, 2)]
     found = said(ZERO, ONE, *short, *empty, quality=quality, left_out=("run-00009",))
     assert [sentence.split(":")[0] for sentence in found] == [
-        "1 run did not come to an end and is left out",
-        "2 runs measured no request, so nothing is said of run 2, run 2.",
+        "1 run did not finish and is left out",
+        "2 runs measured no request, so this page has no results of run 2, run 2.",
         "2 loads have no run of classic in the same round, and no speed-up",
-        "Rounds of which one side is missing do not count in the speed-up of",
-        "No run was traced, so nothing is known of the inside of the broker, and only clients witness the order.",
+        "Rounds in which one side is missing do not count in the speed-up of",
+        "No run was traced, so stage times are unknown, and only the client's data shows the order of responses.",
         "A clock went back",
         "7 requests had no answer when the client stopped, with native client",
         "6 trace rows did not fit into a ring, in 2 runs",
@@ -105,10 +108,10 @@ def test_a_run_that_is_of_neither_side_has_no_partner_to_lack():
 
 def test_names_are_cut_after_five():
     (found,) = said(*WHOLE, left_out=[f"run-{number:05}" for number in range(5)])
-    assert "run-00003, run-00004. What" in found
+    assert "run-00003, run-00004. The later" in found
     (found,) = said(*WHOLE, left_out=[f"run-{number:05}" for number in range(9)])
-    assert found.startswith("9 runs did not come to an end and are left out: run-00000, ")
-    assert "run-00004 and 4 more. What" in found
+    assert found.startswith("9 runs did not finish and are left out: run-00000, ")
+    assert "run-00004 and 4 more. The later" in found
 
 
 def test_variants_lose_what_they_have_in_common():

@@ -46,7 +46,7 @@ def test_without_a_recorded_command_no_other_is_made_up():
     comparison = made.comparison(grid())
     page = render(comparison, run_quality(comparison), "out/one")
     assert "pipeline-broker compare" not in page
-    assert "The traces do not say which command began the experiment" in page
+    assert "The traces do not name the command of the experiment" in page
     assert "measured requests. Our brokers answered when a record was on the disk" in page[: page.index("<main")]
 
 

@@ -80,7 +80,7 @@ def test_a_load_that_is_beyond_chance_alone_is_not_called_among_many():
     ("low", "chance", "said"),
     [
         (0.9, 0.2, "not beyond chance: 0.90x to 2.2x"),
-        (1.1, 0.2, "beyond chance alone, not among so many: 1.10x to 2.2x"),
+        (1.1, 0.2, "beyond chance alone, not after the correction: 1.10x to 2.2x"),
         (1.1, 0.01, "1.50x (1.10x to 2.2x)"),
     ],
 )

@@ -54,9 +54,9 @@ def test_the_ratio_is_that_of_paired_rounds_with_the_interval_of_rates():
 @pytest.mark.parametrize(
     ("behind", "reason"),
     [
-        ({"growth": 0.03}, "answers came at 97.1% of it"),
-        ({"samples": made.REQUESTS * 97 // 100}, "answers came at 97.0% of it"),
-        ({"growth": 3.0}, "answers came at less than 50% of it"),
+        ({"growth": 0.03}, "answers arrived at 97.1% of it"),
+        ({"samples": made.REQUESTS * 97 // 100}, "answers arrived at 97.0% of it"),
+        ({"growth": 3.0}, "answers arrived at less than 50% of it"),
         ({"late_us": None}, "nothing was sent"),
     ],
 )

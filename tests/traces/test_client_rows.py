@@ -36,5 +36,5 @@ def test_rows_come_back_from_their_ring_file(tmp_path_factory, rows):
 def test_a_file_of_another_table_is_refused_by_its_name(tmp_path):
     path = tmp_path / "client-0.ring"
     write(path, Table("client", CLIENT.columns[1:]), [])
-    with pytest.raises(RingFileError, match=r"client-0\.ring has other columns than the client table"):
+    with pytest.raises(RingFileError, match=r"client-0\.ring does not have the columns of the client table"):
         read_client(path)
