@@ -51,7 +51,7 @@ def model(comparison: Comparison) -> Markup:
         paragraph(
             "In a mode that answers one request at a time, the rate of a connection is at most 1 / commit time. With "
             "pipelining, all requests that a client keeps in flight can share one commit, so the gain is at most the "
-            f"number of requests in flight: {_DEPTH} for ordinary clients. If the measured gain is far below the bound, "
+            f"number of requests in flight: {_DEPTH} for ordinary clients. If the measured gain is far below it, "
             "the processor or the client is the limit."
         ),
         bounds,

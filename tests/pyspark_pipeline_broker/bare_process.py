@@ -1,4 +1,4 @@
-"""Programs of the documents in an environment without settings, as the docs run Python: PATH has another one."""
+"""Runs documented programs in an environment without settings, like a reader of the docs: PATH has another Python."""
 
 import os
 import subprocess

@@ -1,8 +1,8 @@
-"""What tests of the data source share."""
+"""Fixtures of the data source's tests."""
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
 def _leaves_nothing_behind():
-    """PySpark opens sockets to its JVM as it needs them, and leaves them to the garbage collector."""
+    """Replaces the check for unclosed sockets: PySpark leaves its own to the garbage collector."""

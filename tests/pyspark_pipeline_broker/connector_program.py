@@ -1,4 +1,4 @@
-"""Read topics by this source and by Spark's Kafka connector; print what both found, a line of JSON for each scenario.
+"""Read topics with this source and with Spark's Kafka connector; print both results, a line of JSON per scenario.
 
 Arguments: the address of a broker, its data directory, and a file with the scenarios' options.
 """
@@ -17,7 +17,7 @@ COLUMNS = ("topic", "partition", "offset", "key", "value", "unix_millis(timestam
 
 
 def result_of(reader, options):
-    """The rows as text, or that there was an error."""
+    """Return the rows as text, or that the read failed."""
     with_headers = options.get("includeHeaders") == "true"
     try:
         rows = reader.options(**options).load()

@@ -1,4 +1,4 @@
-"""Reads of the same topics by this source and by Spark's Kafka connector: which options, and where they may differ."""
+"""Reads of the same topics with this source and with Spark's Kafka connector: options and allowed differences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import attrs
 TOPICS = {"orders": 2, "orders-eu": 1, "bills": 1, "empty": 1, "cut": 1}
 """Partitions of each."""
 RECORDS = 12
-"""In each partition, with timestamps 1,000 ms apart from FIRST_MS on."""
+"""Records per partition, with timestamps 1,000 ms apart, starting at FIRST_MS."""
 FIRST_MS = 1_700_000_000_000
 CUT_AT = 5
 """The records of `cut` before this offset are deleted."""
@@ -23,8 +23,8 @@ class Scenario:
     """Options of both readers.
 
     Attributes:
-        options: without the place that is read.
-        difference: the sentence of docs/spark-source.md that allows another result; None: there is no difference.
+        options: without the path or address.
+        difference: the sentence of docs/spark-source.md that allows another result; None if both must agree.
     """
 
     options: dict[str, str]
@@ -105,7 +105,7 @@ OTHERS = [{}, {"includeHeaders": "true"}, {"kafka.isolation.level": "read_uncomm
 
 
 def scenarios() -> list[Scenario]:
-    """Every choice alone, every start with every end, and each with the other options drawn."""
+    """Return every choice alone, every start with every end, and each with random other options."""
     chance = random.Random(SEED)
     pairs = [{**start, **end} for start, end in itertools.product(STARTS, ENDS)]
     every = [{**choice, **chance.choice(OTHERS)} for choice in CHOICES]

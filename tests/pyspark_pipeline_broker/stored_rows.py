@@ -1,4 +1,4 @@
-"""Rows of a data directory as the tasks of Spark make them, one task after the other, without Spark."""
+"""Rows of a data directory as Spark's tasks read them, one task after the other, without Spark."""
 
 import pickle
 
@@ -11,7 +11,7 @@ NO_BOUNDS = Bounds()
 
 
 def planned(directory, bounds=NO_BOUNDS, **options):
-    """The options as they are read, and the stretches, which were sent to other processes."""
+    """Return the options and the planned ranges, pickled and unpickled as if sent to other processes."""
     where = {"store": directory} if "://" in str(directory) else {"path": str(directory)}
     read = ReadOptions.read({**where, **{name.replace("__", "."): it for name, it in options.items()}})
     return read, pickle.loads(pickle.dumps(batch_ranges(read, bounds)))

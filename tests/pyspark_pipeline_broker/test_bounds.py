@@ -1,4 +1,4 @@
-"""What filters leave out cannot pass them: bounds are held against the filters themselves.
+"""Rows outside the bounds never pass the filters: bounds are compared with the filters themselves.
 
 The filters are those of `pyspark.sql.datasource` since Spark 4.1; here they are values with the same names and fields.
 """

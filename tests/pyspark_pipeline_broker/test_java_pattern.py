@@ -1,4 +1,4 @@
-"""Patterns are read as `java.util.regex` of OpenJDK 21 reads them, which said in which names each is found."""
+"""Patterns match the same names as in `java.util.regex` of OpenJDK 21, which produced the expected results."""
 
 import pickle
 
@@ -77,7 +77,7 @@ def test_a_pattern_is_found_where_java_finds_it(pattern, names):
         r"(?<n>a)\k<m>",
     ],
 )
-def test_what_java_refuses_is_refused(pattern):
+def test_patterns_that_java_rejects_are_rejected(pattern):
     with pytest.raises(ValueError, match=r"."):
         JavaPattern.read(pattern)
 

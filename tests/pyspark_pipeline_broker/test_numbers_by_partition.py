@@ -1,4 +1,4 @@
-"""Only whole numbers count as partitions and offsets; everything else is one line that names the option."""
+"""Only whole numbers are partitions and offsets; anything else is one line that names the option."""
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,7 @@ def test_every_number_of_64_bits_is_read(number):
 
 
 @pytest.mark.parametrize("text", ["", "1_000", "1.0", "1e3", "٣", "0x1", "1 0", str(2**63)])
-def test_other_texts_are_no_number(text):
+def test_other_texts_are_not_numbers(text):
     with pytest.raises(ValueError, match="is not a 64-bit integer"):
         whole_number(text)
 
@@ -63,6 +63,6 @@ def test_offsets_are_whole_numbers_by_the_number_of_a_partition(text):
         numbers_of("startingOffsets", text)
 
 
-def test_what_is_read_is_by_topic_and_partition():
+def test_numbers_are_keyed_by_topic_and_partition():
     assert partitions_of("assign", '{"t": [0, 2], "u": []}') == {("t", 0), ("t", 2)}
     assert numbers_of("o", '{"t": {"0": -2, "1": 5}, "u": {}}') == {("t", 0): -2, ("t", 1): 5}

@@ -1,4 +1,4 @@
-"""Options are those of Spark's Kafka source, in any case of letters; what has no effect is refused."""
+"""Read options are those of Spark's Kafka source, in upper or lower case; options without effect are refused."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from pyspark_pipeline_broker.position import EARLIEST, LATEST
 TOPIC = {"path": "data", "subscribe": "t"}
 
 
-def test_what_is_not_said_is_as_in_the_kafka_source_but_for_the_isolation_level():
+def test_defaults_are_those_of_the_kafka_source_except_the_isolation_level():
     options = ReadOptions.read(TOPIC)
 
     assert options.stored == Path("data").absolute()
@@ -21,7 +21,7 @@ def test_what_is_not_said_is_as_in_the_kafka_source_but_for_the_isolation_level(
     assert ReadOptions.read(TOPIC, is_streaming=True).starting.offsets == LATEST
 
 
-def test_names_of_options_are_of_any_case():
+def test_option_names_ignore_case():
     said = {"PATH": "file:///a%20b", "SubScribe": " t , u", "includeheaders": "TRUE", "PushDown": "true"}
     options = ReadOptions.read({**said, "Kafka.Isolation.Level": "read_uncommitted", "failondataloss": "false"})
 
@@ -31,7 +31,7 @@ def test_names_of_options_are_of_any_case():
     assert options.takes_filters
 
 
-def test_a_time_counts_before_offsets_and_one_for_all_before_one_for_each():
+def test_a_time_wins_over_offsets_and_one_for_all_over_one_per_partition():
     said = {"startingOffsets": "latest", "startingOffsetsByTimestamp": '{"t": {"0": 5}}'}
     assert ReadOptions.read({**TOPIC, **said}).starting.times_ms == {("t", 0): 5}
     for_all = ReadOptions.read({**TOPIC, **said, "startingTimestamp": " 7 "}).starting
@@ -67,7 +67,7 @@ def test_a_time_counts_before_offsets_and_one_for_all_before_one_for_each():
         ({**TOPIC, "endingOffsets": '{"t": {"0": -2}}'}, "endingOffsets cannot be earliest (-2) in a batch"),
     ],
 )
-def test_what_makes_no_sense_is_one_line(said, reason):
+def test_a_wrong_option_is_one_line(said, reason):
     with pytest.raises(ValueError, match="^(?s:.)*" + reason.replace("(", r"\(").replace(")", r"\)")) as caught:
         ReadOptions.read(said)
     assert "\n" not in str(caught.value)
@@ -81,7 +81,7 @@ def test_what_makes_no_sense_is_one_line(said, reason):
         ({"maxOffsetsPerTrigger": "1e3"}, "maxOffsetsPerTrigger: '1e3' is not a 64-bit integer"),
     ],
 )
-def test_a_stream_has_no_end_and_a_limit_that_lets_it_go_on(said, reason):
+def test_a_stream_has_no_end_and_a_positive_limit(said, reason):
     with pytest.raises(ValueError, match=reason):
         ReadOptions.read({**TOPIC, **said}, is_streaming=True)
     assert ReadOptions.read({**TOPIC, "maxOffsetsPerTrigger": "5"}, is_streaming=True).offsets_max == 5
@@ -92,13 +92,13 @@ def test_a_stream_may_begin_at_the_latest_offset_and_a_time_may_be_any():
     assert ReadOptions.read({**TOPIC, "startingTimestamp": "-1"}).starting.times_ms == LATEST
 
 
-def test_columns_are_known_before_it_is_known_what_the_options_are_for():
+def test_the_columns_do_not_depend_on_batch_or_stream():
     assert has_headers({**TOPIC, "includeHeaders": "true", "startingOffsets": "latest"})
     with pytest.raises(ValueError, match="unknown options: x"):
         has_headers({"x": "1"})
 
 
-def test_the_options_of_a_table_stand_amid_what_the_catalog_knows_of_it():
+def test_the_options_of_a_table_are_separated_from_catalog_properties():
     catalog = {"provider": "pipeline-broker", "Owner": "root", "comment": "c", "colour": "red", "external": "true"}
     given = {**catalog, "location": "file:/a b%20c", "path": "file:/a b%20c", "option.subscribe": "t", "subscribe": "t"}
     assert table_options(given) == {"path": "/a b%20c", "subscribe": "t"}

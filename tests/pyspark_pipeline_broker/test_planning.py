@@ -1,4 +1,4 @@
-"""What a data directory gives: every record once, from archive and journal, in tasks that other processes can do."""
+"""Reads of a data directory give every record once, from archive and journal, in tasks for other processes."""
 
 from datetime import UTC, datetime
 
@@ -21,13 +21,13 @@ from tests.pyspark_pipeline_broker.stored_rows import offsets, planned, rows, ro
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
-    """Archived segments, one that is in the journal too, and such that only the journal has; 124 records."""
+    """Archived segments, one that is also in the journal, and some only in the journal; 124 records."""
     path = tmp_path_factory.mktemp("archived")
     archived(path, segments=3).close()
     return path
 
 
-def test_every_record_is_there_once_in_order_whether_it_is_archived_or_not(directory):
+def test_every_record_is_read_once_in_order_archived_or_not(directory):
     found = rows(directory, subscribe="events")
 
     for partition in (0, 1):
@@ -52,7 +52,7 @@ def test_a_record_has_the_columns_of_the_kafka_source(directory):
     }
 
 
-def test_there_is_a_task_for_each_file_that_a_partition_has_records_in(directory):
+def test_each_file_of_a_partition_has_a_task(directory):
     _, ranges = planned(directory, subscribe="events")
     first = [stored for stored in ranges if stored.partition == 0]
 
@@ -115,7 +115,7 @@ def test_records_since_a_time_are_found_as_a_consumer_finds_them_and_older_files
     assert rows(directory, subscribe="events", startingTimestamp="5000", **latest) == []
 
 
-def test_what_is_archived_between_planning_and_reading_is_read_from_there(tmp_path):
+def test_records_archived_between_planning_and_reading_are_read_from_the_archive(tmp_path):
     data = Data(tmp_path)
     data.fill(20, b"value" * 40)
     data.journal.prepare_ahead()
@@ -131,7 +131,7 @@ def test_what_is_archived_between_planning_and_reading_is_read_from_there(tmp_pa
     data.close()
 
 
-def test_what_is_archived_amid_reading_is_read_on_from_there_without_what_was_read(tmp_path, monkeypatch):
+def test_records_archived_during_reading_are_not_read_twice(tmp_path, monkeypatch):
     monkeypatch.setattr(stored_range, "BYTES_PER_READ", 1)  # a batch at a time
     data = Data(tmp_path)
     data.fill(12)
@@ -151,9 +151,7 @@ def test_what_is_archived_amid_reading_is_read_on_from_there_without_what_was_re
     data.close()
 
 
-def test_files_that_are_moved_again_and_again_are_looked_for_as_long_as_something_is_read_from_them(
-    tmp_path, monkeypatch
-):
+def test_moved_files_are_searched_as_long_as_reading_makes_progress(tmp_path, monkeypatch):
     monkeypatch.setattr(stored_range, "BYTES_PER_READ", 1)  # a batch at a time
     data = Data(tmp_path)
     data.fill(12)
@@ -172,7 +170,7 @@ def test_files_that_are_moved_again_and_again_are_looked_for_as_long_as_somethin
     assert reads == [offset for offset in range(0, 12, 2) for _ in range(stored_range.READS_MAX)]
 
 
-def test_a_file_that_stays_away_is_an_error_after_a_few_looks(tmp_path, monkeypatch):
+def test_a_missing_file_is_an_error_after_a_few_attempts(tmp_path, monkeypatch):
     data = Data(tmp_path)
     data.fill(12)
     options, ranges = planned(tmp_path, assign='{"events": [0]}')
@@ -209,7 +207,7 @@ def test_a_segment_that_is_taken_back_while_the_journal_is_read_leaves_each_reco
     data.close()
 
 
-def test_a_file_whose_last_records_are_older_is_read_for_those_that_are_not(tmp_path):
+def test_a_file_with_older_last_records_is_read_for_its_newer_ones(tmp_path):
     data = Data(tmp_path)
     for timestamp in (100, 5, 200, 5):
         data.write(data.logs[0], [NewRecord(b"value", None, timestamp)])
@@ -218,7 +216,7 @@ def test_a_file_whose_last_records_are_older_is_read_for_those_that_are_not(tmp_
     assert {0, 2} <= set(offsets(found))
 
 
-def test_what_was_deleted_between_planning_and_reading_is_an_error_unless_it_is_not_to_be_one(tmp_path):
+def test_records_deleted_between_planning_and_reading_are_an_error_unless_allowed(tmp_path):
     data = Data(tmp_path)
     data.fill(20)
     options, ranges = planned(tmp_path, subscribe="events")
@@ -255,7 +253,7 @@ def test_a_damaged_journal_is_refused(tmp_path):
         rows(tmp_path, subscribe="events")
 
 
-def test_a_torn_end_counts_for_nothing_and_is_damage_where_the_broker_had_stopped_in_order(tmp_path):
+def test_a_torn_end_is_ignored_and_is_damage_after_a_clean_shutdown(tmp_path):
     data = Data(tmp_path)
     data.fill(6)
     data.close()
@@ -268,7 +266,7 @@ def test_a_torn_end_counts_for_nothing_and_is_damage_where_the_broker_had_stoppe
     assert offsets(rows(tmp_path, subscribe="events"), 1) == [0, 1, 2, 3]
 
 
-def test_records_that_a_client_deleted_are_not_there_and_are_missed_where_they_are_asked_for(tmp_path):
+def test_deleted_records_are_skipped_and_an_error_if_requested(tmp_path):
     data = Data(tmp_path)
     data.fill(10)
     data.note_deleted(0, 4)
@@ -282,7 +280,7 @@ def test_records_that_a_client_deleted_are_not_there_and_are_missed_where_they_a
     assert offsets(rows(tmp_path, **wanted, failOnDataLoss="false")) == list(range(4, 10))
 
 
-def test_of_a_topic_that_was_made_again_only_the_new_records_are_there(tmp_path):
+def test_a_recreated_topic_has_only_its_new_records(tmp_path):
     data = Data(tmp_path)
     data.fill(10)
     tombstone = topic_tombstone("events")
@@ -312,7 +310,7 @@ def test_transactions_are_shown_as_a_reader_of_committed_records_sees_them(tmp_p
     assert offsets(every) == [0, 2, 4, 6, 8, 9, 10]
 
 
-def test_an_aborted_transaction_counts_for_nothing_in_any_of_the_reads_that_it_reaches_over(tmp_path, monkeypatch):
+def test_an_aborted_transaction_is_hidden_in_every_read_that_it_spans(tmp_path, monkeypatch):
     monkeypatch.setattr(stored_range, "BYTES_PER_READ", 1)  # a batch at a time
     data = Data(tmp_path)
     producer = {"producer_id": 1, "producer_epoch": 0, "transactional": True}
@@ -338,7 +336,7 @@ def test_another_directory_a_missing_topic_and_a_missing_partition_are_one_line(
         rows(directory, assign='{"events": [0, 7]}')
 
 
-def test_a_batch_whose_start_is_behind_its_end_is_refused(directory):
+def test_a_batch_that_starts_after_its_end_is_refused(directory):
     one = {"assign": '{"events": [0]}'}
     text = '{"events": {"0": %s}}'
     with pytest.raises(ValueError, match="from offset 8 to 3: startingOffsets is after endingOffsets"):
@@ -354,7 +352,7 @@ def test_a_batch_whose_start_is_behind_its_end_is_refused(directory):
 
 
 @pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets", "startingOffsetsByTimestamp"])
-def test_a_batch_has_a_number_for_each_partition_and_no_other(directory, option):
+def test_a_batch_names_exactly_its_partitions(directory, option):
     for text, reason in (
         ('{"events": {"0": 0}}', "lacks events-1"),
         ('{"events": {"0": 0, "1": 0, "2": 0}}', "names events-2, which is not read"),
@@ -364,7 +362,7 @@ def test_a_batch_has_a_number_for_each_partition_and_no_other(directory, option)
             rows(directory, subscribe="events", **{option: text})
 
 
-def test_a_log_without_records_is_said_to_have_none(tmp_path):
+def test_the_error_for_an_empty_log_mentions_no_records(tmp_path):
     Data(tmp_path).close()
     with pytest.raises(RecordsGoneError, match="offset 5 of events-0 does not exist, it has no records"):
         rows(tmp_path, subscribe="events", startingOffsets='{"events": {"0": 5, "1": 0}}')

@@ -1,4 +1,4 @@
-"""The data source in a Spark session: found by its name, read in parallel, and in a stream as the directory grows."""
+"""The data source in a Spark session: found by name, read in parallel, and streamed as the directory grows."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ from tests.pyspark_pipeline_broker.bare_process import output_of
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 
 KAFKA_COLUMNS = [
@@ -29,7 +29,7 @@ KAFKA_COLUMNS = [
     ("timestampType", "int"),
 ]
 KAFKA_HEADERS = ("headers", "array<struct<key:string,value:binary>>")
-"""What `spark.read.format("kafka")` of Spark 4.0 has."""
+"""The columns of `spark.read.format("kafka")` in Spark 4.0."""
 STREAM_SECONDS = 60
 
 
@@ -47,7 +47,7 @@ def setting(spark, name, is_on):
 
 
 def run_to_end(stream, directory, each_batch=lambda _rows, _number: None):
-    """Run a job with what there is; its checkpoint is beside the directory's other contents."""
+    """Run a job over the existing records; its checkpoint is in the same directory."""
     writer = stream.writeStream.foreachBatch(each_batch).option("checkpointLocation", str(directory / "checkpoint"))
     query = writer.trigger(availableNow=True).start()
     assert query.awaitTermination(STREAM_SECONDS)
@@ -88,7 +88,7 @@ def test_the_program_of_the_document_shows_the_records_in_an_environment_without
 
 
 @pytest.mark.parametrize("is_on", [False, True])
-def test_every_setting_of_spark_for_filters_reads_and_nothing_is_nothing(spark, tmp_path, is_on):
+def test_reads_work_with_every_filter_setting_of_spark(spark, tmp_path, is_on):
     archived(tmp_path, segments=3).close()
     with setting(spark, FILTERS, is_on):
         events = read(spark, tmp_path, subscribe="events")
@@ -100,7 +100,7 @@ def test_every_setting_of_spark_for_filters_reads_and_nothing_is_nothing(spark, 
 
 
 @pytest.mark.skipif(not HAS_FILTERS, reason="filters come with PySpark 4.1")
-def test_with_pushdown_files_are_skipped_and_without_sparks_setting_it_says_so(spark, tmp_path):
+def test_pushdown_skips_files_and_needs_sparks_setting(spark, tmp_path):
     archived(tmp_path, segments=3).close()
     events = read(spark, tmp_path, subscribe="events", pushdown="true")
     with pytest.raises(PySparkException, match="filterPushdown"):
@@ -118,7 +118,7 @@ def test_with_pushdown_files_are_skipped_and_without_sparks_setting_it_says_so(s
             assert sorted(row.offset for row in found.collect()) == offsets
 
 
-def test_a_table_of_sql_has_the_options_that_it_was_made_with(spark, tmp_path):
+def test_a_sql_table_keeps_its_options(spark, tmp_path):
     archived(tmp_path / "a%20b", segments=3).close()
     options = f"path '{tmp_path}/a%20b', subscribe 'events', includeHeaders 'true'"
     spark.sql(f"CREATE TABLE held USING `{FORMAT}` OPTIONS ({options}) COMMENT 'c' TBLPROPERTIES ('p' = 'q')")
@@ -132,7 +132,7 @@ def test_a_table_of_sql_has_the_options_that_it_was_made_with(spark, tmp_path):
         spark.sql("DROP TABLE held")
 
 
-def test_what_cannot_be_read_is_said_in_one_line(spark, tmp_path):
+def test_a_wrong_read_is_refused_in_one_line(spark, tmp_path):
     Data(tmp_path).close()
 
     with pytest.raises(PySparkException, match="unknown options: starting"):
@@ -140,12 +140,12 @@ def test_what_cannot_be_read_is_said_in_one_line(spark, tmp_path):
     with pytest.raises(PySparkException, match="has no topic nothing"):
         read(spark, tmp_path, subscribe="nothing").count()
     stream = spark.readStream.format(FORMAT).options(subscribe="events", endingOffsets="latest").load(str(tmp_path))
-    with pytest.raises(PySparkException, match="ValueError: a stream has no end. Remove endingOffsets"):
+    with pytest.raises(PySparkException, match=r"ValueError: a stream has no end\. Remove endingOffsets"):
         run_to_end(stream, tmp_path)
 
 
 @pytest.mark.skipif(READS_LIMITS, reason="this PySpark has limits")
-def test_a_limit_is_refused_where_spark_has_none(spark, tmp_path):
+def test_a_limit_is_refused_if_spark_has_none(spark, tmp_path):
     Data(tmp_path).close()
     options = {"subscribe": "events", "maxOffsetsPerTrigger": "3"}
     stream = spark.readStream.format(FORMAT).options(**options).load(str(tmp_path))
@@ -154,7 +154,7 @@ def test_a_limit_is_refused_where_spark_has_none(spark, tmp_path):
 
 
 @pytest.mark.skipif(not READS_LIMITS, reason="limits come with PySpark 4.2")
-def test_a_stream_with_a_limit_takes_it_in_steps_shows_its_lag_and_ends_where_it_was_at_the_start(spark, tmp_path):
+def test_a_limited_stream_reads_in_steps_shows_its_lag_and_ends_at_the_initial_end(spark, tmp_path):
     data = Data(tmp_path / "data")
     data.fill(8)
     options = {"subscribe": "events", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "6"}
@@ -176,12 +176,12 @@ def test_a_stream_with_a_limit_takes_it_in_steps_shows_its_lag_and_ends_where_it
     data.close()
 
 
-def test_a_stream_reads_each_record_once_while_the_directory_grows_and_goes_on_where_it_stopped(spark, tmp_path):
+def test_a_stream_reads_each_record_once_and_resumes_where_it_stopped(spark, tmp_path):
     data = Data(tmp_path / "data")
     data.fill(10)
 
     def run():
-        """One run of the job: all that there is, then its end."""
+        """Run the job over the existing records, then end it."""
         stream = spark.readStream.format(FORMAT).option("subscribe", "events").option("startingOffsets", "earliest")
         query = (
             stream.load(str(tmp_path / "data"))

@@ -1,4 +1,4 @@
-"""A stream reads what lies between two offsets, or says that records may be missed; `failOnDataLoss=false` goes on."""
+"""A stream reads the records between two offsets, or reports possible data loss; `failOnDataLoss=false` continues."""
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +17,6 @@ OTHER_ID = bytes(reversed(TOPIC_ID))
 
 @pytest.fixture
 def data(tmp_path):
-    """Six records in each of the two partitions of `events`."""
     data = Data(tmp_path)
     data.fill(6)
     yield data
@@ -55,7 +54,7 @@ def at(first, second=None):
     return {"events": {"0": first} | ({} if second is None else {"1": second})}
 
 
-def test_what_lies_between_two_offsets_is_read_once(data):
+def test_records_between_two_offsets_are_read_once(data):
     start = initial_offsets(options(data))
     assert start == at(0, 0)
     end = latest_offsets(options(data))
@@ -67,7 +66,7 @@ def test_what_lies_between_two_offsets_is_read_once(data):
 
 
 @pytest.mark.parametrize("batches", [0, 2])
-def test_a_topic_that_was_made_again_with_less_is_an_error(data, batches):
+def test_a_recreated_topic_with_fewer_records_is_an_error(data, batches):
     make_again(data, batches)
     end = latest_offsets(options(data))
     assert end == at(batches, batches)
@@ -79,14 +78,14 @@ def test_a_topic_that_was_made_again_with_less_is_an_error(data, batches):
     assert offsets(read(end, later, options(data))) == list(range(batches, batches + 8))
 
 
-def test_a_topic_that_is_made_again_with_less_between_planning_and_reading_is_an_error(data):
+def test_a_topic_that_is_recreated_between_planning_and_reading_is_an_error(data):
     make_again(data, 2)
     with pytest.raises(RecordsGoneError, match="events-0 ends at offset 2, before offset 6"):
         read(at(1, 1), at(6, 6), options(data))
     assert offsets(read(at(1, 1), at(6, 6), options(data, failOnDataLoss="false"))) == [1]
 
 
-def test_a_topic_of_a_pattern_that_was_deleted_is_an_error(data):
+def test_a_deleted_topic_of_a_pattern_is_an_error(data):
     data.note_topic("others", OTHER_ID, 1)
     start = latest_offsets(by_pattern(data))
     assert start == {**at(6, 6), "others": {"0": 0}}
@@ -111,7 +110,7 @@ def test_a_new_partition_is_read_from_its_beginning_which_must_be_offset_0(data)
     assert offsets(read(at(6), at(6, 6), options(data, failOnDataLoss="false")), 1) == [2, 3, 4, 5]
 
 
-def test_records_that_were_deleted_before_they_were_read_are_an_error(data):
+def test_records_deleted_before_reading_are_an_error(data):
     data.note_deleted(0, 4)
     with pytest.raises(RecordsGoneError, match="records 1 to 3 of events-0 were deleted"):
         read(at(1, 6), at(6, 6), options(data))
@@ -122,7 +121,7 @@ def test_records_that_were_deleted_before_they_were_read_are_an_error(data):
     assert read(at(3, 6), at(3, 6), options(data)) == []
 
 
-def test_a_stream_that_begins_behind_the_end_is_an_error_then_and_later(data):
+def test_a_stream_that_starts_after_the_end_is_an_error_at_once_and_later(data):
     late = options(data, startingOffsets='{"events": {"0": 9, "1": 0}}')
     with pytest.raises(RecordsGoneError, match="startingOffsets: offset 9 of events-0 does not exist, it has 0 to 5"):
         initial_offsets(late)
@@ -171,5 +170,5 @@ def test_a_limit_takes_a_share_of_each_partition_and_reaches_the_end(tmp_path_fa
         assert steps <= 14
 
 
-def test_a_limit_leaves_an_end_that_is_in_front_of_the_start():
+def test_a_limit_keeps_an_end_before_the_start():
     assert limited(None, at(9, 0), at(3, 10), 5) == at(3, 5)

@@ -1,4 +1,4 @@
-"""Topics are named, or a pattern is found in their names; internal ones are found by no pattern."""
+"""Topics are named, or match a pattern; internal topics match no pattern."""
 
 import pytest
 
@@ -41,6 +41,6 @@ def test_partitions_are_those_that_are_assigned():
         ({"subscribePattern": "("}, "subscribePattern is not a regular expression of Java"),
     ],
 )
-def test_what_names_nothing_is_refused(said, reason):
+def test_options_without_a_topic_are_refused(said, reason):
     with pytest.raises(ValueError, match=reason):
         TopicChoice.read(said)

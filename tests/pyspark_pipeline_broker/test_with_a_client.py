@@ -1,4 +1,4 @@
-"""What Spark reads of a stopped broker is what confluent-kafka has read of it while it ran."""
+"""Spark reads the same records from a stopped broker as confluent-kafka did from the running one."""
 
 import random
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.crashes.lengths import drawn
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.clients,
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 
 WAIT_SECONDS = 20
@@ -60,7 +60,7 @@ def fill_with_every_codec(broker):
 
 
 def write_transactions(broker):
-    """Some are committed, some aborted, beside each other and beside records of no transaction; one stays open."""
+    """Write committed and aborted transactions, side by side and beside other records; one stays open."""
     settings = [quiet(broker, **{"transactional.id": name}) for name in ("one", "other", "open")]
     one, other, unfinished = (ck.Producer(setting) for setting in settings)
     outside = ck.Producer(quiet(broker))
@@ -79,7 +79,7 @@ def write_transactions(broker):
         (other.commit_transaction if number % 3 else other.abort_transaction)(WAIT_SECONDS)
     unfinished.begin_transaction()
     for producer in (unfinished, outside):
-        producer.produce("decided", "open, or behind what is open", partition=1)
+        producer.produce("decided", "open, or after an open transaction", partition=1)
         assert producer.flush(WAIT_SECONDS) == 0
 
 
@@ -102,7 +102,7 @@ def overwrite_and_delete(broker, admin):
 
 
 def consumed(broker, level):
-    """All rows of all topics, by topic, partition and offset."""
+    """Return all rows of all topics, by topic, partition and offset."""
     consumer = ck.Consumer(quiet(broker, **{"group.id": "g", "isolation.level": level, "enable.partition.eof": True}))
     partitions = [(topic, partition) for topic, (count, _) in TOPICS.items() for partition in range(count)]
     consumer.assign([ck.TopicPartition(*each, ck.OFFSET_BEGINNING) for each in partitions])

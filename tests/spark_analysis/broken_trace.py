@@ -1,7 +1,7 @@
-"""Traces of a server whose response order is given: the `broken` preset, or the real one beside it.
+"""Traces of a server with a given response order: the `broken` preset, or the real order.
 
-The server is that of `stages` with the broker's own trace files and the load client's own ring; only the network and
-the disk are memory, so a whole run takes milliseconds, and its trace is one that a broker wrote.
+The server is that of `stages`, with the broker's trace files and the load client's ring file. Only the network and the
+disk are in memory, so a whole run takes milliseconds and its trace is a real one.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Application:
 
 
 def write_run(folder: Path, response_order) -> list[list[int]]:
-    """Drive a server and write its run into `folder`; returns the ids that each client received, in that order."""
+    """Drive a server and write its run into `folder`; return the ids that each client received, in that order."""
     files = TraceFiles(folder, {reason.value: reason.name.lower() for reason in MuteReason})
     received: list[list[int]] = [[] for _ in range(CONNECTIONS)]
     rows: list[ClientRow] = []

@@ -26,7 +26,7 @@ def open_browser(chromium, chromedriver):
 
 
 def show(driver, path, width, scheme, media="screen"):
-    """Load a file as a screen (or paper) of this width would show it."""
+    """Load a file as on a screen (or paper) of this width."""
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == PHONE}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     features = [{"name": "prefers-color-scheme", "value": scheme}]
@@ -35,7 +35,7 @@ def show(driver, path, width, scheme, media="screen"):
 
 
 def screenshot(driver, target, from_y=0, height=1400):
-    """Write a part of the page as a picture."""
+    """Write a part of the page as an image."""
     width = driver.execute_script("return document.documentElement.clientWidth")
     clip = {"x": 0, "y": from_y, "width": width, "height": height, "scale": 1}
     taken = driver.execute_cdp_cmd("Page.captureScreenshot", {"clip": clip, "captureBeyondViewport": True})

@@ -21,13 +21,13 @@ def _load_synthetic():
 
 @pytest.fixture(scope="session")
 def synthetic():
-    """The module synthetic.py: tests have no packages, so it is loaded by its path."""
+    """The module synthetic.py. Tests are not in packages, so it is loaded by its path."""
     return _load_synthetic()
 
 
 @pytest.fixture(autouse=True)
 def _leaves_nothing_behind():
-    """PySpark opens sockets to its JVM as it needs them, and leaves them to the garbage collector."""
+    """Replaces the check for unclosed sockets: PySpark leaves its own to the garbage collector."""
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +40,7 @@ def experiment(synthetic, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def converted(experiment, spark):
-    """The same, with its tables but for those that earlier versions did not write."""
+    """The small experiment, without the tables that earlier versions did not write."""
     from spark_analysis.convert import convert
     from spark_analysis.tables import LATER_TABLES
 
@@ -52,13 +52,13 @@ def converted(experiment, spark):
 
 @attrs.frozen
 class Reported:
-    """A report, and what was printed and left while it was made.
+    """A report, with the output and the leftovers of making it.
 
     Attributes:
-        directory: of the experiment.
-        printed: on standard output and standard error.
-        jobs: of Spark.
-        is_anything_kept: in Spark's memory, afterwards.
+        directory: the experiment.
+        printed: standard output and standard error.
+        jobs: Spark's jobs.
+        is_anything_kept: whether Spark still cached a table afterwards.
     """
 
     directory: Path
@@ -69,7 +69,7 @@ class Reported:
 
 @pytest.fixture(scope="session")
 def reported(converted, spark):
-    """The same, with its page and summary."""
+    """The small experiment with its page and summary."""
     from spark_analysis.__main__ import main
 
     tracker = spark.sparkContext.statusTracker()
@@ -81,7 +81,7 @@ def reported(converted, spark):
 
 
 def printed_by(main, *arguments):
-    """What a report that succeeds writes on standard output and standard error."""
+    """Run `main`, which must succeed, and return standard output and standard error."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         assert main(list(arguments)) == 0
@@ -96,7 +96,7 @@ def small(small_by_uri):
 
 @pytest.fixture(scope="session")
 def small_by_uri(synthetic, spark, tmp_path_factory):
-    """The same, and what was printed: it was named by a URI, with what means something in an address."""
+    """Like `small`, with the output. It was named by a URI with characters that are special in addresses."""
     from spark_analysis.__main__ import main
 
     assert spark is not None

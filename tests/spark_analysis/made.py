@@ -1,4 +1,4 @@
-"""Runs and comparisons made of plain numbers, as Spark would have found them: no traces, no JVM."""
+"""Runs and comparisons of plain numbers, as Spark would have computed them: no traces, no JVM."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _NUMBERS = itertools.count(1)
 
 
 def load(number: int = 1, **columns) -> Load:
-    """A load of its own for each number."""
+    """Return a different load for each number."""
     return Load(**{"client": "raw", "connections": number, "in_flight": 5, "commit_delay_ms": 0.0, **columns})
 
 
 def run(of: Load, round_number: int, side: int, rate: float = 1000.0, *, p99_us: float = 5000.0, **columns) -> Run:
-    """One untraced run with so many requests a second and such a p99; p50 is a fifth of it, p99.9 the double."""
+    """Return an untraced run with this rate (requests per second) and p99; p50 is a fifth of it, p99.9 twice."""
     waited = {"samples": REQUESTS, "p50_us": p99_us / 5, "p99_us": p99_us, "p999_us": 2 * p99_us, "mean_us": p99_us / 4}
     waited |= columns.pop("waited", {})
     mode = columns.pop("mode", SIDES[side] if side < 2 else "kafka")
@@ -46,7 +46,7 @@ def run(of: Load, round_number: int, side: int, rate: float = 1000.0, *, p99_us:
 
 
 def pairs(of: Load, gains, drawn: random.Random | None = None, spread: float = 0.0, **columns) -> list[Run]:
-    """A round for each gain: side 1 is so many times as fast, and waits so many times less; runs differ by chance."""
+    """Return a round for each gain, by which side 1 is faster and has a lower latency; runs differ by chance."""
     found = []
     for place, gain in enumerate(gains):
         for side in (0, 1):
@@ -58,12 +58,12 @@ def pairs(of: Load, gains, drawn: random.Random | None = None, spread: float = 0
 
 
 def comparison(runs, stages=None, **more) -> Comparison:
-    """What is said of such runs."""
+    """Return the comparison of such runs."""
     return Comparison(Figures(tuple(runs), {}, stages or {}, (), more.pop("commits", {}), {}, (), **more))
 
 
 def stage_figures(parts_us) -> dict[str, StageFigures]:
-    """Kafka's stages of a traced run whose broker parts have these means, in order."""
+    """Return Kafka's stages of a traced run with these means of the broker's parts, in order."""
     queue, handler, commit, other, order, response, send = parts_us
     means = {
         "RequestQueue": queue,

@@ -1,4 +1,4 @@
-"""Queues with one server, simulated in whole microseconds, and what theory says of them."""
+"""Queues with one server, simulated in whole microseconds, and the results of queueing theory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 
 
 def simulate(arrivals_us, services_us):
-    """First come, first served: (arrived, started, ended) of every customer, microseconds."""
+    """Return (arrived, started, ended) of every customer in microseconds; first come, first served."""
     free_us = 0
     customers = []
     for arrived, service in zip(arrivals_us, services_us, strict=True):
@@ -36,18 +36,18 @@ def md1(seed: int, count: int, gap_us: float, service_us: int):
 
 
 def mm1_wait_us(gap_us: float, service_us: float) -> float:
-    """The mean wait before service: rho / (mu - lambda)."""
+    """Return the mean wait before service: rho / (mu - lambda)."""
     load = service_us / gap_us
     return load * service_us / (1 - load)
 
 
 def md1_wait_us(gap_us: float, service_us: float) -> float:
-    """Half of it: Pollaczek and Khinchine, for services without variance."""
+    """Return half of the M/M/1 wait: Pollaczek and Khinchine, for services without variance."""
     return mm1_wait_us(gap_us, service_us) / 2
 
 
 def interpolated(values, quantile):
-    """The exact percentile with linear interpolation between neighbours."""
+    """Return the exact percentile with linear interpolation between neighbours."""
     ordered = sorted(values)
     place = quantile * (len(ordered) - 1)
     low = int(place)
@@ -55,7 +55,7 @@ def interpolated(values, quantile):
 
 
 def mean_inside(spans_ns, from_ns, to_ns):
-    """How many spans are open on average over a time, by walking over every begin and end."""
+    """Return the average number of open spans over a time, by walking over every start and end."""
     events = sorted([(began, 1) for began, _ in spans_ns] + [(ended, -1) for _, ended in spans_ns])
     inside, area = 0, 0
     for (at, change), (after, _) in pairwise([*events, (to_ns + 1, 0)]):
@@ -65,6 +65,6 @@ def mean_inside(spans_ns, from_ns, to_ns):
 
 
 def gini(values):
-    """By its definition: the mean difference of all pairs over twice the mean."""
+    """Compute the Gini coefficient by its definition: the mean difference of all pairs over twice the mean."""
     differences = sum(abs(a - b) for a in values for b in values)
     return differences / (2 * len(values) * sum(values))

@@ -1,4 +1,4 @@
-"""An object store that speaks S3, a process on 127.0.0.1, and what Spark needs to reach it."""
+"""An object store that speaks S3, a process on 127.0.0.1, with the settings that Spark needs to reach it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ server.stop()
 
 
 def s3a_jars():
-    """Hadoop's connector and the parts of AWS's SDK that it uses; the whole SDK would be half a gigabyte."""
+    """Return Hadoop's connector and the parts of AWS's SDK that it uses; the whole SDK is half a gigabyte."""
     sdk = [Jar("software.amazon.awssdk", part, SDK_VERSION, ()) for part in ("s3", "s3-transfer-manager", "sts")]
     wanted = [Jar("org.apache.hadoop", "hadoop-aws", HADOOP_VERSION), *sdk]
     return fetched_jars(f"hadoop-aws-{HADOOP_VERSION}", "Hadoop's S3 connector", wanted)
@@ -47,7 +47,7 @@ def s3a_jars():
 
 @contextlib.contextmanager
 def open_s3_server():
-    """Gives its address; it ends, and forgets everything, with the block."""
+    """Yield the address; the server ends, without its data, at the end of the block."""
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
@@ -64,12 +64,11 @@ def open_s3_server():
 
 
 def put(address, path, content=b""):
-    """Make a bucket, or an object in one."""
+    """Create a bucket, or an object in one."""
     ask(address, path, method="PUT", data=content)
 
 
 def get(address, path):
-    """What is in an object."""
     return ask(address, path)
 
 
@@ -83,7 +82,7 @@ def ask(address, path, **request):
 
 
 def settings(address):
-    """Lines of spark-defaults.conf."""
+    """Return lines of spark-defaults.conf."""
     return {
         "spark.jars": s3a_jars(),
         "spark.hadoop.fs.s3a.endpoint": address,

@@ -37,7 +37,7 @@ def wait_for(log: Path, pattern: str, processes) -> re.Match:
 
 @contextlib.contextmanager
 def open_cluster(folder: Path, workers: int):
-    """Start master and workers on free ports; gives the address of the master, ends all of them afterwards."""
+    """Start master and workers on free ports; yield the address of the master, and end all of them afterwards."""
     environment = {**os.environ, "JAVA_HOME": str(find_java()), "SPARK_LOCAL_IP": "127.0.0.1"}
     environment |= {
         "SPARK_WORKER_DIR": str(folder / "work"),

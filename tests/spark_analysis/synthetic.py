@@ -93,7 +93,7 @@ def header(table: str, /, **changes: Any) -> bytes:
 
 
 class RawRun:
-    """One run folder; rows are added as dictionaries and written by `write`."""
+    """A run folder; rows are added as dictionaries and written by `write`."""
 
     def __init__(self, raw: Path, number: int, **columns: Any) -> None:
         self.folder = raw / f"run-{number:05}"
@@ -173,7 +173,7 @@ class RawRun:
 
 
 def steady(run: RawRun, latencies_us: list[int], *, gap_us: int, connection: int = 0) -> None:
-    """Requests sent `gap_us` apart, answered in order after the given latencies."""
+    """Add requests sent `gap_us` apart, answered in order after the given latencies."""
     for sequence, latency in enumerate(latencies_us):
         sent = START_NS + sequence * gap_us * 1000
         run.answer(sent, sent + latency * 1000 + 500, sequence, connection=connection)
@@ -182,7 +182,7 @@ def steady(run: RawRun, latencies_us: list[int], *, gap_us: int, connection: int
 def traced_request(
     run: RawRun, connection: int, sequence: int, at_ns: int, stages_us: dict[str, int], **row: Any
 ) -> None:
-    """One Produce request whose stages last exactly as long as given; without LaterSteps, unless they are."""
+    """Add a Produce request with exactly these stage durations; LaterSteps only if given."""
     received = at_ns
     dequeued = received + stages_us["RequestQueue"] * 1000
     decided = dequeued + stages_us["Local"] * 1000
@@ -244,11 +244,11 @@ def append(run: RawRun, connection: int, sequence: int, base_offset: int, **row:
 TRACED_ROUNDS = 2
 """As many as an interval takes: each run of them has the files of seven tables."""
 TRACED = ((64, 1, 0), (64, 16, 0), (64, 1, 2))
-"""Which loads have them: those of the profile `quick`."""
+"""The A/A loads, as in the profile `quick`."""
 
 
 def experiment(directory: Path, *, requests: int = 200, seed: int = 1, rounds: int = 3) -> None:
-    """A whole small experiment with every part of a real one, its rates and latencies like those of a real one."""
+    """Write a whole small experiment with every part of a real one, and with realistic rates and latencies."""
     drawn = random.Random(seed)
     raw = directory / "raw"
     grid = [(depth, wide, 0) for depth in (1, 5, 64) for wide in (1, 16)] + [(64, 1, 2), (64, 1, 10)]
@@ -302,7 +302,7 @@ def _commit_us(run: RawRun) -> float:
 
 
 def _driven(run: RawRun, requests: int, drawn: random.Random) -> None:
-    """A closed loop: the rate follows from how many requests share a commit."""
+    """Add a closed loop: the rate follows from the number of requests that share a commit."""
     mode, depth, wide = (run.columns[name] for name in ("mode", "in_flight", "connections"))
     shared = {"classic": min(8, wide), "mute-off": 2, "group-commit": 1.3}.get(mode, max(1.0, depth * wide * 0.6))
     commit_us = _commit_us(run) * drawn.lognormvariate(0, 0.04)
@@ -368,7 +368,7 @@ def _trace(
 
 
 def _offered(run: RawRun, requests: int, drawn: random.Random) -> None:
-    """An open loop: a queue with one server, of which classic's takes 1 / capacity for each request."""
+    """Add an open loop: a queue with one server, which in classic needs 1 / capacity for each request."""
     gap_us = 1e6 / run.columns["offered_per_s"]
     service_us = 1e6 / CAPACITIES_PER_S[run.columns["mode"]]
     free = 0
@@ -379,7 +379,7 @@ def _offered(run: RawRun, requests: int, drawn: random.Random) -> None:
 
 
 def _replayed(run: RawRun, requests: int, drawn: random.Random) -> None:
-    """An open loop at a given pace with one stall, longer in classic."""
+    """Add an open loop at a given pace with one stall, longer in classic."""
     stall_us = 90_000 if run.columns["mode"] == "classic" else 8_000
     for connection in range(4):
         before = 0

@@ -19,7 +19,7 @@ from spark_analysis.summary import Comparison
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 
 STAGES = {
@@ -37,7 +37,9 @@ PAIRS = [(100, 50), (100, 25), (120, 40)]  # microseconds between requests on si
 
 
 def plant(synthetic, directory):
-    """Three rounds of raw, an open-loop replay, a small confluent cell and a traced round, all with known answers."""
+    """Write three rounds of the native client, a replay, a small confluent cell and a traced round, with known
+    answers.
+    """
     raw = directory / "raw"
     number = 0
     latencies = list(range(1, 4001))
@@ -164,7 +166,7 @@ def test_one_round_has_a_speedup_without_an_interval_and_the_replay_has_none(sum
 def test_latency_ratios_are_paired_like_rates_over_the_rounds_with_enough_samples(summary):
     """Round 0 has the same 4,000 latencies on both sides; rounds 1 and 2 have 400 of 1 ms, and of 2 ms.
 
-    So p50 and p99, which wants two samples beyond it, that is 200, have three rounds. A p99.9 wants 2,000: one round.
+    So p50 and p99, which needs two samples beyond it, have three rounds. A p99.9 needs 2,000 samples: one round.
     """
     (entry,) = [entry for entry in summary["speedups"] if entry["client"] == "raw"]
     logs = [0.0, math.log(2), math.log(2)]
@@ -224,7 +226,7 @@ def test_summary_has_exactly_the_declared_names(summary):
 
 
 def test_stages_of_the_summary_are_the_planted_means_and_the_wait_in_the_socket(summary):
-    """The client of the traced runs waits 1 ms (and the broker saw 441 us in classic, of which commits are 300)."""
+    """The client of the traced runs waits 1 ms. The broker saw 441 us in classic, of which commits are 300."""
     classic, pipelined = summary["stages"]
     assert (classic["mode"], pipelined["mode"]) == SIDES
     parts = {name: part["value"] for name, part in classic["parts_us"].items()}

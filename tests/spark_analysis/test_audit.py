@@ -1,4 +1,4 @@
-"""Every planted violation of order is found by the right witness, and lost rows make an audit incomplete, not wrong."""
+"""Every planted violation of order is found by the right audit, and lost rows make an audit incomplete, not wrong."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spark_analysis.convert import convert
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 
 STAGES = dict.fromkeys(
@@ -85,7 +85,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def directory(synthetic, spark, tmp_path_factory):
-    """One traced run a case, and once more with rows lost; each under an in-flight depth of its own."""
+    """One traced run per case, and a second one with lost rows; each with its own in-flight depth."""
     directory = tmp_path_factory.mktemp("audit")
     for lost in (0, 1):
         for place, (damage, _, _) in enumerate(CASES):
@@ -116,7 +116,7 @@ def listed(directory, spark):
 
 
 @pytest.mark.parametrize("place", range(len(CASES)), ids=[damage.__name__ for damage, _, _ in CASES])
-def test_each_violation_is_found_once_by_its_witness(place, found):
+def test_each_violation_is_found_once_by_its_audit(place, found):
     damage, broker, client = CASES[place]
     assert found[place + 1, "broker"]["violations"] == broker
     assert found[place + 1, "client"]["violations"] == client
@@ -137,7 +137,7 @@ def test_lost_rows_excuse_gaps_but_not_wrong_order(place, found):
 
 
 @pytest.mark.parametrize("chunk_rows", [1, 7])
-def test_chunks_do_not_change_what_is_found(chunk_rows, directory, spark, found, monkeypatch):
+def test_the_chunk_size_does_not_change_the_result(chunk_rows, directory, spark, found, monkeypatch):
     """Every planted violation also lies between two chunks when a chunk has one row."""
     monkeypatch.setattr("spark_analysis.audit.CHUNK_ROWS", chunk_rows)
     rows = ordering_audit(load_run(directory, spark)).collect()
@@ -145,14 +145,14 @@ def test_chunks_do_not_change_what_is_found(chunk_rows, directory, spark, found,
 
 
 @pytest.mark.parametrize("place", range(len(CASES)), ids=[damage.__name__ for damage, _, _ in CASES])
-def test_what_is_listed_adds_up_to_what_is_counted(place, found, listed):
+def test_listed_violations_add_up_to_the_counted_ones(place, found, listed):
     for number in (place + 1, place + 1 + len(CASES)):
         for witness in ("broker", "client"):
             mine = [row["violations"] for row in listed if (row["run"], row["audit"]) == (number, witness)]
             assert sum(mine) == found[number, witness]["violations"]
 
 
-def test_a_listed_violation_says_where_it_is(listed):
+def test_a_listed_violation_has_its_place(listed):
     number = 1 + [damage for damage, _, _ in CASES].index(append_out_of_order)
     (row,) = [row for row in listed if row["run"] == number]
     place = (

@@ -1,4 +1,4 @@
-"""The parts of a request's time add up to what its client waited; a slower part is found, and named."""
+"""The parts of a request's time add up to the client's latency, and a slower part is found and named."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ALL_PARTS = (SOCKET, *BROKER_PARTS)
 
 
 def traced(side, number, parts_us, socket_us=100.0, of=LOAD):
-    """A traced run whose broker parts have these means, and its stages."""
+    """Return a traced run with these means of the broker's parts, and its stages."""
     run = made.run(of, number, side, traced=True)
     mean_us = socket_us + sum(parts_us)
     return attrs.evolve(run, latency=attrs.evolve(run.latency, mean_us=mean_us)), made.stage_figures(parts_us)
 
 
 def comparison_of(rounds, of=LOAD):
-    """From (side, round, broker parts, socket wait)."""
+    """Return the comparison of (side, round, broker parts, socket wait)."""
     runs, stages = [], {}
     for side, number, parts_us, socket_us in rounds:
         run, figures = traced(side, number, parts_us, socket_us, of)
@@ -38,7 +38,7 @@ def comparison_of(rounds, of=LOAD):
 
 
 def slowed(part, factor, seed, *, rounds=ROUNDS, spread=0.005):
-    """All parts take 100 us give or take some luck; on side 1 one of them takes longer."""
+    """Return a comparison with parts of about 100 us; on side 1 one of them is slower."""
     drawn = random.Random(seed)
     planned = []
     for number in range(rounds):
@@ -68,7 +68,7 @@ def test_equal_parts_have_no_cause_in_19_of_20_experiments():
     assert sum(each is None for each in found) >= 19
 
 
-def test_one_round_names_nothing_and_has_no_interval():
+def test_one_round_has_no_cause_and_no_interval():
     comparison = slowed("commit wait", 2.0, 1, rounds=1)
     assert comparison.cause(LOAD) is None
     (zero, _) = comparison.breakdowns.values()
@@ -90,7 +90,7 @@ def test_parts_add_up_to_what_the_client_waited(parts_us, socket_us):
     assert found.total.value == pytest.approx(sum(parts_us) + socket_us)
 
 
-def test_a_handler_that_waits_for_its_own_commit_has_the_wait_once():
+def test_a_handler_that_waits_for_its_own_commit_counts_the_wait_once():
     """Classic: Local contains the commit wait, Remote is short."""
     figures = made.stage_figures([0.0, 0.0, 300.0, 0.0, 0.0, 0.0, 0.0])
     waiting = {**figures, "Local": attrs.evolve(figures["Local"], mean_us=320.0)}
@@ -99,7 +99,7 @@ def test_a_handler_that_waits_for_its_own_commit_has_the_wait_once():
     assert (parts["handler"], parts["commit wait"], parts["other wait"]) == (30.0, 300.0, 0.0)
 
 
-def test_stages_that_are_not_known_take_no_time_and_no_part_is_less_than_nothing():
+def test_unknown_stages_take_no_time_and_no_part_is_negative():
     figures = made.stage_figures([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
     assert list(parts_of_broker(figures).values()) == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]
     assert set(parts_of_broker({}).values()) == {0.0}
@@ -112,7 +112,7 @@ def test_stages_that_are_not_known_take_no_time_and_no_part_is_less_than_nothing
     assert (parts_of_broker(short)["handler"], parts_of_broker(short)["other wait"]) == (0.0, 0.0)
 
 
-def test_where_nobody_knows_what_the_client_waited_only_the_broker_is_known():
+def test_without_the_clients_wait_only_the_parts_of_the_broker_remain():
     run, figures = traced(0, 0, [10.0] * 7)
     for latency in (None, attrs.evolve(run.latency, mean_us=None)):
         alone = attrs.evolve(run, latency=latency)
@@ -120,12 +120,12 @@ def test_where_nobody_knows_what_the_client_waited_only_the_broker_is_known():
         assert list(found.parts) == list(BROKER_PARTS)
 
 
-def test_a_client_that_waited_less_than_its_broker_waited_for_no_socket():
+def test_a_client_that_waited_less_than_its_broker_has_no_socket_wait():
     (found,) = comparison_of([(0, 0, [10.0] * 7, -20.0)]).breakdowns.values()
     assert found.parts[SOCKET].value == 0.0
 
 
-def test_a_cause_goes_the_way_of_the_whole_and_has_most_of_it():
+def test_a_cause_has_the_sign_of_the_whole_difference_and_most_of_it():
     """The handler is faster by 250 us, the commit slower by 200, and sending by 130."""
     planned = []
     for number in range(3):
@@ -154,25 +154,25 @@ def test_a_cause_may_be_of_less_than_a_microsecond():
     ("low", "high", "is_beyond"),
     [(0.1, 0.2, True), (-0.2, -0.1, True), (0.0, 0.1, False), (-0.1, 0.0, False), (-0.1, 0.1, False)],
 )
-def test_a_difference_is_beyond_chance_where_its_interval_leaves_0_out(low, high, is_beyond):
+def test_a_difference_is_beyond_chance_if_its_interval_excludes_0(low, high, is_beyond):
     assert beyond_chance(Estimate(0.0, low, high, 5)) is is_beyond
     assert not beyond_chance(Estimate(0.5, None, None, 1))
 
 
-def test_of_a_client_whose_rows_are_messages_only_the_broker_is_known():
+def test_a_client_whose_rows_are_messages_has_only_the_parts_of_the_broker():
     of = made.load(1, client="confluent-kafka linger=0")
     (found,) = comparison_of([(0, 0, [10.0] * 7, 5.0)], of).breakdowns.values()
     assert SOCKET not in found.parts
 
 
-def test_there_is_no_evidence_where_nothing_was_measured():
+def test_evidence_needs_a_measurement():
     assert evidence(made.comparison(made.pairs(LOAD, (1.0, 1.01, 0.99))), LOAD) == ""
 
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_a_stage_that_is_slower_by_a_tenth_is_told_by_the_report(synthetic, spark, tmp_path):
+def test_the_report_names_a_stage_that_is_slower_by_a_tenth(synthetic, spark, tmp_path):
     """From raw rings to the page: pipelined commits take 330 us, not 300, so it is slower, and the report says why."""
     import json
 

@@ -1,4 +1,4 @@
-"""The capacity model finds the parameters that made the cells, and its errors are those on cells it has not seen."""
+"""The capacity model recovers the parameters that made the cells, and its errors are those on unseen cells."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def values(model):
     return (model.fixed_ms, model.cost_ms, model.commits)
 
 
-def test_cells_without_noise_give_the_parameters_back():
+def test_cells_without_noise_recover_the_parameters():
     assert values(fit(cells(TRUTH))) == pytest.approx(values(TRUTH))
 
 
@@ -39,7 +39,7 @@ def test_no_part_is_negative_whatever_the_cells_say():
     assert min(values(fit(odd))) >= 0
 
 
-def test_a_cell_that_breaks_the_law_is_seen_in_the_errors_held_out():
+def test_a_cell_that_breaks_the_law_shows_in_the_held_out_errors():
     planted = cells(TRUTH)
     planted[5] = Measured(planted[5].outstanding, planted[5].delay_ms, planted[5].rate / 3)
     found = capacity(planted)
@@ -47,15 +47,15 @@ def test_a_cell_that_breaks_the_law_is_seen_in_the_errors_held_out():
     assert found.held_out.most > found.inside.most
 
 
-def test_where_no_delay_varies_a_delay_counts_once():
+def test_without_varied_delays_a_delay_counts_once():
     found = fit(cells(TRUTH, loads=[(k, 0.0) for k in (1, 5, 64)]))
     assert values(found) == pytest.approx((0.4, 0.02, 1.0))
     for delay in range(1, 21):  # also where a second commit would explain the cells as well
         found = fit(cells(Model(0.4, 0.02, 1.0), loads=[(k, float(delay)) for k in (1, 5, 64)]))
-        assert values(found) == pytest.approx((0.4, 0.02, 1.0)), "it is no part of what is fixed"
+        assert values(found) == pytest.approx((0.4, 0.02, 1.0)), "it is not in the fixed part"
 
 
-def test_where_only_the_delay_varies_the_cost_lies_in_the_fixed_part():
+def test_with_only_the_delay_varied_the_cost_is_in_the_fixed_part():
     found = fit(cells(TRUTH, loads=[(5, delay) for delay in (0.0, 2.0, 10.0)]))
     assert values(found) == pytest.approx((0.5, 0.0, 1.2))
 
@@ -86,7 +86,7 @@ def test_a_single_cell_is_a_time_that_is_fixed():
 
 
 def test_loads_that_grow_together_are_fitted_by_one_of_them():
-    """Nobody can tell then which of the two it is."""
+    """The cells cannot show which of the two it is."""
     loads = [(1, 0.0), (2, 1.0), (3, 2.0), (4, 3.0)]
     found = fit(cells(TRUTH, loads=loads))
     assert [found.rate(*load) for load in loads] == pytest.approx([TRUTH.rate(*load) for load in loads])
@@ -105,12 +105,12 @@ def test_only_cells_that_were_measured_count():
 
 
 @pytest.mark.parametrize("delays", [(0.0,), (0.0, 2.0)])
-def test_nothing_is_said_of_a_longer_delay_where_the_shorter_ones_are_not_two(delays):
+def test_an_error_at_the_longest_delay_needs_two_shorter_ones(delays):
     assert capacity(cells(TRUTH, loads=[(k, delay) for k in (1, 5, 64) for delay in delays])).longer_delay is None
 
 
 def test_an_error_is_relative_to_what_was_measured():
-    """Of four loads alike the model says the mean of their times: each measured rate is told beside it."""
+    """Of four equal loads the model predicts the mean of their times."""
     found = capacity([Measured(1, 0.0, rate) for rate in (500.0, 1000.0, 1000.0, 1000.0)])
     said = found.model.rate(1, 0.0)
     errors = sorted(abs(said / rate - 1) for rate in (500.0, 1000.0, 1000.0, 1000.0))
@@ -133,7 +133,7 @@ def test_cells_without_a_rate_do_not_count():
     assert capacity([Measured(1, 0.0, 0.0)] * 5) is None
 
 
-def test_equations_that_say_the_same_have_no_solution():
+def test_dependent_equations_have_no_solution():
     assert least_squares([(1.0, 2.0), (2.0, 4.0)], [1.0, 2.0]) is None
     assert least_squares([(1.0, 2.0), (2.0, 1.0)], [5.0, 4.0]) == pytest.approx([1.0, 2.0])
 

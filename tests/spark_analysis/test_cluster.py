@@ -1,7 +1,7 @@
-"""A standalone cluster gives the same summary, to the last digit, as Spark in this process does.
+"""A standalone cluster gives the same summary, to the last digit, as Spark in this process.
 
-The small experiment under spark-submit is part of every run, with a single worker; two of them, a session of ours at
-the cluster and the large experiment come with `make cluster`.
+The small experiment under spark-submit is part of every run, with a single worker. `make cluster` adds two workers, a
+session of ours at the cluster, and the large experiment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
     pytest.mark.timeout(1800),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 SOURCE = Path(__file__).resolve().parents[2]
 PROGRAM = """
@@ -77,12 +77,12 @@ def summary(folder):
 
 
 def applications(tmp_path):
-    """How many sessions the master has seen."""
+    """Return the number of sessions that the master has seen."""
     return (tmp_path / "cluster/master.log").read_text(encoding="utf-8").count("Registered app")
 
 
 def submit(cluster, directory):
-    """Spark-submit brings the JVM; the script is started by its path, from another folder."""
+    """Run spark-submit, which starts the JVM, with the script's path, from another folder."""
     program = Path(sys.executable).with_name("spark-submit")
     assert program.exists(), "pyspark brings it"
     return [program, "--master", cluster, SOURCE / "spark_analysis/job.py", directory]

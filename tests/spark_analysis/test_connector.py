@@ -1,4 +1,4 @@
-"""What is missing for Spark's Kafka connector is one line, and what Maven could not get leaves nothing behind."""
+"""Missing parts of Spark's Kafka connector are one line of error, and a failed download leaves no file."""
 
 import pytest
 
@@ -21,13 +21,13 @@ def test_without_maven_the_package_is_named(tmp_path):
         connector_jars(environment(tmp_path))
 
 
-def test_what_maven_says_is_the_reason_and_nothing_stays(tmp_path):
+def test_the_error_has_mavens_reason_and_no_file_remains(tmp_path):
     with pytest.raises(SparkError, match=r"could not download Spark's Kafka connector: \[ERROR\] no such artifact"):
         connector_jars(environment(tmp_path, "echo '[ERROR] no such artifact'; exit 1"))
     assert list((tmp_path / "cache/pipeline-broker").iterdir()) == []
 
 
-def test_jars_come_once(tmp_path):
+def test_jars_are_downloaded_once(tmp_path):
     find = "for word; do case $word in -DoutputDirectory=*) into=${word#*=};; esac; done"
     copies = f'{find}; mkdir "$into"; touch "$into/a.jar" "$into/b.jar"'
     found = environment(tmp_path, f"{copies}; echo once >> {tmp_path}/calls")

@@ -1,4 +1,4 @@
-"""Without a terminal the progress of an analysis is a line now and then, and a short one says nothing."""
+"""Without a terminal, the progress of an analysis is an occasional line, and a short analysis prints none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_file_or_a_pipe_gets_a_line_every_ten_seconds_at_most_whatever_the_ste
     assert captured.err.splitlines() == ["Traces to Parquet: 3 of 6", "Spark: 1 of 6", "Spark: 5 of 6"]
 
 
-def test_a_short_analysis_says_nothing_without_a_terminal(capsys):
+def test_a_short_analysis_prints_no_progress_without_a_terminal(capsys):
     with progress_bar() as begin:
         begin("Spark")(1, 1)
     captured = capsys.readouterr()

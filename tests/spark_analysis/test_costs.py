@@ -1,4 +1,4 @@
-"""What a store was asked for in a run is counted to the request, and priced as the user says."""
+"""Requests to an object store are counted exactly and priced with the user's prices."""
 
 import json
 
@@ -13,7 +13,7 @@ from spark_analysis.run import TRACES_FOLDER
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 MS = 1_000_000
 STAGES = {"RequestQueue": 0, "Local": 0, "CommitWait": 50_000, "Remote": 50_000, "ResponseOrderWait": 0}
@@ -21,7 +21,7 @@ STAGES |= {"ResponseQueue": 0, "ResponseSend": 0}
 
 
 def plant(synthetic, raw, number, mode, creations, *, round_number=1):
-    """A second of requests, one every 10 ms, whose commits take 50 ms; `creations` PUTs of them."""
+    """Write a second of requests, one every 10 ms, with commits of 50 ms; `creations` of them are PUTs."""
     start = synthetic.START_NS
     run = synthetic.RawRun(raw, number, traced=True, mode=mode, side=int(mode == "pipelined"), round=round_number)
     for sequence in range(100):
@@ -59,7 +59,7 @@ def directory(synthetic, spark, tmp_path_factory):
     return found
 
 
-def test_requests_of_a_run_are_those_that_ended_while_it_was_driven(directory, spark):
+def test_requests_of_a_run_are_those_that_ended_under_load(directory, spark):
     found = {row["run"]: StoreRun(**row.asDict()) for row in store_requests(load_run(directory, spark)).collect()}
     assert found[2] == StoreRun(
         run=2,
@@ -77,7 +77,7 @@ def test_requests_of_a_run_are_those_that_ended_while_it_was_driven(directory, s
     assert (found[3].puts, found[3].written_bytes) == (26, 200_000)
 
 
-def test_costs_stand_in_summary_and_page_at_the_prices_that_were_given(directory, spark):
+def test_summary_and_page_have_the_costs_at_the_given_prices(directory, spark):
     report(directory, spark, prices=Prices(put=10.0, get=1.0))
     found = json.loads((directory / "summary.json").read_text())["store"]
     assert (found["put_dollars_per_million"], found["get_dollars_per_million"]) == (10.0, 1.0)

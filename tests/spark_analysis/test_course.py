@@ -1,4 +1,4 @@
-"""What the page shows of a run in time: whole pieces of it, and requests in the order of their release."""
+"""The page's charts over time: whole buckets of a run, and requests in the order of their release."""
 
 import re
 
@@ -11,7 +11,7 @@ from tests.spark_analysis import made
 
 
 def drawn(rates):
-    """How many points the lines have of a run with these rates in its pieces."""
+    """Return the number of points of the lines of a run with these rates in its buckets."""
     runs = made.pairs(made.load(), [1.0])
     points = (
         ClientPoint(runs[0].number, 50.0 * place, 50.0, 9, rate, 100.0, 200.0) for place, rate in enumerate(rates)
@@ -20,7 +20,7 @@ def drawn(rates):
     return [path.count("L") + 1 for path in re.findall(r'd="(M[^"]*)"[^>]*class="line', page)]
 
 
-def test_the_last_piece_of_a_run_is_not_drawn_since_it_is_shorter_and_would_look_like_a_collapse():
+def test_the_short_last_bucket_of_a_run_is_not_drawn():
     assert drawn([1000.0, 1000.0, 1000.0, 20.0]) == [3, 3], "rate and p99"
 
 
@@ -28,8 +28,8 @@ def test_the_last_piece_of_a_run_is_not_drawn_since_it_is_shorter_and_would_look
     ("released", "said"),
     [((5_000, 5_000, 6_000), "released in order"), ((5_000, 4_000, 6_000), "RELEASED OUT OF ORDER")],
 )
-def test_lanes_say_whether_responses_were_released_in_order(released, said):
-    """Whenever they were completed, or sent."""
+def test_lanes_report_the_order_of_released_responses(released, said):
+    """The order of completion and sending does not matter."""
     runs = made.pairs(made.load(), [1.0])
 
     def request(sequence, released_ns):

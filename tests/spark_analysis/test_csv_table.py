@@ -1,4 +1,4 @@
-"""A table as CSV has its figures as numbers, units in the names of columns, and text that no spreadsheet runs."""
+"""A table as CSV has its figures as numbers, units in the column names, and no text that a spreadsheet would run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def read(head, rows, texts=1):
         (["3 ms", "4/s"], [("x", "3 ms", "4/s")]),
     ],
 )
-def test_figures_are_numbers_and_several_of_a_cell_are_columns(cells, columns):
+def test_figures_become_numbers_and_several_in_a_cell_become_columns(cells, columns):
     found = read(["name", "x"], [["a", cells[0]], ["b", cells[1]]])
     expected = list(zip(*columns, strict=True))
     assert [tuple(row[1:]) for row in found] == expected
@@ -52,7 +52,7 @@ def test_figures_are_numbers_and_several_of_a_cell_are_columns(cells, columns):
 
 
 @given(st.lists(st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"])), min_size=2, max_size=2), max_size=5))
-def test_text_comes_back_whatever_is_in_it(rows):
+def test_any_text_survives_csv(rows):
     found = read(["a", "b"], rows, texts=2)
     assert found[0] == ["a", "b"]
     for row, shown in zip(rows, found[1:], strict=True):

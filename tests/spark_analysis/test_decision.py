@@ -1,4 +1,4 @@
-"""The first page decides by intervals: what is not decided has no figure in large type, and no reason."""
+"""The first page decides by intervals: an undecided load has no number in large type, and no reason."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_a_client_is_decided_by_the_intervals_of_its_loads(gains, answer):
     assert bool(found.headline) == (answer in (PAYS, DEPENDS))
 
 
-def test_headlines_are_of_decided_loads_only_and_every_line_has_an_interval():
-    """The single request gains 0.2x to 9x, the deep one 3x: in large type stands 3x alone."""
+def test_headlines_contain_decided_loads_only_and_every_line_has_an_interval():
+    """The single request gains 0.2x to 9x, the deep one 3x: only 3x is in large type."""
     found = decision_of([*made.pairs(DEEP, SURE), *made.pairs(SINGLE, WIDE)])
     assert found.headline == "3.0x"
     assert found.lines[0].startswith(
@@ -74,7 +74,7 @@ ALL_KINDS = (SURE, SMALL_GAIN, NONE, SLOWER, WIDE)
 
 
 def paced(number, gains, *, client="raw", **waited):
-    """An open loop of which side 1 waits so many times less; what else its requests waited is given."""
+    """Return an open loop in which side 1 has a latency lower by these gains; other fields of the latency are given."""
     rate = 0.0 if client == REPLAY_CLIENT else 100.0 * number
     of = made.load(1, client=client, offered_of="classic", offered_share=number / 10, offered_per_s=rate)
     return [
@@ -91,7 +91,7 @@ def paced(number, gains, *, client="raw", **waited):
     ]
 
 
-def test_loads_are_listed_by_what_is_decided_of_them():
+def test_loads_are_listed_by_their_judgement():
     runs = [run for number, gains in enumerate(ALL_KINDS) for run in made.pairs(made.load(number), gains)]
     found = decision_of(runs)
     assert [line.split(" with ")[0] for line in found.lines[1:5]] == [
@@ -107,7 +107,7 @@ def test_loads_are_listed_by_what_is_decided_of_them():
     assert len(found.lines) == 7
 
 
-def test_of_many_loads_three_are_named_and_the_others_counted():
+def test_three_of_many_loads_are_named_and_the_others_counted():
     runs = [run for number in range(5) for run in made.pairs(made.load(number), NONE)]
     (line, waits) = decision_of(runs).lines
     assert line.count(" in flight (") == 3
@@ -117,7 +117,7 @@ def test_of_many_loads_three_are_named_and_the_others_counted():
     assert line.endswith("2 connections x 5 in flight (0.99x to 1.01x)."), "three are all"
 
 
-def test_a_headline_is_from_the_least_to_the_most_of_what_is_decided():
+def test_a_headline_spans_the_decided_ratios():
     twice = tuple(gain * 2 for gain in SURE)
     runs = [run for number, gains in enumerate((SURE, twice, SURE)) for run in made.pairs(made.load(number), gains)]
     assert (decision_of(runs).answer, decision_of(runs).headline) == (PAYS, "3.0x to 6.1x")
@@ -131,7 +131,7 @@ ABOVE = (2.0, 8.0, 4.0, 3.0, 5.0)
 """Gains that are surely above 1, and of no certain size."""
 
 
-def test_of_a_wide_interval_the_least_is_said_and_of_several_the_least_of_all():
+def test_a_wide_interval_gives_a_bound_and_several_give_a_common_bound():
     alone = decision_of(made.pairs(made.load(1), ABOVE))
     low = alone.headline.removeprefix("at least ")
     assert alone.answer == PAYS
@@ -142,12 +142,12 @@ def test_of_a_wide_interval_the_least_is_said_and_of_several_the_least_of_all():
     assert ", 9.1x with " in both.lines[0]
 
 
-def test_a_mode_beside_itself_decides_nothing():
+def test_a_mode_compared_with_itself_decides_nothing():
     runs = [attrs.evolve(run, cell=run.cell._replace(mode="classic")) for run in made.pairs(DEEP, SURE)]
     assert decisions(made.comparison(runs)) == []
 
 
-def test_latency_at_equal_load_is_told_pace_by_pace():
+def test_latency_at_equal_load_is_reported_pace_by_pace():
     runs = [run for number, gains in enumerate(ALL_KINDS, 1) for run in paced(number, gains)]
     comparison = made.comparison(runs)
     (found,) = [each for each in decisions(comparison) if each.subject == "Latency at equal load"]
@@ -171,7 +171,7 @@ def test_latency_at_equal_load_is_told_pace_by_pace():
 
 
 def consumed(gains, waits):
-    """Return runs of readers and pairs; side 1 has these gains in rate and p99, and the median of a pair is worse."""
+    """Return runs of readers and pairs; side 1 has these gains in rate and p99, and a worse median of the pairs."""
     settings = {"experiment": "consumers"}
     reading = made.pairs(made.load(16, client=READER_CLIENT, in_flight=1), gains, settings=settings)
     pair = made.load(1, client=PAIRS_CLIENT, in_flight=0, offered_per_s=1000.0)
@@ -182,7 +182,7 @@ def consumed(gains, waits):
     return [*reading, *timed]
 
 
-def test_consumers_are_a_box_of_their_own_and_no_part_of_others():
+def test_consumers_have_a_box_of_their_own():
     comparison = made.comparison([*made.pairs(DEEP, SURE), *consumed(NONE, (2.0, 2.02, 1.98, 2.0, 2.01))])
     subjects = [each.subject for each in decisions(comparison)]
     assert subjects == ["Ordinary clients", "native client", "Latency at equal load", "Consumers"]
@@ -199,11 +199,11 @@ def test_consumers_are_a_box_of_their_own_and_no_part_of_others():
 @pytest.mark.parametrize(
     ("gains", "waits", "answer"), [(NONE, NONE, DOES_NOT_PAY), (WIDE, NONE, UNDECIDED), (SURE, SLOWER, DEPENDS)]
 )
-def test_consumers_are_decided_by_reading_and_by_waiting(gains, waits, answer):
+def test_consumers_are_decided_by_rate_and_latency(gains, waits, answer):
     assert decision_of(consumed(gains, waits), "Consumers").answer == answer
 
 
-def test_a_fetch_that_waits_longer_is_told_beside_the_rate():
+def test_a_slower_fetch_is_reported_beside_the_rate():
     runs = [run for run in consumed(NONE, NONE) if run.cell.load.client == READER_CLIENT]
     slower = [
         attrs.evolve(run, latency=attrs.evolve(run.latency, p99_us=run.latency.p99_us * (1.5 if run.side else 1.0)))
@@ -213,7 +213,7 @@ def test_a_fetch_that_waits_longer_is_told_beside_the_rate():
     assert found.lines[1].startswith("p99 of a fetch grows with 16 connections x 1 fetch in flight (1.4")
 
 
-def test_a_page_says_what_an_answer_of_its_run_was_worth():
+def test_the_page_shows_when_the_brokers_of_its_run_answered():
     runs = [attrs.evolve(run, flush="os") for run in made.pairs(DEEP, SURE)]
     comparison = made.comparison(runs)
     assert "in the page cache (flush=os): a broker that waits for the disk" in render(
@@ -221,12 +221,12 @@ def test_a_page_says_what_an_answer_of_its_run_was_worth():
     )
 
 
-def test_without_consumers_there_is_no_box_of_theirs():
+def test_without_consumers_the_page_has_no_box_for_them():
     assert "Consumers" not in [each.subject for each in decisions(made.comparison(made.pairs(DEEP, SURE)))]
 
 
 def with_kafka(of, gains, kafka):
-    """Return runs of both sides and of Apache Kafka; side 0 has a rate of 1000, Kafka this one."""
+    """Return runs of both sides and of Apache Kafka; side 0 has a rate of 1000, Kafka the given one."""
     others = [made.run(of, place, 2, kafka, mode="kafka-synced") for place in range(len(gains))]
     return [*made.pairs(of, gains), *others]
 
@@ -249,7 +249,7 @@ def test_a_box_of_consumers_names_the_median_of_every_broker():
     assert "p50: classic 1.00 ms, pipelined 4.99 ms, kafka 1.00 ms." in lines
 
 
-def test_a_replay_is_a_box_of_its_own_with_what_both_sides_waited():
+def test_a_replay_has_a_box_with_the_latency_of_both_sides():
     found = decision_of(paced(1, SURE, client=REPLAY_CLIENT), "Replayed events")
     assert (found.answer, found.headline) == (PAYS, "p99 0.33x")
     (line,) = found.lines
@@ -264,7 +264,7 @@ def test_a_replay_is_a_box_of_its_own_with_what_both_sides_waited():
     assert decision_of(kept, "Replayed events").lines == ("Too few events for a p99.",)
 
 
-def test_an_experiment_that_replays_alone_has_that_box_alone_and_is_judged_by_it():
+def test_an_experiment_with_only_a_replay_has_only_its_box():
     comparison = made.comparison(paced(1, SURE, client=REPLAY_CLIENT))
     assert [each.subject for each in decisions(comparison)] == ["Replayed events"]
     (intervals,) = [it for it in run_quality(comparison).measures if it.name == "intervals"]
@@ -283,16 +283,16 @@ def test_an_experiment_that_replays_alone_has_that_box_alone_and_is_judged_by_it
         (1.0, None, "nothing was sent"),
     ],
 )
-def test_a_side_that_did_not_keep_the_pace_is_told_by_which_rule(share, late_ms, why):
+def test_a_side_that_did_not_keep_the_pace_has_a_reason(share, late_ms, why):
     assert why_unkept(PacedSide("classic", 0, 1, 1, share, late_ms, {})) == why
 
 
-def test_a_tone_is_that_of_the_answer():
+def test_each_answer_has_its_tone():
     answers = (PAYS, DEPENDS, DOES_NOT_PAY, UNDECIDED, NOT_MEASURED)
     assert [Decision("", answer, "", ()).tone for answer in answers] == ["yes", "partly", "no", "open", "open"]
 
 
-def test_clients_are_boxes_of_their_own_and_ordinary_ones_come_first():
+def test_each_client_has_a_box_and_ordinary_clients_come_first():
     runs = [*made.pairs(DEEP, SURE), *made.pairs(LINGERING, NONE)]
     found = decisions(made.comparison(runs))
     assert [(each.subject, each.answer) for each in found] == [
@@ -303,8 +303,7 @@ def test_clients_are_boxes_of_their_own_and_ordinary_ones_come_first():
     assert decisions(made.comparison(made.pairs(DEEP, SURE)))[0].answer == NOT_MEASURED
 
 
-def test_longer_tails_are_told_beside_the_gain():
-    """Side 1 has three times the rate, and three times the p99."""
+def test_a_longer_tail_is_reported_beside_the_gain():
     runs = [attrs.evolve(run, latency=attrs.evolve(run.latency, p99_us=run.latency.p99_us * (9 if run.side else 1)))
             for run in made.pairs(DEEP, SURE)]  # fmt: skip
     found = decision_of(runs)
@@ -315,15 +314,15 @@ def test_longer_tails_are_told_beside_the_gain():
     assert finding.startswith("p99 grows to 3.0x")
 
 
-def test_what_is_not_decided_has_no_reason():
-    """A load with one request in flight is not explained by having one: nothing was measured that shows it."""
+def test_an_undecided_load_has_no_reason():
+    """One request in flight is not a reason: no measurement shows it."""
     ((_, _, finding, why),) = unpaying(made.comparison(made.pairs(SINGLE, WIDE)))
     assert finding.startswith("not decided: anything from ")
     assert why == ""
 
 
-def test_a_reason_is_what_was_measured():
-    """No gain, and the commits of both modes take one batch each: that was counted."""
+def test_a_reason_comes_from_a_measurement():
+    """No gain, and the commits of both modes contain one batch each, which was counted."""
     commits = {cell: Commits({1: 500}, 500, 300.0, 400.0, 250.0) for cell in cells_of(made.pairs(SINGLE, NONE))}
     comparison = made.comparison(made.pairs(SINGLE, NONE), commits=commits)
     ((_, _, finding, why),) = unpaying(comparison)
@@ -370,11 +369,11 @@ def test_a_ratio_is_judged_by_its_interval_and_its_family(ratio, judgement, word
         (Ratio(0.6, None, None, 1), "not decided: too few rounds for an interval"),
     ],
 )
-def test_a_wait_is_judged_the_other_way_and_told_by_its_own_interval(ratio, words):
+def test_a_latency_is_judged_inversely_and_shows_its_own_interval(ratio, words):
     assert latency_finding(ratio) == words
 
 
-def test_the_inverse_of_a_ratio_is_judged_the_other_way():
+def test_the_inverse_of_a_ratio_is_judged_inversely():
     ratio = Ratio(0.5, 0.4, 0.6, 5, 0.001, 0.01)
     assert (ratio.inverse.value, ratio.inverse.low, ratio.inverse.high) == pytest.approx((2.0, 1 / 0.6, 2.5))
     assert judge(ratio.inverse) is Judgement.PAYS

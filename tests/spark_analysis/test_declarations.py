@@ -1,4 +1,4 @@
-"""The writers (broker and load client) and the reader declare the same tables; they share no code, only a format."""
+"""The writers (broker and load client) and the reader declare the same tables. They share a format, but no code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WIDER = {
 }
 
 
-def test_the_tables_that_are_written_are_those_that_are_read():
+def test_writer_and_reader_declare_the_same_tables():
     assert tuple(WRITTEN) == RING_TABLES == (*BROKER_TABLES, "client")
     assert (RING_MAGIC, SCHEMAS_READ[-1], SCHEMAS_READ) == (ring_file.MAGIC, ring_file.SCHEMA, ring_file.SCHEMAS_READ)
     assert timeline_records.SCHEMA == timelines.RECORD_SCHEMA
@@ -67,7 +67,7 @@ def test_the_header_that_the_broker_writes_is_read(name):
 
 
 def rows_of(table, content, strings=()):
-    """What the analysis reads from the bytes of a ring file."""
+    """Return the rows that the analysis reads from the bytes of a ring file."""
     ring = RingFile(f"{table}.ring", table, 1, pa.array(list(strings), pa.string()), pa.py_buffer(content))
     return [row for batch in ring.batches() for row in batch.to_pylist()]
 
@@ -96,7 +96,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def colours(path, name):
-    """Of the seven parts, in the light sheet and in the dark one."""
+    """Return the colours of the seven parts, in the light and the dark sheet."""
     return re.findall(rf"--{name}\d: (#[0-9a-f]+)", (ROOT / path).read_text(encoding="utf-8"))
 
 

@@ -1,4 +1,4 @@
-"""The derived tables hold what the jobs give and the summary says, and an empty one has its columns."""
+"""The derived tables contain the results of the queries and of the summary, and an empty one has its columns."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.stages.broken import BrokenResponseOrder
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 TABLES = ["latency_by_round", "order_violations", "speedups", "stage_latency"]
 
 
 @pytest.fixture(scope="module")
 def reported(synthetic, spark, tmp_path_factory):
-    """Three rounds of two sides, and a traced run whose order was broken, and of which a row was lost."""
+    """Three rounds of two sides, and a traced run with a violation of order and a lost row."""
     directory = tmp_path_factory.mktemp("derived")
     for place in range(3):
         for side, mode in enumerate(("classic", "pipelined")):
@@ -39,7 +39,7 @@ def reported(synthetic, spark, tmp_path_factory):
 
 
 def rows_of(frame):
-    """Values to nine digits: Spark and Python divide in another order."""
+    """Return values to nine digits, because Spark and Python divide in another order."""
     return sorted(({name: rounded(value) for name, value in row.asDict().items()} for row in frame.collect()), key=str)
 
 
@@ -52,7 +52,7 @@ def table(reported, spark):
     return lambda name: spark.read.parquet(str(reported / "derived" / name))
 
 
-def test_they_hold_what_the_jobs_of_the_same_names_find(reported, spark, table):
+def test_derived_tables_equal_the_queries_of_the_same_names(reported, spark, table):
     assert sorted(path.name for path in (reported / "derived").iterdir()) == TABLES
     run = load_run(reported, spark)
     jobs = {
@@ -65,7 +65,7 @@ def test_they_hold_what_the_jobs_of_the_same_names_find(reported, spark, table):
         assert rows_of(table(name).select(*job.columns)) == rows_of(job) != [], name
 
 
-def test_a_cell_counts_what_both_audits_found_and_the_page_says_that_they_are_incomplete(reported, spark):
+def test_a_cell_counts_the_violations_of_both_audits_and_the_page_calls_them_incomplete(reported, spark):
     found = {row["audit"]: row for row in ordering_audit(load_run(reported, spark)).where("run = 7").collect()}
     assert all(row["violations"] and not row["complete"] for row in found.values())
     total = found["broker"]["violations"] + found["client"]["violations"]
@@ -88,7 +88,7 @@ def test_speedups_are_those_of_the_summary(reported, table):
         assert row[name] == pytest.approx(entry[name], rel=1e-8)
 
 
-def test_a_table_without_rows_has_its_columns_and_a_report_replaces_all(synthetic, spark, tmp_path):
+def test_an_empty_table_has_its_columns_and_a_report_replaces_all_tables(synthetic, spark, tmp_path):
     run = synthetic.RawRun(tmp_path / "raw", 1)
     synthetic.steady(run, [500] * 40, gap_us=100)
     run.write()

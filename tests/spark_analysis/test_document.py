@@ -1,4 +1,4 @@
-"""The program of docs/reference/trace-format.md does what the document says, on traces of every kind."""
+"""The program of docs/trace-format.md works as documented, on traces of every kind."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/reference/trace-format.md").read_text(encoding="utf-8")

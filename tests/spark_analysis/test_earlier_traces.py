@@ -13,11 +13,11 @@ from spark_analysis.tables import LATER_COLUMNS
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 
 
-def test_traces_without_the_later_columns_have_what_stands_for_them(small, tmp_path, spark):
+def test_traces_without_later_columns_get_defaults(small, tmp_path, spark):
     shutil.copytree(small / "traces", tmp_path / "traces")
     (path,) = (tmp_path / "traces/runs").glob("*.parquet")
     pq.write_table(pq.read_table(path).drop_columns(list(LATER_COLUMNS)), path)
@@ -26,7 +26,7 @@ def test_traces_without_the_later_columns_have_what_stands_for_them(small, tmp_p
     assert all({name: row[name] for name in LATER_COLUMNS} == LATER_COLUMNS for row in rows)
 
 
-def test_commits_of_traces_that_do_not_say_where_they_ran_are_read(synthetic, tmp_path, spark, monkeypatch):
+def test_commits_without_their_place_of_execution_are_read(synthetic, tmp_path, spark, monkeypatch):
     columns = [column for column in synthetic.COLUMNS["commits"] if column[0] != "is_on_loop"]
     monkeypatch.setitem(synthetic.COLUMNS, "commits", columns)
     run = synthetic.RawRun(tmp_path / "raw", 1, traced=True)

@@ -1,4 +1,4 @@
-"""Effects of factors are recovered from rates that were made of them, and told only where no combination is missing."""
+"""Effects of factors are recovered from synthetic rates, and reported only if no combination is missing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ gains = st.floats(0.1, 30)
     drifts=st.lists(st.floats(0.5, 2), min_size=1, max_size=4),
 )
 def test_factors_that_multiply_are_recovered(depth_gain, size_gain, speedups, drifts):
-    """Two sides, two depths, two sizes, rounds in which the machine drifts: each effect is what it was made of."""
+    """Two sides, two depths, two sizes, and rounds in which the machine drifts: each effect is recovered."""
     runs = []
     for (place, drift), (depth, size, side) in itertools.product(
         enumerate(drifts), itertools.product((0, 1), repeat=3)
@@ -70,7 +70,7 @@ def test_factors_that_multiply_are_recovered(depth_gain, size_gain, speedups, dr
 
 
 def grid(levels=((1, 64), (0.0, 2.0), (100, 1000)), rounds=2):
-    """A load for every combination, both sides; the speed-up is the depth."""
+    """Return a load for every combination, both sides; the speed-up is the depth."""
     return [
         run(
             100.0 * (depth if side else 1),
@@ -88,7 +88,7 @@ def grid(levels=((1, 64), (0.0, 2.0), (100, 1000)), rounds=2):
 
 
 def test_the_factor_that_matters_most_comes_first_and_levels_go_upwards():
-    """Names are what people wrote, the ordinary level is told from what was resolved for the run."""
+    """Names are those of the sweep; the default level comes from the resolved factors of the run."""
     told = [(effect.factor, effect.level) for effect in factor_effects(grid())]
     assert told[:2] == [("in flight", "1"), ("in flight", "64")]
     assert ("record_size", "100") in told
@@ -99,8 +99,8 @@ def test_the_factor_that_matters_most_comes_first_and_levels_go_upwards():
 @pytest.mark.parametrize(
     "what", ["a combination is missing", "a side is missing", "one factor", "another client", "traced only", "nothing"]
 )
-def test_there_are_no_effects_where(what):
-    """A mean over loads would compare what differs in more than one factor, or there is nothing to compare."""
+def test_incomplete_experiments_have_no_effects(what):
+    """A mean over loads would compare loads that differ in more than one factor."""
     whole = grid()
     runs = {
         "a combination is missing": [it for it in whole if it.cell.load[2:5] != (64, 2.0, "record_size=1000")],
@@ -115,8 +115,8 @@ def test_there_are_no_effects_where(what):
     assert factor_effects(runs) == []
 
 
-def test_a_round_that_was_interrupted_is_left_out():
-    """It would weigh some loads more than others; runs beside the two sides do not count either."""
+def test_an_interrupted_round_is_left_out():
+    """It would give some loads more weight than others. Runs of other brokers do not count either."""
     runs = grid(rounds=3)
     whole = factor_effects(runs)
     assert {effect.speedup.rounds for effect in whole} == {3}
@@ -125,8 +125,8 @@ def test_a_round_that_was_interrupted_is_left_out():
         assert {effect.speedup.rounds for effect in interrupted} == {2}
 
 
-def test_factors_that_change_nothing_are_told_in_the_order_of_loads_and_then_by_name():
-    """Levels by size: the ordinary one, numbers, words."""
+def test_factors_without_effect_are_sorted_like_loads_and_then_by_name():
+    """Levels are sorted: the default, numbers by size, words."""
     levels = itertools.product((2, 10), (1, 8), (0.0, 2.0), ("", "zoo=9", "zoo=10", "zoo=b", "zoo=a"), ("", "ape=1"))
     runs = [
         run(100.0, side=side, connections=connections, in_flight=depth, delay_ms=delay, variant=f"{zoo} {ape}".strip())
@@ -148,7 +148,7 @@ def test_factors_that_change_nothing_are_told_in_the_order_of_loads_and_then_by_
     assert {effect.loads for effect in factor_effects(runs) if effect.factor == "zoo"} == {16}
 
 
-def test_a_load_that_was_run_twice_in_a_round_has_the_rate_of_both_runs():
+def test_a_load_with_two_runs_in_a_round_has_the_rate_of_both():
     twice = run(300.0, side=1, in_flight=64, connections=2)
     grid_runs = [run(100.0, side=s, in_flight=d, connections=c) for s in (0, 1) for d in (1, 64) for c in (1, 2)]
     (one, many) = [it for it in factor_effects([*grid_runs, twice]) if it.factor == "connections"]
@@ -157,7 +157,7 @@ def test_a_load_that_was_run_twice_in_a_round_has_the_rate_of_both_runs():
     assert one.speedup.value == pytest.approx(1)
 
 
-def test_a_run_beside_the_sides_and_one_without_a_rate_count_nowhere():
+def test_runs_of_other_brokers_and_runs_without_a_rate_do_not_count():
     runs = grid(rounds=2)
     aside = run(5.0, side=2, in_flight=7)
     assert [(it.factor, it.level, it.speedup) for it in factor_effects([*runs, aside])] == [

@@ -1,4 +1,4 @@
-"""Of a hundred experiments that compare a mode with itself, the intervals of 90 to 99 hold 1."""
+"""Of a hundred experiments that compare a mode with itself, 90 to 99 intervals contain 1."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_analysis.tables import TABLES
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 
 EXPERIMENTS = 100
@@ -26,7 +26,7 @@ ROUNDS = 7
 
 
 def plant(traces):
-    """Each experiment has a number of connections of its own; both sides have the same rate, give or take 5 %."""
+    """Write experiments with different numbers of connections; both sides have the same rate, with noise of 5 %."""
     drawn = random.Random(95)
     rows = {table: [] for table in TABLES}
     for experiment in range(EXPERIMENTS):
@@ -47,7 +47,7 @@ def plant(traces):
         pq.write_table(pa.Table.from_pylist(values, arrow_schema(table)), traces / table / "part.parquet")
 
 
-def test_the_interval_of_equal_sides_holds_one_as_often_as_it_says(spark, tmp_path):
+def test_the_interval_of_equal_sides_contains_1_at_its_confidence(spark, tmp_path):
     plant(tmp_path / "traces")
     run = load_run(tmp_path, spark)
     totals = {row["run"]: row for row in client_runs(run).collect()}

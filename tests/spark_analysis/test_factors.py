@@ -1,4 +1,4 @@
-"""Factors of a sweep set loads apart: each has cells, speed-ups and a map of its own, whatever the factor is called."""
+"""Factors of a sweep separate loads: each has its own cells, speed-ups and map, whatever the factor's name is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_analysis.convert import convert
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 SIZES, DEPTHS, DELAYS_MS = (100, 1000), (1, 64), (0, 10)
 GAIN = {(100, 1, 0): 1, (100, 1, 10): 1, (100, 64, 0): 8, (100, 64, 10): 16}
@@ -21,7 +21,9 @@ GAIN |= {(1000, *rest): 2 * gain for (_, *rest), gain in list(GAIN.items())}
 
 
 def factors(size, depth, delay, side):
-    """A side is queues, commits and requests in flight of the broker; all that is measured has the same flush."""
+    """Return the factors of a run. A side is queues, commits and requests in flight of the broker; flush is the
+    same.
+    """
     axes = {"mode": "xy"[side], "queues": side * 8, "in_flight_max": 1 + 63 * side, "commit": "request"}
     load = {"connections": 1, "depth": depth, "commit_delay_ms": delay, "record_bytes": size}
     return {**axes, **load, "flush": "always"}
@@ -60,16 +62,16 @@ def test_each_load_of_the_sweep_has_a_speedup_of_its_own(directory):
     assert {cell["requests"] for cell in summary["cells"]} == {42}
 
 
-def test_the_page_has_a_map_for_each_factor_and_a_word_for_it(directory):
+def test_the_page_has_a_map_and_a_name_for_each_factor(directory):
     page = (directory / "report.html").read_text(encoding="utf-8")
     for size in SIZES:
         assert f"1 connection, record_size={size}: speed-up" in page
     assert page.count('class="heatmap"') == len(SIZES)
-    assert "colour" not in page.split('<section id="machine"')[0], "what never varies is no name of a load"
+    assert "colour" not in page.split('<section id="machine"')[0], "a factor that never varies is not in the name of a load"
 
 
-def test_what_each_factor_does_is_told_where_every_combination_was_run(directory):
-    """In flight matters most: its speed-ups are those of four loads each, and rates are compared load by load."""
+def test_the_effects_of_factors_need_every_combination(directory):
+    """Requests in flight matter most. Each speed-up is over four loads, and rates are compared load by load."""
     summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
     found = {(entry["factor"], entry["level"]): entry for entry in summary["factors"]}
     assert list(found) == [

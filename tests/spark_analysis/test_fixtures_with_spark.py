@@ -1,7 +1,6 @@
-"""The tests that the documents show for Spark: its Kafka connector reads and writes the broker of the fixtures.
+"""The documented tests with Spark: its Kafka connector reads and writes the broker of the fixtures.
 
-It needs that connector, which comes by Maven: without it, or a Java, the test skips with what is missing, and fails
-under REQUIRE_TOOLS=1.
+Without that connector (from Maven) or a Java, the test skips with the reason, and fails under REQUIRE_TOOLS=1.
 """
 
 import pytest
@@ -16,7 +15,7 @@ from tests.short_java import SHORT_JAVA
 
 pytestmark = [pytest.mark.spark, pytest.mark.clients]
 
-# PySpark leaves the socket of each `collect` to the garbage collector.
+# PySpark never closes the socket of a `collect`.
 NOT_OURS = ("-W", "ignore::ResourceWarning")
 
 

@@ -1,4 +1,4 @@
-"""What the page says of flow: how often Little's law holds, and which run a drawing shows."""
+"""The flow sections of the page: how often Little's law holds, and which run a drawing shows."""
 
 from spark_analysis.inside_figures import Flow, Imbalance, Inside
 from spark_analysis.report.flow import flow, shards
@@ -9,7 +9,7 @@ def told(run, stage, expected, measured):
     return Flow(run.number, stage, 100, 1e6, 100.0, 10.0, expected, measured, measured - expected)
 
 
-def test_littles_law_is_said_to_hold_where_both_sides_agree_in_a_stage_that_holds_anything():
+def test_littles_law_holds_if_both_values_agree_in_a_stage_with_requests():
     runs = made.pairs(made.load(), [1.0])
     of = runs[0]
     found = (
@@ -24,7 +24,7 @@ def test_littles_law_is_said_to_hold_where_both_sides_agree_in_a_stage_that_hold
     assert "so the law cannot be checked" in idle
 
 
-def test_the_balance_of_a_cell_is_drawn_of_its_first_run_and_all_are_in_the_table():
+def test_the_balance_of_a_cells_first_run_is_drawn_and_all_runs_are_in_the_table():
     runs = [*made.pairs(made.load(), [1.0]), *made.pairs(made.load(), [1.0])]
     first, later = runs[0], runs[2]
     found = tuple(

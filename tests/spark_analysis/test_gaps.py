@@ -1,4 +1,4 @@
-"""Partial and doubtful experiments still give a report, which says what is missing; one sentence each."""
+"""Partial and doubtful experiments still give a report, which lists each gap in one sentence."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def test_an_experiment_that_lacks_nothing_has_no_gap():
         ((ZERO, ONE, attrs.evolve(TRACED, lost_rows=7)), "7 trace rows did not fit into a ring, in 1 run"),
     ],
 )
-def test_what_runs_lack_is_one_sentence(runs, sentence):
+def test_each_gap_is_one_sentence(runs, sentence):
     (found,) = said(*runs)
     assert found.startswith(sentence)
 
 
-def test_clocks_that_went_back_and_requests_without_an_answer_are_told():
+def test_clocks_that_went_back_and_unanswered_requests_are_reported():
     quality = [Quality(1, "client", 100, 3, 4_000.0, 0, 0), Quality(3, "requests", 100, 1, 2_000_000.0, 5, None)]
     (found,) = said(*WHOLE, quality=quality)
     assert found.startswith(
@@ -73,7 +73,7 @@ def test_clocks_that_went_back_and_requests_without_an_answer_are_told():
     assert found == f"2 requests had no answer when the client stopped, with {where}."
 
 
-def test_what_is_missing_of_several_is_told_in_the_plural_and_the_gravest_first():
+def test_several_gaps_use_the_plural_and_the_gravest_comes_first():
     deep, wide = (attrs.evolve(ONE, cell=Cell("pipelined", load)) for load in (DEEP, Load("raw", 9, 5, 0.0)))
     empty = [attrs.evolve(each, requests=0, lost_rows=3) for each in (deep, wide)]
     quality = [Quality(1, "client", 100, 1, 1_000.0, 3, 0), Quality(2, "client", 100, 0, 0.0, 4, 0)]
@@ -93,7 +93,7 @@ def test_what_is_missing_of_several_is_told_in_the_plural_and_the_gravest_first(
     assert "stamps of 1 row are in the wrong order, by up to 1.00 ms, in run 1." in found[5]
 
 
-def test_of_one_side_alone_the_one_that_lacks_is_named():
+def test_the_missing_side_is_named():
     other = attrs.evolve(ZERO, number=9, cell=Cell("classic", DEEP))
     (found,) = said(*WHOLE, other)
     assert found.startswith("1 load has no run of pipelined in the same round, and no speed-up: ")
@@ -102,7 +102,7 @@ def test_of_one_side_alone_the_one_that_lacks_is_named():
     assert found.startswith("1 load has no run of the other side in the same round")
 
 
-def test_a_run_that_is_of_neither_side_has_no_partner_to_lack():
+def test_a_run_of_another_broker_needs_no_partner():
     assert said(*WHOLE, attrs.evolve(ZERO, number=9, side=2, cell=Cell("another", DEEP))) == []
 
 
@@ -124,16 +124,16 @@ def test_variants_lose_what_they_have_in_common():
 
 
 @pytest.mark.spark
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PySpark leaves them to the collector
-def test_a_list_of_what_was_left_out_that_is_damaged_is_refused(spark, tmp_path):
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PySpark never closes its sockets
+def test_a_damaged_list_of_left_out_runs_is_refused(spark, tmp_path):
     (tmp_path / "left-out.json").write_text("[oops")
     with pytest.raises(TraceError, match=r"left-out\.json: not a JSON list"):
         TraceRun(Location(spark, tmp_path)).left_out  # noqa: B018
 
 
 @pytest.mark.spark
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PySpark leaves them to the collector
-def test_interrupted_runs_are_left_out_and_named_and_without_any_the_list_is_not_there(synthetic, spark, tmp_path):
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PySpark never closes its sockets
+def test_interrupted_runs_are_left_out_and_listed(synthetic, spark, tmp_path):
     for number in (1, 2, 3):
         run = synthetic.RawRun(tmp_path / "raw", number)
         run.answer(10, 20, 0)
@@ -147,9 +147,9 @@ def test_interrupted_runs_are_left_out_and_named_and_without_any_the_list_is_not
 
 
 @pytest.mark.spark
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PySpark leaves them to the collector
-def test_a_partial_experiment_gives_a_report_that_says_what_is_missing(synthetic, spark, tmp_path):
-    """One side only, a run without a request, an interrupted run, and an answer before its question."""
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PySpark never closes its sockets
+def test_the_report_of_a_partial_experiment_lists_its_gaps(synthetic, spark, tmp_path):
+    """One side only, a run without a request, an interrupted run, and an answer before its request."""
     assert spark is not None
     run = synthetic.RawRun(tmp_path / "raw", 1)
     synthetic.steady(run, [500] * 40, gap_us=100)

@@ -1,4 +1,4 @@
-"""Intervals of ratios cover the truth as often as they say, and exact cases come out exactly."""
+"""Intervals of ratios contain the true value as often as their confidence says, and exact cases are exact."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_t_quantile_agrees_with_published_tables(freedom, expected):
         (0.9, 1.1, None, None),
     ],
 )
-def test_a_ratio_is_called_where_its_interval_leaves_1_out_and_its_family_agrees(low, high, corrected, called):
+def test_a_ratio_counts_if_its_interval_excludes_1_also_after_the_correction(low, high, corrected, called):
     ratio = Ratio(1.0, low, high, 5, 0.01, corrected)
     assert (ratio.above, ratio.below) == (called == "above", called == "below")
     assert ratio.excludes_one == (not low <= 1 <= high)
@@ -65,8 +65,8 @@ def test_means_have_the_interval_of_student():
     assert (logs.rounds, geometric_interval([])) == (3, None)
 
 
-def test_the_chance_of_a_ratio_is_that_of_equal_sides():
-    """Logs 0, 1 and 2: t is the root of 3, beyond which two degrees of freedom leave (1 - sqrt(3 / 5)) / 2 a side."""
+def test_the_p_value_of_a_ratio_assumes_equal_sides():
+    """Logs 0, 1 and 2: t is the root of 3, beyond which two degrees of freedom leave (1 - sqrt(3 / 5)) / 2 per tail."""
     chance = 1 - math.sqrt(3 / 5)
     assert ratio_interval([1.0, math.exp(1), math.exp(2)]).chance == pytest.approx(chance)
     assert ratio_interval([1.0, math.exp(-1), math.exp(-2)]).chance == pytest.approx(chance)
@@ -75,7 +75,7 @@ def test_the_chance_of_a_ratio_is_that_of_equal_sides():
     assert ratio_interval([2.0]).chance is None
 
 
-def test_an_interval_wider_than_numbers_go_has_ends_all_the_same():
+def test_an_interval_beyond_the_range_of_floats_has_ends():
     found = ratio_interval([1e-300, 1e300, 1.0])
     assert 0 < found.low < 1e-300
     assert 1e300 < found.high < math.inf
@@ -116,7 +116,7 @@ def test_exchanging_the_sides_inverts_the_interval():
 
 
 @pytest.mark.parametrize("rounds", [3, 5, 7])
-def test_of_equal_sides_the_interval_holds_one_in_95_of_100_experiments(rounds):
+def test_the_interval_of_equal_sides_contains_1_in_95_of_100_experiments(rounds):
     drawn = random.Random(rounds)
     experiments = 4000
     held = 0

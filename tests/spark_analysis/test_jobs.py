@@ -1,4 +1,4 @@
-"""Jobs give back what was planted: queues with known laws to the microsecond, imbalance, spans, steps of a clock."""
+"""The queries recover planted data: queues with known laws to the microsecond, imbalance, spans, clock steps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.spark_analysis import queueing
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 
 CUSTOMERS = 20_000
@@ -74,7 +74,9 @@ def plant_shards(synthetic, raw):
 
 
 def plant_spans(synthetic, raw):
-    """10 ms of requests; in-flight spans 0-2 and 5-6 ms, a throttle 1-4 ms with two within it, one that never ended."""
+    """Write 10 ms of requests; in-flight spans 0-2 and 5-6 ms, a throttle 1-4 ms around two others, one without an
+    end.
+    """
     run = synthetic.RawRun(raw, RUNS["spans"], traced=True, in_flight=RUNS["spans"])
     for sequence in range(11):
         waits = {**DONE, "ResponseOrderWait": 700, "ResponseQueue": 700} if sequence == 6 else DONE
@@ -86,7 +88,7 @@ def plant_spans(synthetic, raw):
 
 
 def plant_stepped(synthetic, raw):
-    """1,000 requests in the first second and 2,000 in the second; one answer 5 ms before its question, one never."""
+    """Write 1,000 requests in the first second and 2,000 in the second; one answer 5 ms early, one missing."""
     run = synthetic.RawRun(raw, RUNS["stepped"], in_flight=RUNS["stepped"])
     for sequence in range(3000):
         at_us = sequence * 1000 if sequence < 1000 else 1_000_000 + (sequence - 1000) * 500
@@ -119,7 +121,7 @@ def stages(run):
 
 
 @pytest.mark.parametrize("law", ["mm1", "md1"])
-def test_a_simulated_queue_comes_back_to_the_microsecond(law, customers, stages):
+def test_a_simulated_queue_is_recovered_to_the_microsecond(law, customers, stages):
     waits = [started - arrived for arrived, started, _ in customers[law]]
     row = stages[law, "RequestQueue"]
     assert row["requests"] == CUSTOMERS
@@ -129,12 +131,12 @@ def test_a_simulated_queue_comes_back_to_the_microsecond(law, customers, stages)
 
 
 @pytest.mark.parametrize(("law", "theory"), [("mm1", queueing.mm1_wait_us), ("md1", queueing.md1_wait_us)])
-def test_the_mean_wait_is_what_queueing_theory_says(law, theory, stages):
+def test_the_mean_wait_agrees_with_queueing_theory(law, theory, stages):
     assert stages[law, "RequestQueue"]["mean_us"] == pytest.approx(theory(GAP_US, SERVICE_US), rel=0.06)
 
 
 @pytest.mark.parametrize("law", ["mm1", "md1"])
-def test_littles_law_counts_what_a_walk_over_all_events_counts(law, customers, run, synthetic):
+def test_littles_law_agrees_with_a_count_over_all_events(law, customers, run, synthetic):
     rows = {row["stage"]: row for row in littles_law(run).where(f"run = {RUNS[law]}").collect()}
     first, last = (customers[law][place][0] for place in (0, -1))
     from_us, to_us = first + (last - first) * 0.1, first + (last - first) * 0.9
@@ -151,7 +153,7 @@ def test_littles_law_counts_what_a_walk_over_all_events_counts(law, customers, r
     assert rows["Local"]["measured"] == pytest.approx(SERVICE_US / GAP_US, rel=0.03)
 
 
-def test_planted_imbalance_comes_back(run):
+def test_planted_imbalance_is_recovered(run):
     (row,) = queue_imbalance(run).where(f"run = {RUNS['shards']}").collect()
     loads = [SHARES.get(queue, 0) for queue in range(QUEUES)]
     assert (row["queues"], row["used_queues"], row["requests"], row["busiest_queue"]) == (8, 4, 200, 5)
@@ -171,7 +173,7 @@ def test_a_variant_belongs_to_the_load_and_an_axis_of_the_broker_does_not(run):
     assert variants == {**dict.fromkeys(RUNS.values(), ""), RUNS["shards"]: "record_size=100"}
 
 
-def test_commits_stand_beside_the_load(run):
+def test_commits_are_grouped_by_load(run):
     (row,) = commit_batches(run).collect()
     sizes = (row["outstanding"], row["commits"], row["entries"], row["entries_mean"], row["entries_most"])
     assert sizes == (4, 4, 70, 17.5, 64)
@@ -199,7 +201,7 @@ def test_series_show_a_rate_that_doubles_and_a_latency_that_does(run):
     assert [(row["p50_us"], row["p99_us"]) for row in rows] == [(1000.0, 1000.0), (2000.0, 2000.0)]
 
 
-def test_a_series_of_its_own_choice_has_about_forty_buckets(run):
+def test_by_default_a_series_has_about_forty_buckets(run):
     rows = client_series(run, bucket_ms=None).collect()
     assert {row["bucket_ms"] for row in rows} == {50.0}
     assert len(rows) == 40
@@ -215,7 +217,7 @@ def test_stages_over_time_add_up_to_the_stages(run, stages, customers):
     assert whole == pytest.approx(stages["mm1", "RequestQueue"]["mean_us"])
 
 
-def test_a_clock_that_stepped_back_an_error_and_a_lost_answer_are_told(run):
+def test_a_clock_that_stepped_back_an_error_and_a_lost_answer_are_reported(run):
     rows = {(row["run"], row["table"]): row for row in trace_quality(run).collect()}
     row = rows[RUNS["stepped"], "client"]
     told = (row["rows"], row["backwards"], row["step_us"], row["unanswered"], row["errors"])
@@ -245,7 +247,7 @@ def test_a_round_has_its_rate_and_its_percentiles(run):
 
 @pytest.fixture(scope="module")
 def warmed_up(synthetic, spark, tmp_path_factory):
-    """A replay: five requests of a warm-up, which fail and take 50 ms, and ten that leave 0.3 ms late and take 1 ms."""
+    """A replay: five warm-up requests, which fail and take 50 ms, and ten that are sent 0.3 ms late and take 1 ms."""
     directory = tmp_path_factory.mktemp("warmed")
     run = synthetic.RawRun(directory / "raw", 1, client="replay")
     for sequence in range(15):
@@ -259,7 +261,7 @@ def warmed_up(synthetic, spark, tmp_path_factory):
     return load_run(directory, spark)
 
 
-def test_a_warm_up_counts_in_the_mean_alone_and_an_open_loop_waits_from_when_a_request_was_due(warmed_up, synthetic):
+def test_a_warm_up_counts_only_in_the_mean_and_open_loop_latency_starts_at_the_due_time(warmed_up, synthetic):
     (row,) = client_runs(warmed_up).collect()
     assert (row["requests"], row["errors"], row["samples"]) == (10, 1, 10)
     first, last = synthetic.START_NS + 5_300_000, synthetic.START_NS + 15_000_000
@@ -278,7 +280,7 @@ JOBS = {name: job for name, job in FUNCTIONS.items() if next(iter(inspect.signat
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_a_job_names_its_columns_and_they_have_units(name, run):
+def test_the_columns_of_a_query_are_documented_and_have_units(name, run):
     columns = JOBS[name](run).columns
     said = JOBS[name].__doc__.split("Returns:")[1]
     named = {column for column in columns if column not in (*CELL_COLUMNS, *STAGES)}

@@ -1,4 +1,4 @@
-"""Windows of a stream are those of the batch job over the same rows, wherever the stream was broken off."""
+"""The windows of a stream equal those of the batch query over the same rows, wherever the stream was interrupted."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.spark_analysis.timeline_topic import BEGIN_S, TopicFiles, broken, ran
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 WAIT_SECONDS = 120
 
 
 class Killed(Exception):
-    """Stands for the end of the process, at the worst moment: the files are written, the checkpoint does not know."""
+    """Stands for the end of the process at the worst time: after writing the files, before the checkpoint."""
 
 
 @pytest.fixture
@@ -38,7 +38,9 @@ def topic(tmp_path):
 
 
 def read_all(spark, topic, directory, *, dies=(), **options):
-    """Run the job until it has read everything; it dies after so many further batches each time, then starts again."""
+    """Run the job until it has read everything. It dies after the given numbers of batches and starts again each
+    time.
+    """
     for batches in (*dies, None):
         seen = []
 
@@ -56,7 +58,7 @@ def read_all(spark, topic, directory, *, dies=(), **options):
 
 
 def windows_of(spark, directory):
-    """What is in the files, by window and stage; each once."""
+    """Return the rows in the files by window and stage; each must occur once."""
     rows = read_windows(spark, directory)
     found = {(row["window_start"], row["mode"], row["stage"]): row for row in rows}
     assert len(found) == len(rows)
@@ -64,7 +66,7 @@ def windows_of(spark, directory):
 
 
 def batch_windows(spark, topic):
-    """The same by the batch job, from all that was published."""
+    """Return the windows of the batch query over all published rows."""
     records = spark.read.text(str(topic.folder))
     frame = window_stage_latency(request_timelines(records))
     times = ("window_start", "window_end", "first_received", "last_received")
@@ -87,7 +89,7 @@ def test_a_job_that_dies_in_the_middle_and_between_batches_neither_loses_nor_dou
     assert found == batch_windows(spark, topic)
     assert sum(row["requests"] for (*_, stage), row in found.items() if stage == "Total") == topic.requests()
     assert {stage for *_, stage in found} == set(STAGES)
-    topic.publish(random_rows(9, 21, 27, 300), lost=9)  # the job goes on where it ended, also where it ended well
+    topic.publish(random_rows(9, 21, 27, 300), lost=9)  # the job resumes where it ended, also after a regular end
     read_all(spark, topic, directory)
     assert windows_of(spark, directory) == batch_windows(spark, topic) != found
 
@@ -115,7 +117,7 @@ def test_a_window_has_the_figures_that_were_planted_and_the_modes_stay_apart(spa
     assert pq.ParquetDataset(tmp_path / "out/windows" / names[0]).read().num_rows == len(STAGES)
 
 
-def test_the_rows_are_those_of_the_table_of_traces_so_that_its_jobs_take_them(spark, topic):
+def test_the_rows_have_the_columns_of_the_requests_table(spark, topic):
     topic.publish(random_rows(1, 0, 5, 50))
 
     class Run:
@@ -129,7 +131,7 @@ def test_the_rows_are_those_of_the_table_of_traces_so_that_its_jobs_take_them(sp
     assert [each["row"] for each in Run.requests.orderBy("row").collect()] == list(range(50))
 
 
-def test_what_comes_too_late_is_left_out_and_counted(spark, topic, tmp_path):
+def test_late_requests_are_left_out_and_counted(spark, topic, tmp_path):
     topic.publish(row(5.0, [1] * 9))
     topic.publish(row(100.0, [1] * 9))
     topic.publish(row(100.5, [1] * 9))  # a batch is held against the watermark of the one before it
@@ -153,14 +155,14 @@ def test_what_comes_too_late_is_left_out_and_counted(spark, topic, tmp_path):
         ("no record", "MALFORMED|FAILFAST|malformed"),
     ],
 )
-def test_a_record_of_another_form_ends_the_job_with_its_reason(spark, topic, tmp_path, record, reason):
+def test_an_invalid_record_ends_the_job_with_its_reason(spark, topic, tmp_path, record, reason):
     topic.write([record])
     query = stream_stage_latency(topic.stream(spark), tmp_path / "out", every_seconds=None)
     with pytest.raises(StreamingQueryException, match=reason):
         query.awaitTermination(WAIT_SECONDS)
 
 
-def test_a_directory_keeps_its_length_of_windows(spark, topic, tmp_path):
+def test_a_directory_keeps_its_window_length(spark, topic, tmp_path):
     (tmp_path / "live.json").write_text(json.dumps({"schema": 2, "window_seconds": 5, "late_seconds": 10}))
     with pytest.raises(TraceError, match="choose another one"):
         stream_stage_latency(topic.stream(spark), tmp_path)
@@ -194,7 +196,7 @@ def test_the_table_shows_the_last_windows_and_the_last_state_of_each():
     assert last.split()[2:7] == ["8.5", "1,000", "118", "1.50", "-"]
 
 
-def test_the_first_and_the_last_window_are_as_long_as_there_are_requests_of_them():
+def test_the_first_and_last_window_are_as_long_as_their_requests_cover():
     table = WindowTable(windows_max=2)
     lines = []
     for start_s in (0, 10, 20, 30):
@@ -213,14 +215,14 @@ def test_the_first_and_the_last_window_are_as_long_as_there_are_requests_of_them
 
 
 @pytest.mark.parametrize("output", [io.StringIO(), Terminal()])
-def test_without_a_window_there_is_no_table(output):
+def test_without_a_window_no_table_is_written(output):
     table = ShownTable(output)
     table.update([])
     table.end()
     assert output.getvalue() == ""
 
 
-def test_the_job_hears_who_wants_it_to_end_whatever_handler_spark_installs():
+def test_signals_end_the_job_despite_the_handler_of_pyspark():
     before = signal.getsignal(signal.SIGINT)
     signals = _EndSignals()
     try:
@@ -234,7 +236,7 @@ def test_the_job_hears_who_wants_it_to_end_whatever_handler_spark_installs():
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_on_a_terminal_the_table_is_renewed_where_it_stands():
+def test_a_terminal_shows_the_table_updated_in_place():
     terminal = Terminal()
     table = ShownTable(terminal)
     table.update([])
@@ -246,7 +248,7 @@ def test_on_a_terminal_the_table_is_renewed_where_it_stands():
     assert second.splitlines()[-1].split()[3] == "30"
 
 
-def test_elsewhere_it_is_written_once():
+def test_other_outputs_get_the_table_once():
     output = io.StringIO()
     table = ShownTable(output)
     for requests in (20, 30):
@@ -258,7 +260,7 @@ def test_elsewhere_it_is_written_once():
     ]
 
 
-def test_a_mode_of_any_text_is_a_name_inside_the_folder(spark, topic, tmp_path):
+def test_any_mode_name_stays_inside_the_folder(spark, topic, tmp_path):
     odd = TopicFiles(topic.folder, "../../etc/[x]=*")
     odd.publish(row(1.0, [1] * 9))
     read_all(spark, odd, tmp_path / "out")
@@ -266,14 +268,14 @@ def test_a_mode_of_any_text_is_a_name_inside_the_folder(spark, topic, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "topic"]
 
 
-def test_what_a_killed_job_had_begun_to_write_is_removed(spark, topic, tmp_path):
+def test_unfinished_files_of_a_killed_job_are_removed(spark, topic, tmp_path):
     (tmp_path / "out/windows/.spark-staging-1/window=x").mkdir(parents=True)
     topic.publish(row(1.0, [1] * 9))
     read_all(spark, topic, tmp_path / "out")
     assert not list((tmp_path / "out/windows").glob(".spark-staging*"))
 
 
-def test_the_time_of_a_job_counts_from_its_first_window_on():
+def test_the_time_of_a_job_counts_from_its_first_window():
     now = [100.0]
     table = ShownTable(io.StringIO())
     job_time = _Time(5.0, table, lambda: now[0])
@@ -287,7 +289,7 @@ def test_the_time_of_a_job_counts_from_its_first_window_on():
     assert job_time.is_over
 
 
-def test_a_job_without_a_window_ends_and_one_without_an_end_does_not():
+def test_a_job_without_a_window_ends_unless_it_has_no_time_limit():
     now = [100.0]
     with_end, without = (_Time(seconds, ShownTable(io.StringIO()), lambda: now[0]) for seconds in (5.0, None))
     now[0] += FIRST_WINDOW_SECONDS_MAX + 1

@@ -1,7 +1,7 @@
-"""The job of docs/guides/live.md on a real broker; at length, killed in the middle and started again.
+"""The job of docs/live.md on a real broker. At length (AT_LENGTH=1) it is killed in the middle and started again.
 
-It needs Spark's Kafka connector, which comes by Maven: without Maven, or without a network and a cache, the test skips
-with what is missing, and fails under REQUIRE_TOOLS=1.
+It needs Spark's Kafka connector from Maven. Without Maven, or without a network and a cache, the test skips with the
+reason, and fails under REQUIRE_TOOLS=1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
     pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 WAIT_SECONDS = 240.0
 
@@ -45,13 +45,13 @@ def connector():
 def start(broker, directory, log, *options):
     command = [sys.executable, "-m", "spark_analysis.live", broker.bootstrap, str(directory), *options]
     with log.open("ab") as output:
-        temporary = str(log.parent)  # what a killed job leaves behind goes with the test
+        temporary = str(log.parent)  # the files of a killed job are deleted with the test
         environment = {**os.environ, "JDK_JAVA_OPTIONS": SHORT_JAVA, "TMPDIR": temporary}
         return subprocess.Popen(command, stdout=output, stderr=output, env=environment)
 
 
 def total(directory):
-    """Produce requests in all windows; the job may put others in their place meanwhile."""
+    """Return the Produce requests in all windows. The job may replace windows during this read."""
     with contextlib.suppress(FileNotFoundError):
         windows = pq.ParquetDataset(directory / "windows")
         if windows.files:
@@ -61,7 +61,7 @@ def total(directory):
 
 
 def load(broker, seconds):
-    """Requests that were answered."""
+    """Produce for some seconds and return the number of answered requests."""
     result = run_load(LoadOptions(broker.host, broker.port, in_flight=5, connections=2, seconds=seconds, warmup_s=0))
     assert {row.error for row in result.rows} == {0}
     return len(result.rows)

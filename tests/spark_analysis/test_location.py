@@ -1,4 +1,4 @@
-"""A folder has an address, and what is written there is whole or not there."""
+"""A folder has an address, and writes to it are atomic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_analysis.location import Location, local_path
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 
 
@@ -34,7 +34,7 @@ def test_an_address_without_a_scheme_is_a_path_of_this_machine(address, path):
     assert local_path(address) == (None if path is None else Path(path))
 
 
-def test_texts_are_replaced_whole_and_leave_nothing_else_behind(spark, tmp_path):
+def test_texts_are_replaced_atomically_without_leftovers(spark, tmp_path):
     place = Location(spark, f"file://{tmp_path}") / "a [b] *.txt"
     assert place.read_text() is None
     for text in ("first \N{SNOWMAN}", "second"):
@@ -60,7 +60,7 @@ def test_folders_are_listed_renamed_over_each_other_and_removed(spark, tmp_path)
     assert place.folders() == []
 
 
-def test_what_a_file_system_refuses_is_one_line_that_names_the_address(spark, tmp_path):
+def test_an_error_of_the_file_system_is_one_line_with_the_address(spark, tmp_path):
     with pytest.raises(TraceError, match=rf"^{tmp_path}/missing: .*does not exist$"):
         Location(spark, tmp_path / "missing").folders()
     with pytest.raises(TraceError, match=r'^nofs://host/out: No FileSystem for scheme "nofs"$'):
@@ -70,7 +70,7 @@ def test_what_a_file_system_refuses_is_one_line_that_names_the_address(spark, tm
         Location(spark, tmp_path / "latin").read_text()
 
 
-def test_an_experiment_with_a_file_uri_is_the_one_of_its_path(small_by_uri, spark):
+def test_a_file_uri_and_its_path_are_the_same_experiment(small_by_uri, spark):
     folder, (out, _) = small_by_uri
     assert out.endswith(f"report: file://{folder}/report.html\n")
     assert (folder / "report.html").exists()
@@ -78,7 +78,7 @@ def test_an_experiment_with_a_file_uri_is_the_one_of_its_path(small_by_uri, spar
     assert load_run(folder, spark).client.count() == 4 * 50
 
 
-def test_an_address_that_cannot_be_reached_is_one_clear_line(spark, capsys):
+def test_an_unreachable_address_is_one_clear_line(spark, capsys):
     assert spark is not None
     assert main(["nofs://host/out"]) == 2
     assert capsys.readouterr().err == 'error: nofs://host/out/raw: No FileSystem for scheme "nofs"\n'

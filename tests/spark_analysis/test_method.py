@@ -1,4 +1,4 @@
-"""The page says what a figure cannot, when and with what it was made, and how to make it again."""
+"""The page shows the method, the date and the version of its runs, and the commands that repeat it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MADE = {
 }
 
 
-def test_the_page_prints_the_command_that_was_recorded_and_says_when_and_with_what_it_ran():
+def test_the_page_shows_the_recorded_command_date_and_version():
     comparison = made.comparison([attrs.evolve(run, machine=MADE) for run in grid()])
     page = render(comparison, run_quality(comparison), "my runs/one")
     reproduced = page[page.index('<section id="reproduce"') :]
@@ -42,7 +42,7 @@ def test_the_page_prints_the_command_that_was_recorded_and_says_when_and_with_wh
     )
 
 
-def test_without_a_recorded_command_no_other_is_made_up():
+def test_without_a_recorded_command_the_page_shows_none():
     comparison = made.comparison(grid())
     page = render(comparison, run_quality(comparison), "out/one")
     assert "pipeline-broker compare" not in page
@@ -69,7 +69,7 @@ def test_the_summary_has_the_machine_of_every_run():
     }
 
 
-def test_what_classic_pays_in_the_page_cache_is_said_where_it_was_measured():
+def test_flush_os_warns_that_classic_pays_for_its_thread():
     said = "a ratio over classic is more than pipelining gains"
     assert said in method(made.comparison(grid(flush="os")))
     assert said not in method(made.comparison(grid(flush="always")))

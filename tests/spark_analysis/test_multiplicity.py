@@ -1,4 +1,4 @@
-"""Holm's correction agrees with the procedure as its author gives it, and keeps false claims of a family to 5 %."""
+"""Holm's correction agrees with its published procedure, and keeps false claims of a family below 5 %."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROUNDS = 5
 
 
 def rejected_by_holm(chances, level):
-    """The step-down procedure: the numbers of what is rejected at a level."""
+    """Return the indexes that the step-down procedure rejects at a level."""
     ascending = sorted(range(len(chances)), key=lambda number: chances[number])
     rejected = set()
     for place, number in enumerate(ascending):
@@ -32,7 +32,7 @@ chances = st.lists(st.floats(0, 1, exclude_max=True), max_size=12)
 
 
 @given(chances, st.floats(0.0001, 0.9999))
-def test_what_is_rejected_is_what_the_procedure_rejects(found, level):
+def test_corrected_p_values_agree_with_holms_procedure(found, level):
     adjusted = holm(found)
     # A value right at the level is rejected or not by the last bit of a product or a quotient.
     clear = {number for number, chance in enumerate(adjusted) if abs(chance - level) > 1e-12}
@@ -48,12 +48,12 @@ def test_a_corrected_chance_is_not_smaller_nor_above_that_of_bonferroni_and_keep
 
 
 def test_worked_by_hand():
-    """0.01 x 4, 0.02 x 3, 0.03 x 2 (not below the one before), 0.5 x 1."""
+    """0.01 x 4, 0.02 x 3, 0.03 x 2 (not below the previous one), 0.5 x 1."""
     assert holm([0.03, 0.01, 0.5, 0.02]) == pytest.approx([0.06, 0.04, 0.5, 0.06])
     assert holm([]) == []
 
 
-def test_a_ratio_without_an_interval_makes_no_claim_and_makes_no_other_one_harder():
+def test_a_ratio_without_an_interval_does_not_count_in_its_family():
     alone = ratio_interval([2.0, 2.1, 2.2])
     family = corrected({"one": alone, "two": Ratio(3.0, None, None, 1)})
     assert family["one"].corrected == alone.chance
@@ -61,8 +61,8 @@ def test_a_ratio_without_an_interval_makes_no_claim_and_makes_no_other_one_harde
     assert not family["two"].above
 
 
-def test_a_load_that_is_beyond_chance_alone_is_not_called_among_many():
-    """An interval just beside 1, with 19 loads that do not differ: 1.02x would be one of 20 by chance."""
+def test_a_load_beyond_chance_alone_fails_the_correction_for_many():
+    """An interval that just excludes 1, among 19 loads without a difference: by chance, 1 of 20 does."""
     drawn = random.Random(3)
     narrow = made.pairs(made.load(99), [1.0] * ROUNDS)
     for place, gain in enumerate((1.03, 1.09, 1.02, 1.12, 1.07)):
@@ -84,13 +84,13 @@ def test_a_load_that_is_beyond_chance_alone_is_not_called_among_many():
         (1.1, 0.01, "1.50x (1.10x to 2.2x)"),
     ],
 )
-def test_a_drawing_says_which_ratio_is_beyond_chance_alone(low, chance, said):
+def test_a_drawing_marks_ratios_that_fail_only_the_correction(low, chance, said):
     drawn = forest("p99", [("a load", Ratio(1.5, low, 2.2, 5, chance=0.01, corrected=chance))], "")
     assert f">{said}<" in drawn
 
 
 def test_experiments_are_families_of_their_own():
-    """What is asked of ordinary clients is not made harder by the native client's loads."""
+    """The native client's loads do not weaken claims about ordinary clients."""
     drawn = random.Random(4)
     client = made.load(client="confluent-kafka linger=0")
     asked = made.pairs(client, (1.03, 1.09, 1.02, 1.12, 1.07), settings={"experiment": "clients"})
@@ -99,14 +99,14 @@ def test_experiments_are_families_of_their_own():
 
 
 def equal_sides(drawn):
-    """A/A of 20 loads: both sides are the same but for 5 % of luck in every run."""
+    """Return A/A runs of 20 loads: both sides are equal, with noise of 5 % in every run."""
     return [run for number in range(LOADS) for run in made.pairs(made.load(number), [1.0] * ROUNDS, drawn, 0.05)]
 
 
 def test_equal_sides_are_called_different_under_no_load_in_19_of_20_experiments():
-    """Each asks 20 loads for a difference of rates; without a correction most experiments would find one.
+    """Each experiment tests 20 loads; without a correction most experiments would find a difference.
 
-    20 experiments are few: how often it happens is bounded by the next test.
+    20 experiments are few: the next test bounds the frequency.
     """
     drawn = random.Random(20)
     calls, alone = [], []
@@ -119,8 +119,8 @@ def test_equal_sides_are_called_different_under_no_load_in_19_of_20_experiments(
     assert sum(not count for count in alone) <= 12
 
 
-def test_a_family_has_a_false_claim_as_seldom_as_is_said():
-    """400 experiments of 20 equal loads: 5 % of them at most, give or take 3 standard errors."""
+def test_a_family_has_a_false_claim_in_at_most_5_percent():
+    """400 experiments of 20 equal loads: at most 5 % of them, with 3 standard errors of tolerance."""
     drawn = random.Random(1)
     false_claims = 0
     for _ in range(400):

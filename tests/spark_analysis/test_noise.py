@@ -1,4 +1,4 @@
-"""A mode beside itself says how much of a difference is noise, and equal sides are seldom called different."""
+"""A mode compared with itself shows the noise, and equal sides are seldom called different."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def self_runs(gains, spread=0.0, seed=1):
     return [attrs.evolve(run, round=run.round) for run in runs]
 
 
-def test_a_mode_against_itself_is_told_and_counts_as_nothing_else():
+def test_a_mode_against_itself_is_reported_and_counts_only_as_noise():
     alone = made.comparison(made.pairs(DEEP, SURE))
     with_noise = made.comparison([*made.pairs(DEEP, SURE), *self_runs((1.0, 1.02, 0.98, 1.01, 1.0))])
     assert "No mode was compared with itself (A/A)" in verdict(alone)
@@ -32,8 +32,8 @@ def test_a_mode_against_itself_is_told_and_counts_as_nothing_else():
     assert (cell.requests, len(cell.rounds)) == (10 * made.REQUESTS, 10)
 
 
-def test_the_loads_of_a_and_a_are_taken_together_round_by_round():
-    """Two loads of which one gains what the other loses: together there is no difference."""
+def test_the_loads_of_a_and_a_are_combined_round_by_round():
+    """One of two loads gains as much as the other loses, so together they do not differ."""
     of = [made.load(number, variant="self") for number in (1, 2)]
     columns = {"mode": "pipelined", "settings": {"experiment": "self"}}
     up, down = (1.2, 1.1, 1.3), (1 / 1.2, 1 / 1.1, 1 / 1.3)
@@ -50,7 +50,7 @@ CALLED_MAX = 0.08
 
 
 def equal_experiment(drawn, rounds=5, turns=3):
-    """Return the A/A runs of `quick`: brokers differ a little, runs more, and one in fifty meets a pause."""
+    """Return the A/A runs of `quick`: brokers differ a little, runs differ more, and one in fifty has a pause."""
     runs = []
     for number in range(rounds):
         for side in (0, 1):

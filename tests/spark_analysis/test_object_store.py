@@ -1,7 +1,7 @@
-"""Traces and results may be in an object store: what is read and written there is what a folder of this machine has.
+"""Traces and results may be in an object store, with the same content as in a local folder.
 
-The session of all tests is given the connector while it runs; at length (AT_LENGTH=1) a process of its own finds it,
-and the settings of the store, in spark-defaults.conf, as those of a user.
+The session of all tests gets the connector while it runs. At length (AT_LENGTH=1) a separate process finds it, and the
+settings of the store, in a user's spark-defaults.conf.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
     pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 SOURCE = Path(__file__).resolve().parents[2]
 ADDRESS = "s3a://traces/out/"
@@ -42,7 +42,7 @@ def jars():
 
 @pytest.fixture
 def store(jars, small):
-    """The address of a server that has the raw traces."""
+    """The address of a server with the raw traces."""
     assert jars
     with open_s3_server() as address:
         put(address, "traces")
@@ -61,7 +61,7 @@ def check(address, small):
     assert there == json.loads((small / "summary.json").read_text(encoding="utf-8"))
 
 
-def test_raw_traces_in_an_object_store_become_tables_summary_and_page_there(spark, jars, store, small, capsys):
+def test_raw_traces_in_an_object_store_are_analysed_there(spark, jars, store, small, capsys):
     machine, hadoop = spark.sparkContext._jvm, spark.sparkContext._jsc.hadoopConfiguration()
     classes = machine.java.lang.Thread.currentThread().getContextClassLoader()
     for jar in jars.split(","):
@@ -75,7 +75,7 @@ def test_raw_traces_in_an_object_store_become_tables_summary_and_page_there(spar
 
 
 @pytest.mark.skipif(not AT_LENGTH, reason="another start of Spark: AT_LENGTH=1")
-def test_the_settings_of_the_store_stand_in_the_users_file(store, small, tmp_path):
+def test_the_settings_of_the_store_come_from_the_users_file(store, small, tmp_path):
     conf = tmp_path / "conf"
     conf.mkdir()
     lines = "".join(f"{name} {value}\n" for name, value in settings(store).items())

@@ -1,4 +1,4 @@
-"""Latency at equal load is compared only between sides that kept the pace, from the moment requests were due."""
+"""Latency at equal load is compared only between sides that kept the pace, from the time requests were due."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LADDER = {"settings": {"experiment": "ladder"}}
 
 
 def ladder(gains=(2.0, 2.2, 1.9), of=HALF, zero=None, one=None):
-    """Rounds in which side 1 waits so many times less; what sides do of the pace is given."""
+    """Return rounds in which side 1 has a latency lower by these gains; the pace of both sides is given."""
     found = []
     for place, gain in enumerate(gains):
         for side, extra in enumerate((zero or {}, one or {})):
@@ -79,7 +79,7 @@ def test_a_side_that_did_not_keep_the_pace_is_named_and_its_latency_is_not_quote
     assert {each["p99_ms"] for each in cell["rounds"]} == {None}
 
 
-def test_right_at_the_bounds_the_pace_is_kept():
+def test_exactly_at_the_bound_the_pace_is_kept():
     edge = {"growth": 1 / ANSWERED_SHARE_MIN - 1 - 1e-9, "late_us": LATE_MS_MAX * 1000}
     (each,) = made.comparison(ladder(zero=edge, one=edge)).equal_loads
     assert all(side.kept_pace for side in each.sides)
@@ -89,7 +89,7 @@ def test_right_at_the_bounds_the_pace_is_kept():
 LATE = {"late_us": 2500.0}
 
 
-def test_where_the_client_was_late_both_latencies_are_quoted_and_the_interval_spans_both():
+def test_with_a_late_client_both_latencies_are_quoted_and_the_interval_spans_both():
     (timely,) = made.comparison(ladder()).equal_loads
     (late,) = made.comparison(ladder(one=LATE | {"sent_p99_us": 500.0})).equal_loads
     assert (timely.is_late, late.is_late) == (False, True)
@@ -129,19 +129,19 @@ def test_the_page_has_both_latencies_of_a_side():
     assert found["equal_load"][0]["sides"][1]["sent_p99_ms"]["value"] == pytest.approx(0.512)
 
 
-def test_a_wait_that_shrinks_does_not_make_up_for_requests_without_an_answer():
+def test_a_shrinking_latency_does_not_offset_unanswered_requests():
     lost = {"growth": -0.5, "samples": made.REQUESTS * 9 // 10}
     (each,) = made.comparison(ladder(one=lost)).equal_loads
     assert each.side(1).answered_share == pytest.approx(0.9)
 
 
-def test_loads_are_read_by_rising_pace_and_the_replay_last():
+def test_loads_are_sorted_by_pace_with_the_replay_last():
     replay = made.load(1, client=REPLAY_CLIENT)
     comparison = made.comparison([*ladder(of=replay), *ladder(of=FULL), *ladder(of=HALF)])
     assert [each.load for each in comparison.equal_loads] == [HALF, FULL, replay]
 
 
-def test_a_side_is_told_over_all_its_runs_and_one_that_was_not_driven_is_none():
+def test_a_side_covers_all_its_runs_and_a_missing_side_is_none():
     runs = ladder(gains=(2.0, 2.0), zero={"late_us": 800.0}, one={"late_us": None})
     traced = [attrs.evolve(each, traced=True) for each in ladder(zero={"late_us": 9000.0})]
     (each,) = made.comparison([*runs, *traced]).equal_loads
@@ -159,7 +159,7 @@ def test_the_pace_is_kept_at_98_percent(share, late_ms, is_kept):
     assert PacedSide("classic", 0, 1, 1, share, late_ms, {}).kept_pace is is_kept
 
 
-def test_a_single_round_and_a_wait_of_which_nobody_knows_whether_it_grows():
+def test_a_single_round_with_unknown_growth():
     (each,) = made.comparison(ladder(gains=(2.0,), zero={"growth": None})).equal_loads
     zero, one = each.sides
     assert (zero.mode, zero.runs, zero.answered_share) == ("classic", 1, 1.0)
@@ -167,7 +167,7 @@ def test_a_single_round_and_a_wait_of_which_nobody_knows_whether_it_grows():
     assert each.ratios["p99"].value == pytest.approx(0.5)
 
 
-def test_a_run_that_measured_nothing_has_answered_nothing():
+def test_a_run_without_measurements_answered_nothing():
     runs = ladder(gains=(2.0, 2.0))
     runs[0] = attrs.evolve(runs[0], latency=None)
     runs[1] = attrs.evolve(runs[1], requests=0)
@@ -184,9 +184,11 @@ def test_open_loops_count_in_no_speedup():
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_pace_and_lateness_come_out_of_the_rows(synthetic, spark, tmp_path):
-    """2,000 requests, one due each millisecond: side 0 answers each after 3 ms; side 1 takes 1.1 ms for each, and from
-    the middle on sends 4 ms late."""
+def test_pace_and_lateness_are_computed_from_the_rows(synthetic, spark, tmp_path):
+    """2,000 requests, one due each millisecond. Side 0 answers each after 3 ms. Side 1 takes 1.1 ms for each, and from
+    the
+    middle its client sends 4 ms late.
+    """
     columns = {"experiment": "ladder", "in_flight": 5, "variant": "rate=50%-of-classic"}
     columns |= {"offered_of": "classic", "offered_share": 0.5, "offered_per_s": 1000.0}
     for side, mode in enumerate(made.SIDES):
@@ -210,7 +212,7 @@ def test_pace_and_lateness_come_out_of_the_rows(synthetic, spark, tmp_path):
     assert one.sent_latency_ms["p50"].value < one.latency_ms["p50"].value
 
 
-def test_a_side_that_kept_no_pace_at_all_is_one_sentence():
+def test_a_side_that_kept_no_pace_is_reported_in_one_sentence():
     slow = {"growth": 0.5}
     comparison = made.comparison([*ladder(zero=slow), *ladder(of=FULL, zero=slow)])
     (decision,) = [each for each in decisions(comparison) if each.subject == "Latency at equal load"]
@@ -226,7 +228,7 @@ def test_a_side_that_kept_no_pace_at_all_is_one_sentence():
         (0.5, 0.5, "neither kept the pace"),
     ],
 )
-def test_the_table_of_ratios_names_who_did_not_keep_the_pace(zero, one, said):
+def test_the_table_of_ratios_names_the_sides_that_did_not_keep_the_pace(zero, one, said):
     comparison = made.comparison(ladder(zero={"growth": zero}, one={"growth": one}))
     page = render(comparison, run_quality(comparison), "out")
     assert f"<td>{said}</td>" in page

@@ -1,4 +1,4 @@
-"""What counts as a sample of a side, and of what the machine alone does: plain Python, no Spark."""
+"""The samples of a side, and those of the noise of the machine, in plain Python."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from spark_analysis.pairs import percentile
 from tests.spark_analysis import made
 
 
-def test_a_percentile_of_several_runs_is_not_told_where_one_of_them_has_too_few_samples():
+def test_a_percentile_of_several_runs_needs_enough_samples_in_each():
     first, second = (made.run(made.load(), 0, 1, p99_us=p99_us) for p99_us in (4000.0, 9000.0))
     few = made.run(made.load(), 0, 1, waited={"samples": 100})
     assert percentile("p99")([first, second]) == pytest.approx(6.0)
@@ -15,7 +15,7 @@ def test_a_percentile_of_several_runs_is_not_told_where_one_of_them_has_too_few_
     assert percentile("p99")([]) is None
 
 
-def test_traced_runs_are_no_samples_of_the_noise_of_a_mode_beside_itself():
+def test_traced_runs_do_not_count_as_noise():
     of = made.load()
     runs = made.pairs(of, (1.0, 1.02, 0.99), mode="pipelined")
     traced = made.pairs(of, (3.0, 3.0, 3.0), mode="pipelined", traced=True)

@@ -1,4 +1,4 @@
-"""What Spark does for a report is bounded: its jobs, its scans, the files that a job on some runs opens."""
+"""Spark's work for a report is bounded: its jobs, its scans, and the files that a job on some runs opens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_analysis.together import shared, together
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 JOBS_MAX = 25
 SCANS_MAX = 3
@@ -26,12 +26,14 @@ def plan_of(frame):
 
 
 def elements(sequence):
-    """Of a sequence of Scala."""
+    """Return the elements of a Scala sequence."""
     return [sequence.apply(place) for place in range(sequence.size())]
 
 
 def scans(plan):
-    """Which tables are read from files, once for each time; what is kept is read when it is first used."""
+    """Return the tables that a plan reads from files, one entry per scan. A cached table is read when it is first
+    used.
+    """
     found, kept = [], set()
     for leaf in elements(plan.collectLeaves()):
         kind = leaf.getClass().getSimpleName()
@@ -47,7 +49,7 @@ def test_a_report_takes_a_bounded_number_of_jobs(reported):
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_the_requests_are_read_a_bounded_number_of_times_where_they_can_be_kept(is_kept, converted, spark, monkeypatch):
+def test_the_requests_are_read_a_bounded_number_of_times(is_kept, converted, spark, monkeypatch):
     if not is_kept:
         monkeypatch.setattr("spark_analysis.together.KEPT_BYTES_MAX", 0)
     with shared(load_run(converted, spark)) as run:
@@ -56,7 +58,7 @@ def test_the_requests_are_read_a_bounded_number_of_times_where_they_can_be_kept(
     assert (found["requests"] <= SCANS_MAX) == is_kept
 
 
-def test_a_job_on_some_runs_opens_the_files_of_these_alone(converted, spark):
+def test_a_job_on_some_runs_opens_only_their_files(converted, spark):
     run = load_run(converted, spark)
     for table in set(RING_TABLES) - {"store"}:  # these runs had none
         plan = plan_of(getattr(run, table).where("run = 8")).toString()
@@ -66,6 +68,6 @@ def test_a_job_on_some_runs_opens_the_files_of_these_alone(converted, spark):
     assert "dynamicpruning" in plan or "PartitionFilters" in plan
 
 
-def test_nothing_is_kept_after_a_report(reported, spark):
+def test_no_table_stays_cached_after_a_report(reported, spark):
     assert not reported.is_anything_kept
     assert spark.conf.get("spark.sql.adaptive.enabled") == "true"

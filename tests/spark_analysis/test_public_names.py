@@ -15,7 +15,7 @@ def test_importing_the_package_imports_neither_spark_nor_arrow():
 
 
 @pytest.mark.parametrize("name", spark_analysis.__all__)
-def test_a_public_name_is_the_one_of_its_home(name):
+def test_a_public_name_is_the_one_of_its_module(name):
     found = getattr(spark_analysis, name)
     assert found.__name__ == name
     assert found.__doc__

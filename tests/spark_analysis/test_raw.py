@@ -1,4 +1,4 @@
-"""Raw runs become Parquet without loss; whatever does not fit the format is refused in one line."""
+"""Raw runs become Parquet without loss; anything that does not match the format is refused in one line."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
     pytest.mark.usefixtures("spark"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 
 
 def traced_run(synthetic, raw):
-    """One of each kind of row, with what is odd in them."""
+    """Write one row of each kind, with unusual values."""
     run = synthetic.RawRun(raw, 7, traced=True, settings={"num.io.threads": 8}, commit_delay_ms=2)
     stages = dict.fromkeys(
         ("RequestQueue", "Local", "CommitWait", "Remote", "ResponseOrderWait", "ResponseQueue", "ResponseSend"), 10
@@ -65,7 +65,7 @@ LONG_ROWS = 100
 
 @pytest.fixture(scope="module")
 def converted(synthetic, spark, tmp_path_factory):
-    """Runs of all kinds, turned into Parquet at once."""
+    """Runs of all kinds, converted at once."""
     directory = tmp_path_factory.mktemp("raw")
     raw = directory / "raw"
     run = traced_run(synthetic, raw)
@@ -90,7 +90,7 @@ def converted(synthetic, spark, tmp_path_factory):
 
 
 def read(directory, table, number=TRACED):
-    """The rows of a table that are of one run; a partition's number is the run's."""
+    """Return the rows of a table that belong to one run."""
     rows = pq.ParquetDataset(directory / "traces" / table).read().to_pylist()
     return [row for row in rows if row["run"] == number]
 
@@ -121,14 +121,14 @@ def test_strings_codes_numbers_and_nulls_survive(converted):
     assert [row["answered_ns"] for row in client] == [20, None]
 
 
-def test_run_row_keeps_settings_machine_and_the_part_of_the_experiment(converted):
+def test_a_run_row_keeps_settings_machine_and_experiment(converted):
     (row,) = read(converted, "runs")
     assert json.loads(row["settings"]) == {"num.io.threads": 8, "experiment": "ablation"}
     assert json.loads(row["machine"])["cores"] == 2
     assert (row["commit_delay_ms"], row["lost_rows"], row["traced"]) == (2.0, 4, True)
 
 
-def test_what_was_offered_is_kept_and_null_in_a_closed_loop(converted):
+def test_the_offered_load_is_kept_and_null_in_a_closed_loop(converted):
     rows = [row for number in OFFERED for row in read(converted, "runs", number)]
     kept = [(row["offered_of"], row["offered_share"], row["offered_per_s"]) for row in rows]
     assert kept == [(None, None, None), ("classic", 0.5, 2400.0), (None, None, 100.5)]
@@ -155,8 +155,8 @@ def test_runs_come_in_the_order_of_their_numbers(synthetic, spark, tmp_path):
     assert left_out == []
 
 
-def test_a_table_is_decoded_by_workers_that_have_nothing_of_ours(converted, spark):
-    """What travels with the job names no module of this package."""
+def test_workers_decode_a_table_without_this_package(converted, spark):
+    """The pickled job names no module of this package."""
     from pyspark.cloudpickle import dumps
 
     from spark_analysis.convert import _decoder
@@ -294,7 +294,7 @@ def test_a_damaged_run_is_one_clear_line_and_exit_code_2(damage, said, synthetic
         ({"enums": {"error": {"0": "none"}}}, "error is packed as 'i2', which is not int"),
     ],
 )
-def test_a_ring_of_another_layout_is_refused(changes, said, synthetic, tmp_path, capsys):
+def test_a_ring_with_another_layout_is_refused(changes, said, synthetic, tmp_path, capsys):
     other_header(synthetic, **changes)(synthetic.RawRun(tmp_path / "raw", 1).write())
     assert_refused(tmp_path, said, capsys)
 
@@ -308,7 +308,7 @@ def test_runs_of_mixed_schema_versions_are_refused(synthetic, tmp_path, capsys):
 
 @pytest.fixture
 def without_decided(synthetic, monkeypatch):
-    """Runs are written as in schema 1: requests have no `decided_ns`."""
+    """Write runs as in schema 1: requests have no `decided_ns`."""
     old = [column for column in synthetic.COLUMNS["requests"] if column[0] != "decided_ns"]
     monkeypatch.setitem(synthetic.COLUMNS, "requests", old)
 
@@ -335,7 +335,7 @@ def test_traces_of_schema_2_without_its_new_column_are_refused(traced, spark, tm
         convert(tmp_path, spark)
 
 
-def test_a_code_without_a_name_and_a_string_without_text_are_refused(traced, spark, tmp_path):
+def test_an_unknown_code_and_a_missing_string_are_refused(traced, spark, tmp_path):
     traced.rows["mutes"][0]["reason"] = 9
     folder = traced.write()
     with pytest.raises(TraceError, match="reason has the code 9"):
@@ -353,7 +353,7 @@ def test_a_traced_run_without_broker_rows_is_refused(traced, spark, tmp_path):
         convert(tmp_path, spark)
 
 
-def test_two_runs_of_one_number_are_refused(synthetic, spark, tmp_path):
+def test_two_runs_with_one_number_are_refused(synthetic, spark, tmp_path):
     run = synthetic.RawRun(tmp_path / "raw", 1)
     run.write()
     run.folder = tmp_path / "raw" / "run-again"
@@ -362,7 +362,7 @@ def test_two_runs_of_one_number_are_refused(synthetic, spark, tmp_path):
         convert(tmp_path, spark)
 
 
-def test_a_failed_conversion_leaves_the_parquet_that_was_there(traced, spark, tmp_path):
+def test_a_failed_conversion_keeps_the_previous_parquet(traced, spark, tmp_path):
     folder = traced.write()
     convert(tmp_path, spark)
     before = sorted(path.name for path in (tmp_path / "traces").iterdir())
@@ -389,7 +389,7 @@ def assert_refused(directory, said, capsys):
     assert main([str(directory)]) == 2
     answer = capsys.readouterr()
     assert answer.out == ""
-    line = answer.err.splitlines()[-1]  # behind the progress of a slow machine
+    line = answer.err.splitlines()[-1]  # a slow machine prints progress first
     assert line.startswith("error: ")
     assert said in line
     assert not (directory / "report.html").exists()

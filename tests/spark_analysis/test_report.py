@@ -20,7 +20,7 @@ from spark_analysis.words import times
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 
 SECTIONS = [
@@ -54,7 +54,7 @@ VOID = {"meta", "link", "img", "br", "hr", "input"}
 
 
 class Page(HTMLParser):
-    """Checks nesting, and collects elements and text."""
+    """A parser that checks nesting and collects elements and text."""
 
     def __init__(self, text):
         super().__init__()
@@ -93,7 +93,7 @@ def page(text):
     return Page(text)
 
 
-def test_every_section_is_there_in_order_and_linked(page):
+def test_every_section_exists_in_order_and_is_linked(page):
     assert [attributes["id"] for attributes in page.of("section")] == SECTIONS
     links = [attributes["href"] for attributes in page.of("a") if "download" not in attributes]
     assert links == [f"#{name}" for name in SECTIONS]
@@ -106,8 +106,8 @@ def test_every_table_can_be_saved_from_the_page_itself(page):
     assert all(re.fullmatch(r"[a-z0-9-]+\.csv", attributes["download"]) for attributes in saved)
 
 
-def test_no_figure_in_large_type_is_of_an_interval_that_holds_1(directory, text):
-    """The figures of tiles are ratios, of rates or of waits at equal load, whose interval lies beside 1."""
+def test_no_ratio_in_large_type_has_an_interval_that_contains_1(directory, text):
+    """The numbers of tiles are ratios of rates, or of latencies at equal load."""
     summary = json.loads((directory / "summary.json").read_text())
     ratios = [(entry["speedup"], entry) for entry in summary["speedups"]]
     ratios += [(entry["p99"]["ratio"], entry["p99"]) for entry in summary["equal_load"] if entry["p99"]]
@@ -129,11 +129,11 @@ def test_the_page_needs_no_network(text, page):
 
 
 def runnable(page):
-    """Return the scripts of a page that run: not the numbers of charts."""
+    """Return the scripts of a page that run, without the numbers of charts."""
     return [attributes for attributes in page.of("script") if attributes.get("type") != "application/json"]
 
 
-def test_the_policy_of_the_page_runs_its_own_scripts_and_nothing_else(text, page):
+def test_the_policy_of_the_page_allows_only_its_own_scripts(text, page):
     scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     (policy,) = [it["content"] for it in page.of("meta") if it.get("http-equiv") == "Content-Security-Policy"]
@@ -142,12 +142,12 @@ def test_the_policy_of_the_page_runs_its_own_scripts_and_nothing_else(text, page
     assert len(runnable(page)) == len(scripts) == 2
 
 
-def test_the_page_is_for_light_and_dark_for_phones_and_for_paper(text):
+def test_the_page_supports_light_and_dark_phones_and_paper(text):
     for query in ("prefers-color-scheme: dark", "max-width: 640px", "@media print", "width=device-width"):
         assert query in text
 
 
-def test_every_drawing_and_table_says_what_it_shows(page):
+def test_every_drawing_and_table_has_a_description(page):
     drawings = page.of("svg")
     assert len(drawings) > 10
     assert all(attributes["role"] == "img" and len(attributes["aria-label"]) > 20 for attributes in drawings)

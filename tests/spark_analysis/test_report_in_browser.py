@@ -1,4 +1,4 @@
-"""The page as Chromium shows it: nothing sticks out on a phone, all is readable in light and dark and on paper."""
+"""The page in Chromium: nothing overflows on a phone, and all text is readable in light, in dark and on paper."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.browser,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 CONTRAST_MIN = 4.5
-"""Of text and what is behind it: WCAG 2.1, success criterion 1.4.3, level AA."""
+"""The smallest contrast of text and background: WCAG 2.1, success criterion 1.4.3, level AA."""
 
 COLOURS = """
 const seen = [];
@@ -50,7 +50,7 @@ def driver():
 
 
 def channels(colour):
-    """The red, green and blue of what the browser computed, 0 to 1."""
+    """Return red, green and blue of a computed colour, 0 to 1."""
     numbers = [
         float(part) for part in colour[colour.index("(") + 1 : -1].replace("srgb", "").replace(",", " ").split()[:3]
     ]
@@ -69,7 +69,7 @@ def contrast(front, back):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
-def test_nothing_sticks_out_and_all_text_can_be_read(driver, path, width, scheme):
+def test_nothing_overflows_and_all_text_is_readable(driver, path, width, scheme):
     show(driver, path, width, scheme)
     sizes = driver.execute_script("const d = document.documentElement; return [d.scrollWidth, d.clientWidth]")
     assert sizes == [width, width] or sizes[0] <= sizes[1] <= width
@@ -89,7 +89,7 @@ def test_nothing_sticks_out_and_all_text_can_be_read(driver, path, width, scheme
     assert small == 0, "drawings in which text is below 9 pixels"
 
 
-def test_no_table_that_is_not_folded_has_to_be_scrolled_on_a_desk(driver, path):
+def test_unfolded_tables_need_no_scrolling_on_a_desktop(driver, path):
     show(driver, path, DESKTOP, "light")
     wide = driver.execute_script(
         "return [...document.querySelectorAll('.scroll')].filter(part => part.checkVisibility() &&"
@@ -107,7 +107,7 @@ def test_colours_follow_the_scheme(driver, path):
     assert backs[1] < 0.1
 
 
-def test_the_page_asks_for_nothing_and_complains_of_nothing(driver, path):
+def test_the_page_makes_no_request_and_logs_no_error(driver, path):
     driver.get_log("performance"), driver.get_log("browser")
     show(driver, path, DESKTOP, "light")
     events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
@@ -120,7 +120,7 @@ CURVES = "#latency .panels:first-of-type .panel"
 
 
 def pointed(driver, path):
-    """Show the curves of latency, and return the place of the first of them once it answers a pointer."""
+    """Show the latency curves and return the position of the first of them once it answers a pointer."""
     from selenium.webdriver.support.ui import WebDriverWait
 
     show(driver, path, DESKTOP, "light")
@@ -141,7 +141,7 @@ def legend(driver):
     return driver.execute_script(cells, CURVES)[: len(driver.find_elements("css selector", "#latency .legend li")) + 1]
 
 
-def test_a_chart_answers_a_pointer_with_values(driver, path):
+def test_a_chart_shows_the_values_at_the_pointer(driver, path):
     from selenium.webdriver.support.ui import WebDriverWait
 
     x, y, width, height = pointed(driver, path)
@@ -153,7 +153,7 @@ def test_a_chart_answers_a_pointer_with_values(driver, path):
     assert any(character.isdigit() for character in legend(driver)[0])
 
 
-def test_a_chart_zooms_to_what_is_dragged_over(driver, path):
+def test_a_chart_zooms_to_the_dragged_range(driver, path):
     from selenium.webdriver.support.ui import WebDriverWait
 
     x, y, width, height = pointed(driver, path)
@@ -184,7 +184,7 @@ def test_without_scripts_and_on_paper_charts_are_drawings(driver, path):
     assert driver.execute_script(shown, CURVES) == [True, False]
 
 
-def test_the_contents_stay_in_sight(driver, path):
+def test_the_contents_stay_visible(driver, path):
     for width in (DESKTOP, 1600):
         show(driver, path, width, "light")
         driver.execute_script("window.scrollTo({top: document.body.scrollHeight * 0.7, behavior: 'instant'})")
@@ -193,7 +193,7 @@ def test_the_contents_stay_in_sight(driver, path):
         assert 0 <= top < bottom <= 900
 
 
-def test_paper_shows_what_is_folded_and_tables_are_not_cut(driver, path):
+def test_print_unfolds_everything_and_does_not_cut_tables(driver, path):
     show(driver, path, DESKTOP, "light")
     assert driver.execute_script("return document.querySelectorAll('details[open]').length") == 0
     driver.execute_script("dispatchEvent(new Event('beforeprint'))")
@@ -204,7 +204,7 @@ def test_paper_shows_what_is_folded_and_tables_are_not_cut(driver, path):
     assert driver.execute_script("return getComputedStyle(document.querySelector('nav')).display") == "none"
 
 
-def test_a_reader_of_the_screen_hears_what_each_drawing_says(driver, path):
+def test_screen_readers_get_a_description_of_each_drawing(driver, path):
     show(driver, path, DESKTOP, "light")
     names = driver.execute_script(
         "return [...document.querySelectorAll('svg[role=img]')].map(s => s.getAttribute('aria-label'))"

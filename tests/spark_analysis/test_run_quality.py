@@ -1,4 +1,4 @@
-"""The light of a run is the worst of what was measured; what is not known does not make a run good."""
+"""The light of a run is that of its worst measure; an unknown measure keeps a run from being good."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_quiet_machine_with_narrow_intervals_and_equal_sides_is_good():
         ({"equal": (1.2, 1.21, 1.22, 1.2, 1.19)}, Light.POOR, "pipelined against itself on this machine: 1.20x"),
     ],
 )
-def test_the_light_is_the_worst_measure_and_says_why(changed, light, reason):
+def test_the_light_is_the_worst_measure_with_its_reason(changed, light, reason):
     found = quality(**changed)
     assert found.light is light
     assert any(said.startswith(reason) for said in found.reasons)
@@ -82,12 +82,12 @@ def test_the_light_is_the_worst_measure_and_says_why(changed, light, reason):
         ({"steal_share": "0.5"}, "steal", Light.FAIR),
     ],
 )
-def test_a_measure_is_as_good_as_its_bounds_say(changed, name, light):
+def test_a_measure_follows_its_bounds(changed, name, light):
     found = {measure.name: measure for measure in quality(machine={**QUIET, **changed}).measures}
     assert found[name].light is light
 
 
-def test_what_is_said_of_intervals_and_of_stolen_time_are_their_middle_and_their_worst():
+def test_intervals_and_steal_report_their_median_and_their_worst():
     found = {measure.name: measure.said for measure in quality(spread=0.4).measures}
     assert found["intervals"].endswith("from end to end; the size of 4 of 4 ratios is not certain")
     assert "is not certain" not in {measure.name: measure.said for measure in quality().measures}["intervals"]
@@ -110,7 +110,7 @@ def test_a_client_at_the_limit_with_the_faster_side_only_leaves_claims_sound():
         assert found["client"] is light
 
 
-def test_a_decided_claim_of_unknown_size_says_its_least_on_the_page_with_the_rest_in_grey():
+def test_a_decided_claim_of_uncertain_size_shows_its_bound():
     comparison = experiment(spread=0.4)
     page = render(comparison, run_quality(comparison), "out")
     box = page[page.index("<h3>native client</h3>") :]
@@ -118,19 +118,19 @@ def test_a_decided_claim_of_unknown_size_says_its_least_on_the_page_with_the_res
     assert re.search(r"at least [\d.]+x with [^<]+<small>\(95% interval [^<]+\)</small>", box[:600])
 
 
-def test_one_round_of_a_mode_against_itself_has_no_width_and_is_no_more_than_fair():
+def test_one_round_of_a_mode_against_itself_is_at_most_fair():
     found = {measure.name: measure for measure in quality(equal=(1.0,)).measures}
     assert found["A/A"].light is Light.FAIR
     assert not found["A/A"].said.startswith("No mode was compared with itself")
 
 
-def test_a_terminal_is_told_not_to_decide_by_a_poor_run():
+def test_the_terminal_shows_a_warning_for_a_poor_run():
     assert quality(machine={**QUIET, "load_average_before": 5.0}).sentence == (
         "Poor run: do not decide by it. Load average 5.0 on 2 cores before the first run."
     )
 
 
-def test_what_a_poor_run_decided_has_no_colour_on_the_page_and_says_that_it_is_of_one():
+def test_the_decisions_of_a_poor_run_have_no_colour_and_a_warning():
     pages = {}
     for light, load in ((Light.GOOD, 0.1), (Light.POOR, 5.0)):
         comparison = experiment(machine={**QUIET, "load_average_before": load})
@@ -148,7 +148,7 @@ def test_what_a_poor_run_decided_has_no_colour_on_the_page_and_says_that_it_is_o
     assert not re.search(r"class=\"[^\"]*doubtful", pages[Light.GOOD])
 
 
-def test_page_summary_and_terminal_say_the_same_light_computed_once(monkeypatch, tmp_path):
+def test_page_summary_and_terminal_show_the_same_light_computed_once(monkeypatch, tmp_path):
     computed = []
     module = sys.modules[run_quality.__module__]
     monkeypatch.setattr(module, "_steal", lambda comparison, true=module._steal: computed.append(1) or true(comparison))
@@ -161,7 +161,7 @@ def test_page_summary_and_terminal_say_the_same_light_computed_once(monkeypatch,
 
 
 def test_only_the_load_before_the_experiment_counts():
-    """Later runs have the load that the experiment makes itself."""
+    """The load average before later runs includes the load of the experiment itself."""
     runs = made.pairs(made.load(1), [3.0, 3.1, 3.0])
     machines = [{**QUIET, "load_average_before": 0.1 if place == 0 else 4.0} for place in range(len(runs))]
     runs = [attrs.evolve(run, machine=machine) for run, machine in zip(runs, machines, strict=True)]

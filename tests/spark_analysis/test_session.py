@@ -1,4 +1,4 @@
-"""What the user has set for Spark is kept; what is ours fills the rest, and binds to loopback only on this machine."""
+"""The user's Spark settings are kept; ours fill the gaps, and bind to loopback only on this machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ spark.master spark://there:7077
 
 @pytest.fixture
 def environment(tmp_path):
-    """Of a user with a `spark-defaults.conf`."""
+    """The environment of a user with a `spark-defaults.conf`."""
     (tmp_path / "spark-defaults.conf").write_text(FILE)
     return {"SPARK_CONF_DIR": str(tmp_path)}
 
@@ -31,7 +31,7 @@ def nothing(tmp_path):
     return {"SPARK_HOME": str(tmp_path)}
 
 
-def test_without_a_word_of_the_user_spark_is_in_this_process_and_on_loopback(nothing):
+def test_without_user_settings_spark_runs_in_this_process_on_loopback(nothing):
     settings = effective_settings(None, "/scratch", environment=nothing)
     assert settings["spark.master"] == "local[*]"
     assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == "127.0.0.1"
@@ -49,7 +49,7 @@ def test_executors_elsewhere_reach_the_driver_at_its_own_address_and_are_sized_b
     assert not {"spark.local.dir", "spark.sql.shuffle.partitions", "spark.sql.warehouse.dir"} & settings.keys()
 
 
-def test_what_stands_in_the_file_of_the_user_is_not_set_again(environment):
+def test_settings_in_the_users_file_are_not_set_again(environment):
     settings = effective_settings(None, "/scratch", environment=environment)
     assert settings["spark.master"] == "spark://there:7077"
     users = {"spark.driver.memory", "spark.executor.memory", "spark.driver.host", "spark.hadoop.fs.s3a.access.key"}
@@ -58,13 +58,13 @@ def test_what_stands_in_the_file_of_the_user_is_not_set_again(environment):
     assert "spark.driver.host" not in effective_settings("local[2]", "/s", environment=environment)
 
 
-def test_settings_of_a_job_count_more_than_those_of_the_file(environment):
+def test_settings_of_a_job_win_over_those_of_the_file(environment):
     settings = effective_settings("local[2]", "/s", {"spark.driver.memory": "1g"}, environment)
     assert settings["spark.driver.memory"] == "1g"
 
 
 @pytest.mark.parametrize(("input_bytes", "optimises"), [(0, False), (64 << 20, False), (200 << 20, True), (None, True)])
-def test_java_optimises_where_there_is_much_to_read(input_bytes, optimises, nothing):
+def test_java_optimises_for_large_input(input_bytes, optimises, nothing):
     settings = effective_settings(None, "/scratch", environment=nothing, input_bytes=input_bytes)
     assert ("TieredStopAtLevel=1" not in settings["spark.driver.defaultJavaOptions"]) == optimises
 

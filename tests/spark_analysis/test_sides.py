@@ -1,4 +1,4 @@
-"""Who is compared with whom: a mode with itself, other brokers with side 1, an ablation with classic of its own."""
+"""The compared sides: a mode with itself, other brokers with side 1, an ablation with its own classic runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOAD = made.load(1)
 
 
 def rounds(*sides, count=3):
-    """So many rounds of (side, mode, requests a second, experiment)."""
+    """Return rounds of (side, mode, requests per second, experiment)."""
     return [
         made.run(LOAD, place, side, rate, mode=mode, settings={"experiment": experiment})
         for place in range(count)
@@ -37,7 +37,7 @@ def test_a_mode_compared_with_itself_has_one_cell_over_both_sides():
     assert "against itself" in render(comparison, run_quality(comparison), "out")
 
 
-def test_other_brokers_are_compared_with_side_b_and_are_no_side_of_the_comparison():
+def test_other_brokers_are_compared_with_side_b_and_are_not_a_side():
     modes = {"classic": 1000.0, "pipelined": 10_000.0, "kafka-synced": 500.0, "kafka": 10_000 / 3}
     sides = [(side, mode, rate, "grid") for side, (mode, rate) in enumerate(modes.items())]
     comparison = made.comparison(rounds(*sides))

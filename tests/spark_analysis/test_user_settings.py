@@ -1,4 +1,4 @@
-"""What the user has set for Spark is found wherever Spark finds it, and wins over what a session of ours would set."""
+"""The user's Spark settings are found in the places where Spark reads them, and win over those of our session."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def java_of(tmp_path, text="", **environment):
     return found["spark.driver.defaultJavaOptions"]
 
 
-def test_a_line_of_the_file_is_a_setting_and_goes_on_behind_a_backslash(tmp_path):
+def test_a_line_of_the_file_is_a_setting_and_continues_after_a_backslash(tmp_path):
     found = settings_of(tmp_path, USERS + "# spark.a b\n! spark.c d\nspark.e=f=g\nspark.h: i\n\nspark.empty\n")
     assert found["spark.driver.extraJavaOptions"] == "-XX:+UseG1GC -Dsome=thing"
     assert (found["spark.e"], found["spark.h"]) == ("f=g", "i")
     assert not {"spark.a", "spark.c"} & found.keys()
 
 
-def test_arguments_for_spark_submit_are_settings_that_count_more(tmp_path):
+def test_arguments_for_spark_submit_win_over_the_file(tmp_path):
     arguments = "--master local[3] --driver-memory=1g -c spark.e=x --conf 'spark.f=y z' --jars a.jar pyspark-shell"
     found = settings_of(tmp_path, "spark.e f\nspark.master yarn", PYSPARK_SUBMIT_ARGS=arguments)
     assert found == {
@@ -67,7 +67,7 @@ def test_arguments_for_spark_submit_are_settings_that_count_more(tmp_path):
         assert settings_of(tmp_path, "spark.e f", PYSPARK_SUBMIT_ARGS=wrong) == {"spark.e": "f"}
 
 
-def test_a_variable_counts_less_than_the_file(tmp_path):
+def test_the_file_wins_over_a_variable(tmp_path):
     assert settings_of(tmp_path, SPARK_DRIVER_MEMORY="3g") == {"spark.driver.memory": "3g"}
     assert settings_of(tmp_path, "spark.driver.memory 4g", SPARK_DRIVER_MEMORY="3g") == {"spark.driver.memory": "4g"}
 
@@ -84,17 +84,17 @@ def test_a_variable_counts_less_than_the_file(tmp_path):
         ("", {"PYSPARK_SUBMIT_ARGS": '--conf spark.driver.extraJavaOptions="-Da=b -XX:+UseG1GC" pyspark-shell'}),
     ],
 )
-def test_where_the_user_tells_java_how_to_run_nothing_of_ours_clashes_with_it(tmp_path, text, environment):
+def test_java_options_of_the_user_replace_ours(tmp_path, text, environment):
     assert "-X" not in java_of(tmp_path, text, **environment)
 
 
-def test_where_the_user_tells_java_something_else_ours_stays(tmp_path):
+def test_other_settings_of_the_user_keep_our_java_options(tmp_path):
     assert OURS in java_of(tmp_path, "spark.driver.extraJavaOptions -Dfile=-Xmx\nspark.executor.extraJavaOptions -Xint")
     assert not has_java_options({}, {})
 
 
 @pytest.mark.spark
-def test_a_session_runs_with_a_collector_memory_a_master_and_an_event_log_of_the_user(tmp_path):
+def test_a_session_runs_with_the_users_collector_memory_master_and_event_log(tmp_path):
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf/spark-defaults.conf").write_text(USERS)
     (tmp_path / "events").mkdir()

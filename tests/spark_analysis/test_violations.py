@@ -1,4 +1,6 @@
-"""The ordering audit finds the `broken` preset, names each place, and counts what it lists; the real order is clean."""
+"""The ordering audit finds the `broken` preset, names each place, and counts the listed violations; the real order is
+clean.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from tests.stages.broken import BrokenResponseOrder
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 REAL, BROKEN = 1, 2
 
@@ -31,7 +33,7 @@ def descents(values):
 
 @pytest.fixture(scope="module")
 def traced(spark, tmp_path_factory):
-    """A run of the real order and one of the broken one, and what the clients of each received."""
+    """A run with the real order and one with the broken order, and the ids that their clients received."""
     directory = tmp_path_factory.mktemp("broken")
     received = {}
     for number, order in ((REAL, ResponseOrder), (BROKEN, BrokenResponseOrder)):
@@ -53,14 +55,14 @@ def test_the_real_order_has_no_violation_and_clients_saw_none(traced, rows):
     assert [row for row in rows if row["run"] == REAL] == []
 
 
-def test_both_witnesses_find_every_violation_of_the_broken_preset(traced, rows):
+def test_both_audits_find_every_violation_of_the_broken_preset(traced, rows):
     received = traced[1][BROKEN]
     wanted = [descent for ids in received for descent in descents(ids)]
     assert wanted
     found = [(row["before"], row["found"]) for row in rows if row["rule"] == "received"]
     assert sorted(found) == sorted(wanted)
     stamped = [row for row in rows if row["rule"] == "released"]
-    # A request that is answered at once leaves before the one in front of it that waits for its commit.
+    # A request that is answered at once leaves before the previous one, which waits for its commit.
     assert {row["sequence"] % 3 for row in stamped} == {1}
     assert len(stamped) == CONNECTIONS * REQUESTS // 3
     assert all(row["before"] > row["found"] for row in stamped)

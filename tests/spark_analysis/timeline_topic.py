@@ -1,4 +1,4 @@
-"""Records of request timelines as a broker makes them, and files of them that Spark reads as a stream."""
+"""Records of request timelines in the broker's format, and files of them that Spark reads as a stream."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PRODUCE, FETCH = 0, 1
 
 
 def row(received_s: float, gaps_us: list[int], *, api: int = PRODUCE, sequence: int = 0) -> bytes:
-    """A request received so many seconds after BEGIN_S, then a stamp after each gap; a Fetch has no commit.
+    """Return a request received `received_s` after BEGIN_S, with a stamp after each gap; a Fetch has no commit.
 
     The handler decides it at once: `decided_ns` is `handled_ns`.
     """
@@ -35,7 +35,7 @@ def row(received_s: float, gaps_us: list[int], *, api: int = PRODUCE, sequence: 
 
 
 def random_rows(seed: int, first_s: float, last_s: float, count: int) -> bytes:
-    """Requests spread over a time, most of them Produce."""
+    """Return requests spread over a time, most of them Produce."""
     chance = random.Random(seed)
     return b"".join(
         row(
@@ -49,7 +49,7 @@ def random_rows(seed: int, first_s: float, last_s: float, count: int) -> bytes:
 
 
 class TopicFiles:
-    """A folder with a file for each publication, as a stream of files reads it: in the order in which they came."""
+    """A folder with a file per publication, which Spark streams in the order of publication."""
 
     def __init__(self, folder: Path, mode: str = "pipelined") -> None:
         self.folder = folder
@@ -75,14 +75,14 @@ class TopicFiles:
         fresh.rename(self.folder / f"{number:04}.txt")
 
     def stream(self, spark):
-        """A stream of one file a batch."""
+        """Return a stream with one file per batch."""
         return spark.readStream.schema("value string").option("maxFilesPerTrigger", 1).text(str(self.folder))
 
     def requests(self) -> int:
-        """Produce requests that were published."""
+        """Return the published Produce requests."""
         return sum(values[2] == PRODUCE for values in LAYOUT.iter_unpack(self.rows))
 
 
 def broken(**changes) -> str:
-    """A record that says something else of itself."""
+    """Return a record with other fields."""
     return json.dumps({"schema": 2, "session": "s", "mode": "pipelined", "rows": 0, **changes})

@@ -1,10 +1,10 @@
-"""A layout of rows that looks at the ring while it packs one."""
+"""A layout of rows that inspects the ring while it packs a row."""
 
 from struct import Struct
 
 
 class LookingLayout(Struct):
-    """Notes in `seen` how many rows could be taken from `ring` when each row was packed."""
+    """Stores in `seen` the number of rows that could be taken from `ring` when each row was packed."""
 
     ring = None
 

@@ -1,4 +1,4 @@
-"""What a client measured comes back from its file as it was."""
+"""A client's measurements survive their file unchanged."""
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,7 @@ client_rows = st.lists(
 
 
 @given(client_rows)
-def test_rows_come_back_from_their_ring_file(tmp_path_factory, rows):
+def test_rows_survive_their_ring_file(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("ring") / "client-0.ring"
     write_client(path, rows)
     found = read_client(path)
@@ -33,7 +33,7 @@ def test_rows_come_back_from_their_ring_file(tmp_path_factory, rows):
     assert all(type(row.measured) is bool for row in found)
 
 
-def test_a_file_of_another_table_is_refused_by_its_name(tmp_path):
+def test_a_file_of_another_table_is_refused_with_its_name(tmp_path):
     path = tmp_path / "client-0.ring"
     write(path, Table("client", CLIENT.columns[1:]), [])
     with pytest.raises(RingFileError, match=r"client-0\.ring does not have the columns of the client table"):

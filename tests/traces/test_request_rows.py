@@ -1,4 +1,4 @@
-"""A row of a request is what the request says of itself, column by column."""
+"""The row of a request equals its attributes, column by column."""
 
 from types import SimpleNamespace
 
@@ -47,7 +47,7 @@ def test_the_outcome_is_that_of_the_result(result, outcome):
     assert TracedRequest(ended_values(answered(result))).outcome == outcome
 
 
-def test_what_a_request_does_not_have_is_null_in_its_row():
+def test_missing_values_of_a_request_are_null_in_its_row():
     """The defaults of a request are the nulls of its columns, so that packing it changes nothing."""
     request = Request(SimpleNamespace(index=3), 4, b"frame", 1000)
     ring = RowRing(REQUESTS.layout, 1)
@@ -60,7 +60,7 @@ def test_what_a_request_does_not_have_is_null_in_its_row():
     assert values == dropped_values(request)
 
 
-def test_a_row_that_finds_no_room_is_dropped_and_counted():
+def test_a_row_for_a_full_ring_is_dropped_and_counted():
     ring = RowRing(REQUESTS.layout, 1)
     rows = RequestRows(ring)
     rows.request_ended(answered())
@@ -70,7 +70,7 @@ def test_a_row_that_finds_no_room_is_dropped_and_counted():
     assert ring.take() == REQUESTS.layout.pack(*ended_values(answered()))
 
 
-def test_a_row_by_name_has_0_for_a_stamp_that_there_is_not():
+def test_a_traced_request_has_0_for_a_missing_stamp():
     request = answered()
     request.submitted_ns = request.durable_ns = NO_STAMP
     row = TracedRequest(ended_values(request))

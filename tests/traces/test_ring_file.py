@@ -1,4 +1,4 @@
-"""A table is written and read by what is declared of it; another file is one line."""
+"""A table is written and read by its declaration; another file is refused in one line."""
 
 import json
 import struct
@@ -28,7 +28,7 @@ def tables_with_rows(draw):
 
 
 @given(tables_with_rows())
-def test_rows_and_nulls_come_back_from_their_file(tmp_path_factory, table_and_rows):
+def test_rows_and_nulls_survive_their_file(tmp_path_factory, table_and_rows):
     table, rows = table_and_rows
     path = tmp_path_factory.mktemp("ring") / "any.ring"
     write(path, table, rows)
@@ -39,7 +39,7 @@ def test_rows_and_nulls_come_back_from_their_file(tmp_path_factory, table_and_ro
     assert list(file.rows(names[-1])) == [row[-1:] for row in rows]
 
 
-def test_a_file_is_laid_out_as_the_document_says(tmp_path):
+def test_a_file_has_the_documented_layout(tmp_path):
     write(tmp_path / "example.ring", EXAMPLE, [(1, 0), (None, None)])
     raw = (tmp_path / "example.ring").read_bytes()
     (length,) = struct.unpack_from("<I", raw, 8)
@@ -53,7 +53,7 @@ def test_a_file_is_laid_out_as_the_document_says(tmp_path):
     assert raw[12 + length :] == struct.pack("<qbqb", 1, 0, -(2**63), -128)
 
 
-def test_half_a_row_at_the_end_is_none(tmp_path):
+def test_an_incomplete_last_row_is_ignored(tmp_path):
     path = tmp_path / "example.ring"
     write(path, EXAMPLE, [(1, 2), (3, 4)])
     path.write_bytes(path.read_bytes()[:-1])
@@ -61,7 +61,7 @@ def test_half_a_row_at_the_end_is_none(tmp_path):
 
 
 @pytest.mark.parametrize("schema", SCHEMAS_READ)
-def test_a_file_of_a_schema_that_is_read_is_read_by_its_own_header(schema, tmp_path):
+def test_a_file_of_an_earlier_schema_is_read_by_its_own_header(schema, tmp_path):
     path = tmp_path / "example.ring"
     path.write_bytes(EXAMPLE.header().replace(b'"schema": 2', b'"schema": %d' % schema))
     assert read(path).table.columns == EXAMPLE.columns
@@ -80,14 +80,14 @@ def test_a_file_of_a_schema_that_is_read_is_read_by_its_own_header(schema, tmp_p
         (EXAMPLE.header().replace(b'"schema": 2', b'"schema": 9'), "schema 9, this version reads 1 and 2"),
     ],
 )
-def test_what_is_no_such_file_is_refused_in_one_line(content, said, tmp_path):
+def test_another_file_is_refused_in_one_line(content, said, tmp_path):
     path = tmp_path / "example.ring"
     path.write_bytes(content)
     with pytest.raises(RingFileError, match=said):
         read(path)
 
 
-def test_a_column_that_is_not_there_is_refused(tmp_path):
+def test_a_missing_column_is_refused(tmp_path):
     write(tmp_path / "example.ring", EXAMPLE, [(1, 2)])
     with pytest.raises(RingFileError, match="no column c in example"):
         list(read(tmp_path / "example.ring").rows("a", "c"))

@@ -1,4 +1,4 @@
-"""A ring keeps rows in their order until they are taken, and counts those without room."""
+"""A ring keeps rows in their order until they are taken, and counts dropped rows."""
 
 import sys
 from itertools import count
@@ -18,7 +18,7 @@ LAYOUT = Struct("<qb")
     rows_max=st.integers(1, 5),
     steps=st.lists(st.one_of(st.just("take"), st.just("claim"), st.just("append")), max_size=60),
 )
-def test_what_is_taken_is_what_was_packed_and_the_rest_is_counted(rows_max, steps):
+def test_packed_rows_are_taken_and_dropped_rows_are_counted(rows_max, steps):
     ring, waiting, dropped = RowRing(LAYOUT, rows_max), [], 0
     for number, step in enumerate(steps):
         if step == "take":
@@ -56,7 +56,7 @@ def test_a_row_is_packed_before_it_can_be_taken():
 
 
 class Interrupting:
-    """Calls something once, in front of a line of a function: as another thread may come in between."""
+    """Calls something once, before a line of a function, like a thread that runs in between."""
 
     def __init__(self, code, lines, call):
         self.code, self.left, self.call = code, lines, call
@@ -73,7 +73,7 @@ class Interrupting:
         return self.trace
 
 
-def test_a_row_that_is_published_while_others_are_taken_is_taken_too_or_the_next_time():
+def test_a_row_published_during_take_is_taken_then_or_later():
     skip_if_compiled(RowRing, "take")
     for lines in count():
         ring = RowRing(LAYOUT, 3)

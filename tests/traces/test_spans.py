@@ -18,7 +18,7 @@ OFFSET_NS = 1_700_000_000_000_000_000
 
 
 def stamped(began_ns, gaps_ns, *, has_commit=True):
-    """Return stamps with these distances, in the order in which they are taken."""
+    """Return stamps with these distances, in their order."""
     stamps, at_ns = Stamps(), began_ns
     for name, gap_ns in zip(STAMPS, gaps_ns, strict=True):
         at_ns += gap_ns
@@ -29,7 +29,7 @@ def stamped(began_ns, gaps_ns, *, has_commit=True):
 
 
 def official(path):
-    """Return what the official messages make of a file; ids are hexadecimal in OTLP, and base64 in protobuf's JSON."""
+    """Parse a file with the official messages; ids are hexadecimal in OTLP, and base64 in protobuf's JSON."""
     document = json.loads(path.read_text())
     for service in document["resourceSpans"]:
         for scope in service["scopeSpans"]:

@@ -19,7 +19,7 @@ def stamped(values):
     return stamps
 
 
-def test_each_stage_lies_between_two_stamps_in_their_order():
+def test_each_stage_has_two_stamps_in_their_order():
     names = "RequestQueue Local LaterSteps Remote CommitWait ResponseOrderWait ResponseQueue ResponseSend Total"
     assert list(STAGES) == names.split()
     assert all(STAMPS.index(began) < STAMPS.index(ended) for began, ended in STAGES.values())
@@ -55,8 +55,8 @@ def test_no_stage_is_negative_whatever_the_stamps_are(values, ended_ns):
     assert min(*durations.parts, durations.later_steps_ns, durations.total_ns) >= 0
 
 
-def test_what_a_request_did_not_pass_took_no_time():
-    """It was dropped while its write was on its way: it has no stamp after that."""
+def test_stages_that_a_request_did_not_reach_take_no_time():
+    """The request was dropped during its write, so it has no later stamp."""
     durations = stage_durations(stamped([10, 11, 20, 30, 30, NO_STAMP, NO_STAMP, 0, 0, 0, 0]), ended_ns=100)
     assert (durations.remote_ns, durations.response_queue_ns, durations.response_send_ns) == (70, 0, 0)
     assert (durations.commit_wait_ns, durations.total_ns) == (0, 90)

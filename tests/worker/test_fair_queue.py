@@ -1,4 +1,4 @@
-"""Property: entries of a client keep their order, and no client waits for more than one entry of each other client."""
+"""Property: a client's entries keep their order, and no client waits for more than one entry of each other client."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +10,7 @@ ADD, TAKE, DISCARD = "add", "take", "discard"
 
 
 @given(st.lists(st.tuples(st.sampled_from((ADD, ADD, TAKE, DISCARD)), st.sampled_from(CLIENTS)), max_size=60))
-def test_clients_have_their_turns_one_after_the_other(steps):
+def test_clients_take_turns(steps):
     queue, model, number = FairQueue(), {client: [] for client in CLIENTS}, 0
     taken_since_added = {client: [] for client in CLIENTS}  # by others, since a client's first entry waits
     for step, client in steps:
@@ -34,7 +34,7 @@ def test_clients_have_their_turns_one_after_the_other(steps):
         assert len(queue) == sum(map(len, model.values()))
 
 
-def test_what_is_not_there_is_discarded_without_effect():
+def test_discarding_a_missing_entry_has_no_effect():
     queue = FairQueue()
     queue.discard("a", 1)
     queue.add("a", 2)

@@ -2,7 +2,7 @@
 
 export const WORDS = {
   "queue": "where requests wait for a handler. Pipelined mode has several, and routes a connection by hash(channel id) % N; the report calls each a shard",
-  "commit": "what is written and synced in one go, for one request or for all that wait",
+  "commit": "a write and a sync of record batches, for one request or for all waiting requests",
   "mute": "not to read a connection for a reason; the reasons are in pipeline.md",
   "in flight": "received, and not answered yet",
   "lane": "a connection in the drawings of requests over time",

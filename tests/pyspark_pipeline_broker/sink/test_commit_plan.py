@@ -1,4 +1,4 @@
-"""The decisions about a decided batch, case by case; tests/differential/test_spark_sink.py has the whole protocol."""
+"""The decisions about a decided batch, case by case; tests/differential/test_spark_sink.py tests the whole protocol."""
 
 import pytest
 
@@ -50,13 +50,13 @@ def described(state, producer=ONE, *, epoch=None, started_ms=NOW_MS):
         (entry(9, "other"), (ABORTED, ABORTED), Step.COMMIT),
     ],
 )
-def test_a_decided_batch_is_finished_forgotten_or_was_complete(last, fates, step):
+def test_the_step_after_a_decided_batch(last, fates, step):
     assert plan(last, BATCH, dict(zip((ONE, TWO), fates, strict=False))) is step
 
 
 @pytest.mark.parametrize("fates", [(OPEN, ABORTED), (COMMITTED, ABORTED), (COMMITTED, UNKNOWN), (UNKNOWN, UNKNOWN)])
 @pytest.mark.parametrize("last", [entry(5), entry(4), entry(9, "other")])
-def test_a_batch_that_is_partly_there_ends_the_query(last, fates):
+def test_a_partly_committed_batch_ends_the_query(last, fates):
     with pytest.raises(ClientError, match=r"its tasks are [0-9, a-z]+: .* partly written"):
         plan(last, BATCH, dict(zip((ONE, TWO), fates, strict=True)))
 
@@ -81,7 +81,7 @@ def test_a_checkpoint_that_is_older_than_the_sink_ends_the_query():
         (described("Ongoing", TWO), ABORTED),
     ],
 )
-def test_the_coordinator_knows_what_became_of_a_transaction(description, fate):
+def test_the_fate_of_a_transaction_comes_from_the_coordinator(description, fate):
     assert fate_of(ONE, description) is fate
 
 
@@ -106,7 +106,7 @@ def test_an_entry_is_read_as_it_was_written_and_anything_else_is_refused():
             LedgerEntry.decoded(data)
 
 
-def test_tries_of_a_task_have_transactions_of_their_own():
+def test_attempts_of_a_task_have_transactions_of_their_own():
     names = {
         task_transaction("s", BatchId("q", run, number), task, attempt)
         for run in ("a", "b")

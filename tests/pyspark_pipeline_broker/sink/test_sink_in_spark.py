@@ -1,4 +1,6 @@
-"""What Spark writes to a broker Spark reads there; transactional streams once, whenever their driver is killed."""
+"""Spark reads back the rows that it wrote to a broker; transactional streams write them once, whenever the driver
+dies.
+"""
 
 import os
 import random
@@ -21,7 +23,7 @@ from tests.short_java import SHORT_JAVA
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark never closes its sockets
 ]
 
 ROOT = Path(__file__).parents[3]
@@ -61,7 +63,7 @@ def rows_of(spark, broker, topic):
     return read.selectExpr("*", "CAST(value AS STRING) text")
 
 
-def test_a_batch_is_written_as_its_columns_say(spark, broker):
+def test_a_batch_is_written_by_its_columns(spark, broker):
     columns = ["'t' || (id % 2) topic", "CAST(id AS STRING) value", "CAST(id % 2 AS INT) partition"]
     columns += [
         "IF(id = 0, NULL, CAST('k' AS BINARY)) key",
@@ -83,7 +85,7 @@ def test_the_program_of_the_document_writes_in_an_environment_without_settings(s
     assert sorted(int(row.text) for row in rows_of(spark, broker, "orders").collect()) == list(range(0, 20, 2))
 
 
-def test_what_cannot_be_written_is_said_in_one_line(spark, broker):
+def test_a_wrong_write_is_refused_in_one_line(spark, broker):
     rows = spark.range(1).selectExpr("CAST(id AS STRING) value")
     for frame, options, reason in (
         (rows, {}, "no topic: set the option topic"),
@@ -99,7 +101,7 @@ def test_what_cannot_be_written_is_said_in_one_line(spark, broker):
 
 
 @pytest.mark.parametrize("options", [{}, {"transactional.id": "tx"}], ids=["at least once", "exactly once"])
-def test_a_stream_is_written_batch_by_batch_and_goes_on_where_it_stopped(spark, broker, tmp_path, options):
+def test_a_stream_is_written_batch_by_batch_and_resumes_where_it_stopped(spark, broker, tmp_path, options):
     source = tmp_path / "source"
 
     def run():
@@ -144,10 +146,10 @@ def test_a_driver_that_is_killed_at_any_time_leaves_each_row_once(spark, broker,
 
 
 def committed(directory):
-    """The batches whose commit Spark has noted."""
+    """Return the batches whose commit Spark has recorded."""
     return list((directory / "checkpoint" / "commits").glob("[0-9]*"))
 
 
 def paths():
-    """Where Python looks first: another PySpark that is tested, then this repository."""
+    """Return Python's first import paths: the tested PySpark if it is another one, then this repository."""
     return [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), str(ROOT)]

@@ -1,4 +1,4 @@
-"""Options of a write are those of Spark's Kafka sink and of the client; what has no effect is refused."""
+"""Write options are those of Spark's Kafka sink and of the client; options without effect are refused."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_servers_are_enough():
     assert read(kafka__bootstrap__servers="[::1]:5,[::2]").addresses == (("::1", 5), ("::2", 9092))
 
 
-def test_options_are_of_any_case_and_those_that_spark_adds_are_passed_over():
+def test_options_ignore_case_and_those_added_by_spark_are_skipped():
     options = read(Topic="t", KAFKA__Compression__Type="LZ4", checkpointLocation="/c", queryName="q")
     assert (options.topic, options.compression) == ("t", Compression.LZ4)
 
@@ -52,7 +52,7 @@ def test_properties_of_the_client_secure_its_connections():
         ({"transactional__id": ""}, "transactional.id is empty"),
     ],
 )
-def test_what_makes_no_sense_is_one_line(said, reason):
+def test_a_wrong_option_is_one_line(said, reason):
     with pytest.raises(ValueError, match=reason.replace("?", r"\?")) as caught:
         read(**said)
     assert "\n" not in str(caught.value)

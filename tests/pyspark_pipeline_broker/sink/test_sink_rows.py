@@ -1,4 +1,4 @@
-"""Rows become records as in Spark's Kafka sink, from Arrow and from rows alike."""
+"""Rows become records as in Spark's Kafka sink, from Arrow and from Spark's rows."""
 
 import pyarrow as pa
 import pytest
@@ -12,7 +12,9 @@ HEADERS = "array<struct<key:string,value:binary>>"
 
 
 def of_both(rows, topic=None):
-    """Return what Arrow and Spark's rows alike make: topic, partition and record of each row, by topic."""
+    """Check that Arrow and Spark's rows give the same records; return topic, partition and record of each row, by
+    topic.
+    """
     names = list(rows[0])
     types = {"headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])), "partition": pa.int32()}
     arrays = [pa.array([row[name] for row in rows], types.get(name)) for name in names]
@@ -32,7 +34,7 @@ def _as_spark(value):
     return [Row(**header) for header in value] if isinstance(value, list) else value
 
 
-def test_text_and_bytes_are_values_and_what_is_not_there_is_null():
+def test_text_and_bytes_are_values_and_missing_columns_are_null():
     assert of_both([{"value": "ü"}, {"value": None}], "t") == [
         ("t", None, NewRecord("ü".encode(), None, 7)),
         ("t", None, NewRecord(None, None, 7)),
@@ -40,7 +42,7 @@ def test_text_and_bytes_are_values_and_what_is_not_there_is_null():
     assert of_both([{"value": b"\xff", "key": b"k"}], "t") == [("t", None, NewRecord(b"\xff", b"k", 7))]
 
 
-def test_columns_say_topic_partition_and_headers_and_others_are_ignored():
+def test_columns_set_topic_partition_and_headers_and_others_are_ignored():
     headers = [{"key": "a", "value": b"1"}, {"key": "a", "value": None}]
     rows = [
         {"topic": "u", "partition": 3, "value": "v", "key": "k", "headers": headers, "more": 1},
@@ -68,7 +70,7 @@ def test_a_row_without_a_topic_is_refused():
         of_both([{"topic": None, "value": "v"}])
 
 
-def test_rows_are_taken_a_chunk_at_a_time(monkeypatch):
+def test_rows_are_processed_a_chunk_at_a_time(monkeypatch):
     monkeypatch.setattr(sink_rows, "ROWS_AT_ONCE", 2)
     rows = (Row(value=str(number)) for number in range(5))
     chunks = [[record.value for record in chunk.records] for chunk in topic_rows_of_rows(rows, "t", 0)]
@@ -91,6 +93,6 @@ def test_columns_of_other_types_are_refused(types, topic, reason):
         check_columns(types, topic)
 
 
-def test_columns_of_the_kafka_sink_are_taken():
+def test_columns_of_the_kafka_sink_are_accepted():
     every = {"topic": "string", "key": "binary", "value": "string", "partition": "int", "headers": HEADERS, "x": "int"}
     check_columns(every, None)
