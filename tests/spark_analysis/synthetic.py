@@ -242,9 +242,9 @@ def append(run: RawRun, connection: int, sequence: int, base_offset: int, **row:
 
 
 TRACED_ROUNDS = 2
-"""As many as an interval takes: each run of them has the files of seven tables."""
+"""Few, because each traced run has the files of seven tables."""
 TRACED = ((64, 1, 0), (64, 16, 0), (64, 1, 2))
-"""The A/A loads, as in the profile `quick`."""
+"""The loads with traced rounds, as in the profile `quick`."""
 
 
 def experiment(directory: Path, *, requests: int = 200, seed: int = 1, rounds: int = 3) -> None:

@@ -67,7 +67,7 @@ def test_the_page_has_a_map_and_a_name_for_each_factor(directory):
     for size in SIZES:
         assert f"1 connection, record_size={size}: speed-up" in page
     assert page.count('class="heatmap"') == len(SIZES)
-    assert "colour" not in page.split('<section id="machine"')[0], "a factor that never varies is not in the name of a load"
+    assert "colour" not in page.split('<section id="machine"')[0], "a constant factor is not in the name of a load"
 
 
 def test_the_effects_of_factors_need_every_combination(directory):
