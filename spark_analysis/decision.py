@@ -127,8 +127,10 @@ def _beside(comparison: Comparison, loads: Collection[Load], over: str = "Over")
 
 def _least_and_most(ratios: Mapping[Load, Ratio]) -> str:
     least, most = (choose(ratios, key=lambda load: ratios[load].value) for choose in (min, max))
-    told = [f"{times(ratios[load].value)} with {describe_alone(load)} ({ends(ratios[load])})" for load in (least, most)]
-    return " to ".join(dict.fromkeys(told))
+    texts = [
+        f"{times(ratios[load].value)} with {describe_alone(load)} ({ends(ratios[load])})" for load in (least, most)
+    ]
+    return " to ".join(dict.fromkeys(texts))
 
 
 def _weighed(ratios: Mapping[Load, Ratio], unit: str) -> tuple[str, str, list[str]]:
@@ -173,9 +175,9 @@ def _headline(decided: Mapping[Load, Ratio]) -> str:
 def _span(ratios: Mapping[Load, Ratio]) -> str:
     ordered = sorted(ratios, key=lambda load: ratios[load].value)
     least, most = ordered[0], ordered[-1]
-    said = f"{certain(ratios[least])} with {describe_alone(least)} ({interval(ratios[least])})"
+    text = f"{certain(ratios[least])} with {describe_alone(least)} ({interval(ratios[least])})"
     return (
-        said if least == most else f"{said}, {certain(ratios[most])} with {describe_alone(most)} ({ends(ratios[most])})"
+        text if least == most else f"{text}, {certain(ratios[most])} with {describe_alone(most)} ({ends(ratios[most])})"
     )
 
 
@@ -211,8 +213,8 @@ def _of_equal_load(comparison: Comparison) -> Decision:
     ):
         chosen = [load for load, each in judged.items() if each is found]
         if chosen:
-            told = [_paced(load, waits[load].inverse, is_decided=found is not Judgement.UNDECIDED) for load in chosen]
-            lines.append(f"{words} {'; '.join(told)}.")
+            texts = [_paced(load, waits[load].inverse, is_decided=found is not Judgement.UNDECIDED) for load in chosen]
+            lines.append(f"{words} {'; '.join(texts)}.")
     lines += [*lateness(loads), *unkept(loads, comparison.sides)]
     headline = _headline({load: ratio.inverse for load, ratio in better.items()})
     return Decision(subject, answer, headline and f"p99 {headline}", tuple(lines))
@@ -259,8 +261,8 @@ def lateness(found: Sequence[EqualLoad]) -> list[str]:
         return []
     most = max(side.late_ms or 0.0 for each in late for side in each.sides if side.side in (0, 1))
     of_all = f"{len(late)} of {plural(len(found), 'load')}"
-    said = f"The client itself was late under {of_all}, the median request by up to {milliseconds(most)}"
-    return [f"{said}: there a claim must hold from the due time and from the time of sending."]
+    text = f"The client itself was late under {of_all}, the median request by up to {milliseconds(most)}"
+    return [f"{text}: there a claim must hold from the due time and from the time of sending."]
 
 
 def _of_consumers(comparison: Comparison) -> list[Decision]:
@@ -269,7 +271,7 @@ def _of_consumers(comparison: Comparison) -> list[Decision]:
     timed = paced(comparison, is_consumed=True)
     if not reading and not timed:
         return []
-    lines = [f"Reading with {describe(load)}: {_said_of_rate(ratio)}." for load, ratio in reading.items()]
+    lines = [f"Reading with {describe(load)}: {_rate_text(ratio)}." for load, ratio in reading.items()]
     judged = [judge(ratio) for ratio in reading.values()]
     longer = {
         load: ratio
@@ -281,8 +283,8 @@ def _of_consumers(comparison: Comparison) -> list[Decision]:
     for each in timed:
         waits = {name: each.ratios[name] for name in ("p50", "p99") if name in each.ratios}
         judged += [judge(ratio.inverse) for ratio in waits.values()]
-        told = ", ".join(f"{name} {_said_of_wait(ratio)}" for name, ratio in waits.items())
-        lines.append(f"From publishing to consuming with {describe(each.load)}: {told or 'not decided'}.")
+        texts = ", ".join(f"{name} {_latency_text(ratio)}" for name, ratio in waits.items())
+        lines.append(f"From publishing to consuming with {describe(each.load)}: {texts or 'not decided'}.")
         known = [(side.mode, side.latency_ms["p50"]) for side in each.sides if side.kept_pace and side.latency_ms]
         if known:
             lines.append(f"p50: {', '.join(f'{mode} {milliseconds(p50.value)}' for mode, p50 in known)}.")
@@ -290,12 +292,12 @@ def _of_consumers(comparison: Comparison) -> list[Decision]:
     return [Decision("Consumers", _answer(judged), "", tuple(lines))]
 
 
-def _said_of_rate(ratio: Ratio) -> str:
+def _rate_text(ratio: Ratio) -> str:
     words = {Judgement.PAYS: f"{certain(ratio)} as fast", Judgement.SMALL: "faster by less than a tenth"}
     return f"{words.get(judge(ratio), rate_finding(ratio).partition(':')[0])} ({ends(ratio)})"
 
 
-def _said_of_wait(ratio: Ratio) -> str:
+def _latency_text(ratio: Ratio) -> str:
     found = judge(ratio.inverse)
     words = {Judgement.PAYS: certain(ratio), Judgement.WORSE: certain(ratio), Judgement.NO_GAIN: "no shorter"}
     return f"{words.get(found, found.value)} ({ends(ratio)})"
@@ -313,5 +315,5 @@ def _of_replay(comparison: Comparison, each: EqualLoad) -> Decision:
     better = judge(ratio.inverse) in (Judgement.PAYS, Judgement.SMALL)
     sides = [side for side in each.sides if side.side in (0, 1)]  # both have a p99, because their ratio exists
     absolute = ", ".join(f"{side.mode} {milliseconds(side.latency_ms['p99'].value)}" for side in sides)
-    said = f"p99 wait {certain(ratio)} of {comparison.sides[0]}'s ({interval(ratio)}): {absolute}."
-    return Decision(subject, answer, f"p99 {certain(ratio)}" if better else "", (said, *lateness([each])))
+    text = f"p99 wait {certain(ratio)} of {comparison.sides[0]}'s ({interval(ratio)}): {absolute}."
+    return Decision(subject, answer, f"p99 {certain(ratio)}" if better else "", (text, *lateness([each])))

@@ -72,11 +72,11 @@ def factor_effects(runs: Iterable[Run]) -> list[Effect]:
         an empty list if a combination of levels is missing.
     """
     compared = [run for run in runs if run.compared and run.side in (0, 1) and run.cell.load.client == RAW_CLIENT]
-    told = [_levels(run) for run in compared]
-    names = sorted({name for levels in told for name in levels}, key=_name_place)
-    levels = {name: sorted({each.get(name, _DEFAULT) for each in told}, key=_place) for name in names}
+    run_levels = [_levels(run) for run in compared]
+    names = sorted({name for levels in run_levels for name in levels}, key=_name_place)
+    levels = {name: sorted({each.get(name, _DEFAULT) for each in run_levels}, key=_place) for name in names}
     varied = [name for name in names if len(levels[name]) > 1]
-    points = [tuple(each.get(name, _DEFAULT) for name in varied) for each in told]
+    points = [tuple(each.get(name, _DEFAULT) for name in varied) for each in run_levels]
     if len(varied) < FACTORS_MIN or len(set(points)) != math.prod(len(levels[name]) for name in varied):
         return []
     rates = _rates(zip(points, compared, strict=True))

@@ -82,8 +82,8 @@ def _other_sentences(comparison: Comparison) -> list[str]:
             if slower
             else []
         )
-        told = " and ".join(parts) or f"no difference is beyond chance under any of {loads}"
-        found.append(f"Beside {OTHER_NAMES.get(mode, mode)}: {told}.")
+        text = " and ".join(parts) or f"no difference is beyond chance under any of {loads}"
+        found.append(f"Beside {OTHER_NAMES.get(mode, mode)}: {text}.")
     return found
 
 
@@ -99,8 +99,8 @@ def _factor_sentences(comparison: Comparison) -> list[str]:
         return []
     factor = comparison.effects[0].factor
     levels = [effect for effect in comparison.effects if effect.factor == factor]
-    told = ", ".join(f"{times(effect.speedup.value)} at {effect.level}" for effect in levels)
-    return [f"Of the factors, {factor} changes the speed-up most: {told} ({levels[0].loads} loads each)."]
+    text = ", ".join(f"{times(effect.speedup.value)} at {effect.level}" for effect in levels)
+    return [f"Of the factors, {factor} changes the speed-up most: {text} ({levels[0].loads} loads each)."]
 
 
 def _order_sentence(comparison: Comparison) -> str:

@@ -32,8 +32,8 @@ def gaps(comparison: Comparison) -> list[str]:
     return [sentence for sentence in found if sentence]
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _names(names: Sequence[str]) -> str:

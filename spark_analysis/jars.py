@@ -32,12 +32,12 @@ class Jar(NamedTuple):
     """Maven groups; their dependencies are left out."""
 
 
-def fetched_jars(name: str, what: str, wanted: Iterable[Jar], environment: Mapping[str, str] = os.environ) -> str:
+def fetched_jars(name: str, noun: str, wanted: Iterable[Jar], environment: Mapping[str, str] = os.environ) -> str:
     """Return the paths of the jars, as `spark.jars` expects them. Download them first if they are not in the cache.
 
     Args:
         name: the folder in the cache; it must contain their version.
-        what: the noun for them in error messages.
+        noun: the noun for them in error messages.
         wanted: the jars.
         environment: supplies PATH, HOME and XDG_CACHE_HOME.
 
@@ -47,14 +47,14 @@ def fetched_jars(name: str, what: str, wanted: Iterable[Jar], environment: Mappi
     cache = Path(environment.get("XDG_CACHE_HOME") or Path(environment["HOME"]) / ".cache") / "pipeline-broker"
     jars = cache / name
     if not jars.is_dir():
-        _fetch(jars, what, _project(wanted), environment)
+        _fetch(jars, noun, _project(wanted), environment)
     return ",".join(str(jar) for jar in sorted(jars.glob("*.jar")))
 
 
-def _fetch(jars: Path, what: str, project: str, environment: Mapping[str, str]) -> None:
+def _fetch(jars: Path, noun: str, project: str, environment: Mapping[str, str]) -> None:
     maven = shutil.which("mvn", path=environment.get("PATH", ""))
     if maven is None:
-        raise SparkError(f"{what} is downloaded with Maven: install the Debian package maven, or put mvn on PATH")
+        raise SparkError(f"{noun} is downloaded with Maven: install the Debian package maven, or put mvn on PATH")
     jars.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=jars.parent) as work:
         pom = Path(work) / "pom.xml"
@@ -65,10 +65,10 @@ def _fetch(jars: Path, what: str, project: str, environment: Mapping[str, str]) 
                 command, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX, check=False, env=dict(environment)
             )
         except subprocess.TimeoutExpired:
-            raise SparkError(f"Maven did not download {what} within {FETCH_SECONDS_MAX} s") from None
+            raise SparkError(f"Maven did not download {noun} within {FETCH_SECONDS_MAX} s") from None
         if done.returncode:
             lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-            raise SparkError(f"Maven could not download {what}: {lines[0] if lines else done.returncode}")
+            raise SparkError(f"Maven could not download {noun}: {lines[0] if lines else done.returncode}")
         with contextlib.suppress(OSError):  # another process has put them there
             (Path(work) / "jars").rename(jars)
 

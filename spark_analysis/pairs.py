@@ -72,5 +72,5 @@ def ratios(runs: Iterable[Run], base: int, quantity: Quantity = rate, *, side: i
         if ratio is not None:
             run = next(run for side in by_load[load] for run in side)
             families.setdefault(run.settings.get("experiment"), {})[load] = ratio
-    told = {load: ratio for family in families.values() for load, ratio in corrected(family).items()}
-    return {load: told[load] for load in found if load in told}
+    corrected_ratios = {load: ratio for family in families.values() for load, ratio in corrected(family).items()}
+    return {load: corrected_ratios[load] for load in found if load in corrected_ratios}

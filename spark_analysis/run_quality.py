@@ -59,7 +59,7 @@ class Measure:
 
     name: str
     light: Light
-    said: str
+    finding: str
 
 
 @attrs.frozen
@@ -76,7 +76,7 @@ class RunQuality:
     @property
     def reasons(self) -> list[str]:
         """The sentences of the measures that have this light."""
-        return [measure.said for measure in self.measures if measure.light is self.light]
+        return [measure.finding for measure in self.measures if measure.light is self.light]
 
     @property
     def sentence(self) -> str:
@@ -107,10 +107,10 @@ def _intervals(comparison: Comparison) -> Measure:
         return Measure("intervals", Light.POOR, "no claim is decided")
     middle = median(widths)
     wide = sum(width > SIZE_WIDTH_MAX for width in widths)
-    said = f"half of the intervals are wider than {times(middle)} from end to end"
+    finding = f"half of the intervals are wider than {times(middle)} from end to end"
     if wide:
-        said += f"; the size of {wide} of {len(widths)} ratios is not certain"
-    return Measure("intervals", Light.GOOD if middle <= SIZE_WIDTH_MAX else Light.FAIR, said)
+        finding += f"; the size of {wide} of {len(widths)} ratios is not certain"
+    return Measure("intervals", Light.GOOD if middle <= SIZE_WIDTH_MAX else Light.FAIR, finding)
 
 
 def _load(comparison: Comparison) -> Measure:
@@ -119,8 +119,8 @@ def _load(comparison: Comparison) -> Measure:
     cores = next((found for run in runs if (found := _number(run.machine, "cores"))), None)
     if average is None or not cores:
         return Measure("load average", Light.FAIR, "the load average before the experiment is unknown")
-    said = f"load average {average:.1f} on {cores:.0f} cores before the first run"
-    return Measure("load average", _light(average / cores, _LOADS_A_CORE), said)
+    finding = f"load average {average:.1f} on {cores:.0f} cores before the first run"
+    return Measure("load average", _light(average / cores, _LOADS_A_CORE), finding)
 
 
 def _steal(comparison: Comparison) -> Measure:
@@ -128,8 +128,8 @@ def _steal(comparison: Comparison) -> Measure:
     known = [share for share in shares if share is not None]
     if not known:
         return Measure("steal", Light.FAIR, "the time that a hypervisor gave to others is unknown")
-    said = f"a hypervisor gave {fmean(known):.1%} of the cores' time to others, at most {max(known):.1%} in a run"
-    return Measure("steal", _light(fmean(known), _STEAL_SHARES), said)
+    finding = f"a hypervisor gave {fmean(known):.1%} of the cores' time to others, at most {max(known):.1%} in a run"
+    return Measure("steal", _light(fmean(known), _STEAL_SHARES), finding)
 
 
 def _client(comparison: Comparison) -> Measure:
@@ -147,9 +147,11 @@ def _client(comparison: Comparison) -> Measure:
     if not bound:
         most = max(shares.values())
         return Measure("client", Light.GOOD, f"the client took at most {most:.0%} of a core with the slower side")
-    said = f"with both sides the client was at the limit of a core under {len(bound)} of {plural(len(shares), 'load')}"
+    finding = (
+        f"with both sides the client was at the limit of a core under {len(bound)} of {plural(len(shares), 'load')}"
+    )
     named = f" ({'; '.join(map(full_name, bound))})" if len(bound) <= _NAMED_MAX else ""
-    return Measure("client", Light.POOR if len(bound) == len(shares) else Light.FAIR, said + named)
+    return Measure("client", Light.POOR if len(bound) == len(shares) else Light.FAIR, finding + named)
 
 
 def _noise(comparison: Comparison) -> Measure:

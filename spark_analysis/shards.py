@@ -60,7 +60,7 @@ def queue_imbalance(run: TraceRun) -> DataFrame:
         none); microseconds.
     """
     factor = f.get_json_object("factors", "$.queues").cast("int")
-    told = run.runs.select("run", factor.alias("told"))
+    declared = run.runs.select("run", factor.alias("declared"))
     by_load = Window.partitionBy("run").orderBy("requests", f.col("queue").desc())
     shards = shard_latency(run).withColumn("rank", f.row_number().over(by_load))
     shards = shards.withColumn("used", f.count("*").over(Window.partitionBy("run")))
@@ -75,7 +75,7 @@ def queue_imbalance(run: TraceRun) -> DataFrame:
         f.max(f.when(is_busiest, f.col("p99_us"))).alias("busiest_p99_us"),
         f.max(f.when(~is_busiest, f.col("p99_us"))).alias("others_p99_us"),
     )
-    known = sums.join(f.broadcast(told), "run").withColumn("queues", f.greatest("told", "seen").cast("int"))
+    known = sums.join(f.broadcast(declared), "run").withColumn("queues", f.greatest("declared", "seen").cast("int"))
     # Unused queues come first in the order of load, so they only shift the ranks of the others.
     ranks = f.col("ranked") + (f.col("queues") - f.col("used_queues")) * f.col("requests")
     gini = 2 * ranks / (f.col("queues") * f.col("requests")) - (f.col("queues") + 1) / f.col("queues")

@@ -56,7 +56,7 @@ def summary(comparison: Comparison, quality: RunQuality) -> dict[str, Any]:
 
 def _quality(quality: RunQuality) -> dict[str, Any]:
     measures = [
-        {"name": measure.name, "light": measure.light.name.lower(), "said": measure.said}
+        {"name": measure.name, "light": measure.light.name.lower(), "said": measure.finding}
         for measure in quality.measures
     ]
     return {"light": quality.light.name.lower(), "measures": measures}
@@ -67,14 +67,14 @@ _OF_A_RUN = ("load_average_before", "load_average_after", "steal_share")
 
 
 def _run(run: Run) -> dict[str, Any]:
-    told = {name: run.machine.get(name) for name in _OF_A_RUN}
+    facts = {name: run.machine.get(name) for name in _OF_A_RUN}
     return {
         "run": run.number,
         "round": run.round,
         "side": run.side,
         "mode": run.cell.mode,
         "traced": run.traced,
-        **told,
+        **facts,
     }
 
 

@@ -82,10 +82,10 @@ def with_interval(estimate: Estimate | None, unit: float = 1.0) -> str:
     """
     if estimate is None:
         return DASH
-    said = duration(estimate.value * unit)
+    text = duration(estimate.value * unit)
     if estimate.low is None or estimate.high is None:
-        return said
-    return f"{said} ({duration(max(0.0, estimate.low) * unit)} to {duration(estimate.high * unit)})"
+        return text
+    return f"{text} ({duration(max(0.0, estimate.low) * unit)} to {duration(estimate.high * unit)})"
 
 
 def persecond(value: float | None) -> str:
@@ -115,9 +115,9 @@ def client_name(client: str) -> str:
     return f"{name}, {client_settings(client)}" if settings else name
 
 
-def plural(count: int, what: str) -> str:
+def plural(count: int, noun: str) -> str:
     """Format a count: `1 load`, `1,200 loads`."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def describe(load: Load) -> str:

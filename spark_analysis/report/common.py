@@ -96,19 +96,19 @@ def focus(comparison: Comparison) -> list[Load]:
     return list(dict.fromkeys([wide[0], wide[-1]]))
 
 
-def load_tables(comparison: Comparison, loads: Iterable[Load], what: str) -> Markup:
+def load_tables(comparison: Comparison, loads: Iterable[Load], unit: str) -> Markup:
     """Return tables of rates and latencies, the modes side by side, each with the ratio and its interval.
 
     Args:
         comparison: the results.
         loads: the rows.
-        what: the counted unit, such as messages of an ordinary client.
+        unit: the counted unit, such as messages of an ordinary client.
     """
     listed = list(loads)
-    return join([_rate_table(comparison, listed, what), latency_table(comparison, listed)])
+    return join([_rate_table(comparison, listed, unit), latency_table(comparison, listed)])
 
 
-def _rate_table(comparison: Comparison, loads: Iterable[Load], what: str) -> Markup:
+def _rate_table(comparison: Comparison, loads: Iterable[Load], unit: str) -> Markup:
     zero, one = side_names(comparison)
     head = ["Load", "Finding", *(f"{mode}, rate" for mode in brokers(comparison)), f"{one} over {zero}"]
     head += [f"{side} over {other}" for other in comparison.others for side in (one, zero)]
@@ -126,7 +126,7 @@ def _rate_table(comparison: Comparison, loads: Iterable[Load], what: str) -> Mar
             [describe(load), DASH if ratio is None else rate_finding(ratio), *rates, ratio_cell(ratio), *beside]
         )
     caption = (
-        f"{what} per second, with 95% intervals. A ratio pairs rounds, and every round weighs the same; a rate is over "
+        f"{unit} per second, with 95% intervals. A ratio pairs rounds, and every round weighs the same; a rate is over "
         "all rounds, so one slow round can move it in the opposite direction"
     )
     return table(caption, head, rows, texts=2)

@@ -135,11 +135,11 @@ def _waits_table(comparison: Comparison) -> Markup:
     for cell in comparison.cells:
         for wait in comparison.figures.waits.get(cell, ()):
             if wait.reason is None:
-                what, total, tail = "request queue depth", DASH, f"{wait.p99:,.0f} requests"
+                kind, total, tail = "request queue depth", DASH, f"{wait.p99:,.0f} requests"
             else:
-                what = f"not read: {wait.reason}"
+                kind = f"not read: {wait.reason}"
                 total, tail = milliseconds(wait.total / 1000), duration(wait.p99)
-            rows.append([describe(cell.load), cell.mode, what, f"{wait.times:,}", total, tail])
+            rows.append([describe(cell.load), cell.mode, kind, f"{wait.times:,}", total, tail])
     if not rows:
         return NOTHING
     head = ["Load", "Mode", "What", "Times or samples", "Total", "p99"]

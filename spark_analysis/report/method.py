@@ -117,7 +117,7 @@ def reproduce(comparison: Comparison, directory: str) -> Markup:
     """Return the section with the commands that make this page again."""
     recorded = command(comparison)
     again = f"pipeline-broker report {shlex.quote(directory)}"
-    said = (
+    instruction = (
         paragraph("Repeat the experiment, which replaces its results; make this page again from the existing traces:")
         if recorded
         else paragraph("The traces do not name the command of the experiment. Make this page again from the traces:")
@@ -125,7 +125,7 @@ def reproduce(comparison: Comparison, directory: str) -> Markup:
     return section(
         "reproduce",
         "Reproduce",
-        said,
+        instruction,
         code("\n".join(filter(None, (recorded, again)))),
         paragraph("Run the same analysis on the same files with any Spark:"),
         code(f"spark-submit spark_analysis/job.py {shlex.quote(directory)}"),
@@ -140,9 +140,9 @@ def command(comparison: Comparison) -> str:
 
 def origin(comparison: Comparison) -> str:
     """Return the date of the runs and the version that made them; empty if the traces lack them."""
-    told = comparison.machine
-    version = " ".join(str(told[name]) for name in ("pipeline-broker", "commit") if told.get(name))
-    return ", ".join(filter(None, (str(told.get("date") or ""), version and f"pipeline-broker {version}")))
+    facts = comparison.machine
+    version = " ".join(str(facts[name]) for name in ("pipeline-broker", "commit") if facts.get(name))
+    return ", ".join(filter(None, (str(facts.get("date") or ""), version and f"pipeline-broker {version}")))
 
 
 def durability(comparison: Comparison) -> str:
@@ -165,7 +165,7 @@ def machine(comparison: Comparison) -> Markup:
     facts = [
         (str(name).replace("_", " "), _fact(value)) for name, value in comparison.machine.items() if name != "command"
     ]
-    facts += [(f"settings of the mode {mode}", said) for mode, said in _settings(comparison).items()]
+    facts += [(f"settings of the mode {mode}", text) for mode, text in _settings(comparison).items()]
     body = definitions(facts) if facts else paragraph("The traces do not describe the machine.")
     return section("machine", "Machine", body)
 
@@ -215,7 +215,7 @@ def _fact(value: Any) -> str:
 def _settings(comparison: Comparison) -> dict[str, str]:
     found: dict[str, str] = {}
     for run in comparison.figures.runs:
-        told = {name: value for name, value in run.settings.items() if name not in _OF_RUNS}
-        if told:
-            found.setdefault(run.cell.mode, _fact(told))
+        settings = {name: value for name, value in run.settings.items() if name not in _OF_RUNS}
+        if settings:
+            found.setdefault(run.cell.mode, _fact(settings))
     return found

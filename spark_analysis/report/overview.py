@@ -239,7 +239,7 @@ def noise(comparison: Comparison, quality: RunQuality) -> Markup:
                 "Both sides are the same broker program: every true ratio is 1.",
             )
         )
-    rows = [[measure.name, measure.light.name.lower(), measure.said] for measure in quality.measures]
+    rows = [[measure.name, measure.light.name.lower(), measure.finding] for measure in quality.measures]
     parts.append(table("The measures of the light at the top", ["Measure", "Light", "Finding"], rows, texts=3))
     return section("noise", "Can this run be trusted?", paragraph(noise_sentence(comparison)), *parts)
 

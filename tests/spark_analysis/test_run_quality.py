@@ -88,13 +88,13 @@ def test_a_measure_follows_its_bounds(changed, name, light):
 
 
 def test_intervals_and_steal_report_their_median_and_their_worst():
-    found = {measure.name: measure.said for measure in quality(spread=0.4).measures}
+    found = {measure.name: measure.finding for measure in quality(spread=0.4).measures}
     assert found["intervals"].endswith("from end to end; the size of 4 of 4 ratios is not certain")
-    assert "is not certain" not in {measure.name: measure.said for measure in quality().measures}["intervals"]
+    assert "is not certain" not in {measure.name: measure.finding for measure in quality().measures}["intervals"]
     runs = made.pairs(made.load(1), [3.0, 3.1])
     shares = (0.0, 0.02, 0.1, 0.0)
     runs = [attrs.evolve(run, machine={"steal_share": share}) for run, share in zip(runs, shares, strict=True)]
-    said = {measure.name: measure.said for measure in run_quality(made.comparison(runs)).measures}["steal"]
+    said = {measure.name: measure.finding for measure in run_quality(made.comparison(runs)).measures}["steal"]
     assert said == "a hypervisor gave 3.0% of the cores' time to others, at most 10.0% in a run"
 
 
@@ -121,7 +121,7 @@ def test_a_decided_claim_of_uncertain_size_shows_its_bound():
 def test_one_round_of_a_mode_against_itself_is_at_most_fair():
     found = {measure.name: measure for measure in quality(equal=(1.0,)).measures}
     assert found["A/A"].light is Light.FAIR
-    assert not found["A/A"].said.startswith("No mode was compared with itself")
+    assert not found["A/A"].finding.startswith("No mode was compared with itself")
 
 
 def test_the_terminal_shows_a_warning_for_a_poor_run():
