@@ -81,7 +81,6 @@ class Bounds:
         return attrs.evolve(self, end_offset=offset if self.end_offset is None else min(self.end_offset, offset))
 
     def take(self, topic: str, partition: int) -> bool:
-        """Return whether a partition may contain matching rows."""
         return (self.topics is None or topic in self.topics) and (
             self.partitions is None or partition in self.partitions
         )

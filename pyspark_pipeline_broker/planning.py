@@ -63,7 +63,6 @@ def initial_offsets(options: ReadOptions) -> dict[str, dict[str, int]]:
 
 
 def latest_offsets(options: ReadOptions) -> dict[str, dict[str, int]]:
-    """Return the current end offsets."""
     return _by_topic({log: _end(log, options) for log in _logs(options)})
 
 
@@ -84,6 +83,7 @@ def limited(options: ReadOptions, start: Offsets, end: Offsets, offsets_max: int
         return {topic: dict(partitions) for topic, partitions in end.items()}
     ends: dict[str, dict[str, int]] = {}
     for (topic, partition), size in sizes.items():
+        # At least one record per partition, or a small partition would starve behind large ones.
         share = max(1, math.floor(offsets_max * size / total)) if size > 0 else size
         ends.setdefault(topic, {})[partition] = end[topic][partition] - size + min(size, share)
     return ends
@@ -114,6 +114,7 @@ def stream_ranges(options: ReadOptions, start: Offsets, end: Offsets) -> list[St
             if log is None:
                 continue
             first = log.log_start_offset if first is None else max(first, log.log_start_offset)
+            # A recreated topic can end before the checkpoint's offset.
             last = min(end_offset, log.high_watermark)
             if first < last:
                 found += stored_ranges(log, first, last, committed=options.is_committed)
@@ -121,7 +122,6 @@ def stream_ranges(options: ReadOptions, start: Offsets, end: Offsets) -> list[St
 
 
 def _check(name: str, log: PartitionLog | None, first: int | None, end_offset: int) -> None:
-    """Raise RecordsGoneError if the stream may have missed records of a partition."""
     if log is None:
         raise _gone(f"{name} was deleted; it would be read up to offset {end_offset}")
     if first is None:

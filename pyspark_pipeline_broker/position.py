@@ -121,6 +121,7 @@ class Position:
 
     def _since(self, log: PartitionLog, time_ms: int, end_offset: int) -> int:
         found = log.offset_for_timestamp(time_ms)
+        # The answer is in an archived file, which the call reads.
         if isinstance(found, ColdRead):
             found = found()
         if found is not None:

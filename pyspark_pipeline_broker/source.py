@@ -55,8 +55,6 @@ def _read(options: ReadOptions, partition: InputPartition | None) -> Iterator[pa
 
 
 class BatchReader(DataSourceReader):
-    """A reader of the records that exist at the time of planning."""
-
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._bounds = Bounds()
@@ -108,6 +106,7 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):  # type
     def latestOffset(self, start: Offsets | None = None, limit: Any = None) -> Any:  # noqa: N802 - Spark's name
         """Return the end of the next batch. PySpark before 4.2 passes no arguments."""
         self._latest = latest_offsets(self._options)
+        # With Trigger.AvailableNow the stream stops at the offsets of its start.
         end = self._latest if self._target is None else self._target
         rows_max = rows_max_of(limit)
         return end if start is None or rows_max is None else limited(self._options, start, end, rows_max)
@@ -132,8 +131,6 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):  # type
 
 
 class DefaultSource(DataSource):
-    """`spark.read.format("pipeline-broker")`, `spark.readStream.format("pipeline-broker")`."""
-
     @classmethod
     def name(cls) -> str:
         return FORMAT
@@ -164,6 +161,5 @@ class DefaultSource(DataSource):
         return stream_writer(self.options, schema, overwrite=overwrite)
 
     def _all_options(self, schema: StructType) -> dict[str, str]:
-        """Return the options of the table, overridden by those of this read."""
         of_table: dict[str, str] = schema.fields[0].metadata.get(FORMAT, {}) if schema.fields else {}
         return of_table | dict(self.options)

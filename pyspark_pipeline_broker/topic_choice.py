@@ -57,7 +57,6 @@ class TopicChoice:
         return cls(found, None, partitions)
 
     def has(self, name: str) -> bool:
-        """Return whether a topic is read."""
         if self.names is not None:
             return name in self.names
         return name not in INTERNAL_TOPICS and self.pattern is not None and self.pattern.find(name)

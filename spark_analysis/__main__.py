@@ -22,7 +22,6 @@ BAD_INPUT = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the analysis and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m spark_analysis", description="Convert traces to Parquet, and write the summary and the report."
     )

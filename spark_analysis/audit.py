@@ -42,6 +42,7 @@ def ordering_audit(run: TraceRun) -> DataFrame:
     """
     lost = run.runs.select("run", (f.coalesce(f.col("lost_rows"), f.lit(0)) == 0).alias("complete"))
     found = _released(run, lost).union(_appended(run)).union(_received(run, lost)).groupBy("run", "audit")
+    # The appends add no audited rows, but their violations count for the broker.
     sums = found.agg(f.sum("audited").alias("audited"), f.sum("found").alias("violations"))
     return sums.join(f.broadcast(lost), "run").select("run", "audit", "audited", "violations", "complete")
 
@@ -52,12 +53,12 @@ def _chunked(rows: DataFrame) -> DataFrame:
 
 
 def _released(run: TraceRun, lost: DataFrame) -> DataFrame:
-    """Audit the broker's stamps; one row per connection."""
     arrival = Window.partitionBy("run", "connection", "chunk").orderBy("sequence")
     earlier = arrival.rowsBetween(Window.unboundedPreceding, -1)
     rows = (
         _chunked(run.requests.select("run", "connection", "sequence", "released_ns"))
         .withColumn("step", f.col("sequence") - f.lag("sequence", 1).over(arrival))
+        # Requests without a release (dropped ones) are skipped, so the comparison is with the last released request.
         .withColumn("released_before", f.last("released_ns", ignorenulls=True).over(earlier))
     )
     stamped = f.when(f.col("released_ns").isNotNull(), f.col("sequence"))
@@ -73,6 +74,7 @@ def _released(run: TraceRun, lost: DataFrame) -> DataFrame:
     along = Window.partitionBy("run", "connection").orderBy("chunk")
     before = f.last("last_ns", ignorenulls=True).over(along.rowsBetween(Window.unboundedPreceding, -1))
     chunks = chunks.withColumn("before_ns", before)
+    # The first sequence of a connection is 0, so -1 stands for the chunk before it.
     chunks = chunks.withColumn("gap", f.col("first_sequence") - f.lag("last_sequence", 1, -1).over(along) - 1)
     connections = chunks.groupBy("run", "connection").agg(
         f.sum("rows").alias("audited"),
@@ -119,7 +121,6 @@ def _rising(rows: DataFrame, key: tuple[str, ...], order: tuple[str, ...], value
 
 
 def _appended(run: TraceRun) -> DataFrame:
-    """Audit the log's offsets; one row per connection and partition."""
     rows = run.appends.where("connection is not null and sequence is not null and base_offset is not null")
     key = ("run", "connection", "topic", "partition")
     rows = rows.select(*key, "sequence", "base_offset", "last_offset")
@@ -129,7 +130,7 @@ def _appended(run: TraceRun) -> DataFrame:
 
 
 def _received(run: TraceRun, lost: DataFrame) -> DataFrame:
-    """Audit the client's order of receipt; one row per connection."""
+    # Clients without correlation ids (confluent-kafka) cannot be audited.
     rows = run.client.where("answered_ns is not null and correlation_id is not null").select(
         "run", "connection", "sequence", f.col("correlation_id").cast("bigint").alias("id")
     )

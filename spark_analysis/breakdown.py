@@ -43,12 +43,10 @@ class Breakdown:
 
     @property
     def parts(self) -> dict[str, Estimate]:
-        """Each part over the rounds, in order."""
         return over_rounds(self.rounds.values())
 
     @property
     def total(self) -> Estimate:
-        """The sum of all parts over the rounds."""
         found = mean_interval([sum(parts.values()) for parts in self.rounds.values()])
         assert found is not None, "a breakdown has a round"
         return found
@@ -78,7 +76,6 @@ class Cause:
 
 
 def over_rounds(rounds: Iterable[dict[str, float]]) -> dict[str, Estimate]:
-    """Return the mean and the interval of each part over some rounds."""
     listed = list(rounds)
     found = {
         name: mean_interval([parts[name] for parts in listed if name in parts]) for name in (SOCKET, *BROKER_PARTS)
@@ -98,6 +95,7 @@ def parts_of_broker(figures: dict[str, StageFigures]) -> dict[str, float]:
         mean["RequestQueue"],
         mean["Local"] - inside_local,
         mean["CommitWait"],
+        # In classic the handler waits for its commit inside Local, so CommitWait can exceed Remote.
         max(0.0, mean["Remote"] - mean["CommitWait"]),
         mean["ResponseOrderWait"],
         max(0.0, mean["ResponseQueue"] - mean["ResponseOrderWait"]),
@@ -138,6 +136,7 @@ def cause(zero: Breakdown, one: Breakdown) -> Cause | None:
     Returns None if the whole difference is not beyond chance, if there are fewer than three rounds, or if no part
     differs beyond chance in the same direction: a cause must have been measured.
     """
+    # Only rounds of both sides: otherwise drift between rounds would look like a difference.
     paired = [(zero.rounds[number], one.rounds[number]) for number in zero.rounds if number in one.rounds]
     differences = over_rounds({name: b[name] - a[name] for name in a if name in b} for a, b in paired)
     total = mean_interval([sum(b.values()) - sum(a.values()) for a, b in paired])
@@ -156,5 +155,4 @@ def cause(zero: Breakdown, one: Breakdown) -> Cause | None:
 
 
 def beyond_chance(difference: Estimate) -> bool:
-    """Return whether the interval of a difference excludes 0."""
     return difference.low is not None and difference.high is not None and not difference.low <= 0 <= difference.high

@@ -39,8 +39,6 @@ _PIVOT_MIN: Final = 1e-12
 
 @attrs.frozen
 class Measured:
-    """A measured cell, as input of the model."""
-
     outstanding: int
     delay_ms: float
     rate: float
@@ -55,7 +53,6 @@ class Model:
     commits: float
 
     def rate(self, outstanding: int, delay_ms: float) -> float:
-        """Return the predicted requests per second."""
         return outstanding / max(1e-9, self.cycle_ms(outstanding, delay_ms)) * 1000
 
     def cycle_ms(self, outstanding: int, delay_ms: float) -> float:
@@ -73,8 +70,6 @@ class Errors:
 
 @attrs.frozen
 class Capacity:
-    """The model of a mode and its errors."""
-
     model: Model
     cells: int
     inside: Errors
@@ -107,6 +102,7 @@ def _solve(cells: Sequence[Measured], used: tuple[bool, ...], known_commits: flo
     for cell in cells:
         cycle_ms = cell.outstanding / cell.rate * 1000
         row = (1.0, float(cell.outstanding), cell.delay_ms)
+        # Dividing by the cycle time makes the errors relative; otherwise the slowest cells would decide the fit.
         rows.append([part / cycle_ms for part, use in zip(row, used, strict=True) if use])
         wanted.append((cycle_ms - known_commits * cell.delay_ms) / cycle_ms)
     solved = least_squares(rows, wanted)

@@ -26,8 +26,6 @@ PERCENTILES: Final = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 
 
 class Load(NamedTuple):
-    """The load on both sides of a pair."""
-
     client: str
     connections: int
     in_flight: int
@@ -47,8 +45,6 @@ class Load(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One mode under one load."""
-
     mode: str
     load: Load
 
@@ -108,19 +104,16 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """The time from the first measured request sent to the last one answered."""
         if self.first_sent_ns is None or self.last_answered_ns is None:
             return 0.0
         return max(0, self.last_answered_ns - self.first_sent_ns) / 1e9
 
     @property
     def ablation(self) -> bool:
-        """Whether this run belongs to the ablation."""
         return self.settings.get("experiment") == "ablation" or self.cell.mode in ABLATION_MODES
 
     @property
     def of_itself(self) -> bool:
-        """Whether this run belongs to the comparison of a mode with itself (A/A)."""
         return self.settings.get("experiment") == SELF_EXPERIMENT
 
     @property
@@ -136,6 +129,7 @@ class Run:
 
 def rate(runs: Sequence[Run]) -> float | None:
     """Return the requests per second over some runs: the sum of their requests over the sum of their times."""
+    # Not the mean of rates: a short run would weigh as much as a long one.
     seconds = sum(run.seconds for run in runs)
     return sum(run.requests for run in runs) / seconds if seconds > 0 else None
 

@@ -145,6 +145,5 @@ def _map_in_arrow(frame: DataFrame, function: Any, columns: str) -> DataFrame:
 
 
 def _reason(error: PySparkException) -> Exception:
-    """Return the worker's TraceError, if the failure contains one."""
     found = re.search(r"TraceError: (.*)", f"{error}\n{getattr(error, '_stackTrace', '')}")
     return TraceError(found[1]) if found else error

@@ -48,7 +48,6 @@ class StoreRun:
     produced: int
 
     def dollars(self, prices: Prices) -> float:
-        """Return the price of the run's requests."""
         return (self.puts * prices.put + self.gets * prices.get) / 1e6
 
 

@@ -95,6 +95,7 @@ def paced(comparison: Comparison, *, is_consumed: bool = False) -> list[EqualLoa
 
 def _of_client(comparison: Comparison, client: str) -> Decision:
     rates = {load: ratio for load, ratio in comparison.speedups.items() if load.client == client}
+    # Judgements need ratios for which above 1 is better, so latencies are inverted and inverted back for display.
     waits = {load: ratio.inverse for load, ratio in comparison.latency_ratios["p99"].items() if load.client == client}
     answer, headline, lines = _weighed(rates, "messages" if client != RAW_CLIENT else "requests")
     worse = [load for load, ratio in waits.items() if judge(ratio) is Judgement.WORSE]
@@ -111,7 +112,6 @@ def _of_client(comparison: Comparison, client: str) -> Decision:
 
 
 def _beside(comparison: Comparison, loads: Collection[Load], over: str = "Over") -> list[str]:
-    """Return a sentence about each other broker: the least and the greatest ratio of both sides over it."""
     found = []
     for mode in comparison.others:
         parts = []
@@ -155,6 +155,7 @@ def _weighed(ratios: Mapping[Load, Ratio], unit: str) -> tuple[str, str, list[st
 
 
 def _answer(judged: Collection[Judgement]) -> str:
+    # A small gain is proven but not worth a decision, so it never makes a client "pay".
     if judged and all(it is Judgement.PAYS for it in judged):
         return PAYS
     if Judgement.PAYS in judged:
@@ -165,6 +166,7 @@ def _answer(judged: Collection[Judgement]) -> str:
 def _headline(decided: Mapping[Load, Ratio]) -> str:
     """Return the least and the greatest of ratios on one side of 1, or a bound that holds for all of them."""
     ratios = sorted(decided.values(), key=lambda ratio: ratio.value)
+    # With a wide interval the greatest ratio is uncertain: quote only the bound that holds for all.
     if len(ratios) > 1 and any((ratio.width or 1.0) > SIZE_WIDTH_MAX for ratio in ratios):
         is_above = ratios[0].value > 1
         ends_of_all = [(ratio.low if is_above else ratio.high) or ratio.value for ratio in ratios]
@@ -248,7 +250,6 @@ def unkept(found: Sequence[EqualLoad], modes: Sequence[str]) -> list[str]:
 
 
 def why_unkept(side: PacedSide) -> str:
-    """Return the reason why a side did not keep the pace."""
     if side.answered_share < QUOTED_SHARE_MIN:
         return f"answers arrived at less than {QUOTED_SHARE_MIN:.0%} of it"
     return "nothing was sent" if side.late_ms is None else f"answers arrived at {side.answered_share:.1%} of it"
@@ -266,7 +267,6 @@ def lateness(found: Sequence[EqualLoad]) -> list[str]:
 
 
 def _of_consumers(comparison: Comparison) -> list[Decision]:
-    """Return the decision about consumers: their rate at full speed, and the time from publishing to consuming."""
     reading = {load: ratio for load, ratio in comparison.speedups.items() if load.client == READER_CLIENT}
     timed = paced(comparison, is_consumed=True)
     if not reading and not timed:
@@ -283,8 +283,8 @@ def _of_consumers(comparison: Comparison) -> list[Decision]:
     for each in timed:
         waits = {name: each.ratios[name] for name in ("p50", "p99") if name in each.ratios}
         judged += [judge(ratio.inverse) for ratio in waits.values()]
-        texts = ", ".join(f"{name} {_latency_text(ratio)}" for name, ratio in waits.items())
-        lines.append(f"From publishing to consuming with {describe(each.load)}: {texts or 'not decided'}.")
+        text = ", ".join(f"{name} {_latency_text(ratio)}" for name, ratio in waits.items())
+        lines.append(f"From publishing to consuming with {describe(each.load)}: {text or 'not decided'}.")
         known = [(side.mode, side.latency_ms["p50"]) for side in each.sides if side.kept_pace and side.latency_ms]
         if known:
             lines.append(f"p50: {', '.join(f'{mode} {milliseconds(p50.value)}' for mode, p50 in known)}.")
@@ -307,6 +307,7 @@ def _of_replay(comparison: Comparison, each: EqualLoad) -> Decision:
     subject = "Replayed events"
     unfair = unkept([each], comparison.sides)
     ratio = each.ratios.get("p99")
+    # Either a side did not keep the pace, or the events are too few for a p99.
     if ratio is None:
         lines = unfair or ["Too few events for a p99."]
         return Decision(subject, UNDECIDED, "", tuple(lines))

@@ -77,6 +77,7 @@ def factor_effects(runs: Iterable[Run]) -> list[Effect]:
     levels = {name: sorted({each.get(name, _DEFAULT) for each in run_levels}, key=_place) for name in names}
     varied = [name for name in names if len(levels[name]) > 1]
     points = [tuple(each.get(name, _DEFAULT) for name in varied) for each in run_levels]
+    # The number of points equals the product of the levels only if no combination is missing.
     if len(varied) < FACTORS_MIN or len(set(points)) != math.prod(len(levels[name]) for name in varied):
         return []
     rates = _rates(zip(points, compared, strict=True))
@@ -92,7 +93,6 @@ def factor_effects(runs: Iterable[Run]) -> list[Effect]:
 
 
 def _levels(run: Run) -> dict[str, str]:
-    """Return the levels of all factors of a run."""
     load = run.cell.load
     delay = f"{load.commit_delay_ms:g} ms"
     levels = dict(zip(_ALWAYS, (str(load.connections), str(load.in_flight), delay), strict=True))
@@ -121,8 +121,8 @@ def _rates(placed: Iterable[tuple[Point, Run]]) -> Rates:
 
 
 def _whole_rounds(rates: Rates, points: set[Point]) -> list[int]:
-    """Return the rounds in which every load ran on both sides."""
     rounds = sorted({place for _, place, _ in rates})
+    # An interrupted round would give the loads that it has more weight than the others.
     return [place for place in rounds if all((point, place, side) in rates for point in points for side in (0, 1))]
 
 
@@ -151,6 +151,5 @@ def _effect(place: int, name: str, level: str, first: str, rates: Rates, rounds:
 
 
 def _spread(effects: Sequence[Effect]) -> float:
-    """Return the ratio of a factor's greatest speed-up to its least one."""
     values = [effect.speedup.value for effect in effects]
     return max(values) / min(values)

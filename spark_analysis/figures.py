@@ -50,8 +50,6 @@ class Curve:
 
 @attrs.frozen
 class StageFigures:
-    """One stage of one traced run."""
-
     requests: int
     mean_us: float | None
     p50_us: float | None
@@ -63,8 +61,6 @@ class StageFigures:
 
 @attrs.frozen
 class Audit:
-    """One of the two audits of one run."""
-
     run: int
     audit: str
     audited: int
@@ -155,6 +151,7 @@ def gather(traces: TraceRun, progress: Callable[[int, int], None] = lambda _done
         if not 0 < len(described) <= _RUNS_MAX:
             raise TraceError(f"{run.traces / 'runs'}: {len(described)} runs; at least one is needed")
         rows = defaultdict(list, collect_together(report_queries(run, described), progress), runs=described)
+        # Listing violations sorts all rows again, so it runs only if the audit has counted any.
         is_broken = any(row["violations"] for row in rows["audit"])
         rows["violations"] = first_violations(run).collect() if is_broken else []
     return attrs.evolve(_figures(rows), left_out=run.left_out)
@@ -183,7 +180,6 @@ def report_queries(run: TraceRun, described: list[Row]) -> dict[str, DataFrame]:
 
 
 def _first_runs(described: list[Row]) -> list[int]:
-    """Return the first untraced run of each cell. One run is enough to show the course over time."""
     first: dict[Cell, int] = {}
     for row in sorted(described, key=lambda row: int(row["run"])):
         if not row["traced"]:
@@ -221,17 +217,16 @@ def _figures(rows: dict[str, list[Row]]) -> Figures:
 
 
 def _renamed(row: Row, shorter: dict[str, str]) -> Row:
-    """Return the row with the short name of its variant."""
     if "variant" not in row or not row["variant"]:
         return row
     return type(row)(**{**row.asDict(), "variant": shorter[row["variant"]]})
 
 
 def _cell(row: Row) -> Cell:
-    """Return the cell of a row. The variant does not repeat the offered rate, which has its own columns."""
     share, rate = row["offered_share"] or 0.0, row["offered_per_s"] or 0.0
     variant = row["variant"]
     if rate:
+        # The offered rate has columns of its own, so the variant must not repeat it.
         variant = " ".join(part for part in variant.split() if not part.startswith(_OFFERED_IN_VARIANT))
     load = (row["client"], row["connections"], row["in_flight"], row["commit_delay_ms"], variant)
     return Cell(row["mode"], Load(*load, row["offered_of"] or "", share, rate))

@@ -94,7 +94,6 @@ def _most(ratios: dict[Load, Ratio], *, above: bool) -> str:
 
 
 def _factor_sentences(comparison: Comparison) -> list[str]:
-    """Return a sentence about the factor that changes the speed-up most, or an empty list."""
     if not comparison.effects:
         return []
     factor = comparison.effects[0].factor

@@ -153,8 +153,8 @@ def mute_spans(run: TraceRun) -> DataFrame:
 
 
 def _merged(spans: DataFrame) -> DataFrame:
-    """Merge the overlapping spans of a connection, whatever their reasons."""
     along = Window.partitionBy("run", "connection").orderBy("began_ns", "ended_ns")
+    # Gaps and islands: a span that starts before the latest earlier end belongs to the same island.
     before = f.max("ended_ns").over(along.rowsBetween(Window.unboundedPreceding, -1))
     starts = f.when(f.col("began_ns") <= before, 0).otherwise(1)
     ended = spans.where("ended_ns is not null").withColumn("starts", starts)

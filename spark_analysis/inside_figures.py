@@ -127,8 +127,6 @@ class Quality:
 
 @attrs.frozen
 class Inside:
-    """The results of all these queries, each sorted by run."""
-
     series: tuple[ClientPoint, ...] = ()
     stage_series: tuple[StagePoint, ...] = ()
     shards: tuple[Imbalance, ...] = ()
@@ -153,7 +151,6 @@ def inside_queries(run: TraceRun, shown: Iterable[int]) -> dict[str, DataFrame]:
 
 
 def traced_queries(run: TraceRun) -> dict[str, DataFrame]:
-    """Return the queries that need a traced run."""
     return {
         "stage_series": stage_series(run, bucket_ms=None).select("run", "at_ms", "stage", "mean_us", "p99_us"),
         "shards": queue_imbalance(run),
@@ -181,7 +178,6 @@ _KINDS: Final[dict[str, tuple[type, tuple[str, ...]]]] = {
 
 
 def inside_figures(rows: dict[str, list[Row]]) -> Inside:
-    """Convert the rows of these queries to sorted values."""
     found: dict[str, Any] = {}
     for name, (kind, order) in _KINDS.items():
         values = [kind(**row.asDict()) for row in rows[name]]

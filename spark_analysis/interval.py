@@ -55,7 +55,6 @@ class Ratio(Estimate):
 
     @property
     def below(self) -> bool:
-        """Whether the ratio counts as below 1."""
         return self.high is not None and self.high < 1 and self._called
 
     @property
@@ -70,7 +69,6 @@ class Ratio(Estimate):
 
     @property
     def inverse(self) -> Ratio:
-        """The ratio with the sides exchanged."""
         low, high = (None if end is None else 1 / end for end in (self.high, self.low))
         return attrs.evolve(self, value=1 / self.value, low=low, high=high)
 
@@ -81,6 +79,7 @@ class Ratio(Estimate):
             return attrs.evolve(self, low=None, high=None)
         chances = [each for each in (self.corrected, other.corrected) if each is not None]
         low, high = (choose(end for end in ends if end is not None) for choose, ends in ((min, lows), (max, highs)))
+        # The larger p-value: a claim must survive the correction in both ways of counting.
         return attrs.evolve(self, low=low, high=high, corrected=max(chances, default=None))
 
     @property
@@ -120,7 +119,6 @@ def _interval(values: Sequence[float]) -> Estimate:
 
 
 def _chance(logs: Sequence[float]) -> float:
-    """Return the two-sided p-value of Student's t-test for a mean of 0."""
     middle, error = fmean(logs), stdev(logs) / math.sqrt(len(logs))
     if error == 0:
         return 1.0 if middle == 0 else 0.0
@@ -130,6 +128,7 @@ def _chance(logs: Sequence[float]) -> float:
 def t_quantile(probability: float, freedom: int) -> float:
     """Return the quantile of Student's t for a probability from 0.5 to 1."""
     low, high = 0.0, 1.0
+    # Bisection needs no library and is exact enough: the interval halves _BISECTIONS times.
     while t_probability(high, freedom) < probability:
         high *= 2
     for _ in range(_BISECTIONS):

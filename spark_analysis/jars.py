@@ -23,8 +23,6 @@ ALL_GROUPS: Final = ("*",)
 
 
 class Jar(NamedTuple):
-    """The Maven coordinates of a jar."""
-
     group: str
     artifact: str
     version: str
@@ -37,7 +35,7 @@ def fetched_jars(name: str, noun: str, wanted: Iterable[Jar], environment: Mappi
 
     Args:
         name: the folder in the cache; it must contain their version.
-        noun: the noun for them in error messages.
+        noun: their name in error messages.
         wanted: the jars.
         environment: supplies PATH, HOME and XDG_CACHE_HOME.
 

@@ -42,6 +42,7 @@ def request_lanes(run: TraceRun, *, requests: int = REQUESTS) -> DataFrame:
     rows = produced.join(f.broadcast(chosen), ["run", "connection"])
     waited = f.floor((f.col("released_ns") - f.col("completed_ns")) / WAIT_WORTH_SEEING_NS)
     beside_middle = f.abs(f.col("sequence") * 2 - f.col("first") - f.col("last"))
+    # Among equal waits the request nearest to the middle of the run wins, so that a run without waits shows its middle.
     centre = f.max_by("sequence", f.struct(waited, -beside_middle)).alias("centre")
     centres = rows.groupBy("run", "first", "last").agg(centre)
     begin = f.greatest("first", f.least(f.col("centre") - requests // 2, f.col("last") - requests + 1))

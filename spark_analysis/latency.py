@@ -42,6 +42,8 @@ def client_latencies(run: TraceRun, *by: str, traced: bool = False) -> DataFrame
         run.client.where("measured and answered_ns is not null")
         .select("run", "sent_ns", "answered_ns", "intended_ns")
         .join(f.broadcast(runs), "run")
+        # In an open loop latency counts from the intended time, or late sending would hide a stall (coordinated
+        # omission).
         .withColumn("began_ns", f.when(is_open, f.col("intended_ns")).otherwise(f.col("sent_ns")))
         .withColumn("latency_us", microseconds("began_ns", "answered_ns"))
         .select(*dict.fromkeys(("run", *by)), "began_ns", "answered_ns", "latency_us")
@@ -103,6 +105,7 @@ def client_runs(run: TraceRun) -> DataFrame:
         f.avg(microseconds("sent_ns", "answered_ns")).alias("mean_us"),
         f.percentile(late_us, f.lit(0.5)).alias("late_us"),
         f.percentile(sent_us, quantiles_wanted).alias("sent_values"),
+        # Latency in microseconds over time in microseconds: the slope is seconds per second.
         f.regr_slope(f.when(is_open, f.col("latency_us")), f.col("intended_ns") / 1000).alias("growth"),
     )
     percentiles = [f.col("values")[place].alias(name) for place, name in enumerate(RUN_PERCENTILES)]

@@ -47,10 +47,10 @@ class Location:
         self.spark = spark
         path = local_path(address)
         self._shown = str(address).rstrip("/") if path is None else str(path)
+        # Always with a scheme: Hadoop would resolve a bare path against `fs.defaultFS`.
         self.uri = self._shown if path is None else f"file://{path.resolve()}"
 
     def __str__(self) -> str:
-        """Return the path, or the address for other file systems."""
         return self._shown
 
     def __truediv__(self, name: str) -> Location:
@@ -58,7 +58,6 @@ class Location:
 
     @property
     def name(self) -> str:
-        """The last part of the address."""
         return self._shown.rsplit("/", 1)[-1]
 
     @property
@@ -71,7 +70,6 @@ class Location:
         return bool(self._call(lambda files, path: files.exists(path) and files.getFileStatus(path).isDirectory()))
 
     def folders(self) -> list[str]:
-        """Return the sorted names of the folders in this one."""
         found = self._call(lambda files, path: [each for each in files.listStatus(path) if each.isDirectory()])
         return sorted(each.getPath().getName() for each in found)
 
@@ -111,7 +109,6 @@ class Location:
         }
 
     def size_bytes(self) -> int:
-        """Return the total size of all files below this folder."""
         return int(self._call(lambda files, path: files.getContentSummary(path).getLength()))
 
     def read_text(self) -> str | None:
@@ -164,6 +161,7 @@ class Location:
 
         def rename(files: Any, path: Any) -> None:
             to = _path(target)
+            # Hadoop's rename does not replace a target.
             files.delete(to, True)
             if not files.rename(path, to):
                 raise TraceError(f"{self}: cannot be renamed to {target}")
@@ -175,7 +173,6 @@ class Location:
             self._call(rename)
 
     def remove(self) -> None:
-        """Delete this file, or this folder with its content, if it exists."""
         self._call(lambda files, path: files.delete(path, True))
 
     def _below(self, files: Any, path: Any) -> Iterator[Any]:

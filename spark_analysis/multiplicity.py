@@ -33,6 +33,8 @@ def holm(chances: Sequence[float]) -> list[float]:
     found = [1.0] * len(chances)
     least = 0.0
     for place, number in enumerate(ascending):
+        # Corrected p-values must not decrease along the order, or a larger p-value could be rejected before a smaller
+        # one.
         least = max(least, min(1.0, chances[number] * (len(chances) - place)))
         found[number] = least
     return found

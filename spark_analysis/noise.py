@@ -44,7 +44,6 @@ class Noise:
 
     @property
     def called(self) -> int:
-        """The number of loads under which the sides would be called different."""
         return sum(ratio.above or ratio.below for ratio in self.loads.values())
 
 
@@ -70,6 +69,7 @@ def _together(runs: Sequence[Run], quantity: Quantity) -> Ratio | None:
         for number, (zeros, ones) in rounds_of(*sides).items():
             zero, one = (quantity(side) if side else None for side in (zeros, ones))
             if zero and one:
+                # One sample per round, not per load: loads of a round share the state of the machine.
                 samples.setdefault(number, []).append(one / zero)
     means = (geometric_interval(values) for values in samples.values())
     return ratio_interval([mean.value for mean in means if mean is not None])

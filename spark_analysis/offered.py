@@ -58,7 +58,6 @@ class PacedSide:
 
     @property
     def is_late(self) -> bool:
-        """Whether the client was late."""
         return self.late_ms is not None and self.late_ms > LATE_MS_MAX
 
 
@@ -80,7 +79,6 @@ class EqualLoad:
 
     @property
     def is_late(self) -> bool:
-        """Whether the client was late with one of the two sides."""
         return any(side.is_late for side in self.sides if side.side in (0, 1))
 
     def side(self, number: int) -> PacedSide | None:
@@ -102,6 +100,7 @@ def equal_loads(runs: Iterable[Run]) -> list[EqualLoad]:
         load: tuple(_side(number, found) for number, found in sorted(by_side.items()))
         for load, by_side in sorted(by_load.items(), key=lambda item: order(item[0]))
     }
+    # A ratio needs two latencies at the same pace; other brokers (sides above 1) do not matter for it.
     fair = {load for load, both in sides.items() if all(side.kept_pace for side in both if side.side in (0, 1))}
     usable = [run for run in counted if run.cell.load in fair]
     kinds = [
@@ -149,7 +148,7 @@ def _side(number: int, runs: Sequence[Run]) -> PacedSide:
 
 
 def _answered_share(run: Run) -> float:
-    """Return the pace of a run's answers over the pace at which its requests became due."""
     if run.latency is None or not run.requests:
         return 0.0
+    # A shrinking latency must not make up for unanswered requests, so growth counts only if positive.
     return run.latency.samples / run.requests / (1 + max(0.0, run.latency.growth or 0.0))

@@ -39,7 +39,6 @@ def percentile(name: str, *, is_from_sent: bool = False) -> Quantity:
 
 
 def rounds_of(zeros: Iterable[Run], ones: Iterable[Run]) -> dict[int, Round]:
-    """Return the runs of two sides by round number."""
     found: dict[int, Round] = {}
     for side, runs in enumerate((zeros, ones)):
         for run in runs:
@@ -68,6 +67,7 @@ def ratios(runs: Iterable[Run], base: int, quantity: Quantity = rate, *, side: i
             by_load.setdefault(run.cell.load, ([], []))[0 if run.side == base else 1].append(run)
     found = {load: paired(rounds_of(*by_load[load]).values(), quantity) for load in sorted(by_load, key=order)}
     families: dict[object, dict[Load, Ratio]] = {}
+    # A family is the loads of one experiment: claims about ordinary clients must not depend on the size of the grid.
     for load, ratio in found.items():
         if ratio is not None:
             run = next(run for side in by_load[load] for run in side)

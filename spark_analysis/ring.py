@@ -67,8 +67,6 @@ class RingColumn(NamedTuple):
 
 
 class RingFile(NamedTuple):
-    """The content of one ring file, with its run and table."""
-
     path: str
     table: str
     run: int
@@ -92,6 +90,7 @@ class RingFile(NamedTuple):
         for first in range(0, rows, chunk_rows):
             count = min(chunk_rows, rows - first)
             packed = self.content.slice(rows_at + first * row_bytes, count * row_bytes)
+            # Without a copy: the rows of the file are the buffer of the array.
             cells = pa.Array.from_buffers(pa.binary(row_bytes), count, [None, packed])
             arrays = [pa.repeat(pa.scalar(self.run, pa.int32()), count)]
             for field in list(schema)[1:]:
@@ -100,7 +99,6 @@ class RingFile(NamedTuple):
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _header(self) -> tuple[tuple[RingColumn, ...], int]:
-        """Return the columns and the position of the first row."""
         prefix = self.content[:_PREFIX_BYTES].to_pybytes()
         if not prefix:
             raise TraceError(f"{self.path}: empty")
@@ -164,7 +162,6 @@ def _nulls(values: pa.Array) -> pa.Array:
 
 
 def check_schema(path: object, schema: Any) -> None:
-    """Raise TraceError if another version has written the file."""
     if schema not in SCHEMAS_READ:
         raise TraceError(f"{path}: schema {schema}, this version reads {' and '.join(map(str, SCHEMAS_READ))}")
 
@@ -182,6 +179,7 @@ def _ring_columns(path: str, table: str, header: Any) -> tuple[RingColumn, ...]:
     check_schema(path, schema)
     if named != table:
         raise TraceError(f"{path}: holds rows of the table {named!r}, not of {table}")
+    # Only schema 1 may lack the later stamps; a newer file without them is damaged.
     later = LATER_STAMPS if schema == 1 else ()
     names = [name for name, _ in pairs]
     optional = set(OPTIONAL_COLUMNS.get(table, ())).difference(names)

@@ -64,7 +64,6 @@ class TraceRun:
 
     @cached_property
     def appends(self) -> DataFrame:
-        """A row per batch appended to a partition."""
         return self._table("appends")
 
     @cached_property
@@ -78,7 +77,6 @@ class TraceRun:
 
     @cached_property
     def queues(self) -> DataFrame:
-        """A row per sample of a request queue's depth."""
         return self._table("queues")
 
     @cached_property
@@ -88,7 +86,6 @@ class TraceRun:
 
     @property
     def has_store(self) -> bool:
-        """Whether a traced broker sent requests to an object store."""
         folder = self.traces / "store"
         return folder.is_folder() and bool(folder.folders())
 
@@ -109,6 +106,7 @@ class TraceRun:
             is_partition = column == "run" and column not in found and name != "runs"
             if found.get(column) != kind and column not in later and not is_partition:
                 raise TraceError(f"{folder}: column {column} is {found.get(column, 'missing')}, not {kind}")
+        # With a given schema Spark need not open files to infer it.
         frame = self.spark.read.schema(declaration(name)).parquet(folder.pattern)
         return frame.withColumns(
             {column: f.expr(f"cast({expression} as {TABLES[name][column]})") for column, expression in later.items()}

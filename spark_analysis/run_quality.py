@@ -55,8 +55,6 @@ _NAMED_MAX: Final = 3
 
 @attrs.frozen
 class Measure:
-    """A measure with its light and its sentence."""
-
     name: str
     light: Light
     finding: str
@@ -64,23 +62,18 @@ class Measure:
 
 @attrs.frozen
 class RunQuality:
-    """The quality of a run and its measures."""
-
     measures: tuple[Measure, ...]
 
     @property
     def light(self) -> Light:
-        """The worst light of the measures."""
         return max(measure.light for measure in self.measures)
 
     @property
     def reasons(self) -> list[str]:
-        """The sentences of the measures that have this light."""
         return [measure.finding for measure in self.measures if measure.light is self.light]
 
     @property
     def sentence(self) -> str:
-        """The light and its reasons, for a terminal."""
         why = "; ".join(self.reasons)
         return f"{WORDS[self.light]}. {why[0].upper()}{why[1:]}."
 

@@ -101,6 +101,7 @@ def spark_session(
         except failures as error:
             raise SparkError(f"a Spark job failed: {one_line(str(error))}") from error
         finally:
+            # An error of closing must not hide the error of the block.
             with contextlib.suppress(*_java_errors(), OSError):
                 close()
 
@@ -158,6 +159,7 @@ def _start(settings: Mapping[str, str], scratch: str) -> tuple[SparkSession, Any
     if is_local(settings["spark.master"]):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Java resolves this machine's name
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need the packages of this process
+    # `loadDefaults` would start a JVM of its own.
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     log_path = os.path.join(scratch, "spark.log")  # noqa: PTH118 - see above
     with open(log_path, "wb") as log:  # noqa: PTH123 - see above
@@ -219,6 +221,5 @@ def _reason(log_path: str, error: Exception) -> str:
 
 
 def one_line(text: str, length_max: int = 300) -> str:
-    """Return the first line that is not blank, cut to `length_max` characters."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
     return line if len(line) <= length_max else line[: length_max - 3] + "..."

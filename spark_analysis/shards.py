@@ -62,6 +62,7 @@ def queue_imbalance(run: TraceRun) -> DataFrame:
     factor = f.get_json_object("factors", "$.queues").cast("int")
     declared = run.runs.select("run", factor.alias("declared"))
     by_load = Window.partitionBy("run").orderBy("requests", f.col("queue").desc())
+    # The Gini coefficient is computed from the ranks of the queues by load.
     shards = shard_latency(run).withColumn("rank", f.row_number().over(by_load))
     shards = shards.withColumn("used", f.count("*").over(Window.partitionBy("run")))
     is_busiest = f.col("rank") == f.col("used")

@@ -46,7 +46,6 @@ def percentile_columns(values: str) -> list[Column]:
 
 
 def quantiles() -> Column:
-    """Return the array of `QUANTILES` for the function `percentile`."""
     return f.array(*[f.lit(quantile) for quantile in QUANTILES.values()])
 
 

@@ -27,12 +27,12 @@ from spark_analysis.queries import CURVE
 from spark_analysis.tables import ABLATION_MODES
 
 _CLASSIC: Final = "classic"
+# `Comparison._cell` looks the compared percentiles up in the latency curve.
+assert set(PERCENTILES.values()) <= set(CURVE)
 
 
 @attrs.frozen
 class RoundFigures:
-    """One untraced run of a cell: one side in one round."""
-
     round: int
     side: int
     requests_per_s: float | None
@@ -66,7 +66,6 @@ class Comparison:
 
     @cached_property
     def store_costs(self) -> dict[Cell, StoreCost]:
-        """The costs of an object store, for each cell that has one and was traced."""
         counted = [run for run in self.figures.runs if not run.of_itself]
         return store_costs(counted, self.figures.store, self.prices)
 
@@ -94,6 +93,7 @@ class Comparison:
     @cached_property
     def cells_of_noise(self) -> dict[Cell, CellFigures]:
         """The A/A cells, one for both sides of a load."""
+        # A/A has cells of its own, because its runs would otherwise count twice for a mode.
         return self._cells([run for run in self.figures.runs if run.of_itself])
 
     def _cells(self, counted: list[Run]) -> dict[Cell, CellFigures]:
@@ -149,7 +149,6 @@ class Comparison:
 
     @cached_property
     def over_others(self) -> dict[str, dict[Load, Ratio]]:
-        """The rate of side 1 over that of each other broker, per load."""
         return {mode: ratios(self._compared, side) for mode, side in self._other_sides.items()}
 
     @cached_property
@@ -176,7 +175,6 @@ class Comparison:
 
     @cached_property
     def equal_loads(self) -> list[EqualLoad]:
-        """The open loops: latency of both sides at the same offered load."""
         return equal_loads(self.figures.runs)
 
     @cached_property
@@ -189,7 +187,6 @@ class Comparison:
 
     @cached_property
     def breakdowns(self) -> dict[Cell, Breakdown]:
-        """The parts of a request's time, for each cell with traced runs."""
         return breakdowns(self.figures)
 
     def cause(self, load: Load) -> Cause | None:
@@ -206,6 +203,7 @@ class Comparison:
         runs = [run for run in self.figures.runs if not run.traced and run.ablation]
         loads = {run.cell.load for run in runs if run.cell.mode in ABLATION_MODES}
         own = [run for run in runs if run.cell.mode == _CLASSIC]
+        # The ablation's own classic runs come first: they ran in the same rounds.
         base = own or [run for run in self._compared if run.cell.mode == _CLASSIC]
         found: dict[Cell, Ratio | None] = {}
         for cell in self.cells:
@@ -219,7 +217,6 @@ class Comparison:
 
     @cached_property
     def effects(self) -> list[Effect]:
-        """The effect of each level of each factor, the most important factor first."""
         return factor_effects(self.figures.runs)
 
     @cached_property
@@ -235,7 +232,6 @@ class Comparison:
         return {mode: ratio for mode, ratio in found.items() if ratio is not None}
 
     def audit_totals(self, audit: str) -> Audit:
-        """Return the sum of one audit (`broker` or `client`) over all runs."""
         parts = [part for part in self.figures.audits if part.audit == audit]
         return Audit(
             run=-1,
@@ -247,7 +243,6 @@ class Comparison:
 
     @property
     def machine(self) -> dict[str, Any]:
-        """The description of the machine by the first run that has one."""
         return next((run.machine for run in self.figures.runs if run.machine), {})
 
 

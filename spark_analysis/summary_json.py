@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 def summary(comparison: Comparison, quality: RunQuality) -> dict[str, Any]:
-    """Return the content of `summary.json`."""
     cells = comparison.cells.items()
     return {
         "schema": SUMMARY_SCHEMA,

@@ -137,7 +137,6 @@ TABLES: Final[dict[str, Columns]] = {
 
 
 def declaration(table: str) -> str:
-    """Return the columns of a table as Spark DDL."""
     return ", ".join(f"`{name}` {kind}" for name, kind in TABLES[table].items())
 
 

@@ -41,6 +41,7 @@ def shared(run: TraceRun) -> Iterator[TraceRun]:
     # sizes.
     settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": str(width)}
     before = {name: conf.get(name) for name in settings}
+    # A new object: its tables are cached properties, so the cached frames must not outlive this block in `run`.
     same = TraceRun(run.traces)
     kept = [
         getattr(same, name).persist(StorageLevel.MEMORY_AND_DISK) for name in _SHARED if sizes[name] <= KEPT_BYTES_MAX
@@ -87,7 +88,6 @@ def collect_together(
 
 
 def _tasks(spark: SparkSession) -> tuple[int, int]:
-    """Return the number of finished tasks and of all tasks of the running jobs."""
     tracker = spark.sparkContext.statusTracker()
     jobs = [tracker.getJobInfo(number) for number in tracker.getActiveJobsIds()]
     stages = [tracker.getStageInfo(number) for job in jobs if job is not None for number in job.stageIds]

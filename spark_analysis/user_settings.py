@@ -32,7 +32,6 @@ _JAVA_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTION
 
 
 def user_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the user's settings by name, from the environment variables of the process."""
     by_variable = {setting: environment[name] for name, setting in _BY_VARIABLE.items() if environment.get(name)}
     return by_variable | _from_file(environment) | _from_arguments(environment.get(_SUBMIT_ARGUMENTS, ""))
 

@@ -58,7 +58,6 @@ def _named(rows: DataFrame, audit: str, rule: str, before: str, found: str, *, c
 
 
 def _arrivals(run: TraceRun) -> DataFrame:
-    """Find contradictions in the broker's stamps and sequences. A row may break two rules."""
     arrival = Window.partitionBy("run", "connection").orderBy("sequence")
     earlier = arrival.rowsBetween(Window.unboundedPreceding, -1)
     rows = (

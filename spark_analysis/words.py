@@ -29,7 +29,6 @@ SIZE_WIDTH_MAX: Final = 1.5
 
 
 def times(value: float) -> str:
-    """Format a ratio: 0.97x, 3.9x, 21x."""
     if value < _TIMES_MIN:
         return f"below {_TIMES_MIN}x"
     if value < 1.995:  # larger values round to 2.0
@@ -59,7 +58,6 @@ def interval(ratio: Ratio) -> str:
 
 
 def milliseconds(value: float | None) -> str:
-    """Format a latency with three digits."""
     if value is None:
         return DASH
     digits = 2 if value < 10 else 1 if value < 100 else 0
@@ -106,7 +104,6 @@ _CLIENT_NAMES: Final = {
 
 
 def client_name(client: str) -> str:
-    """Return the readable name of a client."""
     if client in _CLIENT_NAMES:
         return _CLIENT_NAMES[client]
     if client == COMMAND_CLIENT:
@@ -116,7 +113,6 @@ def client_name(client: str) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Format a count: `1 load`, `1,200 loads`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
@@ -145,11 +141,10 @@ def describe_alone(load: Load) -> str:
 
 
 def pace(load: Load) -> str:
-    """Describe the offered pace of an open loop."""
     if not load.offered_per_s:
         return "its own pace"
     if load.offered_of:
-        return f"{load.offered_share:.0%} of what {load.offered_of} can do ({load.offered_per_s:,.0f}/s)"
+        return f"{load.offered_share:.0%} of {load.offered_of}'s capacity ({load.offered_per_s:,.0f}/s)"
     return f"{load.offered_per_s:,.0f}/s"
 
 

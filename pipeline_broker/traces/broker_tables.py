@@ -38,6 +38,7 @@ class TracedRequest(Stamps):
     outcome: I1
 
     def __init__(self, values: tuple[int, ...]) -> None:
+        # The stamps are the last columns.
         own = len(values) - len(STAMPS)
         stamps = [0 if stamp == NO_STAMP else stamp for stamp in values[own:]]
         vars(self).update(zip(REQUEST_COLUMNS, (*values[:own], *stamps), strict=True))

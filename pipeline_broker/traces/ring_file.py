@@ -80,7 +80,6 @@ class Table:
         return tuple(-1 if kind == "string" else null for (_, kind), null in zip(self.columns, least, strict=True))
 
     def header(self) -> bytes:
-        """Return the magic, the length of the JSON header, and the header."""
         enums = {name: {str(code): word for code, word in codes.items()} for name, codes in self.enums.items()}
         declared = {"table": self.name, "schema": SCHEMA, "columns": self.columns, "enums": enums}
         text = json.dumps(declared).encode()

@@ -33,7 +33,6 @@ class RowRing:
         self.dropped = 0
 
     def __len__(self) -> int:
-        """Return the number of unread rows."""
         return self._written - self._read
 
     def claim(self) -> int:
@@ -50,6 +49,7 @@ class RowRing:
 
     def publish(self) -> None:
         """Show the claimed row to the reader."""
+        # After packing: the reader takes all rows below this cursor.
         self._written += 1
 
     def append(self, *values: int) -> None:
@@ -61,6 +61,7 @@ class RowRing:
 
     def take(self) -> bytes:
         """Remove and return all unread rows, packed, the oldest first."""
+        # One read of each cursor: the writer may publish more rows meanwhile, which the next call takes.
         read, written = self._read, self._written
         first, last = read % self._rows_max, written % self._rows_max
         if read == written:
@@ -70,5 +71,6 @@ class RowRing:
             rows = bytes(view[first * self.row_bytes : last * self.row_bytes])
         else:
             rows = bytes(view[first * self.row_bytes :]) + bytes(view[: last * self.row_bytes])
+        # After the copy: advancing the cursor lets the writer overwrite these rows.
         self._read = written
         return rows

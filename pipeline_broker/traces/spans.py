@@ -137,6 +137,7 @@ def _span(
         "name": f"{request.api} {name}" if is_outer else name,
         "kind": kind,
         "startTimeUnixNano": str(began_ns + offset_ns),
+        # A span must not end before it starts.
         "endTimeUnixNano": str(max(began_ns, ended_ns) + offset_ns),
         "attributes": _attributes({"messaging.system": "kafka", **(attributes or {})}) if is_outer else [],
     }

@@ -42,6 +42,7 @@ class StageDurations(NamedTuple):
     @property
     def parts(self) -> tuple[int, ...]:
         """The durations of PARTS, in that order. They add up to the whole time of the request."""
+        # A handler that waits for its own commit has that wait in Local, so CommitWait can exceed Remote.
         commit_ns = min(self.remote_ns, self.commit_wait_ns)
         return (
             self.request_queue_ns,

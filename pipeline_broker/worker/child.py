@@ -30,6 +30,8 @@ MEMORY_BYTES_MAX = 192 << 20
 FILE_BYTES_MAX = 32 << 20
 # The Protobuf compiler writes files, its errors included.
 NICENESS = 5  # the broker serves its clients first if processors are scarce
+# The process must hold a call, its arguments, and a result with its pickle at the same time.
+assert 2 * (WORK_BYTES_MAX + OUTCOME_BYTES_MAX) < MEMORY_BYTES_MAX
 FAILURE_CHARACTERS_MAX = 200
 PR_SET_PDEATHSIG = 1
 OOM_FIRST = "1000"  # the kernel kills this process before the broker
@@ -62,10 +64,11 @@ def main() -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End this process when the broker ends. A broker that is killed closes nothing."""
+    # A broker that is killed closes nothing, so the kernel must end this process.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    # The broker may have ended before prctl; then no signal arrives.
     if os.getppid() != parent:
-        sys.exit()  # the broker ended before prctl
+        sys.exit()
 
 
 def _limit() -> None:
@@ -83,6 +86,7 @@ def _limit() -> None:
 def _outcome_of(frame: bytes) -> bytes:
     try:
         outcome = pickle.dumps(_called(frame))
+    # Serializing the result can run out of memory, too.
     except MemoryError:
         gc.collect()  # else the garbage of the failed call can make the next one fail
         return pickle.dumps(("failed", f"it takes more than {MEMORY_BYTES_MAX >> 20} MiB of memory"))

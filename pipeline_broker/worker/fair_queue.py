@@ -20,7 +20,6 @@ class FairQueue(Generic[Entry]):
         return self._count
 
     def add(self, client: Hashable, entry: Entry) -> None:
-        """Add an entry after the client's other entries."""
         self._waiting.setdefault(client, deque()).append(entry)
         self._count += 1
 
@@ -34,7 +33,6 @@ class FairQueue(Generic[Entry]):
         return entry
 
     def discard(self, client: Hashable, entry: Entry) -> None:
-        """Remove an entry, if present."""
         entries = self._waiting.get(client, ())
         if entry in entries:
             self._waiting[client].remove(entry)

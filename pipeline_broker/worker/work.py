@@ -40,7 +40,7 @@ class Refusal(Exception):
 
 
 class TookTooLongError(Exception):
-    """The broker ended the call at its time limit."""
+    pass
 
 
 class WorkFailedError(Exception):
@@ -48,4 +48,4 @@ class WorkFailedError(Exception):
 
 
 class BusyError(Exception):
-    """Too many calls are waiting."""
+    pass

@@ -83,8 +83,6 @@ class LedgerEntry:
 
 
 class Fate(enum.Enum):
-    """The state of a task's transaction."""
-
     OPEN = "open"
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -101,7 +99,6 @@ class Step(enum.Enum):
 
 
 def task_prefix(sink_id: str) -> str:
-    """Return the prefix of the transactional ids of a sink's tasks."""
     return f"{sink_id}/spark/"
 
 
@@ -123,6 +120,7 @@ def fate_of(producer: ProducerIdentity, description: TransactionDescription | No
         return Fate.ABORTED  # the coordinator bumps the epoch when it aborts a timed-out transaction
     if description.state == OPEN_STATE:
         return Fate.OPEN
+    # PrepareCommit counts as committed: the coordinator completes it whatever happens to its clients.
     return Fate.COMMITTED if description.state in COMMITTED_STATES else Fate.ABORTED
 
 
@@ -140,6 +138,7 @@ def plan(last: LedgerEntry | None, batch: BatchId, fates: Mapping[ProducerIdenti
     if last is None:
         return Step.COMMIT
     is_same_query = last.batch.query_id == batch.query_id
+    # The checkpoint was restored to an earlier state; writing the batch again would duplicate its rows.
     if is_same_query and last.batch.number > batch.number:
         raise ClientError(
             f"the sink has committed batch {last.batch.number} of this query, and its checkpoint is at batch "
@@ -147,10 +146,12 @@ def plan(last: LedgerEntry | None, batch: BatchId, fates: Mapping[ProducerIdenti
         )
     is_again = is_same_query and last.batch.number == batch.number
     if last.is_complete:
+        # Spark repeats the last batch after a restart if it had not recorded the commit.
         return Step.SKIP if is_again else Step.COMMIT
     found = set(fates.values())
     if found <= {Fate.ABORTED}:
         return Step.COMMIT  # no reader has seen a row of the decided batch
+    # All transactions can still commit. Without a new attempt of the same batch, the new batch follows afterwards.
     if found <= {Fate.OPEN, Fate.COMMITTED}:
         return Step.FINISH_AND_SKIP if is_again else Step.FINISH_AND_COMMIT
     counts = ", ".join(f"{sum(it is fate for it in fates.values())} {fate.value}" for fate in Fate if fate in found)

@@ -67,6 +67,7 @@ async def commit_batch(
         # This write decides the batch. If the driver dies after it, the next run finishes the batch.
         await ledger.store(entry)
         await _finish(cluster, ledger, entry)
+    # Readers of committed records wait for transactions that dead runs and attempts left open.
     await _abort_leftovers(cluster, options)
     return step
 
@@ -84,9 +85,9 @@ async def abort_batch(cluster: Cluster, options: SinkOptions, producers: Sequenc
 
 
 async def _fenced_ledger(cluster: Cluster, options: SinkOptions) -> Ledger:
-    """Fence all other drivers of this sink and return the ledger."""
     sink_id = options.transactional_id
     assert sink_id is not None
+    # InitProducerId bumps the epoch, so ledger writes of all other drivers of this sink fail.
     fence = await begin_transaction(cluster, sink_id, options.transaction_timeout_ms)
     return Ledger(cluster, options.transactions_topic, fence.identity)
 
@@ -96,13 +97,11 @@ async def _abort(cluster: Cluster, producers: Iterable[ProducerIdentity]) -> Non
 
 
 async def _finish(cluster: Cluster, ledger: Ledger, entry: LedgerEntry) -> None:
-    """Commit the transactions of a decided batch."""
     await _each(entry.producers, lambda producer: end_transaction(cluster, producer, is_committed=True))
     await ledger.store(LedgerEntry(entry.batch, entry.producers, is_complete=True))
 
 
 async def _abort_leftovers(cluster: Cluster, options: SinkOptions) -> None:
-    """Abort the transactions that dead runs and attempts left open. Readers of committed records wait for them."""
     assert options.transactional_id is not None
     prefix = task_prefix(options.transactional_id)
     found = await list_transactions(cluster, [OPEN_STATE])

@@ -40,6 +40,7 @@ class Ledger:
         self._cluster = cluster
         self._partition: TopicPartition = (topic, 0)
         self._producer = producer
+        # A newly fenced producer starts its sequence at 0.
         self._sequence = 0
 
     async def last(self) -> LedgerEntry | None:

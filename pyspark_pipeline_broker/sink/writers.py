@@ -70,8 +70,6 @@ def _checked(options: Mapping[str, str], schema: StructType, *, is_streaming: bo
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """A writer of batches, at least once."""
-
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
@@ -95,14 +93,15 @@ class StreamWriter(StreamWriterBase):  # type: ignore[misc]  # depends on the ve
         batch = transactional_id = None
         if sink_id is not None:
             batch, task, attempt = _task()
+            # The attempt is part of the id: a speculative or repeated attempt must not fence one that may be decided.
             transactional_id = task_transaction(sink_id, batch, task, attempt)
         count, producer = run_client(functools.partial(write_rows, self._options, chunks, transactional_id))
         return TaskDone(count, batch, producer)
 
     def commit(self, messages: Sequence[TaskDone | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Commit the transactions of all tasks; do nothing without a transactional id."""
         if self._options.transactional_id is None or not (producers := _producers(messages)):
             return
+        # All tasks of a batch report the same batch; anything else is a bug in Spark.
         (batch,) = {message.batch for message in messages if message is not None and message.batch is not None}
         if batch.number != batchId:
             raise ClientError(f"the tasks of batch {batchId} report batch {batch.number}. Restart the query")
@@ -138,7 +137,6 @@ def _producers(messages: Sequence[TaskDone | None]) -> list[ProducerIdentity]:
 
 
 def _task() -> tuple[BatchId, int, int]:
-    """Return the batch, the task's number and its attempt, from Spark's local properties."""
     context = TaskContext.get()
     assert context is not None, "Spark writes in tasks"
     found = [context.getLocalProperty(name) for name in (QUERY_PROPERTY, RUN_PROPERTY, BATCH_PROPERTY)]

@@ -32,7 +32,6 @@ _NO_WINDOW: Final = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the job and return the exit code."""
     options = _parser().parse_args(arguments)
     signals = _EndSignals()
     try:
@@ -46,8 +45,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _EndSignals:
-    """The signals SIGINT and SIGTERM, which end the job."""
-
     def __init__(self) -> None:
         self.is_set = False
         self._before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -62,7 +59,6 @@ class _EndSignals:
         self.is_set = True
 
     def close(self) -> None:
-        """Restore the previous handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -95,6 +91,7 @@ def _run(options: argparse.Namespace, signals: _EndSignals) -> None:
 
     table = ShownTable(sys.stdout)
     with spark_session(options.master or "local[2]", {"spark.jars": connector_jars()}) as spark:
+        # Again: the start of Spark has replaced the handlers.
         signals.receive()
         table.update(read_windows(spark, options.directory))
         query = stream_stage_latency(
@@ -136,7 +133,6 @@ class _Time:
 
 
 def _wait(query: StreamingQuery, job_time: _Time, signals: _EndSignals) -> None:
-    """Wait until the query ends, the time is over or a signal arrives. Raise the query's error."""
     late = _LateRequests()
     try:
         while not signals.is_set and not job_time.is_over and not query.awaitTermination(_POLL_SECONDS):

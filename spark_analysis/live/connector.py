@@ -30,7 +30,6 @@ _IN_SPARK: Final = (
 
 
 def connector_jars(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the paths of the jars, as `spark.jars` expects them; see `fetched_jars`."""
     from pyspark.version import __version__ as spark_version  # noqa: PLC0415 - an optional package
 
     wanted = Jar("org.apache.spark", f"spark-sql-kafka-0-10_{_SCALA}", spark_version, _IN_SPARK)

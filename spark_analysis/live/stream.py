@@ -73,6 +73,8 @@ def stream_stage_latency(
         try:
             with place.without_checksums():
                 named = grown.withColumn("window", _name()).write.partitionBy("window")
+                # Dynamic mode replaces only the folders of windows in this batch, each as a whole. So a repeated batch
+                # changes nothing.
                 named.mode("overwrite").option("partitionOverwriteMode", "dynamic").parquet(windows_place.uri)
             on_windows(_utc_rows(grown))
         finally:
@@ -95,13 +97,13 @@ def read_windows(spark: SparkSession, directory: str | Path) -> list[dict[str, A
 
 
 def _name() -> Column:
-    """Return the name of a window's folder, in UTC whatever the session's time zone is."""
+    # In UTC, whatever the session's time zone is: a restarted job must find its folders.
     start = f.convert_timezone(None, f.lit("UTC"), f.col("window_start").cast("timestamp_ntz"))
     return f.concat(f.date_format(start, "yyyyMMdd'T'HHmmss'Z-'"), "mode")
 
 
 def _utc_rows(frame: DataFrame) -> list[dict[str, Any]]:
-    """Return the rows with times in UTC. Spark would give local times of this process, which have gaps."""
+    # Spark would give local times of this process, which have gaps.
     times = ("window_start", "window_end", "first_received", "last_received")
     rows = [row.asDict() for row in frame.withColumns({name: f.unix_micros(name) for name in times}).collect()]
     return [row | {name: datetime.fromtimestamp(row[name] / 1_000_000, UTC) for name in times} for row in rows]
@@ -117,5 +119,6 @@ def _check_plan(place: Location, plan: dict[str, Any]) -> None:
         found = json.loads(text)
     except ValueError as error:
         raise TraceError(f"{path}: not readable as JSON: {error}") from None
+    # The checkpoint contains windows of the old length; Spark would mix them with new ones.
     if found != plan:
         raise TraceError(f"{path}: this directory has {found}, not {plan}. Choose another directory")

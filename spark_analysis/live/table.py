@@ -45,7 +45,6 @@ class WindowTable:
         self._first: dict[str, datetime] = {}  # by mode, including windows that are no longer kept
 
     def update(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Add or replace windows."""
         for row in rows:
             start, mode = row["window_start"], row["mode"]
             self._windows.setdefault((start, mode), {})[row["stage"]] = row
@@ -54,11 +53,9 @@ class WindowTable:
             del self._windows[key]
 
     def __len__(self) -> int:
-        """Return the number of kept windows."""
         return len(self._windows)
 
     def lines(self) -> list[str]:
-        """Return the lines of the table, the oldest window first."""
         last = {mode: start for start, mode in sorted(self._windows)}
         return [
             *HEAD,
@@ -93,7 +90,6 @@ class ShownTable:
         return len(self._table) > 0
 
     def update(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Add or replace windows. On a terminal, show the table."""
         self._table.update(rows)
         if self._output.isatty() and self.has_windows:
             self._show()

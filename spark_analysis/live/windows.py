@@ -38,6 +38,7 @@ def window_stage_latency(
         requests in the window).
     """
     waited = timelines.withWatermark("received", f"{late_seconds} seconds")
+    # Windows are aligned to the epoch, so a restarted job continues the same windows.
     placed = waited.withColumn("window", f.window("received", f"{window_seconds} seconds"))
     found = stage_statistics(
         durations_of(placed, "mode", "window", "lost", "received"),

@@ -117,7 +117,6 @@ def linear_axis(title: str, high: float, unit: Callable[[float], str]) -> Axis:
 
 
 def steps_axis(title: str, values: Sequence[float], unit: Callable[[float], str]) -> Axis:
-    """Return an axis with equal distances between the given values."""
     ordered = sorted(set(values))
     ticks = tuple((value, unit(value)) for value in ordered)
     return Axis(title, ordered[0], ordered[-1], ticks, kind="steps")
@@ -167,7 +166,6 @@ def panel(title: str, description: str, x_axis: Axis, y_axis: Axis, lines: Seque
 
 
 def _numbers(x_axis: Axis, y_axis: Axis, lines: Sequence[Line], *, markers: bool) -> dict[str, Any]:
-    """Return the data of a panel for `pointed_charts.js`."""
     return {
         "x": attrs.asdict(x_axis),
         "y": attrs.asdict(y_axis),
@@ -315,7 +313,6 @@ class Bar:
 
 
 def bars(title: str, entries: Sequence[Bar]) -> Markup:
-    """Draw horizontal bars with their labels and values as text."""
     rows = []
     for bar in entries:
         pieces = []

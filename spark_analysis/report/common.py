@@ -63,7 +63,6 @@ def side_names(comparison: Comparison) -> tuple[str, str]:
 
 
 def brokers(comparison: Comparison) -> list[str]:
-    """Return the compared modes and the other brokers."""
     return [*modes(comparison), *comparison.others]
 
 
@@ -133,7 +132,6 @@ def _rate_table(comparison: Comparison, loads: Iterable[Load], unit: str) -> Mar
 
 
 def latency_table(comparison: Comparison, loads: Iterable[Load]) -> Markup:
-    """Return a table of latencies, the modes side by side, with the ratio and its interval."""
     shown = modes(comparison)
     zero, one = side_names(comparison)
     head = ["Load", *(part for name in _PERCENTILE_WORDS.values() for part in (name, f"{name} ratio"))]
@@ -153,12 +151,10 @@ def latency_table(comparison: Comparison, loads: Iterable[Load]) -> Markup:
 
 
 def ratio_cells(ratio: Ratio | None) -> list[str]:
-    """Return a ratio and its interval as two table cells."""
     return [DASH, DASH] if ratio is None else [times(ratio.value), ends(ratio)]
 
 
 def ratio_cell(ratio: Ratio | None) -> str:
-    """Return a ratio and its interval as one table cell."""
     if ratio is None:
         return DASH
     return times(ratio.value) if ratio.low is None else f"{times(ratio.value)} ({ends(ratio)})"

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def cost(comparison: Comparison) -> Markup:
-    """Return the section with the requests to the store, their price and the latency; nothing without a store."""
     costs, prices = comparison.store_costs, comparison.prices
     if not costs:
         return NOTHING

@@ -23,7 +23,6 @@ _LEAST_MS: Final = 0.001  # stamps are whole microseconds; a logarithmic axis ha
 
 
 def lanes(comparison: Comparison) -> Markup:
-    """Return the section with a few requests of one connection, each on its own lane."""
     by_run: dict[int, list[LaneRequest]] = {}
     for request in comparison.figures.inside.lanes:
         by_run.setdefault(request.run, []).append(request)
@@ -69,7 +68,6 @@ def _lanes(mode: str, load: Load, requests: list[LaneRequest]) -> Markup:
 
 
 def _pieces(request: LaneRequest) -> list[tuple[int, int, str]]:
-    """Return the spans of a request with the colours of `PARTS`, one after the other."""
     submitted = request.decided_ns if request.submitted_ns is None else request.submitted_ns
     durable = submitted if request.durable_ns is None else request.durable_ns
     stamps = (
@@ -90,7 +88,6 @@ def _pieces(request: LaneRequest) -> list[tuple[int, int, str]]:
 
 
 def series(comparison: Comparison) -> Markup:
-    """Return the section with rate, latency and stages over the time of a run."""
     clients: dict[int, list[ClientPoint]] = {}
     for point in comparison.figures.inside.series:
         clients.setdefault(point.run, []).append(point)

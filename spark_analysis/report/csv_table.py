@@ -38,7 +38,6 @@ def data_link(head: Sequence[str], rows: Iterable[Sequence[object]], texts: int)
 
 
 def as_csv(head: Sequence[str], rows: Iterable[Sequence[object]], texts: int) -> str:
-    """Return the table as CSV text, with the column names in the first line."""
     shown = [[str(cell) for cell in row] for row in rows]
     columns = [
         (_text if place < texts else _split)(name, [row[place] for row in shown]) for place, name in enumerate(head)
@@ -84,5 +83,5 @@ def _number(match: re.Match[str]) -> str:
 
 
 def _harmless(cell: str) -> str:
-    """Quote text that a spreadsheet would run as a formula; names in a trace may be anything."""
+    # A name in a trace may be anything, and a spreadsheet would run it as a formula.
     return f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell

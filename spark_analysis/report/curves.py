@@ -41,7 +41,6 @@ _MAPS_OPEN = 4
 
 
 def throughput(comparison: Comparison) -> Markup:
-    """Return the section with the native client's throughput by requests in flight and by commit delay."""
     loads = loads_of(comparison, native_closed)
     if not loads:
         return NOTHING
@@ -90,7 +89,6 @@ def throughput(comparison: Comparison) -> Markup:
 
 
 def _heat_maps(comparison: Comparison, loads: list[Load]) -> list[Markup]:
-    """Return maps of the speed-up by requests in flight and commit delay, one per number of connections and variant."""
     ratios = {load: comparison.speedups[load] for load in loads if load in comparison.speedups}
     strongest = max((abs(math.log(ratio.value)) for ratio in ratios.values()), default=0.0) or 1.0
     maps = []
@@ -139,7 +137,6 @@ def _rate_line(comparison: Comparison, mode: str, loads: list[Load], across: Cal
 
 
 def latency(comparison: Comparison) -> Markup:
-    """Return the section with the latency curves, one panel per load."""
     loads = loads_of(comparison, lambda load: not load.open_loop)
     curves = {load: [_curve(comparison, Cell(mode, load)) for mode in brokers(comparison)] for load in loads}
     curves = {load: lines for load, lines in curves.items() if any(line.points for line in lines)}
@@ -180,7 +177,6 @@ _LOADS_DRAWN_MAX = 24
 
 
 def _latency_forest(comparison: Comparison) -> Markup:
-    """Return the p99 of one side over the other with its interval, for all loads."""
     ratios = comparison.latency_ratios["p99"]
     if not ratios:
         return paragraph("No round has enough samples for a p99 on both sides, so p99 has no ratio.")
@@ -205,7 +201,6 @@ def distribution(comparison: Comparison, load: Load, title: str) -> Markup:
 
 
 def _panels(drawings: list[Markup], shown: int, others: str) -> list[Markup]:
-    """Return the first drawings side by side, and the others folded."""
     found = [charts.panels(drawings[:shown])]
     if len(drawings) > shown:
         found.append(details(others, charts.panels(drawings[shown:])))
@@ -244,7 +239,6 @@ _ABLATION_NAMES = {
 
 
 def ablation(comparison: Comparison) -> Markup:
-    """Return the section with the gain of each part of the pipelined mode."""
     if not comparison.ablation:
         return NOTHING
     drawings = []

@@ -19,7 +19,6 @@ _FIRST = "1"
 
 
 def factors(comparison: Comparison) -> Markup:
-    """Return the section with the speed-up at each level of each factor, and the rates of both sides."""
     effects = comparison.effects
     if not effects:
         return NOTHING

@@ -44,7 +44,6 @@ _RULE = (
 
 
 def equal_load(comparison: Comparison) -> Markup:
-    """Return the section with latency by offered load, both sides at the same pace."""
     found = paced(comparison)
     if not found:
         return section(
@@ -77,7 +76,6 @@ def equal_load(comparison: Comparison) -> Markup:
 
 
 def consumers(comparison: Comparison) -> Markup:
-    """Return the section about reading at full speed, and the time from publishing to consuming."""
     timed = paced(comparison, is_consumed=True)
     reading = loads_of(comparison, lambda load: load.client == READER_CLIENT)
     if not timed and not reading:
@@ -114,7 +112,6 @@ def _unkept(comparison: Comparison, found: Sequence[EqualLoad]) -> list[Markup]:
 
 
 def _panels(comparison: Comparison, group: Sequence[EqualLoad]) -> list[Markup]:
-    """Return p50 and p99 by offered rate."""
     rates = [each.load.offered_per_s for each in group]
     x_axis = charts.log_axis("offered, requests per second", rates, charts.short)
     title = _where(group[0])
@@ -206,7 +203,6 @@ def _figures(side: PacedSide) -> list[str]:
 
 
 def replay(comparison: Comparison) -> Markup:
-    """Return the section with the replay of real events."""
     found = [each for each in comparison.equal_loads if not each.load.offered_per_s]
     if not found:
         return NOTHING

@@ -27,7 +27,6 @@ def cells_of_runs(comparison: Comparison) -> dict[int, Cell]:
 
 
 def shards(comparison: Comparison) -> Markup:
-    """Return the section with the balance of the request queues, and the latency of the busiest one."""
     cells = cells_of_runs(comparison)
     places = {cell: place for place, cell in enumerate([*comparison.cells, *comparison.cells_of_noise])}
     found = [(cells[part.run], part) for part in comparison.figures.inside.shards if part.run in cells]
@@ -99,7 +98,6 @@ def _shard_table(found: list[tuple[Cell, Imbalance]]) -> Markup:
 
 
 def flow(comparison: Comparison) -> Markup:
-    """Return the section with the check of Little's law, and the spans in which connections were not read."""
     cells = cells_of_runs(comparison)
     found = [(cells[part.run], part) for part in comparison.figures.inside.flow if part.run in cells and part.entered]
     spans = _spans_table(comparison)

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 
 def stages(comparison: Comparison) -> Markup:
-    """Return the section with the waterfall of a request, from the client's send to its answer."""
     found = comparison.breakdowns
     if not found:
         return section("stages", "Inside the broker", paragraph("No run of this experiment was traced."))
@@ -89,7 +88,6 @@ def _waterfalls(load: Load, found: list[Breakdown]) -> Markup:
 
 
 def _causes(comparison: Comparison) -> list[Markup]:
-    """Return a sentence per load about the part with most of the difference, if that is beyond chance."""
     loads = dict.fromkeys(cell.load for cell in comparison.breakdowns)
     found = [(load, cause) for load in loads if (cause := comparison.cause(load)) is not None]
     if not found:
@@ -148,7 +146,6 @@ def _waits_table(comparison: Comparison) -> Markup:
 
 
 def commits(comparison: Comparison) -> Markup:
-    """Return the section with sizes and times of commits."""
     found = {cell: comparison.figures.commits[cell] for cell in comparison.cells if cell in comparison.figures.commits}
     if not found:
         return NOTHING
@@ -228,7 +225,6 @@ def _histogram(commit: Commits, kind: str) -> list[charts.Bar]:
 
 
 def audit(comparison: Comparison) -> Markup:
-    """Return the section with both ordering audits."""
     rows = []
     for cell, found in [*comparison.cells.items(), *comparison.cells_of_noise.items()]:
         numbers = {run.number for run in comparison.figures.runs if run.cell == cell}
@@ -268,7 +264,6 @@ def audit(comparison: Comparison) -> Markup:
 
 
 def _violations(comparison: Comparison) -> Markup:
-    """Return a table of the first violations."""
     found = comparison.figures.inside.violations
     if not found:
         return NOTHING
@@ -292,7 +287,6 @@ def _violations(comparison: Comparison) -> Markup:
 
 
 def tracing(comparison: Comparison) -> Markup:
-    """Return the section with the cost of tracing."""
     costs = comparison.tracing_cost
     if not costs:
         return NOTHING

@@ -115,7 +115,6 @@ def _cell_class(value: str, *, number: bool) -> str | None:
 
 
 def details(summary: str, *children: Markup) -> Markup:
-    """Return a folded block that the reader can open."""
     return piece("details", summary=summary, children=children)
 
 
@@ -134,7 +133,6 @@ def legend(entries: Iterable[tuple[str, str]]) -> Markup:
 
 
 def sentences(items: Iterable[str]) -> Markup:
-    """Return sentences as a list."""
     return piece("sentences", items=list(items))
 
 
@@ -143,7 +141,6 @@ def heading(title: str) -> Markup:
 
 
 def titled(title: str, child: Markup) -> Markup:
-    """Return a piece under a small title."""
     return piece("titled", title=title, child=child)
 
 
@@ -153,7 +150,6 @@ def block(*children: Markup, class_: str | None = None) -> Markup:
 
 
 def code(value: str) -> Markup:
-    """Return lines for a terminal."""
     return piece("code", value=value)
 
 

@@ -44,7 +44,6 @@ _OF_RUNS = ("experiment", "seed", "process")
 
 
 def method(comparison: Comparison) -> Markup:
-    """Return the section about the method and its limits."""
     zero, one = comparison.sides
     runs = [run for run in comparison.figures.runs if run.compared]
     rounds = max((ratio.rounds for ratio in comparison.speedups.values()), default=0)
@@ -67,7 +66,6 @@ def method(comparison: Comparison) -> Markup:
 
 
 def _order_of_runs(comparison: Comparison) -> str:
-    """Return a sentence with the seed of the order of the runs, if that was random."""
     seeds = dict.fromkeys(
         str(seed) for run in comparison.figures.runs if (seed := run.settings.get("seed")) is not None
     )
@@ -114,7 +112,6 @@ def _errors(comparison: Comparison) -> list[Markup]:
 
 
 def reproduce(comparison: Comparison, directory: str) -> Markup:
-    """Return the section with the commands that make this page again."""
     recorded = command(comparison)
     again = f"pipeline-broker report {shlex.quote(directory)}"
     instruction = (
@@ -161,7 +158,6 @@ def durability(comparison: Comparison) -> str:
 
 
 def machine(comparison: Comparison) -> Markup:
-    """Return the section about the machine and the settings of each mode."""
     facts = [
         (str(name).replace("_", " "), _fact(value)) for name, value in comparison.machine.items() if name != "command"
     ]
@@ -196,7 +192,6 @@ WORDS: Final = {
 
 
 def words() -> Markup:
-    """Return the section with the words of the page, for readers of this file alone."""
     pairs = [(name, meaning.replace("`", "")) for name, meaning in WORDS.items()]
     more = "More words are in docs/glossary.md. docs/report-guide.md explains each figure and its limits."
     return section("words", "Words", definitions(pairs), paragraph(more))

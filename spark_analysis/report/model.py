@@ -40,7 +40,6 @@ ERROR_MAX = 0.3
 
 
 def model(comparison: Comparison) -> Markup:
-    """Return the section with predictions beside measurements."""
     bounds = _bounds(comparison)
     fitted = {mode: found for mode in modes(comparison) if (found := fitted_capacity(comparison, mode)) is not None}
     if not bounds and not fitted:
@@ -98,6 +97,7 @@ def outstanding(comparison: Comparison, mode: str, load: Load) -> int:
     factors: dict[str, Any] = {} if run is None else {**_presets(mode), **run.factors}
     depth = factors.get("in_flight_max")
     most = load.in_flight if not isinstance(depth, int) or depth < 1 else min(depth, load.in_flight)
+    # With a commit per request, a handler waits for each commit, so at most as many commits run as there are handlers.
     if factors.get("commit") == "request":
         threads = run.settings.get("num.io.threads") if run is not None else None
         return min(load.connections * most, int(threads) if threads and str(threads).isdigit() else COMMITS_AT_ONCE)

@@ -52,7 +52,6 @@ LOADS_SHOWN_MAX: Final = 24
 
 
 def summary(comparison: Comparison, quality: RunQuality) -> Markup:
-    """Return the first section: the quality of the run, the decisions and their intervals."""
     is_poor = quality.light is Light.POOR
     boxes = [*(_box(each, is_poor=is_poor) for each in decisions(comparison)), _order_box(comparison)]
     verdict = [paragraph(sentence) for sentence in verdict_sentences(comparison)]
@@ -137,7 +136,6 @@ def _forest(comparison: Comparison) -> Markup:
 
 
 def missing(comparison: Comparison) -> Markup:
-    """Return the section about missing or implausible data."""
     found = gaps(comparison)
     if not found:
         return NOTHING
@@ -146,7 +144,6 @@ def missing(comparison: Comparison) -> Markup:
 
 
 def ordinary_clients(comparison: Comparison) -> Markup:
-    """Return the section with the gain of an unmodified client."""
     loads = loads_of(comparison, ordinary)
     if not loads:
         return section(
@@ -164,7 +161,6 @@ def ordinary_clients(comparison: Comparison) -> Markup:
 
 
 def others(comparison: Comparison) -> Markup:
-    """Return the section with other brokers under the same loads in the same rounds."""
     parts = []
     _, one = comparison.sides
     for mode, ratios in comparison.over_others.items():
@@ -223,7 +219,6 @@ def _judged(entries: Iterable[tuple[Load, Ratio, str, str]]) -> Markup:
 
 
 def noise(comparison: Comparison, quality: RunQuality) -> Markup:
-    """Return the section with the A/A result and the measures of the run's quality."""
     found = comparison.noise
     parts: list[Markup] = []
     if found is None:

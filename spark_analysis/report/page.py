@@ -114,6 +114,7 @@ def _sections(comparison: Comparison, quality: RunQuality, directory: str) -> li
 
 def _policy(scripts: list[str]) -> str:
     """Return the Content-Security-Policy of the page: it loads nothing, and runs only these scripts."""
+    # The data on the page comes from traces; the policy keeps injected scripts from running.
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{each}'" for each in hashes)
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}"
@@ -128,6 +129,5 @@ def _own_file(name: str) -> str:
 
 
 def _contents(sections: list[Markup]) -> list[tuple[str, str]]:
-    """Return the ids of the existing sections with their names for the contents."""
     found = [match.group(1) for part in sections if (match := re.search(r'<section id="([a-z]+)"', part))]
     return [(name, _NAMES[name]) for name in found]

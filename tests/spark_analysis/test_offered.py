@@ -71,7 +71,7 @@ def test_a_side_that_did_not_keep_the_pace_is_named_and_its_latency_is_not_quote
     from spark_analysis.findings import verdict
 
     found = summary(comparison, run_quality(comparison))
-    assert f"classic did not keep 95% of what classic can do (950/s) ({reason}" in verdict(comparison)
+    assert f"classic did not keep 95% of classic's capacity (950/s) ({reason}" in verdict(comparison)
     (entry,) = [entry for entry in found["equal_load"] if entry["offered_share"] == 0.95]
     assert [(side["kept_pace"], side["p99_ms"] is None) for side in entry["sides"]] == [(False, True), (True, False)]
     assert entry["p99"] is None
