@@ -83,7 +83,7 @@ def limited(options: ReadOptions, start: Offsets, end: Offsets, offsets_max: int
         return {topic: dict(partitions) for topic, partitions in end.items()}
     ends: dict[str, dict[str, int]] = {}
     for (topic, partition), size in sizes.items():
-        # At least one record per partition, or a small partition would starve behind large ones.
+        # At least one record per partition, or large partitions would starve a small one.
         share = max(1, math.floor(offsets_max * size / total)) if size > 0 else size
         ends.setdefault(topic, {})[partition] = end[topic][partition] - size + min(size, share)
     return ends

@@ -40,7 +40,7 @@ class Load(NamedTuple):
 
     @property
     def open_loop(self) -> bool:
-        """Whether requests have fixed intended times, so that latency counts from these."""
+        """Return whether requests have fixed intended times, so that latency counts from these."""
         return self.client == REPLAY_CLIENT or self.offered_per_s > 0
 
 
@@ -118,12 +118,12 @@ class Run:
 
     @property
     def compared(self) -> bool:
-        """Whether this run counts in speed-ups: untraced, closed loop, neither ablation nor A/A."""
+        """Return whether this run counts in speed-ups: untraced, closed loop, neither ablation nor A/A."""
         return self.of_a_side and not self.traced and not self.cell.load.open_loop
 
     @property
     def of_a_side(self) -> bool:
-        """Whether this run belongs to a compared broker: neither ablation nor A/A."""
+        """Return whether this run belongs to a compared broker: neither ablation nor A/A."""
         return not self.ablation and not self.of_itself
 
 

@@ -146,7 +146,8 @@ def evidence(comparison: Comparison, load: Load) -> str:
         before, after = (size.entries_mean for size in sizes if size is not None)
         if after < before * GAIN_MIN:
             parts.append(
-                f"a commit contains {after:.1f} batches in {one} and {before:.1f} in {zero}: it gathers no more"
+                f"a commit contains {after:.1f} batches in {one} and {before:.1f} in {zero}, so group commit does not "
+                "help"
             )
     found = comparison.cause(load)
     if found is not None and found.total.value > 0:

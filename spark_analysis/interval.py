@@ -50,7 +50,7 @@ class Ratio(Estimate):
 
     @property
     def above(self) -> bool:
-        """Whether the ratio counts as above 1: its interval excludes 1, also after the correction for its family."""
+        """Return whether the ratio counts as above 1: its interval excludes 1, also after the correction for its family."""
         return self.low is not None and self.low > 1 and self._called
 
     @property
@@ -59,7 +59,7 @@ class Ratio(Estimate):
 
     @property
     def excludes_one(self) -> bool:
-        """Whether its own interval excludes 1, before any correction."""
+        """Return whether its own interval excludes 1, before any correction."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
     @property

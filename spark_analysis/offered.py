@@ -53,7 +53,7 @@ class PacedSide:
 
     @property
     def kept_pace(self) -> bool:
-        """Whether its latency may be quoted."""
+        """Return whether its latency may be quoted."""
         return self.answered_share >= ANSWERED_SHARE_MIN and self.late_ms is not None
 
     @property

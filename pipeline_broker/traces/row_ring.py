@@ -61,7 +61,7 @@ class RowRing:
 
     def take(self) -> bytes:
         """Remove and return all unread rows, packed, the oldest first."""
-        # One read of each cursor: the writer may publish more rows meanwhile, which the next call takes.
+        # One read of each cursor: the writer may publish more rows during the copy, which the next call takes.
         read, written = self._read, self._written
         first, last = read % self._rows_max, written % self._rows_max
         if read == written:

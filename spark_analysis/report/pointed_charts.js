@@ -1,4 +1,4 @@
-// Charts that answer a pointer: where scripts run, uPlot draws each panel from the numbers beside its SVG.
+// Interactive charts: if scripts run, uPlot redraws each panel from the numbers beside its SVG.
 (() => {
   const RATIO = 236 / 360;
   const SCALES = {
@@ -18,15 +18,15 @@
     return Math.abs(value) >= 1e3 ? `${+(value / 1e3).toPrecision(3)}k` : `${+value.toPrecision(3)}`;
   }
 
-  function said(axis, value) {
+  function format(axis, value) {
     if (value === null || value === undefined) return "\u2013";
     const found = scaleOf(axis)[1](value);
     if (axis.kind === "tail") return `${+(100 * found).toFixed(found > 0.99 ? 3 : 1)} %`;
     return axis.ticks.find(([tick]) => tick === found)?.[1] ?? short(found);
   }
 
-  // The colour and the dashes that the style sheet gives to a kind of line.
-  function look(svg, kind) {
+  // Return the colour and the dashes of a kind of line in the style sheet.
+  function lineStyle(svg, kind) {
     const probe = svg.appendChild(document.createElementNS(svg.namespaceURI, "path"));
     probe.setAttribute("class", `line ${kind}`);
     const { stroke, strokeDasharray } = getComputedStyle(probe);
@@ -34,7 +34,7 @@
     return { stroke, dash: strokeDasharray === "none" ? [] : strokeDasharray.split(/[, ]+/).map(parseFloat) };
   }
 
-  // Between two points of a line that is drawn there are values too, and none beyond its ends.
+  // Interpolate between two points of a line; beyond its ends it has no value.
   function valueAt(points, x) {
     const next = points.findIndex(([at]) => at >= x);
     if (next < 0 || (next === 0 && points[0][0] > x)) return null;
@@ -62,7 +62,7 @@
         const inside = axis.ticks.map(([value]) => scale(value)).filter((at) => at >= low - 1e-9 && at <= high + 1e-9);
         return inside.length > 1 ? inside : [0, 1, 2, 3].map((step) => low + ((high - low) * step) / 3);
       },
-      values: (plot, places) => places.map((at) => said(axis, at)),
+      values: (plot, places) => places.map((at) => format(axis, at)),
     };
   }
 
@@ -90,7 +90,7 @@
     const chart = JSON.parse(panel.querySelector("script").textContent);
     const style = getComputedStyle(document.documentElement);
     const colours = { soft: style.getPropertyValue("--soft"), grid: style.getPropertyValue("--grid") };
-    const looks = chart.lines.map((line) => look(svg, line.kind));
+    const looks = chart.lines.map((line) => lineStyle(svg, line.kind));
     const ends = (axis) => [axis.low, axis.high].map(scaleOf(axis)[0]);
     const data = columns(chart);
     const [first, last] = [data[0][0], data[0].at(-1)];
@@ -105,12 +105,12 @@
       axes: [{ ...axisOf(chart.x, colours), size: 22 }, { ...axisOf(chart.y, colours), size: 52 }],
       hooks: { draw: [drawIntervals(chart, looks)] },
       series: [
-        { label: chart.x.title || "at", value: (plot, place) => said(chart.x, place) },
+        { label: chart.x.title || "at", value: (plot, place) => format(chart.x, place) },
         ...chart.lines.map((line, place) => ({
           label: line.name, ...looks[place], width: 1.8, spanGaps: true,
           paths: line.drawn ? undefined : () => null,
           points: { show: line.marked, size: 7, fill: looks[place].stroke },
-          value: (plot, value) => said(chart.y, value),
+          value: (plot, value) => format(chart.y, value),
         })),
       ],
     }, data, panel);

@@ -327,7 +327,7 @@ def test_a_reason_comes_from_a_measurement():
     comparison = made.comparison(made.pairs(SINGLE, NONE), commits=commits)
     ((_, _, finding, why),) = unpaying(comparison)
     assert finding == "no gain: 0.99x to 1.01x"
-    assert why == "a commit contains 1.0 batches in pipelined and 1.0 in classic: it gathers no more"
+    assert why == "a commit contains 1.0 batches in pipelined and 1.0 in classic, so group commit does not help"
     gathered = {cell: Commits({1 + 5 * (cell.mode == "pipelined"): 500}, 500, 1.0, 1.0, 1.0) for cell in commits}
     ((*_, why),) = unpaying(made.comparison(made.pairs(SINGLE, NONE), commits=gathered))
     assert why == ""
