@@ -80,7 +80,7 @@ def decisions(comparison: Comparison) -> list[Decision]:
     clients.sort(key=lambda client: client == RAW_CLIENT)
     found = [_of_client(comparison, client) for client in clients]
     if not any(ordinary(load) for load in comparison.speedups):
-        found.insert(0, Decision("Ordinary clients", NOT_MEASURED, "", ("confluent-kafka was not driven.",)))
+        found.insert(0, Decision("Ordinary clients", NOT_MEASURED, "", ("confluent-kafka did not run.",)))
     found.append(_of_equal_load(comparison))
     found += _of_consumers(comparison)
     found += [_of_replay(comparison, each) for each in comparison.equal_loads if not each.load.offered_per_s]

@@ -50,7 +50,7 @@ class Ratio(Estimate):
 
     @property
     def above(self) -> bool:
-        """Return whether the ratio counts as above 1: its interval excludes 1, also after the correction for its family."""
+        """Return whether the ratio counts as above 1: its interval excludes 1, also after the correction."""
         return self.low is not None and self.low > 1 and self._called
 
     @property

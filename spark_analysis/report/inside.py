@@ -238,7 +238,7 @@ def audit(comparison: Comparison) -> Markup:
         ]
         is_audited = any(part.audited for part in parts)
         complete = "yes" if all(part.complete for part in parts) else "no, rows were lost"
-        complete = complete if is_audited else "not audited: its client shows no order"
+        complete = complete if is_audited else "not audited: its client does not show the order"
         rows.append([full_name(cell.load), cell.mode, *counts, f"{found.order_violations:,}", complete])
     totals = [comparison.audit_totals(witness) for witness in ("broker", "client")]
     violations = sum(total.violations for total in totals)

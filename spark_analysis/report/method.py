@@ -52,8 +52,8 @@ def method(comparison: Comparison) -> Markup:
     sides = (
         f"Side A is {zero}, side B is {one}; both are separate broker processes that run the same code except for the "
         f"mode, with flush={flush}. Rounds of the two sides are paired and interleaved, so that drift of the machine "
-        f"affects both. Each load has up to {plural(rounds, 'untraced round')}, with a median of {seconds:.2f} s "
-        f"measured after a warm-up.{_order_of_runs(comparison)}"
+        f"affects both. Each load has up to {plural(rounds, 'untraced round')}; a run measures {seconds:.2f} s "
+        f"(median) after a warm-up.{_order_of_runs(comparison)}"
     )
     return section(
         "method",

@@ -67,7 +67,7 @@ def summary(comparison: Comparison, quality: RunQuality) -> Markup:
 
 def _question(comparison: Comparison) -> str:
     zero, one = comparison.sides
-    return f"Does {one} pay, instead of {zero}?" if zero != one else f"{one} against itself: how much is noise?"
+    return f"Does {one} pay, compared with {zero}?" if zero != one else f"{one} against itself: how much is noise?"
 
 
 def _light(comparison: Comparison, quality: RunQuality) -> Markup:

@@ -164,7 +164,7 @@ def test_an_invalid_record_ends_the_job_with_its_reason(spark, topic, tmp_path, 
 
 def test_a_directory_keeps_its_window_length(spark, topic, tmp_path):
     (tmp_path / "live.json").write_text(json.dumps({"schema": 2, "window_seconds": 5, "late_seconds": 10}))
-    with pytest.raises(TraceError, match="choose another one"):
+    with pytest.raises(TraceError, match="Choose another directory"):
         stream_stage_latency(topic.stream(spark), tmp_path)
     (tmp_path / "live.json").write_text("{")
     with pytest.raises(TraceError, match="not readable as JSON"):

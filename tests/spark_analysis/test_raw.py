@@ -264,7 +264,7 @@ def lost_not_numbers(folder):
         (header_of_4_gib, "truncated inside its header"),
         (no_run_json, "run.json: missing"),
         (half_run_json, "not readable as JSON"),
-        (run_json_without("mode"), "mode missing"),
+        (run_json_without("mode"), "lacks mode"),
         (run_json_with(in_flight="five"), "run.json"),
         (run_json_with(schema=3), "schema 3, this version reads 1 and 2"),
         (no_client, "no client ring file"),
