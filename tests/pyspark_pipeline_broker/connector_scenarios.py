@@ -24,7 +24,7 @@ class Scenario:
 
     Attributes:
         options: without the path or address.
-        difference: the sentence of docs/spark-source.md that allows another result; None if both must agree.
+        difference: the sentence of docs/guides/spark-source.md that allows another result; None if both must agree.
     """
 
     options: dict[str, str]

@@ -1,4 +1,4 @@
-"""A standalone Spark cluster of one master and some workers on 127.0.0.1, as docs/trace-format.md starts one."""
+"""A standalone Spark cluster of a master and workers on 127.0.0.1, started as the page of the trace format shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program of docs/trace-format.md works as documented, on traces of every kind."""
+"""The program of docs/reference/trace-format.md works as documented, on traces of every kind."""
 
 import re
 from pathlib import Path

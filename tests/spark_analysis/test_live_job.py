@@ -1,4 +1,4 @@
-"""The job of docs/live.md on a real broker. At length (AT_LENGTH=1) it is killed in the middle and started again.
+"""The job of the guide of live stages on a real broker; AT_LENGTH=1 kills and restarts it in the middle.
 
 It needs Spark's Kafka connector from Maven. Without Maven, or without a network and a cache, the test skips with the
 reason, and fails under REQUIRE_TOOLS=1.
